@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ackline.cli.exits import Refusal
 from ackline.cli.pipeline import audit, jobs, lake, report, work
 
 HANDLERS = """
@@ -44,6 +45,8 @@ def _without_spark(monkeypatch, queues):
         (["export", "jobs", "rows.txt/x"], "rows.txt is a file; name another folder"),
         (["run", "--lake", "rows.txt"], "rows.txt is a file; name another folder"),
         (["run", "--lake", "x", "--delta", "rows.txt"], "cannot write to rows.txt"),
+        (["run", "--lake", "x", "--slo", "eu=0"], "--slo eu=0: write a span above 0, such as 5s"),
+        (["run", "--lake", "x", "--keep", "0s"], "--keep 0: write a span above 0, such as 90d"),
         (["run", "--lake", "x", "--store", "memory://"], "memory:// lives in one process"),
         (["work", "handlers_in_memory:queue"], "each executor would have for itself"),
     ],
@@ -78,3 +81,18 @@ def test_a_folder_of_others_is_refused(cli, place, path):
 
     assert answer.code == 2
     assert f"cannot write to {path}: {place}/closed: Permission denied" in answer.err
+
+
+def test_a_queue_whose_gaps_cannot_be_skipped_is_noticed(cli, queues, monkeypatch):
+    def start(_session, _master):
+        raise Refusal("as far as this")
+
+    monkeypatch.setattr(lake, "start_spark", start)
+    queues["old"].enqueue(1)
+    queues["old"].drop(force=True)
+    skip = [f"--skip-dropped={name}" for name in ("nosuch", "email", "old", "*")]
+
+    told = cli("pipeline", "run", "--lake", "x", *skip).err
+
+    assert "--skip-dropped nosuch: there is no such queue, so nothing is skipped" in told
+    assert told.count("--skip-dropped") == 1

@@ -145,7 +145,7 @@ def load(
     if session.json:
         session.document(loaded)
     else:
-        known = f", {loaded.known:,} were there already" if loaded.known else ""
+        known = _besides(loaded.known, "there already")
         session.say(f"{count(loaded.written, 'job')} enqueued{known}")
     refuse(session, loaded.refused, loaded.rejected, rejected)
 
@@ -252,7 +252,7 @@ def redrive(
     if session.json:
         session.document(done)
     else:
-        left = f", {done.left:,} were not as before and left alone" if done.left else ""
+        left = _besides(done.left, "not as before and left alone")
         session.say(f"{count(total, 'job')} redriven{left}")
     refuse(session, done.refused, done.rejected, rejected, name_of_job)
 
@@ -354,6 +354,15 @@ def read_sets(sets: list[str] | None) -> dict[str, str]:
             raise UsageMistake(f"--set {name.strip()}=… is there twice: say it once")
         expressions[name.strip()] = sql.strip()
     return expressions
+
+
+def _besides(number: int, what: str) -> str:
+    """What to add about other jobs, if there are any.
+
+    >>> _besides(1, "there already"), _besides(0, "there already")
+    (', 1 was there already', '')
+    """
+    return f", {count(number, 'was', 'were')} {what}" if number else ""
 
 
 def name_of_run(command: str) -> str:

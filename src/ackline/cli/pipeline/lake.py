@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -95,8 +95,10 @@ def run(
     """
     require_shared_store(session, master, shared_files)
     objectives = dict(read_objective(text) for text in slo or ())
+    if keep is not None:
+        _require_above_zero(keep, f"--keep {keep:g}", "90d")
     queues = session.queues
-    _notice_missing(session, objectives)
+    _notice_missing(session, objectives, skip_dropped or ())
     require_writable(lake, None if delta == "none" else delta)
     spark = start_spark(session, master)
     from ackline.spark.lake.running import Asked, Run
@@ -129,11 +131,21 @@ def read_objective(text: str) -> tuple[str, float | None]:
     queue, equals, within = text.rpartition("=")
     if not equals or not queue:
         raise UsageMistake(f"--slo {text!r}: write QUEUE=SPAN, such as email=5s or *=1m")
-    return queue, None if within == "none" else values.seconds(within)
+    if within == "none":
+        return queue, None
+    return queue, _require_above_zero(values.seconds(within), f"--slo {text}", "5s")
 
 
-def _notice_missing(session: Session, objectives: Mapping[str, float | None]) -> None:
-    """Warn of a mistyped queue name, which the lake would remember without any effect."""
+def _require_above_zero(seconds: float, option: str, such_as: str) -> float:
+    if seconds <= 0:
+        raise UsageMistake(f"{plain(option)}: write a span above 0, such as {such_as}")
+    return seconds
+
+
+def _notice_missing(
+    session: Session, objectives: Mapping[str, float | None], skipped: Collection[str]
+) -> None:
+    """Warn of a mistyped queue name, which would have no effect."""
     if notice_empty(session):
         return
     names = sorted(session.queues)
@@ -142,6 +154,16 @@ def _notice_missing(session: Session, objectives: Mapping[str, float | None]) ->
             session.notice(
                 f"--slo {plain(queue)}: there is no such queue yet; the lake remembers it. "
                 f"There are: {', '.join(map(plain, names))}. {plain(queue)}=none forgets it",
+                "yellow",
+            )
+    # Of a queue that was dropped, the journal may have a gap, too.
+    infos = session.queues.store.describe(session.tenant, dropped=True)
+    journals = sorted(info.key.name for info in infos)
+    for queue in skipped:
+        if queue not in ("*", *journals):
+            session.notice(
+                f"--skip-dropped {plain(queue)}: there is no such queue, so nothing is skipped. "
+                f"There are: {', '.join(map(plain, journals))}",
                 "yellow",
             )
 
