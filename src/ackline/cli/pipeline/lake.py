@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -187,17 +189,31 @@ def _tell(session: Session, ran: Ran) -> None:
 
 
 def _go_on(session: Session, job: Run) -> None:
-    """Run until Ctrl-C or SIGTERM; a batch that is under way is finished first."""
+    """Run until Ctrl-C or SIGTERM; a batch is finished first, unless Ctrl-C comes a second time."""
     stopping = threading.Event()
 
     def stop(_number: int) -> None:
         if not stopping.is_set():
-            session.notice("stopping: what is under way is finished first")
+            session.notice("stopping: a batch under way is finished; a second Ctrl-C ends it")
         stopping.set()
 
+    at_once = signal.getsignal(signal.SIGINT)
     deafen = hear_signals(stop)
+    _leave_the_second_to(at_once)
     session.notice("Ctrl-C ends it")
     try:
         job.for_ever(lambda ran: _tell(session, ran), stopping)
     finally:
         deafen()
+
+
+def _leave_the_second_to(at_once: Any) -> None:
+    """The first Ctrl-C is heard as it is now, any further one as it was before."""
+    gently: Any = signal.getsignal(signal.SIGINT)
+
+    def first(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, at_once)
+        gently(number, frame)
+
+    if gently is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, first)
