@@ -15,6 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from pyspark import SparkContext
+
 from ackline.cli.app import run
 from ackline.spark.lake import compaction, placing, running
 from ackline.spark.lake import lake as lake_module
@@ -30,6 +32,9 @@ RENAMED = "renamed"
 
 
 def die() -> None:
+    # Java has a process group of its own, so that Ctrl-C does not reach it.
+    gateway: Any = SparkContext._gateway
+    os.killpg(gateway.proc.pid, signal.SIGKILL)
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 

@@ -271,13 +271,13 @@ def test_a_journal_that_is_pruned_meanwhile_is_not_blamed_for_its_beginning(
 
 def test_jobs_that_spark_has_lost_are_not_read_again(spark, sqlite_url, monkeypatch):
     """By then they may have changed, and what has happened since may have been planned before."""
-    judge, states = auditing.findings, []
+    states: list[str] = []
 
     def lose_them_and_judge(events, jobs, *more):
         queues["email"].complete(queues["email"].claim(1)[0])
         spark.catalog.clearCache()
         states.extend(row["state"] for row in jobs.collect())
-        return judge(events, jobs, *more)
+        return findings(events, jobs, *more)
 
     monkeypatch.setattr(auditing, "findings", lose_them_and_judge)
     with ackline.open(sqlite_url) as queues:

@@ -208,7 +208,7 @@ def test_what_cannot_be_loaded_is_said_before_anything_runs(call, tmp_path):
     load = ("pipeline", "load", "--queue", "email")
 
     assert "one value in each line" in call(*load, str(tmp_path / "pretty.json"))[1].err
-    assert "cannot be read" in call(*load, str(tmp_path / "nowhere.json"))[1].err
+    assert "there is no file" in call(*load, str(tmp_path / "nowhere.json"))[1].err
     assert "add --format" in call(*load, str(tmp_path / "x.txt"))[1].err
     assert "did you mean 'priority'" in call(*load, file, "--set", "prioritty=1")[1].err
     assert "write NAME=SQL" in call(*load, file, "--set", "priority")[1].err

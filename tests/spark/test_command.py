@@ -16,12 +16,18 @@ from pyspark.sql.datasource import DataSource
 import ackline
 import pyspark_ackline
 from ackline.cli.app import run
+from ackline.cli.exits import Refusal
 from ackline.cli.pipeline import audit as audit_command
+from ackline.cli.pipeline import jobs as jobs_command
+from ackline.cli.pipeline import lake as lake_command
 from ackline.cli.pipeline import starting
 from ackline.cli.session import Common, Session
 from ackline.errors import ConfigError
 from ackline.spark import session
+from ackline.spark.audit import auditing
+from ackline.spark.audit.auditing import Audit
 from ackline.spark.java import JAVA, require_java
+from ackline.spark.pipelines.audit import MEANINGS
 from ackline.spark.version import require_spark
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +42,11 @@ class KeptSpark:
     def __getattr__(self, name):
         return getattr(self._spark, name)
 
+    def stop(self):
+        pass
+
+
+class NoSpark:
     def stop(self):
         pass
 
@@ -92,6 +103,60 @@ def test_a_whole_journal_is_a_proof(audit):
 
     assert code == 0
     assert "Nothing was lost." in said.out
+
+
+class TestOfNothing:
+    """An audit with a mistyped tenant, say, finds nothing and proves nothing."""
+
+    @pytest.fixture
+    def of_nothing(self, sqlite_url, monkeypatch, capsys):
+        nothing = Audit(events=0, jobs=0, counts={}, listed=[], unseen=())
+        monkeypatch.setattr(audit_command, "start_spark", lambda session, master: NoSpark())
+        monkeypatch.setattr(auditing, "run_audit", lambda *_, **__: nothing)
+        with ackline.open(sqlite_url) as queues:
+            queues["email"].enqueue(1)
+
+        def call(*arguments):
+            code = run(["--store", sqlite_url, "pipeline", "audit", "--tenant=nosuch", *arguments])
+            return code, capsys.readouterr()
+
+        return call
+
+    def test_the_tenants_that_there_are_are_named(self, of_nothing):
+        code, said = of_nothing()
+
+        assert code == 0
+        assert "tenant nosuch has no queues yet; there are: default" in said.err
+        assert "There is no event and no job to judge." in said.out
+        assert "Nothing was lost" not in said.out
+
+    def test_it_is_no_proof(self, of_nothing):
+        code, said = of_nothing("--json", "--whole")
+
+        assert code == 4
+        assert "not proven: there is no event and no job to judge" in said.err
+        assert json.loads(said.out)["proven"] is False
+
+    def test_programs_find_a_number_for_each_finding(self, of_nothing):
+        _, said = of_nothing("--json")
+
+        assert json.loads(said.out)["counts"] == dict.fromkeys(MEANINGS, 0)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["export", "jobs", "x"], ["redrive", "--where", "true"], ["run", "--lake", "x"]]
+)
+def test_of_a_tenant_without_queues_a_notice_tells(sqlite_url, monkeypatch, capsys, arguments):
+    def start_spark(session, master):
+        raise Refusal("as far as this")
+
+    for module in (jobs_command, lake_command):
+        monkeypatch.setattr(module, "start_spark", start_spark)
+    with ackline.open(sqlite_url) as queues:
+        queues["email"].enqueue(1)
+
+    assert run(["--store", sqlite_url, "--tenant", "nosuch", "pipeline", *arguments]) == 1
+    assert "tenant nosuch has no queues yet; there are: default" in capsys.readouterr().err
 
 
 def test_without_pyspark_it_says_what_to_install(monkeypatch):

@@ -26,6 +26,7 @@ from ackline.spark.fleet.fleet import Fleet
 from ackline.spark.fleet.running import run_fleet, warn_of_free_seats
 from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.fleet.task import serve
+from ackline.spark.fleet.worker_names import fleets_at_work, worker_name
 from ackline.spark.store_address import StoreFile, files_of
 from ackline.worker import Worker, patience
 from tests.spark.test_command import KeptSpark
@@ -336,7 +337,7 @@ class TestFreeSeats:
 
     @pytest.fixture
     def worker(self, queue):
-        worker = Worker(queue, id=task.worker_name("f", "1"))
+        worker = Worker(queue, id=worker_name("f", "1"))
         worker.start()
         yield worker
         worker.stop()
@@ -524,6 +525,54 @@ class TestTheCommandWithoutSpark:
         assert "delivered again when the leases lapse" in capsys.readouterr().err
 
 
+class TestAskingAFleetToStop:
+    @pytest.fixture
+    def stop(self, module, sqlite_url, capsys):
+        def call(*arguments):
+            code = run(["--store", sqlite_url, "pipeline", "stop", module, *arguments])
+            return code, capsys.readouterr()
+
+        return call
+
+    @pytest.fixture
+    def night_shift(self, sqlite_url):
+        """A worker of a fleet that is at work, and one that has none."""
+        with ackline.open(sqlite_url) as queues:
+            email = queues["email"]
+            email.handler("welcome")(print)
+            workers = [Worker(email, id=id) for id in (worker_name("night shift", "1"), "other")]
+            for worker in workers:
+                worker.start()
+            until(lambda: len(email.workers()) == 2)
+            yield StopFlag([email], "night shift")
+            for worker in workers:
+                worker.stop()
+            assert not fleets_at_work([email]), "they have said goodbye"
+
+    def test_the_one_that_is_named_is_asked(self, stop, night_shift):
+        code, said = stop("--name", "night shift")
+
+        assert code == 0
+        assert night_shift.raised
+        assert said.out == "1 worker of fleet night shift asked to stop.\n"
+
+    def test_if_it_is_not_known_those_that_are_are_named(self, stop, night_shift):
+        code, said = stop("--name", "nosuch")
+
+        assert code == 1
+        assert not night_shift.raised
+        assert "no fleet 'nosuch' is known to work on" in said.err
+        assert "there is --name 'night shift'" in said.err
+
+    def test_one_that_is_only_starting_is_asked_as_well(self, stop, sqlite_url):
+        code, said = stop()
+
+        assert code == 1
+        assert "nor is any other. If it is only starting, it stops." in said.err
+        with ackline.open(sqlite_url) as queues:
+            assert StopFlag([queues["email"]], "fleet").raised
+
+
 def test_the_command_runs_the_handlers_of_a_module(
     spark, module, sqlite_url, tmp_path, monkeypatch, capsys
 ):
@@ -540,5 +589,3 @@ def test_the_command_runs_the_handlers_of_a_module(
         assert "30 deliveries handled by 2 workers" in capsys.readouterr().out
         assert queue.counts()[State.COMPLETED] == 29
         assert queue.counts()[State.FAILED] == 1
-
-    assert run(["--store", sqlite_url, "pipeline", "stop", module]) == 0

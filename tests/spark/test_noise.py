@@ -34,3 +34,18 @@ def test_afterwards_standard_error_is_as_before(capfd):
     assert os.fstat(2).st_ino == before
     say(NOISE[0].decode())
     assert capfd.readouterr().err == NOISE[0].decode() + "\n"
+
+
+def test_after_ctrl_c_all_is_kept_back(capfd):
+    pressed = []
+
+    def start():
+        say("out of memory")
+        pressed.append(True)
+        say("[INTERNAL_ERROR_STORAGE] block not found")
+        raise ChildProcessError
+
+    with pytest.raises(ChildProcessError), without_noise(lambda: len(pressed) > 0):
+        start()
+
+    assert "INTERNAL_ERROR" not in capfd.readouterr().err

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 from pyspark.errors import PySparkException, SparkRuntimeException
 
-from ackline.cli.exits import code_for, message_for
+from ackline.cli.exits import Refusal, code_for, message_for
 from ackline.cli.pipeline.errors import ending
 from ackline.errors import AcklineError, EventsDropped
 from ackline.spark.writing.rejected import RowsRejected
@@ -93,3 +95,49 @@ def test_what_else_happens_to_spark_is_not_called_a_bug():
 
 def test_other_errors_are_left_alone():
     assert isinstance(raised(ValueError("x")), ValueError)
+
+
+def interrupted(then=None):
+    try:
+        raise KeyboardInterrupt
+    finally:
+        if then is not None:
+            raise then
+
+
+@pytest.mark.parametrize("then", [None, PySparkException("Connection refused")])
+def test_ctrl_c_is_answered_with_one_line_even_if_it_cannot_end_well(then):
+    spark = Stoppable()
+    with pytest.raises(Refusal) as caught, ending(spark, "the next run continues"):
+        interrupted(then)
+
+    assert spark.stopped
+    assert code_for(caught.value) == 130
+    assert message_for(caught.value) == "stopped: the next run continues"
+
+
+def test_a_spark_that_ctrl_c_has_ended_says_nothing_when_it_is_stopped(recwarn):
+    class Ended:
+        def stop(self):
+            warnings.warn("Unable to cleanly shutdown", RuntimeWarning, stacklevel=2)
+            raise ConnectionRefusedError
+
+    with pytest.raises(Refusal, match="stopped"), ending(Ended()):
+        interrupted()
+
+    assert not recwarn
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SparkRuntimeException("[CAST_INVALID_INPUT] The value '\x1b[31mred' is malformed"),
+        PySparkException("Job aborted: '\x1b[31mred'"),
+        PySparkException("Traceback:\nackline.errors.InvalidJob: '\x1b[31mred'\n"),
+    ],
+)
+def test_what_a_job_says_cannot_steer_the_terminal(error):
+    said = message_for(raised(error))
+
+    assert "\x1b" not in said
+    assert "[31mred" in said

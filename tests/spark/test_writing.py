@@ -21,7 +21,7 @@ from ackline.spark.writing.drafts import content_id
 from ackline.spark.writing.jobs import JobsStreamWriter, JobsWriter
 from ackline.spark.writing.json_text import json_bytes
 from ackline.spark.writing.outcomes import OutcomesStreamWriter, OutcomesWriter
-from ackline.spark.writing.rejected import RowsRejected
+from ackline.spark.writing.rejected import RejectedRow, RowsRejected
 from tests.spark.asking import read_options
 
 TEXT = pyarrow.string()
@@ -324,10 +324,24 @@ def test_broken_rows_fail_the_write_and_are_listed(email, writer):
         write(writer(table), table)
 
     said = str(caught.value)
-    assert said.startswith("5 rows were refused; the other 1 are written")
+    assert said.startswith("5 rows were refused; the other one is written")
     for words in ("has no id", "no JSON", "not 17", "1 to 512 bytes", "no payload"):
         assert words in said
     assert email.counts()[State.QUEUED] == 1
+
+
+@pytest.mark.parametrize(
+    ("refused", "others", "words"),
+    [
+        (1, 0, "1 row was refused; there were no others."),
+        (1, 1, "1 row was refused; the other one is written."),
+        (2, 1000, "2 rows were refused; the other 1,000 are written."),
+    ],
+)
+def test_refused_rows_are_counted_in_words_that_fit(refused, others, words):
+    row = RejectedRow("{}", "InvalidJob", "no id")
+
+    assert str(RowsRejected([row] * refused, others)).startswith(words)
 
 
 def test_broken_rows_are_kept_aside_with_the_reason(email, writer, tmp_path):
@@ -483,7 +497,11 @@ def test_an_odd_row_does_not_spoil_the_others(make, email, writer, tmp_path):
             {},
             "column 'delay' is string, but must be a number: cast it",
         ),
-        ({"id": ["1"], "payload": ["1"], "to": ["a"]}, {}, "'to' beside it that mean nothing"),
+        (
+            {"id": ["1"], "payload": ["1"], "to": ["a"]},
+            {},
+            "beside it 'to', which no job has: drop it",
+        ),
         ({"id": ["1"], "priority": ["high"], "payload": ["1"]}, {}, "cast it"),
         ({"id": ["1"], "backoff": [["a"]], "payload": ["1"]}, {}, "must be array<double> or"),
         ({"ID": ["1"], "to": ["a"]}, {"idFrom": "content"}, "there is a column 'ID': call it 'id'"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 STDERR = 2
@@ -18,10 +18,11 @@ NOISE = (
 
 
 @contextmanager
-def without_noise() -> Iterator[None]:
+def without_noise(muted: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """A process started in this block writes its standard error through a filter.
 
-    Both lines of `NOISE` bypass all logging, so only a filter can hold them back.
+    Both lines of `NOISE` bypass all logging, so only a filter can hold them back. As soon as
+    `muted` says so, it holds back everything.
     """
     try:
         ours = os.dup(STDERR)
@@ -30,7 +31,10 @@ def without_noise() -> Iterator[None]:
         return
     source, target = os.pipe()
     filtering = threading.Thread(
-        target=_pass_on, args=(source, ours), name="ackline Java's standard error", daemon=True
+        target=_pass_on,
+        args=(source, ours, muted),
+        name="ackline Java's standard error",
+        daemon=True,
     )
     os.dup2(target, STDERR)
     os.close(target)
@@ -45,8 +49,8 @@ def without_noise() -> Iterator[None]:
     os.dup2(ours, STDERR)
 
 
-def _pass_on(source: int, target: int) -> None:
+def _pass_on(source: int, target: int, muted: Callable[[], bool]) -> None:
     with os.fdopen(source, "rb") as lines, os.fdopen(target, "wb", buffering=0) as out:
         for line in lines:
-            if not line.startswith(NOISE):
+            if not (muted() or line.startswith(NOISE)):
                 out.write(line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from importlib.resources import files
 
@@ -50,9 +50,16 @@ QUIET = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def spark_session(
-    master: str | None = None, *, name: str = "ackline", settings: Mapping[str, str] | None = None
+    master: str | None = None,
+    *,
+    name: str = "ackline",
+    settings: Mapping[str, str] | None = None,
+    muted: Callable[[], bool] = lambda: False,
 ) -> SparkSession:
-    """Start Spark, or say what is missing; `master` is `local[*]` by default."""
+    """Start Spark, or say what is missing; `master` is `local[*]` by default.
+
+    As soon as `muted` says so, Java's standard error is not shown any more.
+    """
     require_spark(pyspark.__version__)
     master = master or "local[*]"
     local, remote = master.startswith("local"), master.startswith("sc://")
@@ -71,7 +78,7 @@ def spark_session(
         builder = builder.config(key, value)
     for log in QUIET:
         logging.getLogger(log).setLevel(logging.CRITICAL)
-    with without_noise() if local else nullcontext():
+    with nullcontext() if remote else without_noise(muted):
         session = builder.getOrCreate()
     if not remote:
         session.sparkContext.setLogLevel("ERROR")

@@ -82,12 +82,7 @@ def find_address(options: Common, *, creates: bool = False) -> StoreAddress:
 
     Only a writer creates a missing file.
     """
-    scheme = options.store.partition(":")[0].lower()
-    if scheme == "memory":
-        raise ConfigError(
-            "memory:// lives in one process, and Spark works in many: use "
-            "sqlite:////path/to/jobs.db, redis:// or postgresql://"
-        )
+    require_many_processes(options.store)
     address = StoreAddress(
         url=absolute_url(options.store),
         tenant=options.tenant,
@@ -96,6 +91,15 @@ def find_address(options: Common, *, creates: bool = False) -> StoreAddress:
     )
     with open_queues(address.url) if creates else address.connect():
         return address
+
+
+def require_many_processes(url: str) -> None:
+    """Refuse a store that lives in one process."""
+    if url.partition(":")[0].lower() == "memory":
+        raise ConfigError(
+            "memory:// lives in one process, and Spark works in many: use "
+            "sqlite:////path/to/jobs.db, redis:// or postgresql://"
+        )
 
 
 def missing_queue(address: StoreAddress, name: str, *, dropped: bool = False) -> str | None:

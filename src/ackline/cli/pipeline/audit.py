@@ -14,7 +14,7 @@ from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.gaps import in_words
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
-from ackline.cli.pipeline.starting import require_shared_store, start_spark
+from ackline.cli.pipeline.starting import notice_empty, require_shared_store, start_spark
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 UNPROVEN = 4
 """The exit code of an audit that found nothing wrong, but could not see everything."""
+
+NOTHING = "there is no event and no job to judge"
 
 SHOWN = 20
 """How many findings are shown; --json has up to a thousand."""
@@ -59,27 +61,48 @@ def audit(
     require_shared_store(session, master, shared_files)
     names = [session.known_queue(name).name for name in queue] if queue else None
     queues = session.queues
-    spark = start_spark(session, master)
-    from ackline.spark.audit.auditing import run_audit
+    notice_empty(session)
     from ackline.spark.lake.lake import Lake
 
-    with ending(spark), session.notices.status("going through the journal"):
-        history = None if lake is None else Lake(lake)
+    history = None if lake is None else Lake(lake)
+    if history is not None:
+        history.require_of(queues)
+    spark = start_spark(session, master)
+    from ackline.spark.audit.auditing import run_audit
+
+    with ending(spark, "nothing is proven"), session.notices.status("going through the journal"):
         found = run_audit(
             spark, session.url, queues, names, lake=history, shared_files=shared_files
         )
     if session.json:
-        verdict = {"passed": found.passed, "proven": found.proven}
-        session.document({**msgspec.to_builtins(found), **verdict})
+        session.document(_document(found))
     else:
         _show(session, found)
     _require_proof(found, whole)
+
+
+def _document(found: Audit) -> dict[str, object]:
+    from ackline.spark.pipelines.audit import MEANINGS
+
+    return {
+        **msgspec.to_builtins(found),
+        "counts": {name: found.counts.get(name, 0) for name in MEANINGS},
+        "passed": found.passed,
+        "proven": found.proven and not _is_of_nothing(found),
+    }
+
+
+def _is_of_nothing(found: Audit) -> bool:
+    """Whether there was nothing to judge, as of a tenant whose name is mistyped."""
+    return not (found.events or found.jobs)
 
 
 def _require_proof(found: Audit, whole: bool) -> None:
     if not found.passed:
         total = sum(found.counts.values())
         raise Refusal(f"the journal does not add up: {count(total, 'finding')}")
+    if whole and found.proven and _is_of_nothing(found):
+        raise Refusal(f"not proven: {NOTHING}. Are --store and --tenant right?", UNPROVEN)
     if whole and not found.proven:
         queues = ", ".join(plain(gap.queue) for gap in found.unseen)
         raise Refusal(
@@ -102,12 +125,7 @@ def _show(session: Session, found: Audit) -> None:
         table.add_row(name, meaning, Text(f"{number:,}", "red" if number else "green"))
     session.say(table)
     if found.passed:
-        session.say(
-            "Nothing was lost."
-            if found.proven
-            else "Nothing was lost of all that the journal still tells.",
-            "green",
-        )
+        _praise(session, found)
         return
     details = new_table(
         "finding",
@@ -120,3 +138,12 @@ def _show(session: Session, found: Audit) -> None:
     for row in found.listed[:SHOWN]:
         details.add_row(*(plain(str(row[name])) for name in ("finding", "queue", "id", "detail")))
     session.say(details)
+
+
+def _praise(session: Session, found: Audit) -> None:
+    if not found.proven:
+        session.say("Nothing was lost of all that the journal still tells.", "green")
+    elif _is_of_nothing(found):
+        session.say(f"{NOTHING.capitalize()}.", "yellow")
+    else:
+        session.say("Nothing was lost.", "green")

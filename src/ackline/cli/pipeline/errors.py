@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import re
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.exits import INTERRUPTED, Refusal, UsageMistake
+from ackline.cli.words import plain, plain_lines
 from ackline.errors import AcklineError
 
 RAISED = re.compile(r"^(ackline(?:\.\w+)*)\.(\w+): (.*)$", re.MULTILINE)
@@ -31,17 +33,38 @@ class Stoppable(Protocol):
 
 
 @contextmanager
-def ending(spark: Stoppable) -> Iterator[None]:
-    """Stop Spark at the end; an error from within it says what happened, without Java's part."""
+def ending(spark: Stoppable, stopped: str = "run it again to begin anew") -> Iterator[None]:
+    """Stop Spark at the end; an error from within it says what happened, without Java's part.
+
+    At Ctrl-C, `stopped` says how things stand then.
+    """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (PySparkException, Py4JError) as error:
-        raise in_plain_words(error) from error
-    finally:
+    except BaseException as error:
+        if _is_interrupt(error):
+            _stop_without_java(spark)
+            raise Refusal(f"stopped: {stopped}", INTERRUPTED) from error
         spark.stop()
+        if isinstance(error, (PySparkException, Py4JError)):
+            raise in_plain_words(error) from error
+        raise
+    spark.stop()
+
+
+def _stop_without_java(spark: Stoppable) -> None:
+    """Stop a Spark whose Java was ended by Ctrl-C, as far as that goes."""
+    with warnings.catch_warnings(action="ignore"), suppress(Exception):
+        spark.stop()
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether it comes from Ctrl-C; what is then done to end well may fail without Java."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def in_plain_words(error: Exception) -> Exception:
@@ -51,7 +74,8 @@ def in_plain_words(error: Exception) -> Exception:
         return ours
     # If PySpark passes on an error of Java's, the text begins with the call that failed.
     message = text.partition("\n: ")[2] or text
-    first = message.strip().splitlines()[0] if message.strip() else type(error).__name__
+    # It may quote what a job says.
+    first = plain(message.strip().split("\n")[0]) or type(error).__name__
     if type(error).__name__ in OF_THE_QUERY:
         return UsageMistake(f"Spark refuses it: {first}")
     return Refusal(f"Spark failed: {first}\nRun it again with --debug to see all that it says.")
@@ -71,7 +95,7 @@ def raised_in(text: str) -> AcklineError | None:
     kind = _kind_of(module, name)
     # Its constructor would build the message from parts; here the message is complete already.
     error: AcklineError = kind.__new__(kind)
-    Exception.__init__(error, "\n".join(lines))
+    Exception.__init__(error, plain_lines("\n".join(lines)))
     return error
 
 

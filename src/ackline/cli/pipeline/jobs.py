@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -12,11 +13,17 @@ from rich.table import Table
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.pipeline.checks import require_files, require_writable
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
 from ackline.cli.pipeline.progress import with_progress
-from ackline.cli.pipeline.starting import address_of, require_shared_store, start_spark
+from ackline.cli.pipeline.starting import (
+    address_of,
+    notice_empty,
+    require_shared_store,
+    start_spark,
+)
 from ackline.cli.queues import who
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
@@ -110,14 +117,19 @@ def load(
     """
     require_shared_store(session, master, shared_files)
     expressions, separator = read_sets(sets), read_delimiter(delimiter)
+    from ackline.spark.bulk.files import format_of, read_files, require_fields, with_columns
+
+    require_fields(expressions)
+    written_as = format_of(files, format)
+    require_files(files, master)
+    require_writable(rejected)
     spark = start_spark(session, master)
-    from ackline.spark.bulk.files import format_of, read_files, with_columns
     from ackline.spark.bulk.loading import load as load_files
     from ackline.spark.options import WriteJobs
     from ackline.spark.store_address import find_address
 
-    with ending(spark):
-        found = read_files(spark, files, format_of(files, format), infer=infer, delimiter=separator)
+    with ending(spark, "run it again to load the rest; no job is enqueued twice while it is kept"):
+        found = read_files(spark, files, written_as, infer=infer, delimiter=separator)
         found = msgspec.structs.replace(found, rows=with_columns(found.rows, expressions))
         options = WriteJobs(
             store=session.url,
@@ -141,7 +153,7 @@ def load(
     if session.json:
         session.document(loaded)
     else:
-        known = f", {loaded.known:,} were there already" if loaded.known else ""
+        known = _besides(loaded.known, "there already")
         session.say(f"{count(loaded.written, 'job')} enqueued{known}")
     refuse(session, loaded.refused, loaded.rejected, rejected)
 
@@ -171,11 +183,13 @@ def export(
     ackline pipeline export dlq /tmp/dead --format json --where "kind = 'welcome'"
     """
     require_shared_store(session, master, shared_files)
+    notice_empty(session)
+    require_writable(path)
     spark = start_spark(session, master)
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
     from ackline.spark.bulk.exporting import export as write
 
-    with ending(spark):
+    with ending(spark, f"{plain(path)} is as it was before"):
         rows = read_table(spark, address_of(session, shared_files), table)
         if format == "json":
             rows = as_text(rows)
@@ -220,13 +234,18 @@ def redrive(
     """
     require_shared_store(session, master, shared_files)
     expressions = read_sets(sets)
+    notice_empty(session)
+    from ackline.spark.bulk.redriving import check, planned, require_settable
+
+    require_settable(expressions)
+    require_writable(rejected)
     spark = start_spark(session, master)
     from ackline.spark.bulk.exporting import as_text, chosen, read_table
-    from ackline.spark.bulk.redriving import check, planned
     from ackline.spark.bulk.redriving import redrive as act
     from ackline.spark.writing.rejects_place import RejectsPlace
 
-    with ending(spark):
+    rest = "run it again to redrive the rest; no job is redriven twice"
+    with ending(spark, "nothing was changed" if dry_run else rest):
         kept = RejectsPlace.planned(
             rejected, name_of_run("redrive"), max_rejected, "--rejected FOLDER"
         )
@@ -235,26 +254,62 @@ def redrive(
         plan = planned(dead, expressions, rate, dead.count() if rate else 0)
         if dry_run:
             # A job that is not changed cannot be refused.
-            _preview(session, dead, plan, check(plan, address) if expressions else None)
+            preview = _preview(dead, plan, check(plan, address) if expressions else None)
+            tell_preview(session, preview, rejected)
             return
         done = with_progress(session, spark, "redriving", lambda: act(plan, address, who(), kept))
     total = sum(done.redriven.values())
     if session.json:
         session.document(done)
     else:
-        changed = f"{done.left_alone:,} were not as before and left alone"
-        session.say(f"{count(total, 'job')} redriven" + (f", {changed}" if done.left_alone else ""))
-    refuse(session, done.refused, done.rejected, rejected)
+        others = _besides(done.left_alone, "not as before and left alone")
+        session.say(f"{count(total, 'job')} redriven{others}")
+    refuse(session, done.refused, done.rejected, rejected, name_of_job)
 
 
-def _preview(session: Session, dead: Any, plan: Any, checked: Checked | None) -> None:
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a redrive would do."""
+
+    matching: int
+    refused: int
+    groups: list[dict[str, Any]]
+    """How many jobs match, by queue, kind and type of error."""
+    examples: list[dict[str, Any]]
+    """The first of them, with what would be changed."""
+    rejected: list[RejectedRow]
+    """The first that would be refused, with the reasons."""
+
+
+def _preview(dead: Any, plan: Any, checked: Checked | None) -> Preview:
     rows = dead.groupBy("queue", "kind", "error_type").count().orderBy("count", ascending=False)
     groups = [row.asDict() for row in rows.collect()]
-    total = sum(row["count"] for row in groups)
-    refused = 0 if checked is None else checked.refused
+    changes = plan.select("queue", "id", "delay", "priority", "payload").limit(SHOWN)
+    return Preview(
+        matching=sum(row["count"] for row in groups),
+        refused=0 if checked is None else checked.refused,
+        groups=groups,
+        examples=[row.asDict() for row in changes.collect()],
+        rejected=[] if checked is None else checked.rejected[:SHOWN],
+    )
+
+
+def tell_preview(session: Session, preview: Preview, folder: str | None) -> None:
+    """Show what a redrive would do; exits with 1 where the redrive would."""
     if session.json:
-        session.document({"matching": total, "refused": refused, "groups": groups})
+        session.document(preview)
+    else:
+        _show_preview(session, preview)
+    if not preview.refused:
         return
+    _show_refused(session, preview.rejected, name_of_job)
+    if folder is None:
+        raise Refusal(
+            f"{count(preview.refused, 'job')} would be refused. Correct --set or --where, or keep "
+            "them with --rejected FOLDER"
+        )
+
+
+def _show_preview(session: Session, preview: Preview) -> None:
     table = new_table(
         "queue",
         "kind",
@@ -264,15 +319,15 @@ def _preview(session: Session, dead: Any, plan: Any, checked: Checked | None) ->
         spare=[("error", 12), ("kind", 12), ("queue", 12)],
         fold=["error", "kind", "queue"],
     )
-    for row in groups[:SHOWN]:
+    for row in preview.groups[:SHOWN]:
         error = plain(row["error_type"] or "")
         table.add_row(plain(row["queue"]), plain(row["kind"]), error, f"{row['count']:,}")
     session.say(table)
-    session.say(_examples([row.asDict() for row in plan.limit(SHOWN).collect()]))
-    for one in () if checked is None else checked.rejected[:SHOWN]:
-        session.notice(f"refused: {shorten(plain(one.row), 120)}: {plain(one.reason)}", "red")
+    session.say(_examples(preview.examples))
+    refused = preview.refused
     tail = f", {refused:,} refused" if refused else ""
-    session.say(f"{count(total - refused, 'job')} would be redriven{tail}. Nothing was changed.")
+    left = count(preview.matching - refused, "job")
+    session.say(f"{left} would be redriven{tail}. Nothing was changed.")
 
 
 def _examples(rows: list[dict[str, Any]]) -> Table:
@@ -319,23 +374,60 @@ def read_delimiter(text: str | None) -> str | None:
     return character
 
 
+def _besides(number: int, what: str) -> str:
+    """What to add about other jobs, if there are any.
+
+    >>> _besides(1, "there already"), _besides(0, "there already")
+    (', 1 was there already', '')
+    """
+    return f", {count(number, 'was', 'were')} {what}" if number else ""
+
+
 def name_of_run(command: str) -> str:
     """A name for the files of one run that no other run has."""
     now = datetime.datetime.now(datetime.UTC)
     return f"{command}-{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
 
 
-def refuse(session: Session, refused: int, rejected: list[RejectedRow], folder: str | None) -> None:
+def refuse(
+    session: Session,
+    refused: int,
+    rejected: list[RejectedRow],
+    folder: str | None,
+    name: Callable[[RejectedRow], str] = lambda row: shorten(plain(row.row), 120),
+) -> None:
     """Say where the refused rows are, or show them and exit with 1."""
     if not refused:
         return
     if folder is not None:
         session.notice(f"{count(refused, 'row')} refused: {plain(folder)} has them")
         return
-    for row in rejected[:SHOWN]:
-        session.notice(f"{shorten(plain(row.row), 120)}: {plain(row.reason)}", "red")
+    _show_refused(session, rejected, name)
     raise Refusal(
         f"{count(refused, 'row was', 'rows were')} refused, all others are done. Correct "
         "them and run it again, which does nothing twice while the jobs are kept, or keep the rows "
         "with --rejected FOLDER"
     )
+
+
+def _show_refused(
+    session: Session, rejected: list[RejectedRow], name: Callable[[RejectedRow], str]
+) -> None:
+    for row in rejected[:SHOWN]:
+        session.notice(f"refused: {name(row)}: {plain(row.reason)}", "red")
+
+
+def name_of_job(rejected: RejectedRow) -> str:
+    """The job of a refused row of the DLQ, by its queue and id."""
+    try:
+        row = msgspec.json.decode(rejected.row, type=QueueAndId)
+    except ValueError:  # It was too long, and cut off.
+        return shorten(plain(rejected.row), 120)
+    return f"queue {plain(row.queue)}, job {plain(row.id)}"
+
+
+class QueueAndId(msgspec.Struct, frozen=True):
+    """Which job a row is about."""
+
+    queue: str
+    id: str

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import signal
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Collection, Mapping
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import UsageMistake
+from ackline.cli.pipeline.checks import require_writable
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.gaps import in_words
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import LakeOption, MasterOption, SharedFilesOption
-from ackline.cli.pipeline.starting import require_shared_store, start_spark
+from ackline.cli.pipeline.starting import notice_empty, require_shared_store, start_spark
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain, span
 from ackline.worker.signals import hear_signals
@@ -94,8 +97,11 @@ def run(
     """
     require_shared_store(session, master, shared_files)
     objectives = dict(read_objective(text) for text in slo or ())
+    if keep is not None:
+        _require_above_zero(keep, f"--keep {keep:g}", "90d")
     queues = session.queues
-    _notice_missing(session, objectives)
+    _notice_missing(session, objectives, skip_dropped or ())
+    require_writable(lake, None if delta == "none" else delta)
     spark = start_spark(session, master)
     from ackline.spark.lake.running import Asked, Run
 
@@ -112,7 +118,7 @@ def run(
         events_per_batch=batch_events,
         skip_dropped=tuple(skip_dropped or ()),
     )
-    with ending(spark):
+    with ending(spark, "the next run continues where this one ended"):
         job = Run(spark, queues, asked)
         if continuous:
             _go_on(session, job)
@@ -127,20 +133,39 @@ def read_objective(text: str) -> tuple[str, float | None]:
     queue, equals, within = text.rpartition("=")
     if not equals or not queue:
         raise UsageMistake(f"--slo {text!r}: write QUEUE=SPAN, such as email=5s or *=1m")
-    return queue, None if within == "none" else values.seconds(within)
+    if within == "none":
+        return queue, None
+    return queue, _require_above_zero(values.seconds(within), f"--slo {text}", "5s")
 
 
-def _notice_missing(session: Session, objectives: Mapping[str, float | None]) -> None:
-    """Warn of a mistyped queue name, which the lake would remember without any effect."""
-    names = sorted(session.queues)
-    if not names:
-        session.notice(f"tenant {plain(session.tenant)} has no queues yet", "yellow")
+def _require_above_zero(seconds: float, option: str, such_as: str) -> float:
+    if seconds <= 0:
+        raise UsageMistake(f"{plain(option)}: write a span above 0, such as {such_as}")
+    return seconds
+
+
+def _notice_missing(
+    session: Session, objectives: Mapping[str, float | None], skipped: Collection[str]
+) -> None:
+    """Warn of a mistyped queue name, which would have no effect."""
+    if notice_empty(session):
         return
+    names = sorted(session.queues)
     for queue, seconds in objectives.items():
         if seconds is not None and queue not in ("*", *names):
             session.notice(
                 f"--slo {plain(queue)}: there is no such queue yet; the lake remembers it. "
                 f"There are: {', '.join(map(plain, names))}. {plain(queue)}=none forgets it",
+                "yellow",
+            )
+    # Of a queue that was dropped, the journal may have a gap, too.
+    infos = session.queues.store.describe(session.tenant, dropped=True)
+    journals = sorted(info.key.name for info in infos)
+    for queue in skipped:
+        if queue not in ("*", *journals):
+            session.notice(
+                f"--skip-dropped {plain(queue)}: there is no such queue, so nothing is skipped. "
+                f"There are: {', '.join(map(plain, journals))}",
                 "yellow",
             )
 
@@ -164,12 +189,31 @@ def _tell(session: Session, ran: Ran) -> None:
 
 
 def _go_on(session: Session, job: Run) -> None:
-    """Run until Ctrl-C or SIGTERM; a batch that is under way is finished first."""
+    """Run until Ctrl-C or SIGTERM; a batch is finished first, unless Ctrl-C comes a second time."""
     stopping = threading.Event()
 
-    deafen = hear_signals(lambda _number: stopping.set())
+    def stop(_number: int) -> None:
+        if not stopping.is_set():
+            session.notice("stopping: a batch under way is finished; a second Ctrl-C ends it")
+        stopping.set()
+
+    at_once = signal.getsignal(signal.SIGINT)
+    deafen = hear_signals(stop)
+    _leave_the_second_to(at_once)
     session.notice("Ctrl-C ends it")
     try:
         job.for_ever(lambda ran: _tell(session, ran), stopping)
     finally:
         deafen()
+
+
+def _leave_the_second_to(at_once: Any) -> None:
+    """The first Ctrl-C is heard as it is now, any further one as it was before."""
+    gently: Any = signal.getsignal(signal.SIGINT)
+
+    def first(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, at_once)
+        gently(number, frame)
+
+    if gently is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, first)

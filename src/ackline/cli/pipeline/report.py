@@ -11,11 +11,12 @@ import typer
 from rich.text import Text
 
 from ackline.cli.app import command
+from ackline.cli.pipeline.checks import require_file_place
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.gaps import in_words
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import LakeOption, MasterOption
-from ackline.cli.pipeline.starting import start_spark
+from ackline.cli.pipeline.starting import require_extra, start_spark
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain, shorten, span
@@ -53,11 +54,16 @@ def report(
 
     The lake is as the last `ackline pipeline run` left it; no store is needed.
     """
-    spark = start_spark(session, master)
+    require_extra()
     from ackline.spark.lake.lake import Lake
+
+    if html is not None:
+        require_file_place(html)
+    Lake(lake).require()
+    spark = start_spark(session, master)
     from ackline.spark.reports.facts import gather
 
-    with ending(spark), session.notices.status("reading the lake"):
+    with ending(spark, "there is no report"), session.notices.status("reading the lake"):
         found = gather(spark, Lake(lake), days)
     if html is not None:
         from ackline.spark.reports.page import page

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import os
+import shlex
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +16,11 @@ import typer
 
 from ackline.cli import values
 from ackline.cli.app import command
-from ackline.cli.exits import INTERRUPTED, Refusal
+from ackline.cli.exits import Refusal
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.group import PIPELINE, pipeline
 from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
-from ackline.cli.pipeline.starting import require_shared_file, start_spark
+from ackline.cli.pipeline.starting import require_extra, require_shared_file, start_spark
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.targets import load_queues
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 PAUSE = 0.2
 """Seconds between two checks for a signal."""
+
+LEFT_HELD = "what its workers held is delivered again when the leases lapse"
 
 TargetsArgument = Annotated[
     list[str],
@@ -77,7 +81,9 @@ def work(
 
     ackline pipeline work examples.email_worker:queue --executors 8
     """
+    require_extra()
     from ackline.spark.fleet.fleet import Fleet
+    from ackline.spark.fleet.running import require_shared, run_fleet
     from ackline.spark.fleet.stop_flag import StopFlag
     from ackline.spark.store_address import absolute_url, files_of
 
@@ -86,6 +92,7 @@ def work(
     os.environ.update(environment)
     load = functools.partial(load_queues, targets)
     queues = load()
+    require_shared(queues)
     for file in files_of(queues):
         require_shared_file(file, master, shared_files)
     flag = StopFlag(queues, name)
@@ -102,9 +109,7 @@ def work(
     )
     # With `,4`, Spark starts lost tasks anew also on one machine.
     spark = start_spark(session, master or f"local[{executors},4]")
-    from ackline.spark.fleet.running import run_fleet
-
-    with ending(spark):
+    with ending(spark, LEFT_HELD):
         served = _until_done(StopRequests(session, flag), lambda: run_fleet(spark, load, fleet))
     _tell(session, served)
 
@@ -113,16 +118,35 @@ def work(
 def stop(session: Session, targets: TargetsArgument, name: NameOption = "fleet") -> None:
     """Ask a fleet to stop: running jobs may end, the rest is given back.
 
-    It may run on any machine that reaches the store, with the queues and --name of the fleet.
+    It may run on any machine that reaches the store, with the queues and --name of the fleet. A
+    fleet that is only starting stops as well. Exits with 1 if no worker of the fleet is known.
 
     ackline pipeline stop examples.email_worker:queue
     """
     if session.common.store is not None:
         os.environ["ACKLINE_STORE"] = session.url
     from ackline.spark.fleet.stop_flag import StopFlag
+    from ackline.spark.fleet.worker_names import fleets_at_work
 
-    StopFlag(load_queues(targets), name).hoist()
-    session.say(f"The fleet {plain(name)} was asked to stop.")
+    queues = load_queues(targets)
+    known = fleets_at_work(queues)
+    # Even if none is known: its workers may not have begun yet.
+    StopFlag(queues, name).hoist()
+    if session.json:
+        session.document({"fleet": name, "workers": known[name]})
+    elif known[name]:
+        session.say(f"{count(known[name], 'worker')} of fleet {plain(name)} asked to stop.")
+    if not known[name]:
+        raise Refusal(_unknown(name, known, targets))
+
+
+def _unknown(name: str, known: Iterable[str], targets: list[str]) -> str:
+    others = ", ".join(plain(f"--name {shlex.quote(other)}") for other in sorted(known))
+    return (
+        f"no fleet {plain(name)!r} is known to work on {', '.join(targets)}; "
+        + (f"there is {others}" if others else "nor is any other")
+        + ". If it is only starting, it stops."
+    )
 
 
 def _until_done(requests: StopRequests, act: Callable[[], list[Served]]) -> list[Served]:
@@ -144,10 +168,9 @@ def _until_done(requests: StopRequests, act: Callable[[], list[Served]]) -> list
                 return doing.result()
     finally:
         deafen()
-    raise Refusal(
-        "ended at once: what its workers held is delivered again when the leases lapse",
-        INTERRUPTED,
-    )
+    # Its handler ends Java; while it is ignored, there is none.
+    signal.raise_signal(signal.SIGINT)
+    raise KeyboardInterrupt
 
 
 class StopRequests:

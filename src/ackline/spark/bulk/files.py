@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -289,10 +289,7 @@ def _require_columns(rows: DataFrame, names: Sequence[str]) -> None:
 
 def with_columns(rows: DataFrame, expressions: Mapping[str, str]) -> DataFrame:
     """Rows with the columns of `--set NAME=SQL`: expressions over the file's own columns."""
-    for name in expressions:
-        if name not in SETTABLE:
-            hint = did_you_mean(name, SETTABLE) or f"there are {', '.join(SETTABLE)}"
-            raise ConfigError(f"--set {name}=…: a job has no {name!r}; {hint}")
+    require_fields(expressions)
     try:
         return rows.select(
             "*", *(F.expr(sql).alias(f"+{name}") for name, sql in expressions.items())
@@ -302,6 +299,14 @@ def with_columns(rows: DataFrame, expressions: Mapping[str, str]) -> DataFrame:
         )
     except PySparkException as error:
         raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
+
+
+def require_fields(names: Iterable[str]) -> None:
+    """Refuse names of `--set` that no field of a job has."""
+    for name in names:
+        if name not in SETTABLE:
+            hint = did_you_mean(name, SETTABLE) or f"there are {', '.join(SETTABLE)}"
+            raise ConfigError(f"--set {name}=…: a job has no {name!r}; {hint}")
 
 
 def first_line(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -75,11 +75,7 @@ def planned(
     With a rate, jobs are spread by their ids over the time that `total` of them take, the same way
     each time.
     """
-    for name in expressions:
-        if name not in SETTABLE:
-            raise ConfigError(
-                f"--set {name}=…: of a failed job {' and '.join(SETTABLE)} can be set"
-            )
+    require_settable(expressions)
     share = F.pmod(F.xxhash64("queue", "id"), F.lit(1_000_000)) / 1e6
     delay = share * seconds_of(total, rate)
     try:
@@ -98,6 +94,15 @@ def planned(
         )
     except PySparkException as error:
         raise ConfigError(f"--set cannot be understood: {first_line(error)}") from None
+
+
+def require_settable(names: Iterable[str]) -> None:
+    """Refuse names of `--set` that a redrive cannot change."""
+    for name in names:
+        if name not in SETTABLE:
+            raise ConfigError(
+                f"--set {name}=…: of a failed job {' and '.join(SETTABLE)} can be set"
+            )
 
 
 def seconds_of(total: int, rate: float | None) -> float:

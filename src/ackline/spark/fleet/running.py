@@ -19,7 +19,8 @@ from ackline.pauses import Pauses
 from ackline.queue import Queue
 from ackline.spark.fleet.fleet import Fleet, Load, Served
 from ackline.spark.fleet.stop_flag import StopFlag
-from ackline.spark.fleet.task import SCHEMA, is_empty, serve, worker_name
+from ackline.spark.fleet.task import SCHEMA, is_empty, serve
+from ackline.spark.fleet.worker_names import worker_name
 from ackline.spark.store_address import StoreFile, files_of, require_one_machine
 
 logger = logging.getLogger("ackline")
@@ -43,7 +44,7 @@ SETTLED = 60.0
 def run_fleet(spark: SparkSession, load: Load, fleet: Fleet) -> list[Served]:
     """Work until the flag is raised, whatever becomes of single workers."""
     queues = load()
-    _require_shared(queues)
+    require_shared(queues)
     files = _files_for(spark, queues, fleet.shared_files)
     if (asked_before := fleet.asked_before) is None:
         asked_before = StopFlag(queues, fleet.name).says()
@@ -113,7 +114,8 @@ def warn_of_free_seats(queue: Queue[Any, Any], fleet: Fleet, began: float) -> No
         )
 
 
-def _require_shared(queues: Sequence[Queue[Any, Any]]) -> None:
+def require_shared(queues: Sequence[Queue[Any, Any]]) -> None:
+    """Refuse queues that each executor would have for itself."""
     if not queues:
         raise ConfigError("a fleet works on at least one queue, and there is none")
     for queue in queues:

@@ -18,6 +18,7 @@ from ackline.job import LIVE
 from ackline.queue import Job, Queue
 from ackline.spark.fleet.fleet import Fleet, Load, Served
 from ackline.spark.fleet.stop_flag import StopFlag
+from ackline.spark.fleet.worker_names import worker_name
 from ackline.spark.store_address import StoreFile, files_of
 from ackline.worker import Execution, Hooks, Worker
 from ackline.worker.patience import keep_trying
@@ -66,11 +67,6 @@ def work(load: Load, fleet: Fleet) -> Served:
         if worker.trouble is not None and not flag.raised:
             _end_process()
     return Served(worker.id, tally.ended, tally.failed)
-
-
-def worker_name(fleet: str, id: str = "") -> str:
-    """The name of a fleet's worker; without `id`, the prefix of all its workers' names."""
-    return f"spark {fleet} {id}"
 
 
 class Tally:

@@ -119,8 +119,8 @@ def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
     others = tuple(name for name in types if name not in OF_A_JOB and name != "payload")
     if "payload" in types and others:
         raise ConfigError(
-            f"there is a column 'payload', and {_quoted(others)} beside it that mean nothing to "
-            "a job: drop them, or leave 'payload' out to make all of them the payload"
+            f"there is a column 'payload', and beside it {_quoted(others)}, which no job has: drop "
+            f"{_them(others)}, or leave 'payload' out to make all other columns the payload"
         )
     if "payload" not in types and not others:
         raise ConfigError("there is no column for the payload: call one 'payload'")
@@ -143,7 +143,8 @@ def require_outcomes(schema: StructType, queue: str | None) -> None:
     _require_types(types, OF_AN_OUTCOME)
     if others := [name for name in types if name not in OF_AN_OUTCOME]:
         raise ConfigError(
-            f"{_quoted(others)} mean nothing to an outcome: it has {', '.join(OF_AN_OUTCOME)}"
+            f"an outcome has no {_quoted(others)}: drop {_them(others)}. It has "
+            f"{', '.join(OF_AN_OUTCOME)}"
         )
     missing = [name for name in ("id", "token", "outcome") if name not in types]
     if queue is None and "queue" not in types:
@@ -225,6 +226,10 @@ def _words(name: str, kind: type[DataType]) -> str:
         return "map<string,string>"
     within = {"backoff": "double", "keys_if_undelivered": "array<string>"}
     return f"array<{within[name]}>" if kind is ArrayType else kind.typeName()
+
+
+def _them(names: Sequence[str]) -> str:
+    return "it" if len(names) == 1 else "them"
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -38,16 +38,20 @@ class RowsRejected(InvalidJob):
     ) -> None:
         shown = "\n".join(f"  {one.row[:200]}: {one.reason}" for one in rows[:LISTED])
         more = f"\n  and {len(rows) - LISTED:,} more" if len(rows) > LISTED else ""
-        done = (
-            f"so its task stopped after it had written {others:,} others"
-            if stopped
-            else f"the other {others:,} are written"
-        )
+        were = "row was" if len(rows) == 1 else "rows were"
         super().__init__(
-            f"{len(rows):,} rows were refused; {done}. "
+            f"{len(rows):,} {were} refused; {_done(others, stopped)}. "
             "Correct them and write again, which writes nothing twice, or name a folder for them "
             f"({option}), which takes any number:\n{shown}{more}"
         )
+
+
+def _done(others: int, stopped: bool) -> str:
+    if stopped:
+        return f"so its task stopped after it had written {others:,} others"
+    if others == 0:
+        return "there were no others"
+    return "the other one is written" if others == 1 else f"the other {others:,} are written"
 
 
 class RejectedRow(msgspec.Struct, frozen=True):
