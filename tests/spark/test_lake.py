@@ -267,7 +267,7 @@ class TestKilled:
         assert len(side.rows("bronze", "events")) == 40
         assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
         [reader] = side.queues["email"].readers()
-        assert (reader.name, side.queues["email"].events(reader.cursor)) == ("lake", [])
+        assert (reader.name, list(side.queues["email"].events(reader.cursor))) == ("lake", [])
 
 
 class TestTakenOver:
