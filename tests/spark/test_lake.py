@@ -32,10 +32,22 @@ from ackline.spark.lake import claim, compaction, running
 from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.expiry import drop_expired
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher, recent_days
-from ackline.spark.lake.lake import EVENTS, JOBS, MARK, OPEN, SCHEMA, Batch, Lake, Mark
+from ackline.spark.lake.lake import (
+    CHECKPOINT,
+    EVENTS,
+    JOBS,
+    MARK,
+    OPEN,
+    SCHEMA,
+    Batch,
+    Lake,
+    Mark,
+)
+from ackline.spark.lake.micro_batch import WRITING
 from ackline.spark.lake.reading import batches_of, read_batches
 from ackline.spark.lake.running import Ran, Run
 from ackline.spark.lake.tracebacks import add_errors
+from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES, TARGET
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
 from tests.docs.pages import DOCS, blocks_of
 from tests.spark.histories import all_events, live_through
@@ -263,7 +275,8 @@ class TestKilled:
         assert side.gold_files() == files
         assert len(side.rows("bronze", "events")) == 40
         assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
-        assert [reader.name for reader in side.queues["email"].readers()] == ["lake"]
+        [reader] = side.queues["email"].readers()
+        assert (reader.name, list(side.queues["email"].events(reader.cursor))) == ("lake", [])
 
 
 class TestTakenOver:
@@ -529,6 +542,16 @@ def test_names_that_are_not_there_are_told(sqlite_url, capsys, monkeypatch, tmp_
     assert lake_command.read_objective("emial=none") == ("emial", None)
 
 
+def test_the_default_objective_is_documented():
+    guide = (DOCS / "guides" / "lake.md").read_text()
+    reference = (DOCS / "reference" / "cli.md").read_text()
+
+    assert dict([lake_command.read_objective("*=1m")]) == DEFAULT_OBJECTIVES
+    assert "*=1m for all other queues, which is the default" in reference.replace("\\", "")
+    assert "judged by `*`,\nwhich is one minute until you set another" in guide
+    assert f"always {TARGET:.0%}".replace("%", " %") in guide
+
+
 def test_it_goes_on_until_it_is_stopped(monkeypatch):
     monkeypatch.setattr(running, "PAUSE", 0.0)
     gap = Gap(queue="email", after="0.0", until="5.0")
@@ -617,10 +640,50 @@ class TestRefused:
         lake.open(queues)
 
         with ackline.open(f"sqlite:///{tmp_path}/other.db") as others:
-            with pytest.raises(ConfigError, match="use another lake, or --moved"):
+            with pytest.raises(ConfigError, match=f"run --lake {lake.folder.path} --moved`$"):
                 lake.open(others)
             lake.open(others, moved=True)
             lake.open(others)
+
+    @pytest.mark.parametrize("moved", [False, True])
+    def test_a_lake_of_another_tenant(self, lake, sqlite_url, moved):
+        """A store that has moved has the same tenants."""
+        with ackline.open(sqlite_url, tenant="ten ant") as queues:
+            lake.open(queues)
+
+        with ackline.open(sqlite_url) as others, pytest.raises(ConfigError) as caught:
+            lake.open(others, moved=moved)
+
+        said = str(caught.value)
+        assert said.endswith("use another lake, or the tenant of this one: --tenant 'ten ant'")
+
+    @pytest.mark.parametrize("name", ["report.csv", "photos", "gold.json"])
+    def test_a_folder_with_files_of_others(self, lake, queues, name):
+        lake.folder.write_json({}, name)
+
+        with pytest.raises(ConfigError, match=f"is no lake, and has other files, such as '{name}'"):
+            lake.open(queues)
+
+        assert lake.folder.names() == [name]
+
+    def test_a_file_in_the_place_of_a_lake(self, lake, queues):
+        Path(lake.folder.path).write_text("")
+
+        with pytest.raises(ConfigError, match="is a file: a lake needs a folder"):
+            lake.open(queues)
+
+    def test_a_folder_with_nothing_of_others_becomes_a_lake(self, lake, queues):
+        """What is left of an earlier lake, or of a file system."""
+        own = {name[0] for name in running.SWEPT if name} | {
+            *CHECKPOINT,
+            WRITING,
+            compaction.ASIDE,
+        }
+        for name in (*own, "lost+found", ".DS_Store"):
+            Path(lake.folder.path, name).mkdir(parents=True)
+        lake.folder.write_json({}, compaction.NOTE)
+
+        assert lake.open(queues).id
 
     def test_a_lake_that_has_lost_its_checkpoint(self, lake, queues):
         lake.open(queues)

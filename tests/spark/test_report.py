@@ -24,7 +24,6 @@ from ackline.spark.pipelines import traffic
 from ackline.spark.pipelines.objectives import attainment, late_in_line, with_late
 from ackline.spark.pipelines.silver import carried, steps_with_times
 from ackline.spark.reports.facts import (
-    MOST,
     OF_AN_HOUR,
     QUEUE,
     Report,
@@ -34,6 +33,7 @@ from ackline.spark.reports.facts import (
 )
 from ackline.spark.reports.page import page
 from ackline.spark.reports.plots import bars, heat, lines, marks, nice, short, span
+from ackline.spark.reports.shown import GATHERED, MOST, chosen, with_traffic
 from ackline.stores.memory import MemoryStore
 from tests.docs.pages import DOCS, blocks_of
 from tests.spark.histories import all_events
@@ -179,7 +179,7 @@ class TestPage:
         [
             *("Throughput", "Waiting and running", "Objectives", "What fills the DLQ", "Workers"),
             *("Stalls and recovery", "Busiest hours", "The next week"),
-            *("97.50%", "missed", "98.00%", "too little seen", "its first hours"),
+            *("97.50%", "missed", "98.00%", "less than a day: new", "its first hours"),
         ],
     )
     def test_every_section_is_there(self, text, said):
@@ -328,7 +328,7 @@ def test_the_terminal_shows_it(report, capsys):
         "email welcome",
         "98.00%",
         "the last weeks",
-        "too little seen",
+        "seen for less than a day: new",
         "its first hours",
     ):
         assert text in said
@@ -373,6 +373,84 @@ def test_a_lake_in_which_nothing_happened_to_jobs(report, capsys):
 
     assert "0 jobs enqueued" in capsys.readouterr().out
     assert "No worker was lost" in page(quiet, NOON)
+
+
+def many(report, number=MOST + 5):
+    """Busy queues, and at last a quiet one in which everything fails."""
+    busy = [traffic_row(queue=f"busy-{at:02}", enqueued=1000 - at) for at in range(number - 1)]
+    broken = traffic_row(queue="broken", enqueued=3, completed=0, failed=3, failure_rate=1.0)
+    return msgspec.structs.replace(
+        report,
+        traffic={name: [*busy, broken] for name in report.traffic},
+        **{name: getattr(report, name)[:1] * number for name in LISTS},
+    )
+
+
+LISTS = ("slo", "errors", "stalls", "workers", "forecast")
+
+
+def test_a_list_that_is_cut_says_how_many_more_there_are(report, capsys):
+    long, more = many(report), "and 5 more: `ackline --json pipeline report` lists them"
+
+    report_command.show(Session(Common()), long)
+
+    assert capsys.readouterr().out.count(more) == len(report.traffic) + len(LISTS)
+    assert page(long, NOON).count(more) == 2 * len(report.traffic) + len(LISTS)
+
+
+def test_a_list_that_is_whole_says_nothing(report, capsys):
+    """The control, with as many rows as a list may have."""
+    report_command.show(Session(Common()), many(report, MOST))
+
+    assert "more:" not in capsys.readouterr().out + page(many(report, MOST), NOON)
+
+
+def test_of_very_long_lists_not_all_rows_are_counted(report, capsys):
+    report_command.show(Session(Common()), many(report, GATHERED))
+
+    assert f"and {GATHERED - MOST} or more: " in capsys.readouterr().out
+
+
+def test_a_queue_with_failures_is_not_cut_before_one_without(report, capsys):
+    shown = chosen(many(report).traffic["queue"])
+
+    assert [row["queue"] for row in shown] == [
+        *(f"busy-{at:02}" for at in range(MOST - 1)),
+        "broken",
+    ]
+    report_command.show(Session(Common()), many(report))
+    assert "broken" in capsys.readouterr().out
+    assert "broken" in page(many(report), NOON)
+
+
+def test_a_chart_of_some_queues_says_so(report):
+    assert "Time in line, the 12 busiest of 25 queues, on" in page(many(report), NOON)
+    assert "Time in line, by queue, on" in page(report, NOON)
+
+
+def test_rows_in_which_nothing_happened_are_left_out():
+    """A job that was redriven with another priority is in none of the columns yet."""
+    nothing = dict.fromkeys(("enqueued", "claimed", "completed", "at_once"), 0)
+    redriven = traffic_row(priority=9, redriven=4, **nothing)
+    taken = traffic_row(priority=8, **{**nothing, "claimed": 1})
+
+    assert with_traffic([redriven, taken]) == [taken]
+
+
+def test_queues_seen_for_less_than_a_day_are_named_without_empty_rows(report, capsys):
+    row = report.forecast[1]
+    unseen = [{**row, "queue": f"<new-{number}>"} for number in range(7)]
+    young = msgspec.structs.replace(report, forecast=unseen, coming=[])
+
+    report_command.show(Session(Common()), young)
+
+    names = ", ".join(f"<new-{number}>" for number in range(5))
+    said = f"No forecast yet, because seen for less than a day: {names} and 2 more"
+    week = capsys.readouterr().out.partition("The next week\n")[2]
+    assert " ".join(week.split()) == said
+    text = page(young, NOON).partition('<section id="forecast">')[2]
+    assert html.escape(said) in text
+    assert "<table>" not in text
 
 
 def test_numbers_are_short():

@@ -31,8 +31,8 @@ SloOption = Annotated[
     typer.Option(
         "--slo",
         metavar="QUEUE=SPAN",
-        help="How long jobs of a queue may wait: email=5s, or *=1m for all other queues. The lake "
-        "remembers it; email=none forgets it. May be repeated.",
+        help="How long jobs of a queue may wait: email=5s, or *=1m for all other queues, which is "
+        "the default. The lake remembers it; email=none forgets it. May be repeated.",
     ),
 ]
 

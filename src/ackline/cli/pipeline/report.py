@@ -22,7 +22,7 @@ from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain, shorten, span
 
 if TYPE_CHECKING:
-    from ackline.spark.reports.facts import Report
+    from ackline.spark.reports.facts import Report, Rows
 
 Cells = dict[str, Callable[[dict[str, Any]], str | Text]]
 """The columns of a table, each with what it shows of a row."""
@@ -32,7 +32,6 @@ NARROW = 120
 
 BARS = " ▁▂▃▄▅▆▇█"
 WIDEST = 72
-LISTED = 10
 LEAST_NAME = 12
 """Characters of a name that are shown at least in a narrow terminal."""
 
@@ -129,18 +128,24 @@ def sparkline(values: list[float], width: int = WIDEST) -> str:
 def _show_traffic(session: Session, report: Report) -> None:
     narrow = session.console.width < NARROW
     tables = (_counts(), _times(narrow)) if narrow else ({**_counts(), **_times(narrow)},)
+    from ackline.spark.reports.shown import chosen
+
     for name, rows in report.traffic.items():
         _title(session, f"By {name}")
+        if not rows:
+            session.say("Nothing happened to jobs.")
+            continue
         labels = [name] if name in ("tenant", "queue") else ["queue", name]
         for index, numbers in enumerate(tables):
             if index:
                 session.say()
             spare = [(label, LEAST_NAME) for label in labels]
             table = new_table(*labels, *numbers, right=len(numbers), spare=spare)
-            for row in rows[:LISTED]:
+            for row in chosen(rows):
                 names = (_label(row, label) for label in labels)
                 table.add_row(*names, *(cell(row) for cell in numbers.values()))
             session.say(table)
+        _tell_left_out(session, rows)
 
 
 def _counts() -> Cells:
@@ -162,6 +167,8 @@ def _times(narrow: bool) -> Cells:
 
 
 def _show_slo(session: Session, report: Report) -> None:
+    from ackline.spark.reports.shown import MOST
+
     _title(session, "Objectives")
     table = new_table(
         "queue",
@@ -173,7 +180,7 @@ def _show_slo(session: Session, report: Report) -> None:
         right=5,
         spare=[("queue", LEAST_NAME)],
     )
-    for row in report.slo[:LISTED]:
+    for row in report.slo[:MOST]:
         table.add_row(
             _label(row, "queue"),
             _span(row["objective_seconds"]),
@@ -183,15 +190,18 @@ def _show_slo(session: Session, report: Report) -> None:
             _bad(f"{row['attained']:.2%}", not row["kept"]),
         )
     session.say(table)
+    _tell_left_out(session, report.slo)
 
 
 def _show_errors(session: Session, report: Report) -> None:
+    from ackline.spark.reports.shown import MOST
+
     _title(session, "What fills the DLQ")
     if not report.errors:
         session.say("Nothing failed for good.", "green")
         return
     table = new_table("jobs", "error", "where", "for example", spare=[("error", 20), ("where", 12)])
-    for row in report.errors[:LISTED]:
+    for row in report.errors[:MOST]:
         error = shorten(plain(f"{row['exception']}: {row['message']}"), 60)
         first = row["examples"][0]["id"] if row["examples"] else ""
         table.add_row(
@@ -201,9 +211,12 @@ def _show_errors(session: Session, report: Report) -> None:
             shorten(plain(first), 36),
         )
     session.say(table)
+    _tell_left_out(session, report.errors)
 
 
 def _show_stalls(session: Session, report: Report) -> None:
+    from ackline.spark.reports.shown import MOST
+
     _title(session, "Stalls and recovery")
     if not report.stalls:
         session.say("No worker was lost while it held a job.", "green")
@@ -218,13 +231,16 @@ def _show_stalls(session: Session, report: Report) -> None:
         right=5,
         spare=[("queue", LEAST_NAME)],
     )
-    for row in report.stalls[:LISTED]:
+    for row in report.stalls[:MOST]:
         spans = (row[name] for name in ("stall_p50", "stall_p99", "recovery_p50", "recovery_p99"))
         table.add_row(_label(row, "queue"), f"{row['stalled']:,}", *map(_span, spans))
     session.say(table)
+    _tell_left_out(session, report.stalls)
 
 
 def _show_workers(session: Session, report: Report) -> None:
+    from ackline.spark.reports.shown import MOST
+
     _title(session, "Workers, the least reliable first")
     table = new_table(
         "worker",
@@ -236,7 +252,7 @@ def _show_workers(session: Session, report: Report) -> None:
         right=4,
         spare=[("queue", LEAST_NAME)],
     )
-    for row in report.workers[:LISTED]:
+    for row in report.workers[:MOST]:
         table.add_row(
             shorten(plain(row["worker"]), 40),
             _label(row, "queue"),
@@ -246,6 +262,7 @@ def _show_workers(session: Session, report: Report) -> None:
             _bad(f"{row['reliability']:.2%}", row["stalled"]),
         )
     session.say(table)
+    _tell_left_out(session, report.workers)
 
 
 def _show_hours(session: Session, report: Report) -> None:
@@ -266,8 +283,11 @@ def _shade(share: float) -> str:
 
 def _show_forecast(session: Session, report: Report) -> None:
     from ackline.spark.reports.facts import LIKE
+    from ackline.spark.reports.shown import MOST, foreseen, unforeseen
 
     _title(session, "The next week")
+    known = foreseen(report.forecast)
+    unknown = [_label(row, "queue") for row in report.forecast if row not in known]
     table = new_table(
         "queue",
         "jobs",
@@ -278,7 +298,7 @@ def _show_forecast(session: Session, report: Report) -> None:
         right=5,
         spare=[("queue", LEAST_NAME)],
     )
-    for row in report.forecast[:LISTED]:
+    for row in known[:MOST]:
         table.add_row(
             _label(row, "queue"),
             _known(row["enqueued"], "{:,.0f}".format),
@@ -287,7 +307,19 @@ def _show_forecast(session: Session, report: Report) -> None:
             _known(row["peak_hour"], "{:%a %H:%M}".format),
             LIKE[row["basis"]],
         )
-    session.say(table)
+    if known:
+        session.say(table)
+    _tell_left_out(session, known)
+    if unknown:
+        session.say(unforeseen(unknown))
+
+
+def _tell_left_out(session: Session, rows: Rows) -> None:
+    """Say how many rows of a list are not shown, and where they are."""
+    from ackline.spark.reports.shown import left_out
+
+    if said := left_out(rows):
+        session.say(said, "dim")
 
 
 def _label(row: dict[str, Any], name: str) -> str:

@@ -10,7 +10,6 @@ import msgspec
 from ackline.errors import EventsDropped
 from ackline.events import read_cursor
 from ackline.ids import new_id
-from ackline.queue.reader_place import EVERY_QUEUE
 from ackline.queues import Queues
 from ackline.spark.errors import StreamBehind, StreamMismatch
 from ackline.spark.events.gap_notes import GapNotes
@@ -81,11 +80,7 @@ class EventsPlanning:
 
     def save(self, offset: EventsOffset) -> None:
         """Save that all before this offset is done: its events need not be kept for us any more."""
-        places = {name: at for name, at in offset.queues.items() if name not in self._forgotten}
-        if self._options.queue is None:
-            places[EVERY_QUEUE] = offset.furthest
-        self._places.warn_of_another(self._options.queue or EVERY_QUEUE, offset.stream)
-        self._places.save(places, offset.stream)
+        self._places.save_offset(offset, self._options.queue, self._forgotten)
 
     def starts(self, start: EventsOffset, end: EventsOffset) -> dict[str, str]:
         """From where each queue is read in the micro-batch between two offsets."""

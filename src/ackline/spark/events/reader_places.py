@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 
 from ackline.ids import new_id
 from ackline.queue.broken_notes import UNREADABLE
-from ackline.queue.reader_place import Place, read_place, room_of, write_of
+from ackline.queue.reader_place import EVERY_QUEUE, Place, read_place, room_of, write_of
 from ackline.queues import Queues
+from ackline.spark.events.offset import EventsOffset
 from ackline.stores.base import KeyWrite, find_key
 
 logger = logging.getLogger("ackline")
@@ -29,6 +30,19 @@ class ReaderPlaces:
         self._name = name
         self._by = new_id()
         self._saved: dict[str, str] = {}
+
+    def save_offset(
+        self, offset: EventsOffset, queue: str | None = None, forgotten: Set[str] = frozenset()
+    ) -> None:
+        """Save that all before this offset is done: its events need not be kept for us any more.
+
+        `queue` is the only one that the stream reads, `forgotten` are those to leave out.
+        """
+        places = {name: at for name, at in offset.queues.items() if name not in forgotten}
+        if queue is None:
+            places[EVERY_QUEUE] = offset.furthest
+        self.warn_of_another(queue or EVERY_QUEUE, offset.stream)
+        self.save(places, offset.stream)
 
     def save(self, places: Mapping[str, str], stream: str | None) -> None:
         """Save that all before these places is done; only those that have moved are written.

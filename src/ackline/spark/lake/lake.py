@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -33,6 +34,15 @@ CHECKPOINT = ("checkpoint",)
 
 AT_ONCE = 8
 """Files that are read at the same time: each is a round trip to an object store."""
+
+OWN = frozenset(
+    {name[0] for name in (*KEPT_BY_BATCH, OPEN, CHECKPOINT)}
+    | {MARK, LOG, "gold", "writing", "compacting", "compaction.json"}
+)
+"""All that a lake's folder ever has, by name."""
+
+OF_NOBODY = "lost+found"
+"""What a new file system has by itself, beside files whose names begin with a dot."""
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +121,7 @@ class Lake:
         """Create it if it does not exist; returns its id."""
         if (mark := self.mark) is None:
             self._require_new()
+            self._require_no_others()
             location = queues.info().location
             mark = Mark(schema=SCHEMA, store=location, tenant=queues.tenant, id=new_id())
             self.folder.create_json(mark, MARK)
@@ -142,9 +153,18 @@ class Lake:
             raise ConfigError(
                 f"the lake {self.folder.path} has the journals of {mark.store}, tenant "
                 f"{mark.tenant!r}, and this is {location}, tenant {queues.tenant!r}: use another "
-                "lake, or --moved if it is the same store in another place"
+                f"lake, or {self._way_back(mark, queues.tenant)}"
             )
         return mark
+
+    def _way_back(self, mark: Mark, tenant: str) -> str:
+        """What to do if it is the right lake."""
+        if mark.tenant != tenant:
+            return f"the tenant of this one: --tenant {shlex.quote(mark.tenant)}"
+        return (
+            "if it is the same store in another place, say so once: `ackline pipeline run --lake "
+            f"{shlex.quote(self.folder.path)} --moved`"
+        )
 
     def require(self) -> Mark:
         """The mark of a lake that must exist already."""
@@ -175,6 +195,21 @@ class Lake:
                 f"{self.folder.at(MARK)} is missing, and the lake has batches already: someone "
                 "else has changed it. Restore this file from a backup, or make another lake, which "
                 "begins with the oldest entry that is kept"
+            )
+
+    def _require_no_others(self) -> None:
+        """Refuse to make a lake among somebody else's files."""
+        try:
+            names = self.folder.names()
+        except NotADirectoryError:
+            raise ConfigError(f"{self.folder.path} is a file: a lake needs a folder") from None
+        foreign = [name for name in names if name not in OWN and not name.startswith(".")]
+        foreign = [name for name in foreign if name != OF_NOBODY]
+        if foreign:
+            raise ConfigError(
+                f"{self.folder.path} is no lake, and has other files, such as {foreign[0]!r}; "
+                "nothing was changed: name another folder, which may be missing or empty, or move "
+                "these away"
             )
 
     @property

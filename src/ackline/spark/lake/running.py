@@ -14,6 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ackline.queues import Queues
 from ackline.spark.errors import LakeClaimed
 from ackline.spark.events.gaps import Gap, added
+from ackline.spark.events.reader_places import ReaderPlaces
+from ackline.spark.lake.checkpoint import committed_offset
 from ackline.spark.lake.claim import Fence, LakeClaim
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.damage import naming_damage_in_spark
@@ -123,6 +125,7 @@ class Run:
         self._address = find_address(common)
         self.lake = Lake(asked.lake)
         self._delta: DeltaTables | None = None
+        self._places = ReaderPlaces(queues, asked.reader)
 
     def to_now(self) -> Ran:
         """Take in what has happened up to now."""
@@ -204,7 +207,18 @@ class Run:
                 retrying(claim.check, RETRY_FOR)
         finally:
             query.stop()
+        self._save_place()
         return self._note_gaps(query)
+
+    def _save_place(self) -> None:
+        """Save in the store how far the lake has come, now that Spark's checkpoint says it.
+
+        Spark tells the stream that a batch is done only when the next one comes, which may be days
+        later, and until then the store would keep a journal that the lake has.
+        """
+        offset = None if self._asked.reader is None else committed_offset(self.lake)
+        if offset is not None:
+            retrying(lambda: self._places.save_offset(offset), RETRY_FOR)
 
     def _note_gaps(self, query: StreamingQuery) -> list[Gap]:
         """Save the gaps of the stream in the lake; returns those that are new."""

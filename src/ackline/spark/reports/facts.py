@@ -16,8 +16,8 @@ from ackline.spark.lake.gold import GOLD
 from ackline.spark.lake.lake import ERRORS, OPEN, TRAFFIC, WORKERS, Lake
 from ackline.spark.lake.reading import as_arrow, look_again, read_summaries, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
-from ackline.spark.pipelines.forecast import TOO_LITTLE
 from ackline.spark.pipelines.objectives import attainment, late_in_line, with_late
+from ackline.spark.reports.shown import GATHERED, with_traffic
 
 Rows = list[dict[str, Any]]
 
@@ -37,7 +37,6 @@ LIKE = {
     "week": "the last weeks",
     "day": "the last days",
     "hour": "its first hours",  # of an earlier version, until the next run
-    TOO_LITTLE: "too little seen",
 }
 """What a forecast is based on, in words."""
 
@@ -45,9 +44,6 @@ HOUR = datetime.timedelta(hours=1)
 
 LONGEST_GAP = 24 * 366
 """Quiet hours in a row that are still listed one by one."""
-
-MOST = 20
-"""Rows of a list that a report shows."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +57,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     hours: Rows
     """What happened in each hour, in all queues together."""
     traffic: dict[str, Rows]
-    """The busiest, by tenant, queue, kind and priority."""
+    """By tenant, queue, kind and priority, the busiest first; those with failures are all there."""
     slo: Rows
     """By queue, with the jobs that were late in line at the last run."""
     errors: Rows
@@ -158,13 +154,16 @@ def with_quiet_hours(hours: Rows) -> Rows:
 
 def _busiest(hourly: DataFrame, by: Sequence[str]) -> Rows:
     figures = traffic.figures(traffic.add_up(hourly, by), by)
-    return rows(figures.orderBy(F.desc("enqueued"), F.desc("claimed"), *by).limit(MOST))
+    busiest = (F.desc("enqueued"), F.desc("claimed"), *map(F.col, by))
+    # Those with failures first: however quiet they are, they are not to be cut off.
+    kept = figures.orderBy(F.desc("failed"), *busiest).limit(GATHERED)
+    return with_traffic(rows(kept.orderBy(*busiest)))
 
 
 def most_stalled(hourly: DataFrame) -> DataFrame:
     """The queues in which workers were lost, including quiet queues."""
     figures = traffic.figures(traffic.add_up(hourly, QUEUE), QUEUE)
-    return figures.where("stalled > 0").orderBy(F.desc("stalled"), *QUEUE).limit(MOST)
+    return figures.where("stalled > 0").orderBy(F.desc("stalled"), *QUEUE).limit(GATHERED)
 
 
 def _objectives(spark: SparkSession, lake: Lake, hourly: DataFrame) -> Rows:
@@ -184,13 +183,13 @@ def _errors(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> R
     place = F.concat_ws(" ", "queue", F.nullif("kind", F.lit("")))
     places = parts.groupBy(*by).agg(F.sort_array(F.collect_set(place)).alias("places"))
     alike = clusters.add_up(parts, by).join(places, [*by])
-    return rows(alike.orderBy(F.desc("jobs"), F.desc("last_at"), "fingerprint").limit(MOST))
+    return rows(alike.orderBy(F.desc("jobs"), F.desc("last_at"), "fingerprint").limit(GATHERED))
 
 
 def _workers(spark: SparkSession, lake: Lake, days: Sequence[datetime.date]) -> Rows:
     known = workers.add_up(read_summaries(spark, lake, WORKERS, days), workers.GROUP)
     figures = workers.figures(known, workers.GROUP)
-    return rows(figures.orderBy("reliability", F.desc("deliveries"), "worker").limit(MOST))
+    return rows(figures.orderBy("reliability", F.desc("deliveries"), "worker").limit(GATHERED))
 
 
 def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
@@ -220,6 +219,6 @@ def _ahead(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
                 F.col("most.handlers").alias("peak_handlers"),
             )
             .orderBy(F.desc("peak_handlers"), F.desc("enqueued"), "queue")
-            .limit(MOST)
+            .limit(GATHERED)
         ),
     }

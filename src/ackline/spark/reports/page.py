@@ -12,6 +12,7 @@ import msgspec
 
 from ackline.spark.reports.facts import LIKE, Report, Rows
 from ackline.spark.reports.plots import bars, heat, lines, moment, short, span
+from ackline.spark.reports.shown import MOST, chosen, foreseen, left_out, unforeseen
 
 Cell = Callable[[dict[str, Any]], str]
 
@@ -107,15 +108,17 @@ def _throughput(report: Report) -> str:
         "work": lambda row: span(row["busy_seconds"]),
     }
     tables = [
-        f"<h3>By {name}</h3>{_table(rows, _named(name), columns)}"
+        f"<h3>By {name}</h3>{_table(chosen(rows), _named(name), columns)}{_left_out(rows)}"
         for name, rows in report.traffic.items()
     ]
     return lines(times, series, "Jobs an hour") + "".join(tables)
 
 
 def _latency(report: Report) -> str:
+    queues = len(report.traffic["queue"])
+    which = "by queue" if queues <= CHARTED else f"the {CHARTED} busiest of {queues:,} queues"
     charts = [
-        bars(_spans(report, measure), f"{title}, by queue, on a logarithmic scale")
+        bars(_spans(report, measure), f"{title}, {which}, on a logarithmic scale")
         for measure, title in (("wait", "Time in line"), ("run", "Running time"))
     ]
     columns: dict[str, Cell] = {
@@ -124,7 +127,7 @@ def _latency(report: Report) -> str:
         for q in QUANTILES
     }
     tables = [
-        f"<h3>By {name}</h3>{_table(rows, _named(name), columns)}"
+        f"<h3>By {name}</h3>{_table(chosen(rows), _named(name), columns)}{_left_out(rows)}"
         for name, rows in report.traffic.items()
     ]
     return "".join((*charts, *tables))
@@ -147,13 +150,13 @@ def _slo(report: Report) -> str:
         "attained": lambda row: _judged(f"{row['attained']:.2%}", row["kept"]),
         "": lambda row: _judged("kept" if row["kept"] else "missed", row["kept"]),
     }
-    return _table(report.slo, {"queue": _name("queue")}, columns)
+    return _cut_table(report.slo, {"queue": _name("queue")}, columns)
 
 
 def _errors(report: Report) -> str:
     if not report.errors:
         return "<p>Nothing failed for good.</p>"
-    return "".join(_cluster(row) for row in report.errors)
+    return "".join(map(_cluster, report.errors[:MOST])) + _left_out(report.errors)
 
 
 def _cluster(row: dict[str, Any]) -> str:
@@ -182,7 +185,7 @@ def _stalls(report: Report) -> str:
         **{f"until again {q}": _span(f"recovery_{q}") for q in QUANTILES},
     }
     intro = "<p>How long lost workers held jobs, and how long until these were delivered again.</p>"
-    return intro + _table(report.stalls, {"queue": _name("queue")}, columns)
+    return intro + _cut_table(report.stalls, {"queue": _name("queue")}, columns)
 
 
 def _workers(report: Report) -> str:
@@ -196,7 +199,7 @@ def _workers(report: Report) -> str:
         "work": _span("busy_seconds"),
     }
     names = {"worker": lambda row: escape(row["worker"]), "queue": _name("queue")}
-    return "<p>The least reliable first.</p>" + _table(report.workers, names, columns)
+    return "<p>The least reliable first.</p>" + _cut_table(report.workers, names, columns)
 
 
 def _hours(report: Report) -> str:
@@ -205,6 +208,11 @@ def _hours(report: Report) -> str:
 
 
 def _forecast(report: Report) -> str:
+    known = foreseen(report.forecast)
+    unknown = [_name_of(row, "queue") for row in report.forecast if row not in known]
+    missing = f"<p>{escape(unforeseen(unknown))}</p>" if unknown else ""
+    if not known:
+        return missing or _table([], {}, {})
     times = [row["hour"] for row in report.coming]
     handlers = [("handlers", "four", [row["handlers"] for row in report.coming])]
     columns: dict[str, Cell] = {
@@ -216,7 +224,7 @@ def _forecast(report: Report) -> str:
     }
     intro = "<p>How many handlers are needed at once if each is busy 70 % of the time.</p>"
     chart = lines(times, handlers, "Handlers needed, by the hour")
-    return intro + chart + _table(report.forecast, {"queue": _name("queue")}, columns)
+    return intro + chart + _cut_table(known, {"queue": _name("queue")}, columns) + missing
 
 
 # --- tables ---
@@ -236,6 +244,15 @@ def _table(rows: Rows, names: dict[str, Cell], numbers: dict[str, Cell]) -> str:
     )
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="wide">{table}</div>'
+
+
+def _cut_table(rows: Rows, names: dict[str, Cell], numbers: dict[str, Cell]) -> str:
+    """The first rows as a table, and how many more there are."""
+    return _table(rows[:MOST], names, numbers) + _left_out(rows)
+
+
+def _left_out(rows: Rows) -> str:
+    return f"<p>{escape(left_out(rows))}</p>" if len(rows) > MOST else ""
 
 
 def _named(column: str) -> dict[str, Cell]:
