@@ -84,6 +84,21 @@ def test_while_spark_works(start_java):
     assert java.wait(30) == -signal.SIGTERM
 
 
+def test_the_scripts_that_start_java_end_too():
+    with CtrlC().heard():
+        script = java_gateway.Popen(
+            ["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE, text=True
+        )
+    launcher = int(script.stdout.readline())
+
+    with pytest.raises(KeyboardInterrupt):
+        press()
+
+    # The output ends when nobody has it open any more.
+    assert script.communicate(timeout=30) == ("", None)
+    assert launcher != script.pid
+
+
 def test_a_second_time_does_not_wait_for_java(start_java):
     with CtrlC().heard():
         # It takes its time to end.

@@ -79,8 +79,9 @@ class CtrlC:
 
     def _end_java(self, number: int = signal.SIGTERM) -> None:
         if self._java is not None and self._java.returncode is None:
+            # With the scripts that start it, and Spark's Python workers.
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._java.pid, number)
+                os.killpg(self._java.pid, number)
 
     def _await_end(self) -> None:
         if not self.pressed or self._java is None:
@@ -88,7 +89,7 @@ class CtrlC:
         try:
             self._java.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            self._java.kill()
+            self._end_java(signal.SIGKILL)
 
 
 def _without_other_handlers() -> contextlib.AbstractContextManager[None]:
