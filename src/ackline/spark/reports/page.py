@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable
 from html import escape
 from importlib.resources import files
@@ -252,7 +253,8 @@ def _cut_table(rows: Rows, names: dict[str, Cell], numbers: dict[str, Cell]) -> 
 
 
 def _left_out(rows: Rows) -> str:
-    return f"<p>{escape(left_out(rows))}</p>" if len(rows) > MOST else ""
+    said = re.sub("`(.+?)`", r"<code>\1</code>", escape(left_out(rows)))
+    return f"<p>{said}</p>" if said else ""
 
 
 def _named(column: str) -> dict[str, Cell]:
