@@ -433,6 +433,13 @@ def test_where_everything_fails_is_shown_though_jobs_fail_in_every_queue():
     assert chosen([*busy, broken]) == [*busy[: MOST - 1], broken]
 
 
+def test_failures_stand_out_on_the_page(report):
+    red = '<td class="number"><span class="bad">100.0%</span></td>'
+
+    assert page(many(report), NOON).count(red) == len(report.traffic)
+    assert red not in page(report, NOON)
+
+
 def test_a_chart_of_some_queues_says_so(report):
     assert "Time in line, the 12 busiest of 25 queues, on" in page(many(report), NOON)
     assert "Time in line, by queue, on" in page(report, NOON)
