@@ -395,6 +395,7 @@ def test_a_list_that_is_cut_says_how_many_more_there_are(report, capsys):
     report_command.show(Session(Common()), long)
 
     assert capsys.readouterr().out.count(more) == len(report.traffic) + len(LISTS)
+    more = "and 5 more: <code>ackline --json pipeline report</code> lists them"
     assert page(long, NOON).count(more) == 2 * len(report.traffic) + len(LISTS)
 
 
@@ -421,6 +422,22 @@ def test_a_queue_with_failures_is_not_cut_before_one_without(report, capsys):
     report_command.show(Session(Common()), many(report))
     assert "broken" in capsys.readouterr().out
     assert "broken" in page(many(report), NOON)
+
+
+def test_where_everything_fails_is_shown_though_jobs_fail_in_every_queue():
+    busy = [
+        traffic_row(queue=f"busy-{at:02}", failed=50, failure_rate=0.05) for at in range(MOST + 5)
+    ]
+    broken = traffic_row(queue="broken", enqueued=3, failed=3, failure_rate=1.0)
+
+    assert chosen([*busy, broken]) == [*busy[: MOST - 1], broken]
+
+
+def test_failures_stand_out_on_the_page(report):
+    red = '<td class="number"><span class="bad">100.0%</span></td>'
+
+    assert page(many(report), NOON).count(red) == len(report.traffic)
+    assert red not in page(report, NOON)
 
 
 def test_a_chart_of_some_queues_says_so(report):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable
 from html import escape
 from importlib.resources import files
@@ -103,7 +104,7 @@ def _throughput(report: Report) -> str:
         "completed": _count("completed"),
         "at once": lambda row: _share(row["at_once"], row["completed"]),
         "retried": _rate("retry_rate"),
-        "failed": _rate("failure_rate"),
+        "failed": _failed,
         "cancelled": _count("cancelled"),
         "work": lambda row: span(row["busy_seconds"]),
     }
@@ -252,7 +253,8 @@ def _cut_table(rows: Rows, names: dict[str, Cell], numbers: dict[str, Cell]) -> 
 
 
 def _left_out(rows: Rows) -> str:
-    return f"<p>{escape(left_out(rows))}</p>" if len(rows) > MOST else ""
+    said = re.sub("`(.+?)`", r"<code>\1</code>", escape(left_out(rows)))
+    return f"<p>{said}</p>" if said else ""
 
 
 def _named(column: str) -> dict[str, Cell]:
@@ -291,6 +293,12 @@ def _at(seconds: float) -> str:
 
 def _rate(column: str) -> Cell:
     return _known(column, "{:.1%}".format)
+
+
+def _failed(row: dict[str, Any]) -> str:
+    """The share that failed, in red if there is any, as in the terminal."""
+    text = _rate("failure_rate")(row)
+    return _judged(text, good=False) if row["failed"] else text
 
 
 def _share(part: int, whole: int) -> str:
