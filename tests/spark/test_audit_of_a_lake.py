@@ -252,7 +252,8 @@ class TestJudged:
 
         code, found = audit("--lake", shore.path, "email")
 
-        assert (code, found["counts"]) == (1, {"lost": 1})
+        assert code == 1
+        assert {name: count for name, count in found["counts"].items() if count} == {"lost": 1}
         assert found["listed"][0]["id"] == "job-5"
         # The control: the store alone cannot know.
         code, found = audit("email")

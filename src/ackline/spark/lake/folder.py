@@ -84,7 +84,7 @@ class Folder:
         try:
             with self._files.open_input_stream(self._own(*segments)) as file:
                 contents: bytes = file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         return contents
 
