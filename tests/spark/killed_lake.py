@@ -21,10 +21,11 @@ from ackline.cli.app import run
 from ackline.spark.lake import compaction, placing, running
 from ackline.spark.lake import lake as lake_module
 from ackline.spark.lake.folder import Folder
+from ackline.spark.lake.layout import COMPACTING
 
 BATCH_EVENTS = 60
 
-COMPACTING = ("aside", "noted", "switched", "removed", "placed", "replaced", "unlinked")
+MERGING = ("aside", "noted", "switched", "removed", "placed", "replaced", "unlinked")
 """Points that are passed when batches are put together; for them, two are enough."""
 
 RENAMED = "renamed"
@@ -66,7 +67,7 @@ class DyingFolder(Folder):
     passing: Callable[[str], None]
 
     def remove(self, *parts: str) -> None:
-        if parts[:1] == (compaction.ASIDE,):
+        if parts[:1] == (COMPACTING,):
             for above, _, names in os.walk(self._own(*parts)):
                 for name in names:
                     os.unlink(f"{above}/{name}")
@@ -90,7 +91,7 @@ def main(where: str, url: str, lake: str) -> int:
         passing = dying_at(where)
         running.Run = partial(running.Run, passing=passing)  # type: ignore[assignment, misc]
         dying_renames(passing)
-        if where.partition(":")[0] in COMPACTING:
+        if where.partition(":")[0] in MERGING:
             compaction.TOGETHER = 2
             DyingFolder.passing = staticmethod(passing)
             vars(lake_module)["Folder"] = DyingFolder

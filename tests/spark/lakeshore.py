@@ -14,7 +14,9 @@ from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.spark.audit.coverage import Coverage, Kept
 from ackline.spark.events.rows import events_batch
-from ackline.spark.lake.lake import EVENTS, Batch, Lake
+from ackline.spark.lake.batch_log import Batch
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import EVENTS, batch_folder
 from ackline.stores.registry import file_of
 
 
@@ -30,15 +32,15 @@ class Lakeshore:
 
     def take_in(self) -> None:
         """What has happened since the last time."""
-        number = len(self.lake.batches)
+        number = len(self.lake.log.batches)
         events = [
             event
             for name in self.queues
             for event in self.queues[name].events(self._cursors.get(name))
         ]
         table = pyarrow.Table.from_batches([events_batch(events)])
-        self.lake.folder.write_table(table, *self.lake.segments(EVENTS, number), "part.parquet")
-        self.lake.log(Batch(number=number, events=len(events), ended=0, days=[], last_at=0.0))
+        self.lake.folder.write_table(table, *batch_folder(EVENTS, number), "part.parquet")
+        self.lake.log.add(Batch(number=number, events=len(events), ended=0, days=[], last_at=0.0))
         self.lake.folder.write_json({}, "checkpoint", "offsets", str(number))
         self._cursors |= {event.queue.name: event.cursor for event in events}
 
@@ -47,10 +49,8 @@ class Lakeshore:
 
     def coverage(self) -> Coverage:
         """What the audit knows of the lake and its store."""
-        numbers = [batch.number for batch in self.lake.batches if not batch.dropped]
-        tables = [
-            self.lake.folder.dataset(*self.lake.segments(EVENTS, n)).to_table() for n in numbers
-        ]
+        numbers = [batch.number for batch in self.lake.log.batches if not batch.dropped]
+        tables = [self.lake.folder.dataset(*batch_folder(EVENTS, n)).to_table() for n in numbers]
         rows = sorted(
             pyarrow.concat_tables(tables).to_pylist(), key=lambda row: (row["queue"], row["place"])
         )

@@ -21,6 +21,7 @@ from ackline.spark import schemas
 from ackline.spark.events.rows import events_batch
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher
 from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import batch_folder
 from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
 from ackline.spark.lake.running import Asked, Run
 from ackline.spark.options import Common
@@ -50,7 +51,7 @@ class Appending(MicroBatch):
 
     def _save(self, table, name, number):
         table.write.mode("append").parquet(self._lake.table(name, number))
-        return self._lake.folder.count_rows(*self._lake.segments(name, number))
+        return self._lake.folder.count_rows(*batch_folder(name, number))
 
 
 def some_hours_ago():

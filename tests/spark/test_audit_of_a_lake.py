@@ -97,14 +97,14 @@ class TestUnseen:
 
     def test_what_a_batch_has_left_out_before_its_run_has_ended(self, shore, unseen):
         gap = Gap(queue="email", after="1.0", until="2.0", skipped_at=1.0)
-        shore.lake.log(msgspec.structs.replace(shore.lake.batches[-1], gaps=[gap]))
+        shore.lake.log.add(msgspec.structs.replace(shore.lake.log.batches[-1], gaps=[gap]))
 
         assert unseen() == [gap]
 
     def test_what_was_too_old_to_be_kept_in_the_lake(self, shore, unseen, queues):
         queues["new"].enqueue(1)
         shore.take_in()
-        shore.lake.log(msgspec.structs.replace(shore.lake.batches[0], dropped=True))
+        shore.lake.log.add(msgspec.structs.replace(shore.lake.log.batches[0], dropped=True))
 
         assert [gap.after for gap in unseen()] == [NOTHING_DROPPED]
         assert len(unseen("new")) == 1, "nobody knows that it was not in that batch"
@@ -115,7 +115,7 @@ class TestUnseen:
             late.take_in()
             empty["new"].enqueue(1)
             late.take_in()
-            late.lake.log(msgspec.structs.replace(late.lake.batches[0], dropped=True))
+            late.lake.log.add(msgspec.structs.replace(late.lake.log.batches[0], dropped=True))
 
             assert late.coverage().unseen("new") == []
 
@@ -275,7 +275,7 @@ def test_a_lake_that_spark_has_made(spark, told):
     found = run_audit(spark, told.url, told.queues, lake=told.lake)
 
     assert found.proven, (found.listed, found.unseen)
-    assert found.events == sum(batch.events for batch in told.lake.batches)
+    assert found.events == sum(batch.events for batch in told.lake.log.batches)
 
 
 class TestRefused:

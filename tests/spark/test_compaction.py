@@ -17,20 +17,22 @@ import pytest
 
 from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.lake import compaction, placing
-from ackline.spark.lake.compaction import ASIDE, NOTE, Compaction, Note
+from ackline.spark.lake.batch_log import Batch
+from ackline.spark.lake.compaction import Compaction, Note
 from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.expiry import drop_expired
 from ackline.spark.lake.folder import Folder
-from ackline.spark.lake.lake import (
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import (
+    COMPACTING,
+    COMPACTION,
     EVENTS,
     KEPT_BY_BATCH,
     MARK,
-    SCHEMA,
     SUMMARIES,
-    Batch,
-    Lake,
-    Mark,
+    batch_folder,
 )
+from ackline.spark.lake.mark import SCHEMA, Mark
 from ackline.spark.lake.running import sweep
 from tests.spark.lakeside import Died
 
@@ -53,11 +55,11 @@ def lake(tmp_path):
     lake = Lake(str(tmp_path / "lake"))
     lake.folder.write_json(Mark(schema=SCHEMA, store="x", tenant="t", published=1), MARK)
     for number in BATCHES:
-        lake.log(of_rows(ROWS, number=number))
+        lake.log.add(of_rows(ROWS, number=number))
         for name in KEPT_BY_BATCH:
-            fill(lake, *lake.segments(name, number), value="old")
+            fill(lake, *batch_folder(name, number), value="old")
     for name in KEPT_BY_BATCH:
-        fill(lake, ASIDE, "mine", *name, value="new", rows=ALL)
+        fill(lake, COMPACTING, "mine", *name, value="new", rows=ALL)
     note_of(lake, of_rows(ALL, number=1, level=1, first=0), KEPT_BY_BATCH)
     return lake
 
@@ -70,7 +72,7 @@ def of_rows(rows, **more):
 def note_of(lake, result, names):
     rows = {"/".join(name): ALL for name in names}
     note = Note(batches=list(BATCHES), result=result, rows=rows, aside="mine")
-    lake.folder.write_json(note, NOTE)
+    lake.folder.write_json(note, COMPACTION)
 
 
 def tables(lake):
@@ -86,7 +88,7 @@ def as_read(lake):
     return [
         [
             value
-            for place in require_whole(lake, name, lake.batches)
+            for place in require_whole(lake, name, lake.log.batches)
             for value in lake.folder.dataset(*place).to_table()["x"].to_pylist()
         ]
         for name in KEPT_BY_BATCH
@@ -143,7 +145,7 @@ def test_killed_within_any_step_nothing_is_lost(lake, tmp_path):
         Compaction(NO_SPARK, again).finish()
 
         assert tables(again) == expected, nth
-        assert [(batch.number, batch.events) for batch in again.batches] == [(1, 12)]
+        assert [(batch.number, batch.events) for batch in again.log.batches] == [(1, 12)]
         assert again.folder.names() == ["bronze", "lake.json", "log", "parts", "silver"]
         if changes.over:
             break
@@ -173,7 +175,7 @@ def test_killed_within_any_step_in_an_object_store_nothing_is_lost(lake):
         Compaction(NO_SPARK, copy).finish()
 
         assert as_read(copy) == WHOLE[1]
-        assert [(batch.number, batch.aside) for batch in copy.batches] == [(1, "")]
+        assert [(batch.number, batch.aside) for batch in copy.log.batches] == [(1, "")]
         if over:
             break
     assert nth > 20
@@ -201,7 +203,7 @@ def put_together_again(lake):
     """What the successor goes on to do: those that were put together become one with the next."""
     sweep(lake)
     Compaction(NO_SPARK, lake).finish()
-    lake.log(msgspec.structs.replace(lake.batches[-1], level=2))
+    lake.log.add(msgspec.structs.replace(lake.log.batches[-1], level=2))
 
 
 def test_one_that_wakes_up_when_the_other_is_done_changes_nothing(lake, tmp_path):
@@ -248,7 +250,7 @@ def test_one_that_sleeps_within_a_change_loses_nothing_of_the_others(lake, tmp_p
         Compaction(NO_SPARK, again).finish()
         assert tables(again) == expected, nth
         assert as_read(again) == WHOLE[1], nth
-        assert [(batch.number, batch.events) for batch in again.batches] == [(1, 12)]
+        assert [(batch.number, batch.events) for batch in again.log.batches] == [(1, 12)]
         if changes.over:
             break
     assert nth > 40
@@ -258,7 +260,7 @@ def test_one_that_sleeps_within_a_change_loses_nothing_of_the_others(lake, tmp_p
 def test_nothing_is_removed_unless_its_successor_is_there(lake, spoil):
     before = tables(lake)
     gone = [] if spoil == "folder" else ["part-0.parquet"]
-    lake.folder.remove(ASIDE, "mine", *EVENTS, *gone)
+    lake.folder.remove(COMPACTING, "mine", *EVENTS, *gone)
 
     with pytest.raises(LakeDamaged, match="Nothing was removed"):
         Compaction(NO_SPARK, lake).finish()
@@ -269,7 +271,7 @@ def test_nothing_is_removed_unless_its_successor_is_there(lake, spoil):
 
 def test_what_a_killed_run_left_of_dropped_batches_goes_with_the_merge(lake):
     for number in BATCHES:
-        lake.log(of_rows(ROWS, number=number, dropped=True))
+        lake.log.add(of_rows(ROWS, number=number, dropped=True))
     note_of(lake, of_rows(ALL, number=1, level=1, first=0, dropped=True), SUMMARIES)
 
     Compaction(NO_SPARK, lake).finish()
@@ -287,16 +289,16 @@ class Planned(Compaction):
     def _put_together(self, batches):
         self.planned.append([batch.number for batch in batches])
         for batch in batches:
-            self._lake.forget(batch.number)
+            self._lake.log.forget(batch.number)
 
 
 def log_of(lake, times, dropped=()):
-    lake.folder.remove(NOTE)
+    lake.folder.remove(COMPACTION)
     lake.folder.remove("log")
     lake.change(published=len(times))
     for number, at in enumerate(times):
         gone = number in dropped
-        lake.log(Batch(number=number, events=1, ended=0, days=[], last_at=at, dropped=gone))
+        lake.log.add(Batch(number=number, events=1, ended=0, days=[], last_at=at, dropped=gone))
     return Planned(lake)
 
 
@@ -333,7 +335,7 @@ class TestWhatIsTooOld:
 
     def test_a_batch_without_events_is_as_old_as_the_next(self, lake):
         log_of(lake, [0.0, 3000.0, 3010.0])
-        lake.log(Batch(number=0, events=0, ended=0, days=[], last_at=0.0))
+        lake.log.add(Batch(number=0, events=0, ended=0, days=[], last_at=0.0))
 
         assert drop_expired(lake, 500.0, now=3100.0) == 0
 
@@ -367,7 +369,7 @@ class TestWhatIsTooOld:
 
         drop_expired(lake, before, now=3100.0)
 
-        assert [batch.number for batch in lake.batches if batch.dropped] == dropped
+        assert [batch.number for batch in lake.log.batches if batch.dropped] == dropped
 
     def test_what_is_gone_is_not_looked_at_again(self, lake, monkeypatch):
         log_of(lake, [10.0, 20.0, 3010.0, 3020.0])

@@ -15,10 +15,12 @@ import ackline
 from ackline.spark.audit import auditing
 from ackline.spark.audit.lake_history import bronze_of, kept_batches
 from ackline.spark.errors import LakeClaimed, LakeDamaged
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.damage import naming_damage_in_spark
-from ackline.spark.lake.lake import EVENTS, JOBS, KEPT_BY_BATCH, TRAFFIC, Batch, Lake
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import EVENTS, JOBS, KEPT_BY_BATCH, TRAFFIC, batch_folder
 from ackline.spark.lake.reading import MOST_LOOKS, look_again, read_summaries, read_tables
 from ackline.spark.reports import facts
 from tests.spark.test_compaction import NO_SPARK, ROWS, fill
@@ -34,13 +36,13 @@ def lake(tmp_path):
     """One of two batches."""
     lake = Lake(str(tmp_path / "lake"))
     for number in range(2):
-        lake.log(
+        lake.log.add(
             Batch(
                 number=number, events=ROWS, ended=ROWS, days=[], last_at=1.0, summary_rows=SUMMARIES
             )
         )
         for name in KEPT_BY_BATCH:
-            fill(lake, *lake.segments(name, number), value="x")
+            fill(lake, *batch_folder(name, number), value="x")
     return lake
 
 
@@ -69,7 +71,7 @@ def file_of(lake, name, number):
 @pytest.mark.parametrize("name", KEPT_BY_BATCH, ids="/".join)
 def test_a_sound_lake_is_whole(lake, name):
     """The control."""
-    require_whole(lake, name, lake.batches)
+    require_whole(lake, name, lake.log.batches)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -82,7 +84,7 @@ def test_before_gold_or_a_report_is_made_of_it(lake, damage):
 
 
 def test_a_file_that_is_missing(lake):
-    fill(lake, *lake.segments(TRAFFIC, 0), value="x")
+    fill(lake, *batch_folder(TRAFFIC, 0), value="x")
     file_of(lake, TRAFFIC, 0).rename(file_of(lake, TRAFFIC, 1).with_name("part-1.parquet"))
 
     with pytest.raises(LakeDamaged, match=rf"batch_id=0 has 0 rows, and {ROWS} were written"):
@@ -90,7 +92,7 @@ def test_a_file_that_is_missing(lake):
 
 
 def test_a_folder_that_is_missing(lake):
-    lake.folder.remove(*lake.segments(TRAFFIC, 1))
+    lake.folder.remove(*batch_folder(TRAFFIC, 1))
 
     with pytest.raises(LakeDamaged, match=r"parts/traffic/batch_id=1 is missing: .*Restore"):
         read_summaries(NO_SPARK, lake, TRAFFIC)
@@ -113,18 +115,18 @@ def test_before_batches_are_put_together(lake, name):
     empty(file_of(lake, name, 0))
 
     with pytest.raises(LakeDamaged, match="batch_id=0"):
-        Compaction(NO_SPARK, lake)._write_aside(name, lake.batches)
+        Compaction(NO_SPARK, lake)._write_aside(name, lake.log.batches)
 
 
 def test_what_an_earlier_version_did_not_count_must_be_readable(lake):
     batch = Batch(number=0, events=ROWS, ended=ROWS, days=[], last_at=1.0)
-    lake.log(batch)
-    fill(lake, *lake.segments(TRAFFIC, 0), value="x")
-    require_whole(lake, TRAFFIC, lake.batches)
+    lake.log.add(batch)
+    fill(lake, *batch_folder(TRAFFIC, 0), value="x")
+    require_whole(lake, TRAFFIC, lake.log.batches)
     empty(file_of(lake, TRAFFIC, 0))
 
     with pytest.raises(LakeDamaged, match="batch_id=0"):
-        require_whole(lake, TRAFFIC, lake.batches)
+        require_whole(lake, TRAFFIC, lake.log.batches)
 
 
 class TestWhatSparkComesUpon:
@@ -194,7 +196,7 @@ class TestIfBatchesAreMergedAllTheTime:
             number = next(looks, None)
             if number is None:
                 return SOUND
-            lake.log(Batch(number=2 + number, events=0, ended=0, days=[], last_at=1.0))
+            lake.log.add(Batch(number=2 + number, events=0, ended=0, days=[], last_at=1.0))
             raise LakeDamaged("a file is missing")
 
         assert look_again(lake, look) is SOUND
@@ -203,7 +205,7 @@ class TestIfBatchesAreMergedAllTheTime:
         numbers = itertools.count(2)
 
         def look():
-            lake.log(Batch(number=next(numbers), events=0, ended=0, days=[], last_at=1.0))
+            lake.log.add(Batch(number=next(numbers), events=0, ended=0, days=[], last_at=1.0))
             raise LakeDamaged("a file is missing")
 
         with pytest.raises(LakeClaimed, match="stop the run"):
@@ -235,30 +237,30 @@ class TestBeforeAnAudit:
             bronze_of(NO_SPARK, lake)
 
     def test_rows_are_missing(self, lake):
-        lake.log(msgspec.structs.replace(lake.batches[0], events=ROWS + 1))
+        lake.log.add(msgspec.structs.replace(lake.log.batches[0], events=ROWS + 1))
 
         with pytest.raises(LakeDamaged, match=rf"batch_id=0 has {ROWS} rows, and {ROWS + 1} were"):
             bronze_of(NO_SPARK, lake)
 
     @pytest.mark.parametrize(("number", "lacks"), [(0, "0 to 0"), (1, "1 to 1")])
     def test_the_log_lacks_a_batch(self, lake, number, lacks):
-        lake.log(msgspec.structs.replace(lake.batches[-1], number=2))
-        lake.forget(number)
+        lake.log.add(msgspec.structs.replace(lake.log.batches[-1], number=2))
+        lake.log.forget(number)
 
         with pytest.raises(LakeDamaged, match=f"log lacks batches {lacks}"):
             bronze_of(NO_SPARK, lake)
 
     @pytest.mark.parametrize("first", [0, None], ids=["now", "by an earlier version"])
     def test_what_was_put_together_lacks_nothing(self, lake, first):
-        lake.log(msgspec.structs.replace(lake.batches[-1], level=1, first=first))
-        lake.forget(0)
+        lake.log.add(msgspec.structs.replace(lake.log.batches[-1], level=1, first=first))
+        lake.log.forget(0)
 
         assert [batch.number for batch in kept_batches(lake)] == [1]
 
     def test_only_what_came_after_a_hole_is_read(self, lake):
         """An earlier version dropped batches by their clock alone."""
-        lake.log(msgspec.structs.replace(lake.batches[-1], number=2))
-        fill(lake, *lake.segments(EVENTS, 2), value="x")
-        lake.log(msgspec.structs.replace(lake.batches[1], dropped=True))
+        lake.log.add(msgspec.structs.replace(lake.log.batches[-1], number=2))
+        fill(lake, *batch_folder(EVENTS, 2), value="x")
+        lake.log.add(msgspec.structs.replace(lake.log.batches[1], dropped=True))
 
         assert [batch.number for batch in kept_batches(lake)] == [2]

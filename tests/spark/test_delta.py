@@ -17,9 +17,12 @@ from deltalake import DeltaTable
 from ackline.errors import ConfigError, MissingExtra
 from ackline.spark.errors import LakeClaimed
 from ackline.spark.lake import delta
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.delta import DeltaTables, rows_with_all_columns
 from ackline.spark.lake.folder import Folder
-from ackline.spark.lake.lake import EVENTS, JOBS, MARK, SCHEMA, Batch, Lake, Mark
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import EVENTS, JOBS, MARK, batch_folder
+from ackline.spark.lake.mark import SCHEMA, Mark
 from tests.spark.lakeside import GOLD_TABLES
 
 TABLES = [("bronze", "events"), ("silver", "jobs"), *(("gold", name) for name in GOLD_TABLES)]
@@ -31,8 +34,8 @@ def lake(told, tmp_path):
     path = tmp_path / "lake"
     shutil.copytree(told.path, path)
     lake = Lake(str(path))
-    for batch in lake.batches[1:]:
-        lake.forget(batch.number)
+    for batch in lake.log.batches[1:]:
+        lake.log.forget(batch.number)
     return lake
 
 
@@ -43,8 +46,8 @@ def opened(lake, folder):
 
 
 def complete(lake, told):
-    for batch in told.lake.batches[1:]:
-        lake.log(batch)
+    for batch in told.lake.log.batches[1:]:
+        lake.log.add(batch)
 
 
 def rows_of(path, *name):
@@ -126,9 +129,9 @@ def log_batch(lake, number):
     at = [datetime.datetime.fromtimestamp(second, datetime.UTC) for second in seconds]
     for name, column in ((EVENTS, "at"), (JOBS, "ended_at")):
         lake.folder.write_table(
-            pyarrow.table({column: at}), *lake.segments(name, number), "0.parquet"
+            pyarrow.table({column: at}), *batch_folder(name, number), "0.parquet"
         )
-    lake.log(Batch(number=number, events=10, ended=10, days=[], last_at=seconds[-1]))
+    lake.log.add(Batch(number=number, events=10, ended=10, days=[], last_at=seconds[-1]))
 
 
 def test_they_are_tidied_though_each_run_deletes_something(empty_lake, tmp_path, monkeypatch):
@@ -251,13 +254,13 @@ class TestWhoseTheyAre:
     def test_a_lake_that_was_restored_and_ends_earlier_is_refused(self, lake, told, tables):
         complete(lake, told)
         tables.bring_up_to_date()
-        lake.forget(2)
+        lake.log.forget(2)
 
         with pytest.raises(ConfigError, match=r"another batch 2 .* restored .*--delta none"):
             tables.open()
 
     def test_a_lake_that_was_restored_and_went_on_otherwise_is_refused(self, lake, told, tables):
-        lake.log(msgspec.structs.replace(told.lake.batches[0], last_at=0.0))
+        lake.log.add(msgspec.structs.replace(told.lake.log.batches[0], last_at=0.0))
 
         with pytest.raises(ConfigError, match=r"another batch 0 .* restored"):
             tables.open()
@@ -265,8 +268,8 @@ class TestWhoseTheyAre:
 
 def test_batches_that_were_put_together_meanwhile_are_refused(lake, told, tmp_path):
     opened(lake, tmp_path).bring_up_to_date()
-    lake.forget(0)
-    lake.log(msgspec.structs.replace(told.lake.batches[1], level=1, first=0))
+    lake.log.forget(0)
+    lake.log.add(msgspec.structs.replace(told.lake.log.batches[1], level=1, first=0))
 
     for refusing in (DeltaTables.open, DeltaTables.bring_up_to_date):
         with pytest.raises(ConfigError, match=r"export to another folder .*--delta none"):
@@ -276,8 +279,8 @@ def test_batches_that_were_put_together_meanwhile_are_refused(lake, told, tmp_pa
 def test_an_export_that_was_killed_goes_on_with_batches_put_together(lake, told, tmp_path):
     """None of them has anything that the Delta tables have already."""
     opened(lake, tmp_path).bring_up_to_date()
-    for batch in told.lake.batches[1:]:
-        lake.log(msgspec.structs.replace(batch, level=1, first=batch.number))
+    for batch in told.lake.log.batches[1:]:
+        lake.log.add(msgspec.structs.replace(batch, level=1, first=batch.number))
 
     opened(lake, tmp_path).bring_up_to_date()
 

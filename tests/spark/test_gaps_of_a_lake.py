@@ -13,7 +13,8 @@ from ackline.spark.errors import LakeDamaged, StreamBehind
 from ackline.spark.events.gap_notes import GapNotes
 from ackline.spark.events.gaps import MOST_LISTED, Gap, added, shortened
 from ackline.spark.events.offset import EventsOffset
-from ackline.spark.lake.lake import Batch, Lake
+from ackline.spark.lake.batch_log import Batch
+from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.placing import replacing
 from ackline.spark.lake.running import Asked, Run
 from ackline.spark.lake.skipped import gaps_up_to
@@ -144,7 +145,7 @@ class TestAsSoonAsTheBatchIsThere:
         for number in range(2):
             listed = gaps_of("a", 1 + number) + gaps_of("b", number)
             batch = Batch(number=number, events=1, ended=0, days=[], last_at=0.0, gaps=listed)
-            lake.log(batch)
+            lake.log.add(batch)
 
         assert lake.gaps == gaps_of("a", 2) + gaps_of("b", 1)
 

@@ -29,21 +29,22 @@ from ackline.job import State
 from ackline.spark.errors import LakeClaimed, LakeDamaged
 from ackline.spark.events.gaps import Gap
 from ackline.spark.lake import claim, compaction, running
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.claim import LakeClaim
 from ackline.spark.lake.expiry import drop_expired
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher, recent_days
-from ackline.spark.lake.lake import (
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import (
     CHECKPOINT,
+    COMPACTING,
+    COMPACTION,
     EVENTS,
     JOBS,
     MARK,
     OPEN,
-    SCHEMA,
-    Batch,
-    Lake,
-    Mark,
+    WRITING,
 )
-from ackline.spark.lake.micro_batch import WRITING
+from ackline.spark.lake.mark import SCHEMA, Mark
 from ackline.spark.lake.reading import batches_of, read_batches
 from ackline.spark.lake.running import Ran, Run
 from ackline.spark.lake.tracebacks import add_errors
@@ -63,7 +64,7 @@ class TestInPieces:
         events = all_events(told.queues)
 
         assert len(told.rows("bronze", "events")) == len(events)
-        assert sum(batch.events for batch in told.lake.batches) == len(events)
+        assert sum(batch.events for batch in told.lake.log.batches) == len(events)
         assert counted_in(told.gold("hourly")) == counted(events)
 
     def test_lives_are_those_of_the_whole_journal(self, spark, told):
@@ -179,12 +180,14 @@ class TestInPieces:
         for point in ("aside", "noted", "removed", "placed", "replaced"):
             with pytest.raises(Died):
                 compaction.Compaction(spark, copy.lake, dying(point)).compact()
-            told_now = read_batches(spark, copy.lake, EVENTS, copy.lake.batches)
+            told_now = read_batches(spark, copy.lake, EVENTS, copy.lake.log.batches)
             assert told_now.count() == len(told.rows("bronze", "events")), point
         compaction.Compaction(spark, copy.lake).compact()
 
         assert [(name, _sums(copy, name)) for name in tables] == before
-        batches = [(batch.first_number, batch.number, batch.level) for batch in copy.lake.batches]
+        batches = [
+            (batch.first_number, batch.number, batch.level) for batch in copy.lake.log.batches
+        ]
         assert batches == [(0, 1, 1), (2, 2, 0)]
         assert copy.lake.folder.names() == told.lake.folder.names()
 
@@ -192,7 +195,7 @@ class TestInPieces:
         monkeypatch.setattr(compaction, "TOGETHER", 2)
         lake = Lake(str(tmp_path / "lake"))
         shutil.copytree(told.path, lake.folder.path)
-        lake.log(msgspec.structs.replace(lake.batches[0], events=10_000))
+        lake.log.add(msgspec.structs.replace(lake.log.batches[0], events=10_000))
 
         with pytest.raises(LakeDamaged, match="10,000 were written"):
             compaction.Compaction(spark, lake).compact()
@@ -209,7 +212,7 @@ class TestInPieces:
         assert drop_expired(lake, now + DAY, now) == 0
         assert Lake(path).folder.batches("bronze", "events") == [2]
         assert Lake(path).folder.batches("parts", "traffic") == [0, 1, 2]
-        assert [batch.dropped for batch in Lake(path).batches] == [True, True, False]
+        assert [batch.dropped for batch in Lake(path).log.batches] == [True, True, False]
 
 
 def _place(row):
@@ -302,7 +305,7 @@ class TestTakenOver:
 
         assert side.lake.has(JOBS, 0)
         assert not side.lake.has(OPEN, 0)
-        assert side.lake.batches == []
+        assert side.lake.log.batches == []
 
     @pytest.mark.parametrize("asleep_at", [(EVENTS, 0), (OPEN, 2)])
     def test_what_the_other_has_finished_stays_as_it_is(self, side, monkeypatch, asleep_at):
@@ -343,10 +346,10 @@ class TestLivesThatGoOn:
         with pytest.raises(LakeDamaged, match=r"batch_id=0 has 0 rows.* and 20 were written"):
             side.take_in()
 
-        assert [batch.number for batch in side.lake.batches] == [0]
+        assert [batch.number for batch in side.lake.log.batches] == [0]
 
     def test_an_earlier_version_did_not_count_them(self, side):
-        (logged,) = side.lake.batches
+        (logged,) = side.lake.log.batches
         said = msgspec.to_builtins(logged)
         del said["going_on"]
         side.lake.folder.write_json(said, "log", "000000000000.json")
@@ -454,7 +457,7 @@ class TestDaysThatAreRebuilt:
         lake.folder.write_json(Mark(schema=SCHEMA, store="x", tenant="t"), MARK)
         for number in range(3):
             day = datetime.date(2026, 11, 14 + number)
-            lake.log(Batch(number=number, events=1, ended=0, days=[day], last_at=0.0))
+            lake.log.add(Batch(number=number, events=1, ended=0, days=[day], last_at=0.0))
         objectives = lake.require().objectives
         lake.change(published=2, published_with=objectives)
         return lake
@@ -677,17 +680,17 @@ class TestRefused:
         own = {name[0] for name in running.SWEPT if name} | {
             *CHECKPOINT,
             WRITING,
-            compaction.ASIDE,
+            COMPACTING,
         }
         for name in (*own, "lost+found", ".DS_Store"):
             Path(lake.folder.path, name).mkdir(parents=True)
-        lake.folder.write_json({}, compaction.NOTE)
+        lake.folder.write_json({}, COMPACTION)
 
         assert lake.open(queues).id
 
     def test_a_lake_that_has_lost_its_checkpoint(self, lake, queues):
         lake.open(queues)
-        lake.log(Batch(number=0, events=1, ended=0, days=[], last_at=0.0))
+        lake.log.add(Batch(number=0, events=1, ended=0, days=[], last_at=0.0))
 
         with pytest.raises(ConfigError, match="has lost its checkpoint"):
             lake.open(queues)
@@ -709,7 +712,7 @@ class TestRefused:
         ("file", "read"),
         [
             ("lake.json", lambda lake: lake.mark),
-            ("log/000000000000.json", lambda lake: lake.batches),
+            ("log/000000000000.json", lambda lake: lake.log.batches),
             ("compaction.json", lambda lake: compaction.Compaction(NO_SPARK, lake).finish()),
         ],
     )

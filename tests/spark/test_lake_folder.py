@@ -10,8 +10,10 @@ import pytest
 
 from ackline.spark.errors import LakeClaimed
 from ackline.spark.lake import placing
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.folder import Folder
-from ackline.spark.lake.lake import SCHEMA, Batch, Lake, Mark
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.mark import SCHEMA, Mark
 from ackline.spark.lake.placing import replacing
 
 LOCAL = pyarrow.fs.LocalFileSystem()
@@ -293,7 +295,7 @@ class TestTheLog:
     def lake(self, tmp_path):
         lake = Lake(str(tmp_path))
         for number in range(3):
-            lake.log(logged(number))
+            lake.log.add(logged(number))
         return lake
 
     @pytest.fixture
@@ -310,20 +312,20 @@ class TestTheLog:
 
     def test_each_file_is_read_once(self, lake, read):
         for _ in range(3):
-            assert [batch.number for batch in lake.batches] == [0, 1, 2]
+            assert [batch.number for batch in lake.log.batches] == [0, 1, 2]
 
         assert sorted(read) == [f"{number:012d}.json" for number in range(3)]
 
     def test_what_has_changed_is_read_again(self, lake, tmp_path, read):
         """By this run, or by the process that takes a batch in."""
-        assert lake.batches
+        assert lake.log.batches
         read.clear()
-        lake.log(logged(1, dropped=True))
-        Lake(str(tmp_path)).log(logged(2, events=77))
-        Lake(str(tmp_path)).log(logged(3))
-        lake.forget(0)
+        lake.log.add(logged(1, dropped=True))
+        Lake(str(tmp_path)).log.add(logged(2, events=77))
+        Lake(str(tmp_path)).log.add(logged(3))
+        lake.log.forget(0)
 
-        found = [(one.number, one.dropped, one.events) for one in lake.batches]
+        found = [(one.number, one.dropped, one.events) for one in lake.log.batches]
 
         assert found == [(1, True, 1), (2, False, 77), (3, False, 1)]
         assert sorted(read) == [f"{number:012d}.json" for number in (1, 2, 3)]

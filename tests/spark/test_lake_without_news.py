@@ -14,8 +14,10 @@ from ackline.queues import Queues
 from ackline.queues import open as open_queues
 from ackline.spark.errors import LakeClaimed
 from ackline.spark.lake import claim, running
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.delta import DeltaTables
-from ackline.spark.lake.lake import EVENTS, JOBS, Batch, Lake
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import EVENTS, JOBS, batch_folder
 from ackline.spark.lake.micro_batch import pass_nothing
 from ackline.spark.lake.running import Asked, Run
 from ackline.stores.registry import store_from_url
@@ -55,9 +57,9 @@ def run(sqlite_url, clock, tmp_path):
     with Queues(store) as queues:
         lake.open(queues)
         for number in range(3):
-            lake.log(Batch(number=number, events=6, ended=6, days=[], last_at=clock.now()))
+            lake.log.add(Batch(number=number, events=6, ended=6, days=[], last_at=clock.now()))
             for name in (EVENTS, JOBS):
-                fill(lake, *lake.segments(name, number), value="old")
+                fill(lake, *batch_folder(name, number), value="old")
         lake.change(published=2)
         lake.folder.write_json({}, "checkpoint", "offsets", "0")
         asked = Asked(url=sqlite_url, tenant="default", lake=lake.folder.path, keep=KEEP)
@@ -106,8 +108,8 @@ def test_one_that_wakes_up_while_it_drops_changes_nothing(run, clock, tmp_path, 
     def sleep(point):
         if point == "changing" and next(changes) == nth:
             run()
-            lake.forget(0)
-            lake.log(msgspec.structs.replace(lake.batches[0], level=1, first=0))
+            lake.log.forget(0)
+            lake.log.add(msgspec.structs.replace(lake.log.batches[0], level=1, first=0))
             found.update(snapshot(lake.folder.path))
 
     with pytest.raises(LakeClaimed):

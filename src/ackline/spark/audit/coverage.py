@@ -32,7 +32,7 @@ class Coverage:
         self._store, self._tenant = queues.store, queues.tenant
         self._end = queues.info().cursor
         self._mark, self._gaps = lake.require(), lake.gaps
-        self._some_dropped = any(batch.dropped and batch.events for batch in lake.batches)
+        self._some_dropped = any(batch.dropped and batch.events for batch in lake.log.batches)
         self._kept = kept
         require_within(queues, None, (one.last for one in kept.values()))
 

@@ -10,8 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from ackline.spark.audit.coverage import Coverage, Kept
 from ackline.spark.audit.store_history import StoreTables
 from ackline.spark.events.gaps import Gap
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.counts import require_unbroken
-from ackline.spark.lake.lake import EVENTS, Batch, Lake
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import EVENTS
 from ackline.spark.lake.reading import read_batches
 from ackline.spark.pipelines.journal import behind, up_to
 
@@ -51,7 +53,7 @@ def bronze_of(spark: SparkSession, lake: Lake) -> DataFrame | None:
 
 def kept_batches(lake: Lake) -> list[Batch]:
     """The batches after the last dropped one; `LakeDamaged` if one between batches is missing."""
-    batches = lake.batches
+    batches = lake.log.batches
     require_unbroken(lake, batches)
     # An earlier version may have dropped one between others: no job can be followed across that.
     return list(takewhile(lambda batch: not batch.dropped, reversed(batches)))[::-1]

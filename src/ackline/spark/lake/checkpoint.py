@@ -6,7 +6,8 @@ import msgspec
 
 from ackline.spark.events.offset import EventsOffset, read_offset
 from ackline.spark.lake.damage import naming_damage, unreadable
-from ackline.spark.lake.lake import CHECKPOINT, Lake
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import CHECKPOINT
 from ackline.spark.paths import open_folder
 
 

@@ -19,8 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ackline.ids import new_id
 from ackline.spark.errors import LakeDamaged
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.counts import require_whole
-from ackline.spark.lake.lake import (
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import (
+    COMPACTING,
+    COMPACTION,
     ERRORS,
     EVENTS,
     JOBS,
@@ -28,8 +32,8 @@ from ackline.spark.lake.lake import (
     SUMMARIES,
     TRAFFIC,
     WORKERS,
-    Batch,
-    Lake,
+    Table,
+    batch_folder,
 )
 from ackline.spark.lake.micro_batch import pass_nothing
 from ackline.spark.lake.writing import write_table
@@ -38,9 +42,7 @@ from ackline.spark.pipelines import clusters, traffic, workers
 TOGETHER = 16
 """This many batches become one, and this many of those become one again."""
 
-NOTE, ASIDE = "compaction.json", "compacting"
-
-_ADDED_UP: dict[tuple[str, ...], Callable[[DataFrame], DataFrame]] = {
+_ADDED_UP: dict[Table, Callable[[DataFrame], DataFrame]] = {
     EVENTS: lambda rows: rows.coalesce(1),
     JOBS: lambda rows: rows.coalesce(1),
     TRAFFIC: lambda rows: traffic.add_up(rows, ("day", "hour", *traffic.GROUP)).coalesce(1),
@@ -68,7 +70,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def written(self) -> tuple[str, ...]:
         """The folder of what was written aside."""
-        return (ASIDE, self.aside) if self.aside else (ASIDE,)
+        return (COMPACTING, self.aside) if self.aside else (COMPACTING,)
 
 
 class Compaction:
@@ -80,16 +82,16 @@ class Compaction:
         self._spark = spark
         self._lake = lake
         self._pass = passing
-        self._aside = (ASIDE, new_id())
+        self._aside = (COMPACTING, new_id())
 
     def finish(self) -> None:
         """Finish what an earlier run has begun, if it was interrupted."""
-        note: Note | None = self._lake.folder.read_json(Note, NOTE)
+        note: Note | None = self._lake.folder.read_json(Note, COMPACTION)
         if note is not None and self._is_done(note):
             self._forget(note)
         elif note is not None:
             self._take_place(note)
-        self._lake.folder.remove(ASIDE)
+        self._lake.folder.remove(COMPACTING)
 
     def compact(self) -> int:
         """Put batches together; returns how many fewer there are."""
@@ -97,7 +99,7 @@ class Compaction:
         gone = 0
         while group := self._next():
             self._put_together(group)
-            self._lake.folder.remove(ASIDE)
+            self._lake.folder.remove(COMPACTING)
             gone += len(group) - 1
         return gone
 
@@ -107,7 +109,7 @@ class Compaction:
         The lake's last batch is never among them: it may be replayed.
         """
         published = self._lake.require().published
-        batches = [batch for batch in self._lake.batches[:-1] if batch.number <= published]
+        batches = [batch for batch in self._lake.log.batches[:-1] if batch.number <= published]
         for level in range(max((batch.level for batch in batches), default=0) + 1):
             for start in range(len(batches) - TOGETHER + 1):
                 group = batches[start : start + TOGETHER]
@@ -136,11 +138,11 @@ class Compaction:
         self._require_all(result, rows)
         numbers = [batch.number for batch in batches]
         note = Note(batches=numbers, result=result, rows=rows, aside=self._aside[-1])
-        self._lake.folder.write_json(note, NOTE)
+        self._lake.folder.write_json(note, COMPACTION)
         self._pass("noted")
         self._take_place(note)
 
-    def _write_aside(self, name: tuple[str, ...], batches: list[Batch]) -> int:
+    def _write_aside(self, name: Table, batches: list[Batch]) -> int:
         places = require_whole(self._lake, name, batches)
         paths = [self._lake.folder.at(*place) for place in places]
         # Batches of an earlier version may lack columns.
@@ -162,14 +164,14 @@ class Compaction:
     def _take_place(self, note: Note) -> None:
         for path in note.rows:
             self._require_aside(path, note)
-        self._lake.log(msgspec.structs.replace(note.result, aside=_path(note.written)))
+        self._lake.log.add(msgspec.structs.replace(note.result, aside=_path(note.written)))
         self._pass("switched")
         for name in KEPT_BY_BATCH:
             if _path(name) not in note.done:
                 self._replace(name, note)
                 note = msgspec.structs.replace(note, done=[*note.done, _path(name)])
-                self._lake.folder.write_json(note, NOTE)
-        self._lake.log(note.result)
+                self._lake.folder.write_json(note, COMPACTION)
+        self._lake.log.add(note.result)
         self._pass("replaced")
         self._forget(note)
 
@@ -180,27 +182,27 @@ class Compaction:
             batch.level >= result.level
             and batch.first_number <= result.first_number
             and not batch.aside
-            for batch in self._lake.batches
+            for batch in self._lake.log.batches
             if batch.number >= result.number
         )
 
     def _forget(self, note: Note) -> None:
         for number in note.batches:
             if number != note.result.number:
-                self._lake.forget(number)
-        self._lake.folder.remove(NOTE)
+                self._lake.log.forget(number)
+        self._lake.folder.remove(COMPACTION)
         self._pass("done")
 
-    def _replace(self, name: tuple[str, ...], note: Note) -> None:
+    def _replace(self, name: Table, note: Note) -> None:
         folder, result = self._lake.folder, note.result.number
         # If it is not replaced, it was too old, and a killed run may have left some of it.
         taken = _path(name) in note.rows
         for number in note.batches:
             if number != result or not taken:
-                folder.remove(*self._lake.segments(name, number))
+                folder.remove(*batch_folder(name, number))
                 self._pass("removed")
         if taken:
-            folder.replace((*note.written, *name), self._lake.segments(name, result))
+            folder.replace((*note.written, *name), batch_folder(name, result))
             self._pass("placed")
 
     def _require_aside(self, path: str, note: Note) -> None:
@@ -227,5 +229,5 @@ def _belong_together(batches: list[Batch]) -> bool:
     return span <= SPAN and len({batch.dropped for batch in batches}) == 1
 
 
-def _path(name: tuple[str, ...]) -> str:
+def _path(name: Table) -> str:
     return "/".join(name)

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from ackline.spark.errors import LakeDamaged
-from ackline.spark.lake.lake import AT_ONCE, EVENTS, JOBS, OPEN, Batch, Lake
+from ackline.spark.lake.batch_log import AT_ONCE, Batch
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import EVENTS, JOBS, OPEN, Table
 
 
-def require_whole(
-    lake: Lake, name: tuple[str, ...], batches: Iterable[Batch]
-) -> list[tuple[str, ...]]:
+def require_whole(lake: Lake, name: Table, batches: Iterable[Batch]) -> list[tuple[str, ...]]:
     """The folders in which a table has what these batches brought; `LakeDamaged` if rows lack.
 
     Spark would not notice: it skips empty files.
@@ -36,13 +36,13 @@ def require_unbroken(lake: Lake, batches: Iterable[Batch]) -> None:
         next_one = batch.number + 1
 
 
-def brought(batch: Batch, name: tuple[str, ...]) -> int | None:
+def brought(batch: Batch, name: Table) -> int | None:
     """The rows that a batch added to a table; None if an earlier version has not logged them."""
     counts = {EVENTS: batch.events, JOBS: batch.ended, OPEN: batch.going_on}
     return counts[name] if name in counts else batch.summary_rows.get(name[-1])
 
 
-def _require(lake: Lake, name: tuple[str, ...], batch: Batch) -> tuple[str, ...]:
+def _require(lake: Lake, name: Table, batch: Batch) -> tuple[str, ...]:
     place = lake.place(name, batch)
     found, expected = lake.folder.count_rows(*place), brought(batch, name)
     if expected is not None and found != expected:

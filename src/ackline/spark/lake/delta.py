@@ -17,9 +17,11 @@ import msgspec
 import pyarrow
 
 from ackline.errors import ConfigError, MissingExtra
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.folder import Folder
-from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, SLO
-from ackline.spark.lake.lake import EVENTS, JOBS, Batch, Lake
+from ackline.spark.lake.gold import BY_DAY, OF_ALL, SLO
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import EVENTS, GOLD, JOBS, Table, batch_folder
 from ackline.spark.paths import overlap, uri_of
 
 BY_BATCH = (EVENTS, JOBS)
@@ -112,10 +114,10 @@ class DeltaTables:
     def _has_any(self) -> bool:
         return any(self._table(name) is not None for name in BY_BATCH)
 
-    def _require_next(self, name: tuple[str, ...]) -> None:
+    def _require_next(self, name: Table) -> None:
         """The batches that a table lacks must be whole, and come after those that it has."""
         done = self._version(name, BATCH)
-        for batch in self._lake.batches:
+        for batch in self._lake.log.batches:
             if batch.first_number <= done < batch.number and self._lake.has(name, batch.number):
                 raise ConfigError(
                     f"{self._at(name)} ends with batch {done}, and the lake has put later ones "
@@ -123,29 +125,29 @@ class DeltaTables:
                 )
         self._require_same(name, done)
 
-    def _require_same(self, name: tuple[str, ...], done: int) -> None:
+    def _require_same(self, name: Table, done: int) -> None:
         """Refuse a lake that was restored from a backup and has other batches of these numbers."""
-        last, known = self._lake.batch(done), self._version(name, CONTENTS)
+        last, known = self._lake.log.batch(done), self._version(name, CONTENTS)
         other = last is not None and not last.level and known not in (-1, _contents(last))
-        ends = max((batch.number for batch in self._lake.batches), default=-1)
+        ends = max((batch.number for batch in self._lake.log.batches), default=-1)
         if other or done > ends:
             raise ConfigError(
                 f"{self._at(name)} has another batch {done} than the lake "
                 f"{self._lake.folder.path}, which was restored since: {ANOTHER_FOLDER}"
             )
 
-    def _append(self, name: tuple[str, ...]) -> None:
+    def _append(self, name: Table) -> None:
         self._require_next(name)
         table = self._table(name)
         done = _recorded(table, BATCH)
-        for batch in self._lake.batches:
+        for batch in self._lake.log.batches:
             if batch.number > done and self._lake.has(name, batch.number):
                 record = {BATCH: batch.number, CONTENTS: _contents(batch)}
-                self._write(name, table, self._lake.segments(name, batch.number), record)
+                self._write(name, table, batch_folder(name, batch.number), record)
                 table = self._table(name)
                 done = _recorded(table, BATCH)
 
-    def _replace(self, name: tuple[str, ...]) -> None:
+    def _replace(self, name: Table) -> None:
         mark, table = self._lake.require(), self._table(name)
         # Other objectives change all days of one table.
         judged_by = sorted(mark.published_with.items()) if name == (GOLD, SLO) else []
@@ -155,7 +157,7 @@ class DeltaTables:
 
     def _write(
         self,
-        name: tuple[str, ...],
+        name: Table,
         table: Any,
         source: tuple[str, ...],
         record: Mapping[str, int],
@@ -178,7 +180,7 @@ class DeltaTables:
             raise
         self._tidy(name, old)
 
-    def _tidy(self, name: tuple[str, ...], old: int) -> None:
+    def _tidy(self, name: Table, old: int) -> None:
         """Tidy up every `TIDY_EVERY` commits of any sort: some runs make one, others several."""
         table = self._delta.DeltaTable(self._at(name))
         if (old + 1) // TIDY_EVERY < (table.version() + 1) // TIDY_EVERY:
@@ -186,15 +188,15 @@ class DeltaTables:
             table.optimize.compact()
             table.vacuum(dry_run=False)
 
-    def _version(self, name: tuple[str, ...], by: str) -> int:
+    def _version(self, name: Table, by: str) -> int:
         return _recorded(self._table(name), by)
 
-    def _table(self, name: tuple[str, ...]) -> Any:
+    def _table(self, name: Table) -> Any:
         """None if it does not exist yet."""
         delta = self._delta.DeltaTable
         return delta(self._at(name)) if delta.is_deltatable(self._at(name)) else None
 
-    def _at(self, name: tuple[str, ...]) -> str:
+    def _at(self, name: Table) -> str:
         return uri_of("/".join((self.path, *name)))
 
 
@@ -208,7 +210,7 @@ def rows_with_all_columns(folder: Folder, segments: tuple[str, ...]) -> pyarrow.
     return table.replace_schema(pyarrow.schema(fields)).scanner().to_reader()
 
 
-def _how(name: tuple[str, ...]) -> dict[str, str]:
+def _how(name: Table) -> dict[str, str]:
     """How rows are added to a table; the columns of gold may change with each version."""
     mode = "append" if name in BY_BATCH else "overwrite"
     return {"mode": mode, "schema_mode": "merge" if mode == "append" else "overwrite"}

@@ -7,7 +7,9 @@ from itertools import accumulate
 
 import msgspec
 
-from ackline.spark.lake.lake import EVENTS, JOBS, Batch, Lake
+from ackline.spark.lake.batch_log import Batch
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import EVENTS, JOBS, batch_folder
 from ackline.spark.lake.micro_batch import pass_nothing
 
 
@@ -18,16 +20,16 @@ def drop_expired(
 
     Gold and the summaries that it is made of stay: they are small, and cannot be rebuilt.
     """
-    old = expired(lake.batches, before, now)
+    old = expired(lake.log.batches, before, now)
     for batch in old:
         # Logged first, so that nothing expects what is removed.
-        lake.log(msgspec.structs.replace(batch, dropped=True))
+        lake.log.add(msgspec.structs.replace(batch, dropped=True))
         passing("expired")
-    dropped = {batch.number for batch in lake.batches if batch.dropped}
+    dropped = {batch.number for batch in lake.log.batches if batch.dropped}
     for name in (EVENTS, JOBS):
         # Also what a killed run has left of those that it had logged.
         for number in dropped.intersection(lake.folder.batches(*name)):
-            lake.folder.remove(*lake.segments(name, number))
+            lake.folder.remove(*batch_folder(name, number))
     return len(old)
 
 

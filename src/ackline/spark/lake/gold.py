@@ -14,13 +14,14 @@ import pyarrow
 import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 
-from ackline.spark.lake.lake import ERRORS, TRAFFIC, WORKERS, Batch, Lake
+from ackline.spark.lake.batch_log import Batch
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import ERRORS, GOLD, TRAFFIC, WORKERS, Table
 from ackline.spark.lake.reading import as_arrow, read_summaries, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
 from ackline.spark.pipelines.objectives import attainment
 
-GOLD = "gold"
 SLO = "slo"
 """The table that depends on the objectives of a lake."""
 BY_DAY = ("hourly", "daily", SLO, "workers", "errors")
@@ -47,7 +48,7 @@ class Publisher:
         The forecast begins now, by the store's clock.
         If this is interrupted, the next run starts over and writes the same.
         """
-        mark, batches = self._lake.require(), self._lake.batches
+        mark, batches = self._lake.require(), self._lake.log.batches
         days, judged_anew = days_of(batches, mark.published), list[datetime.date]()
         if days:
             self._publish(days)
@@ -100,7 +101,7 @@ class Publisher:
             "errors": clusters.add_up(self._summaries(ERRORS, days), of_error),
         }
 
-    def _summaries(self, name: tuple[str, ...], days: Sequence[datetime.date]) -> DataFrame:
+    def _summaries(self, name: Table, days: Sequence[datetime.date]) -> DataFrame:
         return read_summaries(self._spark, self._lake, name, days)
 
     def _recent(self, name: str, now: datetime.datetime) -> DataFrame:

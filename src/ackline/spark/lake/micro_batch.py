@@ -13,8 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from ackline.errors import ConfigError
 from ackline.ids import new_id
 from ackline.spark.events.gaps import Gap
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.counts import require_whole
-from ackline.spark.lake.lake import (
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import (
     ERRORS,
     EVENTS,
     JOBS,
@@ -22,8 +24,9 @@ from ackline.spark.lake.lake import (
     SUMMARIES,
     TRAFFIC,
     WORKERS,
-    Batch,
-    Lake,
+    WRITING,
+    Table,
+    batch_folder,
 )
 from ackline.spark.lake.reading import read_tables
 from ackline.spark.lake.skipped import gaps_up_to
@@ -34,10 +37,7 @@ from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
 from ackline.spark.rows import MICROSECONDS
 from ackline.spark.store_address import StoreAddress
 
-WRITING = "writing"
-"""Where batches are written before they are part of the lake: each run has a folder there."""
-
-Rows = dict[tuple[str, ...], int]
+Rows = dict[Table, int]
 """How many rows each table got."""
 
 
@@ -79,12 +79,12 @@ class MicroBatch:
             steps.unpersist()
         brought = _summary(self._lake, number, rows, gaps_up_to(number, self._lake, self._address))
         self._pass("counted")
-        self._lake.log(brought)
+        self._lake.log.add(brought)
         self._pass("logged")
         self._lake.folder.remove(*self._aside)
         for old in self._lake.folder.batches(*OPEN):
             if old < number - 1:
-                self._lake.folder.remove(*self._lake.segments(OPEN, old))
+                self._lake.folder.remove(*batch_folder(OPEN, old))
 
     def _steps(self, spark: SparkSession, events: DataFrame, number: int) -> DataFrame:
         """The steps of this batch, after those of the lives that went on before it."""
@@ -105,9 +105,9 @@ class MicroBatch:
                 f"{number - 1}: its folder and its checkpoint do not belong together"
             )
         # Lives whose beginning is lost would never be reported.
-        if (before := self._lake.batch(number - 1)) is not None:
+        if (before := self._lake.log.batch(number - 1)) is not None:
             require_whole(self._lake, OPEN, [before])
-        return read_tables(spark, self._lake.folder, self._lake.segments(OPEN, number - 1))
+        return read_tables(spark, self._lake.folder, batch_folder(OPEN, number - 1))
 
     def _write(self, steps: DataFrame, number: int) -> Rows:
         new = steps.where("new")
@@ -126,13 +126,13 @@ class MicroBatch:
             self._pass(name[-1])
         return rows
 
-    def _save(self, table: DataFrame, name: tuple[str, ...], number: int) -> int:
+    def _save(self, table: DataFrame, name: Table, number: int) -> int:
         """Write a table and put it in its place; returns how many rows it has."""
         folder, aside = self._lake.folder, (*self._aside, *name)
         write_table(table, folder.at(*aside))
         rows = folder.count_rows(*aside)
         self._pass("written")
-        folder.replace(aside, self._lake.segments(name, number))
+        folder.replace(aside, batch_folder(name, number))
         return rows
 
 
@@ -140,7 +140,7 @@ def _summary(lake: Lake, number: int, rows: Rows, gaps: list[Gap]) -> Batch:
     """The log entry of a batch. Its days are read from its files: Spark would need a job for it."""
     days: set[datetime.date] = set()
     last = 0
-    for chunk in lake.folder.dataset(*lake.segments(EVENTS, number)).to_batches(columns=["at"]):
+    for chunk in lake.folder.dataset(*batch_folder(EVENTS, number)).to_batches(columns=["at"]):
         at = chunk.column("at").cast(MICROSECONDS)
         days.update(pyarrow.compute.unique(at.cast(pyarrow.date32())).to_pylist())
         last = max(last, pyarrow.compute.max(at.cast(pyarrow.int64())).as_py() or 0)

@@ -12,10 +12,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from ackline.spark.errors import LakeClaimed, LakeDamaged
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.folder import Folder
-from ackline.spark.lake.lake import Batch, Lake
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import Table
 
 T = TypeVar("T")
 
@@ -29,12 +31,12 @@ def look_again(lake: Lake, look: Callable[[], T]) -> T:
     If it has done so each time, nothing is damaged: then the error says what to do.
     """
     for left in reversed(range(MOST_LOOKS)):
-        before = lake.log_stamps
+        before = lake.log.stamps
         try:
             with naming_damage_in_spark():
                 return look()
         except LakeDamaged:
-            changed = lake.log_stamps != before
+            changed = lake.log.stamps != before
             if not changed and left < MOST_LOOKS - 1:
                 raise
     raise LakeClaimed(
@@ -64,7 +66,7 @@ def as_arrow(frame: DataFrame) -> pyarrow.Table:
 
 
 def read_batches(
-    spark: SparkSession, lake: Lake, name: tuple[str, ...], batches: Iterable[Batch]
+    spark: SparkSession, lake: Lake, name: Table, batches: Iterable[Batch]
 ) -> DataFrame:
     """All rows that these complete batches have brought, wherever a merge has put them."""
     return _read(spark, lake.folder, require_whole(lake, name, batches))
@@ -73,11 +75,11 @@ def read_batches(
 def read_summaries(
     spark: SparkSession,
     lake: Lake,
-    name: tuple[str, ...],
+    name: Table,
     days: Collection[datetime.date] | None = None,
 ) -> DataFrame:
     """The summaries of complete batches, of some days or of all; no other batch is opened."""
-    rows = read_batches(spark, lake, name, batches_of(lake.batches, days))
+    rows = read_batches(spark, lake, name, batches_of(lake.log.batches, days))
     return rows if days is None else rows.where(F.col("day").isin(list(days)))
 
 

@@ -21,9 +21,10 @@ from ackline.spark.lake.compaction import Compaction
 from ackline.spark.lake.damage import naming_damage_in_spark
 from ackline.spark.lake.delta import DeltaTables
 from ackline.spark.lake.expiry import drop_expired, expired
-from ackline.spark.lake.gold import BY_DAY, GOLD, OF_ALL, Publisher
-from ackline.spark.lake.lake import CHECKPOINT, KEPT_BY_BATCH, LOG, OPEN, Lake
-from ackline.spark.lake.micro_batch import WRITING, MicroBatch, pass_nothing
+from ackline.spark.lake.gold import BY_DAY, OF_ALL, Publisher
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import CHECKPOINT, GOLD, KEPT_BY_BATCH, LOG, OPEN, WRITING
+from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
 from ackline.spark.lake.placing import Check
 from ackline.spark.options import Common
 from ackline.spark.queue_names import naming_given
@@ -184,7 +185,7 @@ class Run:
         skipped = self._take_in(claim)
         self._pass("ran")
         self.lake.folder.remove(WRITING)
-        new = [batch for batch in self.lake.batches if batch.number > before]
+        new = [batch for batch in self.lake.log.batches if batch.number > before]
         days, compacted, dropped = self._tidy(compaction, now)
         self.lake.change(read_at=now)
         return Ran(
@@ -244,7 +245,7 @@ class Run:
         if self._asked.keep is None:
             return 0
         before = now - self._asked.keep
-        if self._delta is not None and expired(self.lake.batches, before, now):
+        if self._delta is not None and expired(self.lake.log.batches, before, now):
             self._delta.drop(before)
         return drop_expired(self.lake, before, now, self._pass)
 

@@ -8,7 +8,8 @@ from ackline.spark.events.gap_notes import GapNotes
 from ackline.spark.events.gaps import Gap
 from ackline.spark.events.offset import EventsOffset
 from ackline.spark.lake.damage import unreadable
-from ackline.spark.lake.lake import CHECKPOINT, Lake
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import CHECKPOINT
 from ackline.spark.retrying import RETRY_FOR, retrying
 from ackline.spark.store_address import StoreAddress
 

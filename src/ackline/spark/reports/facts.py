@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
 from ackline.spark.events.gaps import Gap
-from ackline.spark.lake.gold import GOLD
-from ackline.spark.lake.lake import ERRORS, OPEN, TRAFFIC, WORKERS, Lake
+from ackline.spark.lake.lake import Lake
+from ackline.spark.lake.layout import ERRORS, GOLD, OPEN, TRAFFIC, WORKERS, batch_folder
 from ackline.spark.lake.reading import as_arrow, look_again, read_summaries, read_tables
 from ackline.spark.pipelines import clusters, traffic, workers
 from ackline.spark.pipelines.objectives import attainment, late_in_line, with_late
@@ -110,7 +110,7 @@ def reported_days(
     lake: Lake, last_days: int | None, today: datetime.date | None = None
 ) -> list[datetime.date]:
     """The days on which something happened, or only the last ones."""
-    days = sorted({day for batch in lake.batches for day in batch.days})
+    days = sorted({day for batch in lake.log.batches for day in batch.days})
     if not days:
         raise ConfigError(
             f"the lake {lake.folder.path} is empty: run `ackline pipeline run` when jobs have run"
@@ -168,11 +168,11 @@ def most_stalled(hourly: DataFrame) -> DataFrame:
 
 def _objectives(spark: SparkSession, lake: Lake, hourly: DataFrame) -> Rows:
     """The objectives of queues, those kept worst first."""
-    mark, last = lake.require(), lake.batches[-1]
+    mark, last = lake.require(), lake.log.batches[-1]
     attained = attainment(traffic.add_up(hourly, QUEUE), QUEUE, mark.objectives)
     # As of the last run: what is in line after that is unknown.
     now = last.last_at if mark.read_at is None else mark.read_at
-    open_ = read_tables(spark, lake.folder, lake.segments(OPEN, last.number))
+    open_ = read_tables(spark, lake.folder, batch_folder(OPEN, last.number))
     late = late_in_line(open_, mark.objectives, datetime.datetime.fromtimestamp(now, datetime.UTC))
     return rows(with_late(attained, late, mark.objectives).orderBy("attained", *QUEUE))
 
