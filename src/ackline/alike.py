@@ -13,11 +13,15 @@ from collections.abc import Iterable, Iterator
 QUOTED = "'…'"
 """What stands in place of a quoted value."""
 
+# In place of \b: which letters other than those of ASCII are part of a word differs between
+# Python, Java, and Java's versions.
+_BEGINS, _ENDS = r"(?<![0-9A-Za-z_])", r"(?![0-9A-Za-z_])"
+
 BLANKS = (
     (r"'[^']*'|\"[^\"]*\"|`[^`]*`", QUOTED),
-    (r"(?i)\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "…"),
-    (r"(?i)\b0x[0-9a-f]+\b", "…"),
-    (r"(?i)\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b", "…"),
+    (rf"(?i){_BEGINS}[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}{_ENDS}", "…"),
+    (rf"(?i){_BEGINS}0x[0-9a-f]+{_ENDS}", "…"),
+    (rf"(?i){_BEGINS}(?=[0-9a-f]*\d)[0-9a-f]{{12,}}{_ENDS}", "…"),
     (r"\d+(\.\d+)*", "#"),
     (r"\s+", " "),
 )

@@ -19,6 +19,7 @@ from ackline.job import Record, State
 from ackline.lifecycle import Verdict
 from ackline.queues import Queues
 from ackline.spark.audit.auditing import run_audit
+from ackline.spark.worker_names import stream_worker
 from ackline.testing.legal import require_legal_chains
 from tests.spark.cluster import ROOT
 from tests.spark.killed import BATCH, STREAM, Gate
@@ -78,7 +79,7 @@ class Outage:
         """Let the leases of the stream live, lapse, or lapse and some of them be stolen."""
         if fate == "alive":
             return
-        held = self._leases(worker=f"spark {STREAM}")
+        held = self._leases(worker=stream_worker(STREAM))
         assert len(held) == BATCH
         self._require_applied(self._queue.apply([lifecycle.extend(each, 0.0) for each in held]))
         if fate == "stolen":

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import msgspec
 import pytest
 
+from ackline.errors import StoreError
 from ackline.spark.errors import LakeClaimed
 from ackline.spark.lake import claim as claims
 from ackline.spark.lake.claim import LakeClaim
@@ -125,3 +127,23 @@ def test_signs_of_life_are_given_until_the_end(queues, monkeypatch):
     first.release()
 
     claim_on(queues).take()
+
+
+@pytest.mark.parametrize("error", [OSError("no route"), StoreError("away"), RuntimeError("?")])
+def test_signs_of_life_go_on_after_an_error(queues, monkeypatch, error):
+    monkeypatch.setattr(claims, "BEAT", 0.01)
+    claim, errors, again = claim_on(queues), [error], threading.Event()
+    beat = claim.beat
+
+    def beat_or_fail():
+        if errors:
+            raise errors.pop()
+        beat()
+        again.set()
+
+    claim.beat = beat_or_fail
+    claim.take()
+    claim.keep()
+
+    assert again.wait(10)
+    claim.release()

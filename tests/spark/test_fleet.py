@@ -26,8 +26,8 @@ from ackline.spark.fleet.fleet import Fleet
 from ackline.spark.fleet.running import run_fleet, warn_of_free_seats
 from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.fleet.task import serve
-from ackline.spark.fleet.worker_names import fleets_at_work, worker_name
 from ackline.spark.store_address import StoreFile, files_of
+from ackline.spark.worker_names import fleet_worker, fleets_at_work, stream_worker
 from ackline.worker import Worker, patience
 from tests.spark.test_command import KeptSpark
 from tests.waiting import until
@@ -116,7 +116,7 @@ class TestOneTask:
 
         (told,) = batch.to_pylist()
         assert (told["ended"], told["failed"]) == (20, 0)
-        assert told["worker"].startswith("spark f ")
+        assert told["worker"].startswith(fleet_worker("f"))
         assert queue.counts()[State.COMPLETED] == 20
 
     @pytest.mark.parametrize("asked_to_stop", [False, True])
@@ -337,7 +337,7 @@ class TestFreeSeats:
 
     @pytest.fixture
     def worker(self, queue):
-        worker = Worker(queue, id=worker_name("f", "1"))
+        worker = Worker(queue, id=fleet_worker("f", "1"))
         worker.start()
         yield worker
         worker.stop()
@@ -536,14 +536,15 @@ class TestAskingAFleetToStop:
 
     @pytest.fixture
     def night_shift(self, sqlite_url):
-        """A worker of a fleet that is at work, and one that has none."""
+        """A worker of a fleet that is at work, one of a stream, and one of neither."""
         with ackline.open(sqlite_url) as queues:
             email = queues["email"]
             email.handler("welcome")(print)
-            workers = [Worker(email, id=id) for id in (worker_name("night shift", "1"), "other")]
+            names = (fleet_worker("night shift", "1"), stream_worker("fleet x"), "other")
+            workers = [Worker(email, id=name) for name in names]
             for worker in workers:
                 worker.start()
-            until(lambda: len(email.workers()) == 2)
+            until(lambda: len(email.workers()) == 3)
             yield StopFlag([email], "night shift")
             for worker in workers:
                 worker.stop()

@@ -7,12 +7,13 @@ import datetime
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackline.alike import fingerprint
+from ackline.alike import fingerprint, normalised
 from ackline.spark.pipelines import clusters
 from ackline.spark.pipelines.forecast import TOO_LITTLE, busiest, every_hour, forecast
 from ackline.spark.pipelines.objectives import attainment
 from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
 from ackline.spark.pipelines.sketches import merged, quantiles, sketch
+from ackline.spark.pipelines.traffic import LONGEST_RUN, figures, parts_of
 
 MONDAY = datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC)
 
@@ -100,6 +101,24 @@ class TestErrorsAlike:
         assert alike["job-1", "job-2"]["fingerprint"] == fingerprint("Timeout", *timeout)
         assert alike["job-4", "job-5"]["fingerprint"] == fingerprint("Timeout", *route)
         assert alike[("job-3",)]["fingerprint"] == fingerprint("Timeout", timeout[0], "")
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            "é0x7f3a gone",
+            "größe0123456789abcdef",
+            "日本0xff",
+            "ID 0XFF, 0xffé",
+            "at\u00a0 \u2003 0b0c7a52-5a0e-4f0e-9c79-0a8f7f7c0a11x",
+            "٣ of 3\v\f\x1c pages",
+        ],
+    )
+    def test_java_reads_letters_of_all_alphabets_the_same_way(self, spark, message):
+        row = spark.createDataFrame([(message,)], "message string")
+
+        [(found,)] = row.select(clusters.normalised(F.col("message"))).collect()
+
+        assert found == normalised(message)
 
     def test_parts_add_up(self, alike):
         assert sorted(row["jobs"] for row in alike.values()) == [2, 2, 4, 4]
@@ -193,6 +212,35 @@ class TestHours:
         assert {tuple(row[name] for name in names) for row in coming[queue]} == {
             (TOO_LITTLE, None, None, None)
         }
+
+
+HOURS_AND_WORK = {
+    "within an hour": (4.5, 600.0, {4: 600}),
+    "to the end of an hour": (4.0, 600.0, {3: 600, 4: 0}),
+    "a whole hour": (4.0, 3600.0, {3: 3600, 4: 0}),
+    "three hours": (4.5, 2.25 * 3600, {2: 2700, 3: 3600, 4: 1800}),
+    "into the next day": (24.25, 1800.0, {23: 900, 24: 900}),
+    "longer than any clock is right": (2000.5, 1e9, {2000: 1800, 1999: 3600, 1257: 3600}),
+}
+"""In which hour work ended, how many seconds it took, and how many of them lie in which hours."""
+
+
+@pytest.mark.parametrize(("ended", "took", "expected"), HOURS_AND_WORK.values(), ids=HOURS_AND_WORK)
+def test_work_is_spread_over_the_hours_in_which_it_was_done(spark, ended, took, expected):
+    at = MONDAY + datetime.timedelta(hours=ended)
+    step = ("t", "q", "k", 5, at, "complete", "processing", "completed", "claim", 1, took, took)
+    columns = "tenant string, queue string, kind string, priority int, at timestamp, act string,"
+    columns += "comes_from string, to string, before_act string, deliveries int, since double,"
+    steps = spark.createDataFrame([step], f"{columns} age double")
+    parts = figures(parts_of(steps), ("day", "hour")).toArrow().to_pylist()
+
+    since_monday = {(row["hour"] - MONDAY) / datetime.timedelta(hours=1): row for row in parts}
+    assert {hour: round(since_monday[hour]["busy_seconds"]) for hour in expected} == expected
+    assert all(row["day"] == row["hour"].date() for row in parts)
+    whole = min(took, LONGEST_RUN)
+    assert sum(row["busy_seconds"] for row in parts) == pytest.approx(whole)
+    assert {hour for hour, row in since_monday.items() if row["completed"]} == {ended // 1}
+    assert {hour for hour, row in since_monday.items() if row["run_p50"]} == {ended // 1}
 
 
 def test_objectives_go_by_queue_and_by_default(spark):

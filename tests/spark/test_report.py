@@ -6,6 +6,7 @@ import datetime
 import html.parser
 import re
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -508,7 +509,7 @@ def test_plots_of_nothing_are_empty():
 
 class Days:
     def __init__(self, *days):
-        self.batches = [type("B", (), {"days": [day]}) for day in days]
+        self.log = SimpleNamespace(batches=[type("B", (), {"days": [day]}) for day in days])
         self.folder = type("F", (), {"path": "here"})
 
 

@@ -18,6 +18,7 @@ from ackline.retry import Backoff
 from ackline.stores.memory import MemoryStore
 from ackline.worker import Worker
 from ackline.worker.heartbeat import Heartbeat
+from tests.waiting import until
 
 SOON = 10.0
 
@@ -84,7 +85,7 @@ def test_an_outcome_that_the_store_cannot_take_does_not_hold_up_the_others(start
     queue.enqueue_many(range(20), priority=8)
     start(queue)
     assert queue.enqueue_and_wait("good", timeout=SOON) == "good"
-    assert queue.counts()[State.COMPLETED] == 21
+    until(lambda: queue.counts()[State.COMPLETED] == 21)  # another courier may bring the others
     assert queue.counts()[State.PROCESSING] == 1
 
 

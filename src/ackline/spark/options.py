@@ -18,6 +18,7 @@ from ackline.job import State
 from ackline.limits import require_lease, require_name, require_priority, require_seconds
 from ackline.spark.option_text import names_of, require_known, seconds_at
 from ackline.spark.queue_names import names_in
+from ackline.spark.worker_names import STREAM, stream_worker
 
 
 class Common(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -319,14 +320,14 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_name("streamId", self.stream_id)
-        require_name("streamId with 'spark ' before it", self.worker)
+        require_name(f"streamId with {STREAM!r} before it", self.worker)
         require_lease(self.lease)
         require_seconds("keepFor", self.keep_for)
 
     @property
     def worker(self) -> str:
         """The name under which jobs are claimed: the same after every restart."""
-        return f"spark {self.stream_id}"
+        return stream_worker(self.stream_id)
 
 
 class Writing(Common, frozen=True, kw_only=True, rename="camel"):

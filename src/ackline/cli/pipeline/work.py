@@ -126,7 +126,7 @@ def stop(session: Session, targets: TargetsArgument, name: NameOption = "fleet")
     if session.common.store is not None:
         os.environ["ACKLINE_STORE"] = session.url
     from ackline.spark.fleet.stop_flag import StopFlag
-    from ackline.spark.fleet.worker_names import fleets_at_work
+    from ackline.spark.worker_names import fleets_at_work
 
     queues = load_queues(targets)
     known = fleets_at_work(queues)

@@ -20,8 +20,8 @@ from ackline.queue import Queue
 from ackline.spark.fleet.fleet import Fleet, Load, Served
 from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.fleet.task import SCHEMA, is_empty, serve
-from ackline.spark.fleet.worker_names import worker_name
 from ackline.spark.store_address import StoreFile, files_of, require_one_machine
+from ackline.spark.worker_names import fleet_worker
 
 logger = logging.getLogger("ackline")
 
@@ -101,7 +101,7 @@ def warn_of_free_seats(queue: Queue[Any, Any], fleet: Fleet, began: float) -> No
         workers = [worker for worker in queue.workers() if worker.seen_at >= began]
     except StoreError:
         return  # The workers report that, with more details.
-    here = sum(worker.beat.id.startswith(worker_name(fleet.name)) for worker in workers)
+    here = sum(worker.beat.id.startswith(fleet_worker(fleet.name)) for worker in workers)
     leaving = fleet.until_empty and is_empty([queue])
     if here < fleet.executors and not leaving:
         logger.warning(

@@ -18,8 +18,8 @@ from ackline.job import LIVE
 from ackline.queue import Job, Queue
 from ackline.spark.fleet.fleet import Fleet, Load, Served
 from ackline.spark.fleet.stop_flag import StopFlag
-from ackline.spark.fleet.worker_names import worker_name
 from ackline.spark.store_address import StoreFile, files_of
+from ackline.spark.worker_names import fleet_worker
 from ackline.worker import Execution, Hooks, Worker
 from ackline.worker.patience import keep_trying
 
@@ -54,7 +54,7 @@ def work(load: Load, fleet: Fleet) -> Served:
         *queues,
         concurrency=fleet.concurrency,
         grace=fleet.grace,
-        id=worker_name(fleet.name, new_id()[-12:]),
+        id=fleet_worker(fleet.name, new_id()[-12:]),
         hooks=Hooks(after=[tally.count]),
     )
     flag = StopFlag(queues, fleet.name, fleet.asked_before or ())

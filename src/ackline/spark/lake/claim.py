@@ -160,8 +160,9 @@ class LakeClaim:
                 self.beat()
             except LakeClaimed:
                 return  # The run finds out at its next step.
-            except StoreError as error:
-                logger.error("the claim on the lake could not be renewed: %s", error)
+            except Exception as error:
+                # If this thread ended, the run would work on until another takes the lake over.
+                logger.error("the claim on the lake could not be renewed: %r", error)
 
     def _find(self) -> Key | None:
         return find_key(self._store, self._tenant, self._key)

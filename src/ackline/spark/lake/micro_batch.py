@@ -138,7 +138,9 @@ class MicroBatch:
 
 def _summary(lake: Lake, number: int, rows: Rows, gaps: list[Gap]) -> Batch:
     """The log entry of a batch. Its days are read from its files: Spark would need a job for it."""
-    days: set[datetime.date] = set()
+    # Of work that began on an earlier day, only the summary knows.
+    worked = lake.folder.dataset(*batch_folder(TRAFFIC, number)).to_table(columns=["day"])
+    days: set[datetime.date] = set(pyarrow.compute.unique(worked["day"]).to_pylist())
     last = 0
     for chunk in lake.folder.dataset(*batch_folder(EVENTS, number)).to_batches(columns=["at"]):
         at = chunk.column("at").cast(MICROSECONDS)

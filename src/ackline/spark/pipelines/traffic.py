@@ -2,7 +2,8 @@
 
 `parts_of` turns the steps of one batch into parts; `add_up` merges parts, whether of several
 batches or of several hours; `figures` turns them into what people read. A step is new in just one
-batch and lies in just one hour, so it does not matter how late it comes.
+batch, so it does not matter how late it comes. It counts in the hour in which it was taken; only
+the work that ended with it is spread over all hours in which it was done.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ackline.events import Act
 from ackline.job import State
 from ackline.spark.pipelines import silver
 from ackline.spark.pipelines.sketches import merged, quantiles, sketch
-from ackline.spark.pipelines.utc import day_of, hour_of
+from ackline.spark.pipelines.utc import DAY, HOUR, day_of, hour_of
 
 GROUP = ("tenant", "queue", "kind", "priority")
 
@@ -43,15 +44,51 @@ MEASURES = {
 """The spans of time that are sketched, in seconds."""
 
 
+LONGEST_RUN = 31.0 * DAY
+"""Seconds of work that are spread at most: more than that is a clock that was set."""
+
+
 def parts_of(steps: DataFrame) -> DataFrame:
     """One row for each hour and group."""
-    return steps.groupBy(day_of("at").alias("day"), hour_of("at").alias("hour"), *GROUP).agg(
-        *(F.count_if(_is(act)).alias(name) for name, act in _ACTS.items()),
-        *(F.count_if(F.col("to") == state.value).alias(name) for name, state in _ENDS.items()),
-        F.count_if(_is(Act.COMPLETE) & (F.col("deliveries") == 1)).alias("at_once"),
-        F.coalesce(F.sum(silver.run()), F.lit(0.0)).alias("busy_seconds"),
-        *(sketch(measure()).alias(name) for name, measure in MEASURES.items()),
+    here = F.col("hours_ago") == 0
+    return (
+        steps.withColumn("hours_ago", F.explode(F.sequence(F.lit(0), _hours_before())))
+        .withColumn("hour", F.timestamp_seconds(F.unix_seconds(hour_of("at")) - _seconds_ago()))
+        .groupBy(day_of("hour").alias("day"), "hour", *GROUP)
+        .agg(
+            *(F.count_if(here & _is(act)).alias(name) for name, act in _ACTS.items()),
+            *(F.count_if(here & (F.col("to") == end.value)).alias(n) for n, end in _ENDS.items()),
+            F.count_if(here & _is(Act.COMPLETE) & (F.col("deliveries") == 1)).alias("at_once"),
+            F.sum(_busy_in_the_hour()).alias("busy_seconds"),
+            *(sketch(F.when(here, of())).alias(name) for name, of in MEASURES.items()),
+        )
     )
+
+
+def _hours_before() -> Column:
+    """How many hours before that of the step its work began."""
+    return F.ceil(F.greatest(_work() - _into_the_hour(), F.lit(0.0)) / HOUR).cast("int")
+
+
+def _busy_in_the_hour() -> Column:
+    """Seconds of its work that lie in the hour that is so many hours ago."""
+    worked_until = _into_the_hour() + _seconds_ago()
+    after = F.greatest(worked_until - HOUR, F.lit(0.0))
+    return F.greatest(F.least(_work(), worked_until) - after, F.lit(0.0))
+
+
+def _work() -> Column:
+    """Seconds of the work that ended with the step."""
+    return F.least(F.coalesce(silver.run(), F.lit(0.0)), F.lit(LONGEST_RUN))
+
+
+def _seconds_ago() -> Column:
+    return F.col("hours_ago") * HOUR
+
+
+def _into_the_hour() -> Column:
+    """Seconds from the beginning of the step's hour to the step."""
+    return F.pmod(F.unix_micros("at"), F.lit(HOUR * 1_000_000)) / 1e6
 
 
 def add_up(parts: DataFrame, by: Sequence[str]) -> DataFrame:
