@@ -34,8 +34,8 @@ def asked(role="read", **options):
         ("read", {"table": "jobs", "pageSize": "many"}, "pageSize='many': it must be a whole"),
         (
             "read",
-            {"table": "jobs", "partitions": "5"},
-            "read of jobs has no option 'partitions': 'partitions' is for readStream of jobs, "
+            {"table": "jobs", "maxEventsPerTrigger": "5"},
+            "read of jobs has no option 'maxEventsPerTrigger': 'maxEventsPerTrigger' is for "
             "read of events, readStream of events",
         ),
         ("read", {"table": "events", "partitions": "x"}, "it must be a whole number from 1 to 10,"),

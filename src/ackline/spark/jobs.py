@@ -1,4 +1,4 @@
-"""Jobs as a table: each task reads one state of one queue, page by page.
+"""Jobs as a table: each task reads some states of some queues, one after the other.
 
 Several tasks cannot share one state of one queue: each page continues where the last one ended.
 A task that began in the middle would read some jobs twice or never, because jobs move past its
@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from ackline.job import QueueKey, State
 from ackline.queues import Queues
 from ackline.spark.options import JobsTableOptions
+from ackline.spark.packing import packed
 from ackline.spark.retrying import retrying
 from ackline.spark.rows import jobs_batch
 from ackline.spark.store_address import StoreAddress
@@ -27,12 +28,12 @@ QueueState = tuple[str, State]
 """A queue and a state: its jobs in that state are read together."""
 
 
-class OneState(InputPartition):
-    """One state of one queue that had jobs when the query was planned."""
+class SomeStates(InputPartition):
+    """States of queues that had jobs when the query was planned."""
 
-    def __init__(self, queue_state: QueueState) -> None:
-        super().__init__(queue_state)
-        self.queue_state = queue_state
+    def __init__(self, queue_states: list[QueueState]) -> None:
+        super().__init__(queue_states)
+        self.queue_states = queue_states
 
 
 class RemainingStates(InputPartition):
@@ -54,15 +55,15 @@ class JobsReader(DataSourceReader):
         self.address = address
 
     def partitions(self) -> list[InputPartition]:
-        """One for each state of a queue that has jobs, the largest first, and one for all others.
+        """About as many as the options ask for, each with about as many jobs, and one for the rest.
 
         Spark plans a DataFrame once and reads it each time it is used; by then, states that were
         empty may have jobs.
         """
         with self.address.open() as queues:
             sizes = self._sizes(queues)
-        largest_first = sorted(sizes, key=lambda one: (-sizes[one], one))
-        return [*map(OneState, largest_first), RemainingStates(frozenset(sizes))]
+        shares = packed(dict(sorted(sizes.items())), self.options.tasks)
+        return [*map(SomeStates, shares), RemainingStates(frozenset(sizes))]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The jobs of its states, a page at a time."""
@@ -72,8 +73,8 @@ class JobsReader(DataSourceReader):
                 yield from self._read(queues, queue_state)
 
     def _queue_states(self, queues: Queues, partition: InputPartition) -> list[QueueState]:
-        if isinstance(partition, OneState):
-            return [partition.queue_state]
+        if isinstance(partition, SomeStates):
+            return partition.queue_states
         if isinstance(partition, RemainingStates):
             return sorted(self._sizes(queues).keys() - partition.others)
         return []

@@ -67,7 +67,25 @@ class Reading(Common, frozen=True, kw_only=True, rename="camel"):
         return None if self.kinds is None else names_of(self.kinds)
 
 
-class JobsTableOptions(Reading, frozen=True, kw_only=True, rename="camel"):
+class Sharing(Reading, frozen=True, kw_only=True, rename="camel"):
+    """The options of readers whose tasks share out what the store has."""
+
+    partitions: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000)] | None,
+        Meta(
+            description="Tasks that read in parallel, about: small queues share a task, and a "
+            "large journal is read by several. By default as many as the machine that plans the "
+            "query has cores. On a cluster, as many as its executors have is best."
+        ),
+    ] = None
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks to plan for: at least two, because a cluster's driver may be small."""
+        return self.partitions or max(2, os.cpu_count() or 2)
+
+
+class JobsTableOptions(Sharing, frozen=True, kw_only=True, rename="camel"):
     """The options that reading `jobs` and reading `dlq` as tables share."""
 
     created_after: Annotated[
@@ -153,7 +171,7 @@ class ReadJobs(JobsTableOptions, frozen=True, kw_only=True, rename="camel"):
         return frozenset(State if self.states is None else map(State, names_of(self.states)))
 
 
-class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
+class ReadEvents(Sharing, frozen=True, kw_only=True, rename="camel"):
     """Reading `events` as a table or a stream."""
 
     acts: Annotated[
@@ -177,14 +195,6 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
             description="Rows in memory at once, for each task; fewer where they are large.",
         ),
     ] = 50_000
-    partitions: Annotated[
-        Annotated[int, Meta(ge=1, le=10_000)] | None,
-        Meta(
-            description="Tasks that read in parallel, about, and at least one for each queue that "
-            "is read: by default as many as the machine that plans the query has cores. On a "
-            "cluster, as many as its executors have is best."
-        ),
-    ] = None
     start: Annotated[
         str, Meta(description="`oldest` that is kept, `now`, or a cursor to read on behind.")
     ] = "oldest"
@@ -245,11 +255,6 @@ class ReadEvents(Reading, frozen=True, kw_only=True, rename="camel"):
             return False
         named = names_in(self.skip_dropped)
         return named is None or queue in named
-
-    @property
-    def tasks(self) -> int:
-        """How many tasks to plan for: at least two, because a cluster's driver may be small."""
-        return self.partitions or max(2, os.cpu_count() or 2)
 
 
 class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):

@@ -1,9 +1,6 @@
-"""The journal in stretches that can be read separately, in parallel and repeatedly."""
+"""The journals of a store: which there are, where they begin, and which have news."""
 
 from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 
 import msgspec
 
@@ -11,26 +8,14 @@ from ackline.errors import ConfigError, EventsDropped
 from ackline.events import Event, Events, make_cursor, read_cursor
 from ackline.job import QueueKey
 from ackline.queues import Queues
-from ackline.spark.retrying import retrying
+from ackline.spark.packing import ROWS_PER_QUESTION
 from ackline.stores.base import Store
-
-
-class JournalStretch(msgspec.Struct, frozen=True):
-    """The events of one queue after `after`, up to and including `until`."""
-
-    queue: str
-    after: str
-    until: str
-
 
 NOTHING_DROPPED = make_cursor(0, 0)
 """Where a complete journal begins."""
 
 COUNTED_AT_ONCE = 5000
 """Events in memory while they are counted: few, because they may be large."""
-
-EVENTS_PER_QUESTION = 10
-"""To ask one queue for its next event takes about as long as reading so many events."""
 
 
 def journals(queues: Queues) -> list[str]:
@@ -90,7 +75,7 @@ def news_after(queues: Queues, after: str, end: str, known: int) -> News | None:
     dropped. The news ends where reading ended, if that is before `end`: an event that is not
     there yet comes after all that were read, so none can be skipped.
     """
-    names, left = set[str](), EVENTS_PER_QUESTION * (known + 1)
+    names, left = set[str](), ROWS_PER_QUESTION * (known + 1)
     while read_cursor(after) < read_cursor(end):
         try:
             page = Events.of(queues.store.events(None, after, min(left, COUNTED_AT_ONCE)))
@@ -110,49 +95,3 @@ def require_reached(cursor: str, end: str) -> None:
     """Refuse to begin after the end of all journals: events would be skipped unnoticed."""
     if read_cursor(cursor) > read_cursor(end):
         raise ConfigError(f"start={cursor} is after the end of this store's journal, {end}")
-
-
-def cut(
-    starts: Mapping[str, str], ends: Mapping[str, str], partitions: int
-) -> list[JournalStretch]:
-    """The journals between two places, in about this many stretches of about equal length."""
-    open_ = {
-        queue: (starts[queue], end)
-        for queue, end in ends.items()
-        if read_cursor(starts[queue]) < read_cursor(end)
-    }
-    if not open_:
-        return []
-    each = max(1, partitions // len(open_))
-    return [
-        JournalStretch(queue, after, until)
-        for queue, (start, end) in open_.items()
-        for after, until in _steps(start, end, each)
-    ]
-
-
-def _steps(start: str, end: str, count: int) -> Iterator[tuple[str, str]]:
-    """Cut by the numbers of batches, so that no event has to be read for it."""
-    first, last = read_cursor(start)[0], read_cursor(end)[0]
-    count = max(1, min(count, last - first))
-    marks = [make_cursor(first + (last - first) * step // count, 0) for step in range(1, count)]
-    return zip([start, *marks], [*marks, end], strict=True)
-
-
-def read_stretch(
-    store: Store,
-    tenant: str,
-    stretch: JournalStretch,
-    page_size: Callable[[], int],
-    retry_for: float = 0.0,
-) -> Iterator[Events]:
-    """The events of a stretch, a page at a time; `EventsDropped` if some are gone."""
-    key, after = QueueKey(tenant, stretch.queue), stretch.after
-    while True:
-        found = Events.of(retrying(partial(store.events, key, after, page_size()), retry_for))
-        page = found.until(stretch.until)
-        if page.cursor is not None:
-            yield page
-        if page.cursor is None or page.cursor != found.cursor:
-            return
-        after = page.cursor

@@ -14,10 +14,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ackline.spark.events.journal import cut
 from ackline.spark.events.offset import read_offset, write_offset
 from ackline.spark.events.planning import EventsPlanning
-from ackline.spark.events.table import StretchPartition, read_partition
+from ackline.spark.events.stretches import JournalStretch, shared_out
+from ackline.spark.events.table import Stretches, read_partition
 from ackline.spark.options import ReadEvents
 from ackline.spark.retrying import retrying
 from ackline.spark.store_address import StoreAddress
@@ -65,10 +65,14 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(start) if end == begin else write_offset(end)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        """The same stretches each time that Spark asks for them."""
+        """The same events each time that Spark asks for them."""
         begin, last = read_offset(start), read_offset(end)
-        starts = self._with(lambda planning: planning.starts(begin, last))
-        return [*map(StretchPartition, cut(starts, last.queues, self.options.tasks))]
+
+        def plan(planning: EventsPlanning) -> list[list[JournalStretch]]:
+            starts = planning.starts(begin, last)
+            return shared_out(planning.queues, starts, last.queues, self.options.tasks)
+
+        return [*map(Stretches, self._with(plan))]
 
     def commit(self, end: Offset) -> None:
         """Save that all before this offset is done: its events need not be kept for us any more."""
@@ -82,7 +86,7 @@ class EventsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planning = None
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """The events of one stretch, a page at a time."""
+        """The events of its stretches, a page at a time."""
         return read_partition(self.address, partition, self.options)
 
     def _with(self, act: Callable[[EventsPlanning], T]) -> T:

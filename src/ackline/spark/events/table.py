@@ -9,16 +9,9 @@ import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ackline.queues import Queues
-from ackline.spark.events.journal import (
-    JournalStretch,
-    cut,
-    journals,
-    news_after,
-    read_stretch,
-    require_reached,
-    whole_journal,
-)
+from ackline.spark.events.journal import journals, news_after, require_reached, whole_journal
 from ackline.spark.events.rows import events_batch
+from ackline.spark.events.stretches import JournalStretch, read_stretch, shared_out
 from ackline.spark.events.wanted import conditions_of, wanted
 from ackline.spark.options import ReadEvents
 from ackline.spark.retrying import retrying
@@ -29,35 +22,38 @@ FIRST_EVENTS = 1000
 """How many a task asks for first: events are mostly small, but a reason may be of any length."""
 
 
-class StretchPartition(InputPartition):
-    """A stretch of the journal, for one task."""
+class Stretches(InputPartition):
+    """Stretches of journals that one task reads, one after the other."""
 
-    def __init__(self, stretch: JournalStretch) -> None:
-        super().__init__(stretch)
-        self.stretch = stretch
+    def __init__(self, stretches: list[JournalStretch]) -> None:
+        super().__init__(stretches)
+        self.stretches = stretches
 
 
 def read_partition(
     address: StoreAddress, partition: InputPartition, options: ReadEvents
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The events of one stretch as Arrow batches."""
-    if not isinstance(partition, StretchPartition):
+    """The events of a task's stretches as Arrow batches."""
+    if not isinstance(partition, Stretches):
         return
     queues = retrying(address.connect, options.retry_for)
-    stride = Stride(options.page_size, FIRST_EVENTS, PAGE_BYTES // FIRST_EVENTS)
     conditions = conditions_of(options)
     with closing(queues):
-        pages = read_stretch(
-            queues.store,
-            address.tenant,
-            partition.stretch,
-            lambda: stride.next(PAGE_BYTES),
-            options.retry_for,
-        )
-        for page in pages:
-            batch = events_batch(page)
-            stride.measured(batch.num_rows, batch.nbytes)
-            yield wanted(batch, conditions)
+        for stretch in partition.stretches:
+            for batch in _batches(queues, stretch, options):
+                yield wanted(batch, conditions)
+
+
+def _batches(
+    queues: Queues, stretch: JournalStretch, options: ReadEvents
+) -> Iterator[pyarrow.RecordBatch]:
+    """The events of one stretch, in pages of its own size: other queues have other events."""
+    stride = Stride(options.page_size, FIRST_EVENTS, PAGE_BYTES // FIRST_EVENTS)
+    pages = read_stretch(queues, stretch, lambda: stride.next(PAGE_BYTES), options.retry_for)
+    for page in pages:
+        batch = events_batch(page)
+        stride.measured(batch.num_rows, batch.nbytes)
+        yield batch
 
 
 class EventsReader(DataSourceReader):
@@ -71,11 +67,10 @@ class EventsReader(DataSourceReader):
         self.address = address
 
     def partitions(self) -> list[InputPartition]:
-        """Stretches of about equal length, of each queue."""
+        """About as many as the options ask for, each with about as many events."""
         with self.address.open() as queues:
-            starts, ends = self._span(queues)
-        stretches = cut(starts, ends, self.options.tasks)
-        return [*map(StretchPartition, stretches)] or [InputPartition(None)]
+            shares = shared_out(queues, *self._span(queues), self.options.tasks)
+        return [*map(Stretches, shares)] or [InputPartition(None)]
 
     def _span(self, queues: Queues) -> tuple[dict[str, str], dict[str, str]]:
         match self.options.start:
@@ -97,5 +92,5 @@ class EventsReader(DataSourceReader):
         return dict.fromkeys(names, cursor), dict.fromkeys(names, end)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """The events of one stretch, a page at a time."""
+        """The events of its stretches, a page at a time."""
         return read_partition(self.address, partition, self.options)
