@@ -22,6 +22,7 @@ from ackline.spark.pipelines.lives import (
     NOWHERE,
     TERMINAL_STATES,
     begins,
+    brings_another,
     is_arrival,
     is_legal,
     last_states,
@@ -55,6 +56,9 @@ OF_TWO_JOURNALS = ("moved_nowhere", "moved_from_nowhere")
 
 OF_THIS_MOMENT = ("lost", "unheard_of", "differs", *OF_TWO_JOURNALS)
 """Findings that compare the journal with jobs that change while it is read."""
+
+OF_THE_STORED_JOB = ("delivered_too_often",)
+"""Findings by what the store says of a job: not true of the one that had its id before."""
 
 
 def findings(
@@ -136,7 +140,6 @@ def wrong_lives(steps: DataFrame, jobs: DataFrame, terms: Terms) -> DataFrame:
     """
     was_over = F.col("comes_from").isin(TERMINAL_STATES)
     is_end = F.col("leads_to").isin(TERMINAL_STATES) & ~was_over & ~is_arrival()
-    another = (F.col("act") == Act.ENQUEUE.value) | is_arrival()
     lives = (
         steps.groupBy(*JOB, "life")
         .agg(
@@ -145,7 +148,7 @@ def wrong_lives(steps: DataFrame, jobs: DataFrame, terms: Terms) -> DataFrame:
             F.max_by(F.struct("deliveries", "place"), "deliveries").alias("most"),
             F.min_by("at", "place").alias("began"),
             F.max(F.when(is_arrival(), F.col("attempt"))).alias("came_with"),
-            F.max(F.when(another, F.col("life"))).alias("first_life"),
+            F.max(F.when(brings_another(), F.col("life"))).alias("first_life"),
         )
         .withColumn("first_life", F.max("first_life").over(Window.partitionBy(*JOB)))
         .join(_attempts_of(jobs, terms), [*JOB], "left")
@@ -206,13 +209,21 @@ def wrong_ends(
 
 
 def clear(found: DataFrame, since: DataFrame) -> DataFrame:
-    """Leave out findings about this moment if the job has had events since."""
-    found, gone_on = found.alias("found"), since.select(*JOB).distinct().alias("gone_on")
+    """Leave out findings about this moment if the job has had events since.
+
+    Those by the job that the store has, only if that may be another one since. One that goes on is
+    still the same: if it is handed out without end, it has events at every moment.
+    """
+    # With the jobs of a dropped queue goes what was noted of their attempts.
+    may_be_another = brings_another() | (F.col("act") == Act.PURGE.value)
+    gone_on = since.groupBy(*JOB).agg(F.bool_or(may_be_another).alias("another"))
+    found, gone_on = found.alias("found"), gone_on.alias("gone_on")
     of_two = F.col("found.finding").isin(list(OF_TWO_JOURNALS))
     same = [F.col(f"found.{name}") == F.col(f"gone_on.{name}") for name in ("tenant", "id")]
     here = of_two | (F.col("found.queue") == F.col("gone_on.queue"))
     of_this_moment = F.col("found.finding").isin(list(OF_THIS_MOMENT))
-    return found.join(gone_on, [*same, here, of_this_moment], "left_anti")
+    of_another = F.col("gone_on.another") & F.col("found.finding").isin(list(OF_THE_STORED_JOB))
+    return found.join(gone_on, [*same, here, of_this_moment | of_another], "left_anti")
 
 
 def wrong_moves(events: DataFrame, unseen: Collection[str] = ()) -> DataFrame:
