@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from ackline.events import Act
 from ackline.job import LIVE, State
 from ackline.lifecycle import FENCED
+from ackline.spark.pipelines.journal import among
 from ackline.spark.pipelines.lives import (
     ANEW,
     GIVEN_BACK,
@@ -96,14 +97,13 @@ def wrong_steps(steps: DataFrame, terms: Terms, trimmed: Collection[str] = ()) -
     """
     first, ended = F.col("before").isNull(), F.col("entry_before")
     gone = F.col("before").isin(TERMINAL_STATES) & ~is_kept(F.col("before"), ended, F.col("at"))
-    may_begin = F.when(F.col("queue").isin(list(trimmed)), True).otherwise(
-        F.col("comes_from") == NOWHERE
-    )
+    may_begin = F.col("trimmed") | (F.col("comes_from") == NOWHERE)
     follows = (F.col("comes_from") == F.col("before")) | ((F.col("comes_from") == NOWHERE) & gone)
     broken = F.when(first, ~may_begin).otherwise(~follows)
     detail = F.concat(F.lit("was "), _state("before"), F.lit(", but "), _step())
+    rows = terms.beside(steps.withColumn("kind_before", ended["kind"]), "kind_before")
     return _found(
-        terms.beside(steps.withColumn("kind_before", ended["kind"]), "kind_before"),
+        among(rows, "queue", trimmed, "trimmed"),
         _finding("broken", broken, detail),
         _finding("illegal", ~is_legal(), _step()),
         *_wrong_leases(),
@@ -197,11 +197,11 @@ def wrong_ends(
     entry = F.struct("act", "at", "terms_at")
     must_be_kept = is_kept(F.col("state"), entry, F.col("limit.now"))
     lost = ~in_store & (F.col("state").isin(LIVE_STATES) | must_be_kept)
-    unheard_of = ~in_journal & ~F.col("queue").isin(list(trimmed))
+    unheard_of = ~in_journal & ~F.col("trimmed")
     differs = in_journal & in_store & ~F.col("state").eqNullSafe(F.col("is"))
     is_in = F.concat(F.lit("is "), F.col("is"))
     return _found(
-        both,
+        among(both, "queue", trimmed, "trimmed"),
         _finding("lost", lost, F.concat(F.lit("last heard of as "), F.col("state"))),
         _finding("unheard_of", unheard_of, is_in),
         _finding("differs", differs, F.concat(is_in, F.lit(", should be "), _state("state"))),
@@ -236,17 +236,15 @@ def wrong_moves(events: DataFrame, unseen: Collection[str] = ()) -> DataFrame:
     moves = moves_of(events).withColumn(
         "queue", F.when(more_left, F.col("left")).otherwise(F.col("entered"))
     )
-    nowhere, from_nowhere = more_left & _seen("entered", unseen), more_came & _seen("left", unseen)
+    for end in ("left", "entered"):
+        # A queue that no note names counts as seen.
+        moves = among(moves, end, unseen, f"{end}_unseen")
+    nowhere, from_nowhere = more_left & ~F.col("entered_unseen"), more_came & ~F.col("left_unseen")
     return _found(
         moves,
         _finding("moved_nowhere", nowhere, _both_halves(), F.col("departed")),
         _finding("moved_from_nowhere", from_nowhere, _both_halves(), F.col("arrived")),
     )
-
-
-def _seen(queue: str, unseen: Collection[str]) -> Column:
-    """Whether all events of a queue were seen; a queue that no note names counts as seen."""
-    return ~F.coalesce(F.col(queue).isin(list(unseen)), F.lit(False))
 
 
 def _both_halves() -> Column:
