@@ -275,11 +275,11 @@ def test_jobs_that_spark_has_lost_are_not_read_again(spark, sqlite_url, monkeypa
     """By then they may have changed, and what has happened since may have been planned before."""
     states: list[str] = []
 
-    def lose_them_and_judge(events, jobs, *more):
+    def lose_them_and_judge(events, jobs, *more, **options):
         queues["email"].complete(queues["email"].claim(1)[0])
         spark.catalog.clearCache()
         states.extend(row["state"] for row in jobs.collect())
-        return findings(events, jobs, *more)
+        return findings(events, jobs, *more, **options)
 
     monkeypatch.setattr(auditing, "findings", lose_them_and_judge)
     with ackline.open(sqlite_url) as queues:

@@ -68,6 +68,8 @@ def findings(
     limits: DataFrame,
     trimmed: Collection[str] = (),
     unaudited: Collection[str] = (),
+    *,
+    result_ttl: float | None = None,
 ) -> DataFrame:
     """All that should not be possible: `finding`, the job, `place` in the journal, and `detail`.
 
@@ -75,9 +77,10 @@ def findings(
     how many seconds failed and cancelled jobs are kept (`keep_failed`, `keep_cancelled`, null if
     that is unknown); and when the jobs were read (`now`).
     `trimmed` names queues whose journal does not reach back to its beginning, `unaudited` other
-    queues of the store, of which there are no events here.
+    queues of the store, of which there are no events here. `result_ttl` is for how many seconds
+    every completed job is kept at least, None if that is unknown: then none of them is missed.
     """
-    steps, terms = steps_of(events), Terms.of(events, limits)
+    steps, terms = steps_of(events), Terms.of(events, limits, result_ttl)
     parts = (
         wrong_steps(steps, terms, trimmed),
         wrong_lives(steps, jobs, terms),
@@ -93,13 +96,17 @@ def wrong_steps(steps: DataFrame, terms: Terms, trimmed: Collection[str] = ()) -
     An act that only the holder of a lease may do must name the token of the claim before it. That
     reveals a stale worker that was let through, or two leases that could not be told apart.
     Past its retention a job counts as gone even if nobody has pruned it, so it may begin anew from
-    a terminal state. In a trimmed journal the first entry of a job may be about any state.
+    a terminal state; a completed one must not be pruned before. In a trimmed journal the first
+    entry of a job may be about any state.
     """
     first, ended = F.col("before").isNull(), F.col("entry_before")
-    gone = F.col("before").isin(TERMINAL_STATES) & ~is_kept(F.col("before"), ended, F.col("at"))
+    kept = is_kept(F.col("before"), ended, F.col("at"))
+    gone = F.col("before").isin(TERMINAL_STATES) & ~kept
+    is_result = F.col("before") == State.COMPLETED.value
+    too_early = (F.col("act") == Act.PRUNE.value) & is_result & kept
     may_begin = F.col("trimmed") | (F.col("comes_from") == NOWHERE)
     follows = (F.col("comes_from") == F.col("before")) | ((F.col("comes_from") == NOWHERE) & gone)
-    broken = F.when(first, ~may_begin).otherwise(~follows)
+    broken = F.when(first, ~may_begin).otherwise(~follows | too_early)
     detail = F.concat(F.lit("was "), _state("before"), F.lit(", but "), _step())
     rows = terms.beside(steps.withColumn("kind_before", ended["kind"]), "kind_before")
     return _found(
