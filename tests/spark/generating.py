@@ -15,6 +15,7 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.clock import ManualClock
+from ackline.config import DEFAULTS
 from ackline.events import Act, Event, read_cursor
 from ackline.job import Record, State
 from ackline.lifecycle import Transition
@@ -25,6 +26,7 @@ from ackline.stores.base import Filter
 from ackline.stores.memory import MemoryStore
 
 ATTEMPTS = 3
+RESULTS_KEPT = DEFAULTS.result_ttl
 START = 1_700_000_000.0
 BATCH = 500
 ERRORS = ("Timeout: no answer from host {}", "ValueError: '{}' is no address", "KeyError: {}")
@@ -158,6 +160,11 @@ LEASES: dict[str, tuple[Act, Callable[[Event], dict[str, Any]]]] = {
 }
 """Entries about leases, and what is wrong with them."""
 
+SINGLE = ("hidden", "unclaimed", "wrong", "undone", "twice", "often")
+
+FORGOTTEN: dict[str, Act | None] = {"forgotten": None, "pruned too early": Act.PRUNE}
+"""Completed jobs that are run again while their result must be kept, and how they went."""
+
 
 def spoil(shard: Shard, each: int, seed: int) -> tuple[Shard, set[Found]]:
     """A shard with so many faults of each sort, each in another job; and what must be found."""
@@ -171,8 +178,11 @@ def spoil(shard: Shard, each: int, seed: int) -> tuple[Shard, set[Found]]:
     choose.shuffle(done)
     dead = [job.id for job in kept if job.state in (State.FAILED, State.CANCELLED)]
     lost = {id for ids in (waiting, dead) for id in choose.sample(ids, min(each, len(ids)))}
+    recent = [id for id in done if last[id].at > shard.events[-1].at - RESULTS_KEPT / 2]
+    lost |= set(recent[:each])
+    done = [id for id in done if id not in lost]
     sorts: dict[str, set[str]] = {}
-    for name in ("hidden", "unclaimed", "wrong", "undone", "twice", "often", *LEASES, "same token"):
+    for name in (*SINGLE, *LEASES, "same token", *FORGOTTEN):
         sorts[name] = {done.pop() for _ in range(each)}
     events = [event for event in map(_spoiler(sorts), shard.events) if event is not None]
     end = _after(shard.events)
@@ -182,6 +192,9 @@ def spoil(shard: Shard, each: int, seed: int) -> tuple[Shard, set[Found]]:
         events += _too_often(last[id], end)
     for id in sorts["same token"]:
         events += _again(last[id], end, [(*HANDED_OUT, 1, last[id].token)])
+    for name, farewell in FORGOTTEN.items():
+        for id in sorts[name]:
+            events += _again(last[id], end, [(*HANDED_OUT, 1, last[id].token + 1)], farewell)
     jobs = {shard.queue: [job for job in shard.jobs[shard.queue] if job.id not in lost]}
     whole = Shard(shard.queue, shard.beside, events, shard.jobs | jobs)
     spoilt, astray = _lead_astray(whole, each, choose)
@@ -222,6 +235,7 @@ def _expected(sorts: dict[str, set[str]], lost: set[str]) -> set[Found]:
         "jump": ["attempts_jump"],
         "kind": ["kind_changed"],
         "same token": ["token_not_growing"],
+        **{name: ["broken"] for name in FORGOTTEN},
     }
     found = {(finding, id) for name, ids in sorts.items() for id in ids for finding in names[name]}
     return found | {("lost", id) for id in lost}
@@ -256,7 +270,7 @@ def _after(events: list[Event]) -> Iterator[str]:
 
 
 def _too_often(done: Event, cursors: Iterator[str]) -> Iterator[Event]:
-    """A job that was pruned, enqueued anew, and handed out once more than it may be."""
+    """A job that was purged, enqueued anew, and handed out once more than it may be."""
     steps: list[Step] = []
     for number in range(1, ATTEMPTS + 2):
         lease = number, done.token + number
@@ -264,11 +278,14 @@ def _too_often(done: Event, cursors: Iterator[str]) -> Iterator[Event]:
     return _again(done, cursors, steps[:-1])
 
 
-def _again(done: Event, cursors: Iterator[str], steps: list[Step]) -> Iterator[Event]:
-    """A job that was pruned and enqueued anew; after some steps it is completed once more."""
+def _again(
+    done: Event, cursors: Iterator[str], steps: list[Step], farewell: Act | None = Act.PURGE
+) -> Iterator[Event]:
+    """A job that has gone and was enqueued anew; after some steps it is completed once more."""
     *_, attempt, token = steps[-1]
+    gone = [] if farewell is None else [(farewell, State.COMPLETED, None, done.attempt, 0)]
     life: list[Step] = [
-        (Act.PRUNE, State.COMPLETED, None, done.attempt, 0),
+        *gone,
         (Act.ENQUEUE, None, State.QUEUED, 0, 0),
         *steps,
         (Act.COMPLETE, State.PROCESSING, State.COMPLETED, attempt, token),

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 
+from ackline.config import DEFAULTS
 from ackline.events import Event
 from ackline.job import QueueKey
 from ackline.queues import Queues
@@ -45,6 +46,7 @@ def judged(
     tenants: Sequence[Queues],
     events: Sequence[Event],
     jobs: Iterable[Job],
+    result_ttl: float | None = DEFAULTS.result_ttl,
     **unseen: Sequence[str],
 ) -> set[tuple[str, str, str, str]]:
     """What is found: the finding, the tenant, the queue and the job."""
@@ -52,5 +54,5 @@ def judged(
     store = spark.createDataFrame([tuple(job[name] for name in names) for job in jobs], JOBS)
     infos = [info for queues in tenants for info in queues.describe()]
     limits = limits_of(spark, tenants[0].store, infos, tenants[0].info().now)
-    found = findings(table_of(spark, events), store, limits, **unseen)
+    found = findings(table_of(spark, events), store, limits, **unseen, result_ttl=result_ttl)
     return {tuple(row) for row in found.select("finding", *names[:3]).collect()}

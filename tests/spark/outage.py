@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.parquet
 
 from ackline import lifecycle
+from ackline.config import DEFAULTS
 from ackline.job import Record, State
 from ackline.lifecycle import Verdict
 from ackline.queues import Queues
@@ -116,7 +117,8 @@ class Outage:
         assert counts[State.COMPLETED] == JOBS - len(self.stolen)
         assert counts[State.PROCESSING] == len(self.stolen)
         require_legal_chains(self._queue.events())
-        audit = run_audit(spark, self._url, self._queues)
+        kept = DEFAULTS.result_ttl
+        audit = run_audit(spark, self._url, self._queues, result_ttl=kept)
         assert audit.proven, audit.listed
         assert audit.jobs == JOBS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 import ackline
 from ackline.clock import ManualClock
@@ -15,6 +16,7 @@ from ackline.spark import schemas
 from ackline.spark.audit import auditing
 from ackline.spark.audit.auditing import run_audit
 from ackline.spark.audit.limits import limits_of
+from ackline.spark.audit.store_history import StoreTables
 from ackline.spark.events.rows import events_batch
 from ackline.spark.pipelines.audit import findings
 from ackline.spark.rows import jobs_batch
@@ -273,11 +275,11 @@ def test_jobs_that_spark_has_lost_are_not_read_again(spark, sqlite_url, monkeypa
     """By then they may have changed, and what has happened since may have been planned before."""
     states: list[str] = []
 
-    def lose_them_and_judge(events, jobs, *more):
+    def lose_them_and_judge(events, jobs, *more, **options):
         queues["email"].complete(queues["email"].claim(1)[0])
         spark.catalog.clearCache()
         states.extend(row["state"] for row in jobs.collect())
-        return findings(events, jobs, *more)
+        return findings(events, jobs, *more, **options)
 
     monkeypatch.setattr(auditing, "findings", lose_them_and_judge)
     with ackline.open(sqlite_url) as queues:
@@ -287,3 +289,33 @@ def test_jobs_that_spark_has_lost_are_not_read_again(spark, sqlite_url, monkeypa
 
     assert states == ["queued"] * 3
     assert audit.passed, audit.listed
+
+
+def test_a_job_is_not_judged_by_the_limit_of_one_that_took_its_id_meanwhile(
+    spark, sqlite_url, monkeypatch
+):
+    read = StoreTables.read
+
+    def enqueue_anew_and_read(tables, table, **options):
+        if table != "jobs":
+            return read(tables, table, **options)
+        queue.enqueue(2, id="anew", max_attempts=1)
+        queue.redrive("gone on")
+        # As if they had been handed out more often than they may be.
+        return read(tables, table, **options).withColumn("max_attempts", F.lit(1))
+
+    monkeypatch.setattr(StoreTables, "read", enqueue_anew_and_read)
+    with ackline.open(sqlite_url) as queues:
+        queue = queues["email"]
+        for id in ("anew", "gone on", "quiet"):
+            queue.enqueue(1, id=id, max_attempts=2)
+            for _ in range(2):
+                queue.fail(queue.claim(1)[0], "no", delay=0)
+
+        audit = run_audit(spark, sqlite_url, queues)
+
+    # The controls: what has happened to the others since gives them no other limit.
+    assert [(row["finding"], row["id"]) for row in audit.listed] == [
+        ("delivered_too_often", "gone on"),
+        ("delivered_too_often", "quiet"),
+    ]

@@ -17,7 +17,6 @@ from ackline.events import Act
 from ackline.job import QueueKey, State
 from ackline.queues import Queues
 from ackline.spark.audit.auditing import run_audit
-from ackline.spark.audit.limits import LIMITS
 from ackline.spark.events.rows import events_batch
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.running import Asked, Run
@@ -26,9 +25,9 @@ from ackline.spark.pipelines.audit import MEANINGS, findings
 from ackline.spark.pipelines.silver import steps_with_times
 from ackline.spark.pipelines.sketches import QUANTILES
 from ackline.spark.pipelines.utc import day_of
-from ackline.spark.rows import jobs_batch, moment
+from ackline.spark.rows import jobs_batch
 from ackline.stores.registry import store_from_url
-from tests.spark.generating import ATTEMPTS, START, live, live_in, names_of, spoil
+from tests.spark.generating import ATTEMPTS, RESULTS_KEPT, live, live_in, names_of, spoil
 from tests.spark.lakeshore import lose
 
 PIECE = 100_000
@@ -51,13 +50,18 @@ def write_rows(rows, batch, path):
 
 
 def audit(spark, folder):
-    read = spark.read.parquet
-    queues = [path.stem for path in (folder / "jobs").iterdir()]
-    # Nothing that has failed or was cancelled is past its retention.
-    terms = (None, ATTEMPTS, YEARS, YEARS, moment(START + YEARS / 2))
-    limits = spark.createDataFrame([("default", queue, *terms) for queue in queues], LIMITS)
-    found = findings(read(f"{folder}/events"), read(f"{folder}/jobs"), limits)
+    events, jobs = (spark.read.parquet(f"{folder}/{table}") for table in ("events", "jobs"))
+    found = findings(events, jobs, limits_of(events), result_ttl=RESULTS_KEPT)
     return {(row["finding"], row["id"]) for row in found.collect()}
+
+
+def limits_of(events):
+    """As they are when the last event of a queue has happened."""
+    # Nothing that has failed or was cancelled is past its retention.
+    limits = {"max_attempts": ATTEMPTS, "keep_failed": YEARS, "keep_cancelled": YEARS}
+    columns = {name: F.lit(value) for name, value in limits.items()}
+    now = events.groupBy("tenant", "queue").agg(F.max("at").alias("now"))
+    return now.withColumns({"kind": F.lit(None).cast("string"), **columns})
 
 
 def make(folder, shards, jobs, each):
@@ -186,7 +190,7 @@ def test_through_a_lake_when_the_store_has_nothing_left_of_a_million(
         lose(url, lost)
         began = time.monotonic()
 
-        found = run_audit(spark, url, queues, lake=Lake(asked.lake))
+        found = run_audit(spark, url, queues, lake=Lake(asked.lake), result_ttl=RESULTS_KEPT)
 
     took = time.monotonic() - began
     print(f"{ran.events:,} events: {ran.seconds:.0f} s into the lake, audited in {took:.0f} s")

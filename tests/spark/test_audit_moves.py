@@ -11,6 +11,7 @@ from ackline.job import QueueKey, State
 from ackline.lifecycle import move
 from ackline.queues import Queues
 from ackline.spark.pipelines.audit import clear, wrong_moves
+from ackline.spark.pipelines.journal import among
 from ackline.stores.memory import MemoryStore
 from ackline.stores.redis.names import Names
 from ackline.stores.redis.steps import Steps
@@ -119,6 +120,23 @@ def test_a_queue_that_is_not_audited_is_not_missed(spark, lived, queue):
     # The control: a queue that the store does not know of any more.
     names = {row["finding"] for row in wrong_moves(events).collect()}
     assert names == {"moved_nowhere", "moved_from_nowhere"}
+
+
+@pytest.mark.parametrize(
+    ("names", "marked", "joins"),
+    [([], [], 0), (["a"], ["a"], 1), ([*map(str, range(20_000)), "a", "a"], ["a"], 1)],
+)
+def test_any_number_of_names_is_one_small_table(spark, capsys, names, marked, joins):
+    """As a list in the query, the last would take the driver some ten seconds."""
+    rows = spark.createDataFrame([("a",), ("b",), (None,)], "left string")
+
+    found = among(rows, "left", names, "unseen")
+
+    assert [row["left"] for row in found.where("unseen").collect()] == marked
+    assert found.count() == 3
+    found.explain()
+    plan = capsys.readouterr().out
+    assert (plan.count("Join"), plan.count("BroadcastHashJoin")) == (joins, joins)
 
 
 @pytest.mark.parametrize("queue", [HERE, THERE])

@@ -15,7 +15,7 @@ from ackline.testing.settling import failure_of
 from tests.spark.histories import change
 from tests.spark.judging import events_of, jobs_of, judged
 
-DAY = 86_400.0
+HOUR, DAY = 3600.0, 86_400.0
 
 
 class Living:
@@ -181,3 +181,56 @@ def test_nobody_knows_how_long_jobs_were_kept_before_a_change(spark):
         living.wait(61)
 
         assert judged(spark, [queues], events_of([queues]), jobs_of([queues])) == set()
+
+
+@pytest.fixture(scope="module")
+def results():
+    """Ids that are used again when they are free: of themselves, or because of people."""
+    clock = ManualClock()
+    with Queues(MemoryStore(clock)) as queues:
+        living = Living(queues, clock)
+        for id in ("over", "pruned"):
+            living.enqueue(id, result_ttl=HOUR)
+        living.wait(HOUR)
+        living.enqueue("over", result_ttl=HOUR)
+        queues.store.prune(living.queue.key, 10)
+        living.enqueue("pruned", result_ttl=HOUR)
+        living.enqueue("purged", result_ttl=HOUR)
+        living.queue.purge(ids=["purged"])
+        living.enqueue("purged", result_ttl=HOUR)
+        living.enqueue("kept", result_ttl=2 * HOUR)
+        living.configure(living.queue, max_attempts=2)
+        yield [queues]
+
+
+class TestOfResults:
+    """How long all of them are kept, only the operator can say."""
+
+    def test_what_is_kept_so_long_adds_up(self, spark, results):
+        events = events_of(results)
+        assert {event.act for event in events} >= {Act.PRUNE, Act.PURGE}
+
+        assert judged(spark, results, events, jobs_of(results), result_ttl=HOUR) == set()
+
+    @pytest.mark.parametrize("result_ttl", [HOUR, None])
+    def test_what_is_forgotten_sooner_is_found(self, spark, results, result_ttl):
+        """If somebody says how long it must be kept."""
+        events = events_of(results)
+        purge = next(event for event in events if event.act is Act.PURGE)
+        forgotten = [event for event in events if event is not purge]
+        pruned = [change(event, act=Act.PRUNE) if event is purge else event for event in events]
+        jobs = [job for job in jobs_of(results) if job["id"] != "kept"]
+
+        found = [
+            {(row[0], row[3]) for row in judged(spark, results, told, jobs, result_ttl=result_ttl)}
+            for told in (forgotten, pruned)
+        ]
+
+        wrong = {("lost", "kept"), ("broken", "purged")}
+        assert found == [wrong if result_ttl else set()] * 2
+
+    def test_nobody_may_have_said_too_much(self, spark, results):
+        """What the journal cannot know: then even sound ids are blamed."""
+        found = judged(spark, results, events_of(results), jobs_of(results), result_ttl=2 * HOUR)
+
+        assert {(row[0], row[3]) for row in found} == {("broken", "over"), ("broken", "pruned")}

@@ -8,6 +8,7 @@ import msgspec
 import typer
 from rich.text import Text
 
+from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
 from ackline.cli.pipeline.errors import ending
@@ -46,6 +47,15 @@ def audit(
     ] = None,
     master: MasterOption = None,
     shared_files: SharedFilesOption = False,
+    result_ttl: Annotated[
+        float | None,
+        typer.Option(
+            parser=values.seconds,
+            metavar="SPAN",
+            help="Every result is kept so long at least: no completed job may be gone, or its id "
+            "begin anew, sooner. Without it, that is not judged.",
+        ),
+    ] = None,
     whole: Annotated[
         bool,
         typer.Option("--whole", help="Exit with 4 if events are missing that a proof would need."),
@@ -72,7 +82,13 @@ def audit(
 
     with ending(spark, "nothing is proven"), session.notices.status("going through the journal"):
         found = run_audit(
-            spark, session.url, queues, names, lake=history, shared_files=shared_files
+            spark,
+            session.url,
+            queues,
+            names,
+            lake=history,
+            shared_files=shared_files,
+            result_ttl=result_ttl,
         )
     if session.json:
         session.document(_document(found))

@@ -8,6 +8,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
 from ackline.events import read_cursor
+from ackline.limits import require_seconds
 from ackline.queues import Queues
 from ackline.spark.audit.lake_history import LakeHistory
 from ackline.spark.audit.limits import limits_of
@@ -57,16 +58,23 @@ def run_audit(
     *,
     lake: Lake | None = None,
     shared_files: bool = False,
+    result_ttl: float | None = None,
 ) -> Audit:
-    """Judge the journals of these queues, or of all, as far back as they are kept."""
+    """Judge the journals of these queues, or of all, as far back as they are kept.
+
+    With `result_ttl`, the seconds that every result is kept at least, completed jobs are missed,
+    too, and an id that was completed must not begin anew sooner.
+    """
+    require_seconds("result_ttl", result_ttl)
 
     def look() -> Audit:
-        return _audit(StoreTables(spark, url, queues, names, shared_files=shared_files), lake)
+        tables = StoreTables(spark, url, queues, names, shared_files=shared_files)
+        return _audit(tables, lake, result_ttl)
 
     return look() if lake is None else look_again(lake, look)
 
 
-def _audit(tables: StoreTables, lake: Lake | None) -> Audit:
+def _audit(tables: StoreTables, lake: Lake | None, result_ttl: float | None) -> Audit:
     history = StoreHistory(tables) if lake is None else LakeHistory(tables, lake)
     end = tables.queues.info().cursor
     # The journal up to here; then the jobs; then what has happened since.
@@ -78,7 +86,7 @@ def _audit(tables: StoreTables, lake: Lake | None) -> Audit:
         sizes = events.count(), jobs.count()
         # Only now: a journal may be trimmed at any time until it has been read.
         unseen = history.unseen()
-        found = _judge(tables, behind(events, _ends(unseen)), jobs, unseen)
+        found = _judge(tables, behind(events, _ends(unseen)), jobs, unseen, result_ttl)
         counts, listed = _collected(clear(found, tables.read("events", start=end)))
     finally:
         events.unpersist()
@@ -94,14 +102,19 @@ def _ends(unseen: Collection[Gap]) -> dict[str, str]:
 
 
 def _judge(
-    tables: StoreTables, events: DataFrame, jobs: DataFrame, unseen: Collection[Gap]
+    tables: StoreTables,
+    events: DataFrame,
+    jobs: DataFrame,
+    unseen: Collection[Gap],
+    result_ttl: float | None,
 ) -> DataFrame:
     # A job that must be kept until now must also have been there when the jobs were read.
     store, now = tables.queues.store, tables.queues.info().now
     limits = limits_of(tables.spark, store, tables.infos, now)
     # Only now, too: a move may have made a queue since.
     unaudited = set(journals(tables.queues)) - {info.key.name for info in tables.infos}
-    return findings(events, jobs, limits, {gap.queue for gap in unseen}, unaudited)
+    trimmed = {gap.queue for gap in unseen}
+    return findings(events, jobs, limits, trimmed, unaudited, result_ttl=result_ttl)
 
 
 def _collected(found: DataFrame) -> tuple[dict[str, int], list[dict[str, str | None]]]:

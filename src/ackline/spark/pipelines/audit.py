@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from ackline.events import Act
 from ackline.job import LIVE, State
 from ackline.lifecycle import FENCED
+from ackline.spark.pipelines.journal import among
 from ackline.spark.pipelines.lives import (
     ANEW,
     GIVEN_BACK,
@@ -22,6 +23,7 @@ from ackline.spark.pipelines.lives import (
     NOWHERE,
     TERMINAL_STATES,
     begins,
+    brings_another,
     is_arrival,
     is_legal,
     last_states,
@@ -56,6 +58,9 @@ OF_TWO_JOURNALS = ("moved_nowhere", "moved_from_nowhere")
 OF_THIS_MOMENT = ("lost", "unheard_of", "differs", *OF_TWO_JOURNALS)
 """Findings that compare the journal with jobs that change while it is read."""
 
+OF_THE_STORED_JOB = ("delivered_too_often",)
+"""Findings by what the store says of a job: not true of the one that had its id before."""
+
 
 def findings(
     events: DataFrame,
@@ -63,6 +68,8 @@ def findings(
     limits: DataFrame,
     trimmed: Collection[str] = (),
     unaudited: Collection[str] = (),
+    *,
+    result_ttl: float | None = None,
 ) -> DataFrame:
     """All that should not be possible: `finding`, the job, `place` in the journal, and `detail`.
 
@@ -70,9 +77,10 @@ def findings(
     how many seconds failed and cancelled jobs are kept (`keep_failed`, `keep_cancelled`, null if
     that is unknown); and when the jobs were read (`now`).
     `trimmed` names queues whose journal does not reach back to its beginning, `unaudited` other
-    queues of the store, of which there are no events here.
+    queues of the store, of which there are no events here. `result_ttl` is for how many seconds
+    every completed job is kept at least, None if that is unknown: then none of them is missed.
     """
-    steps, terms = steps_of(events), Terms.of(events, limits)
+    steps, terms = steps_of(events), Terms.of(events, limits, result_ttl)
     parts = (
         wrong_steps(steps, terms, trimmed),
         wrong_lives(steps, jobs, terms),
@@ -88,18 +96,21 @@ def wrong_steps(steps: DataFrame, terms: Terms, trimmed: Collection[str] = ()) -
     An act that only the holder of a lease may do must name the token of the claim before it. That
     reveals a stale worker that was let through, or two leases that could not be told apart.
     Past its retention a job counts as gone even if nobody has pruned it, so it may begin anew from
-    a terminal state. In a trimmed journal the first entry of a job may be about any state.
+    a terminal state; a completed one must not be pruned before. In a trimmed journal the first
+    entry of a job may be about any state.
     """
     first, ended = F.col("before").isNull(), F.col("entry_before")
-    gone = F.col("before").isin(TERMINAL_STATES) & ~is_kept(F.col("before"), ended, F.col("at"))
-    may_begin = F.when(F.col("queue").isin(list(trimmed)), True).otherwise(
-        F.col("comes_from") == NOWHERE
-    )
+    kept = is_kept(F.col("before"), ended, F.col("at"))
+    gone = F.col("before").isin(TERMINAL_STATES) & ~kept
+    is_result = F.col("before") == State.COMPLETED.value
+    too_early = (F.col("act") == Act.PRUNE.value) & is_result & kept
+    may_begin = F.col("trimmed") | (F.col("comes_from") == NOWHERE)
     follows = (F.col("comes_from") == F.col("before")) | ((F.col("comes_from") == NOWHERE) & gone)
-    broken = F.when(first, ~may_begin).otherwise(~follows)
+    broken = F.when(first, ~may_begin).otherwise(~follows | too_early)
     detail = F.concat(F.lit("was "), _state("before"), F.lit(", but "), _step())
+    rows = terms.beside(steps.withColumn("kind_before", ended["kind"]), "kind_before")
     return _found(
-        terms.beside(steps.withColumn("kind_before", ended["kind"]), "kind_before"),
+        among(rows, "queue", trimmed, "trimmed"),
         _finding("broken", broken, detail),
         _finding("illegal", ~is_legal(), _step()),
         *_wrong_leases(),
@@ -136,7 +147,6 @@ def wrong_lives(steps: DataFrame, jobs: DataFrame, terms: Terms) -> DataFrame:
     """
     was_over = F.col("comes_from").isin(TERMINAL_STATES)
     is_end = F.col("leads_to").isin(TERMINAL_STATES) & ~was_over & ~is_arrival()
-    another = (F.col("act") == Act.ENQUEUE.value) | is_arrival()
     lives = (
         steps.groupBy(*JOB, "life")
         .agg(
@@ -145,7 +155,7 @@ def wrong_lives(steps: DataFrame, jobs: DataFrame, terms: Terms) -> DataFrame:
             F.max_by(F.struct("deliveries", "place"), "deliveries").alias("most"),
             F.min_by("at", "place").alias("began"),
             F.max(F.when(is_arrival(), F.col("attempt"))).alias("came_with"),
-            F.max(F.when(another, F.col("life"))).alias("first_life"),
+            F.max(F.when(brings_another(), F.col("life"))).alias("first_life"),
         )
         .withColumn("first_life", F.max("first_life").over(Window.partitionBy(*JOB)))
         .join(_attempts_of(jobs, terms), [*JOB], "left")
@@ -194,11 +204,11 @@ def wrong_ends(
     entry = F.struct("act", "at", "terms_at")
     must_be_kept = is_kept(F.col("state"), entry, F.col("limit.now"))
     lost = ~in_store & (F.col("state").isin(LIVE_STATES) | must_be_kept)
-    unheard_of = ~in_journal & ~F.col("queue").isin(list(trimmed))
+    unheard_of = ~in_journal & ~F.col("trimmed")
     differs = in_journal & in_store & ~F.col("state").eqNullSafe(F.col("is"))
     is_in = F.concat(F.lit("is "), F.col("is"))
     return _found(
-        both,
+        among(both, "queue", trimmed, "trimmed"),
         _finding("lost", lost, F.concat(F.lit("last heard of as "), F.col("state"))),
         _finding("unheard_of", unheard_of, is_in),
         _finding("differs", differs, F.concat(is_in, F.lit(", should be "), _state("state"))),
@@ -206,13 +216,21 @@ def wrong_ends(
 
 
 def clear(found: DataFrame, since: DataFrame) -> DataFrame:
-    """Leave out findings about this moment if the job has had events since."""
-    found, gone_on = found.alias("found"), since.select(*JOB).distinct().alias("gone_on")
+    """Leave out findings about this moment if the job has had events since.
+
+    Those by the job that the store has, only if that may be another one since. One that goes on is
+    still the same: if it is handed out without end, it has events at every moment.
+    """
+    # With the jobs of a dropped queue goes what was noted of their attempts.
+    may_be_another = brings_another() | (F.col("act") == Act.PURGE.value)
+    gone_on = since.groupBy(*JOB).agg(F.bool_or(may_be_another).alias("another"))
+    found, gone_on = found.alias("found"), gone_on.alias("gone_on")
     of_two = F.col("found.finding").isin(list(OF_TWO_JOURNALS))
     same = [F.col(f"found.{name}") == F.col(f"gone_on.{name}") for name in ("tenant", "id")]
     here = of_two | (F.col("found.queue") == F.col("gone_on.queue"))
     of_this_moment = F.col("found.finding").isin(list(OF_THIS_MOMENT))
-    return found.join(gone_on, [*same, here, of_this_moment], "left_anti")
+    of_another = F.col("gone_on.another") & F.col("found.finding").isin(list(OF_THE_STORED_JOB))
+    return found.join(gone_on, [*same, here, of_this_moment | of_another], "left_anti")
 
 
 def wrong_moves(events: DataFrame, unseen: Collection[str] = ()) -> DataFrame:
@@ -225,17 +243,15 @@ def wrong_moves(events: DataFrame, unseen: Collection[str] = ()) -> DataFrame:
     moves = moves_of(events).withColumn(
         "queue", F.when(more_left, F.col("left")).otherwise(F.col("entered"))
     )
-    nowhere, from_nowhere = more_left & _seen("entered", unseen), more_came & _seen("left", unseen)
+    for end in ("left", "entered"):
+        # A queue that no note names counts as seen.
+        moves = among(moves, end, unseen, f"{end}_unseen")
+    nowhere, from_nowhere = more_left & ~F.col("entered_unseen"), more_came & ~F.col("left_unseen")
     return _found(
         moves,
         _finding("moved_nowhere", nowhere, _both_halves(), F.col("departed")),
         _finding("moved_from_nowhere", from_nowhere, _both_halves(), F.col("arrived")),
     )
-
-
-def _seen(queue: str, unseen: Collection[str]) -> Column:
-    """Whether all events of a queue were seen; a queue that no note names counts as seen."""
-    return ~F.coalesce(F.col(queue).isin(list(unseen)), F.lit(False))
 
 
 def _both_halves() -> Column:

@@ -29,6 +29,11 @@ def is_arrival() -> Column:
     return (F.col("act") == Act.MOVE.value) & F.col("source").isNull()
 
 
+def brings_another() -> Column:
+    """Whether an entry gives the id to another job, with limits of its own."""
+    return (F.col("act") == Act.ENQUEUE.value) | is_arrival()
+
+
 def steps_of(events: DataFrame) -> DataFrame:
     """The entries about single jobs, with `before` and `life`.
 

@@ -27,14 +27,19 @@ class Terms(NamedTuple):
     """When the settings of queues were last `changed`: how they were before is unknown."""
 
     @classmethod
-    def of(cls, events: DataFrame, limits: DataFrame) -> Self:
-        """The limits, and when they changed, from the journal."""
+    def of(cls, events: DataFrame, limits: DataFrame, result_ttl: float | None = None) -> Self:
+        """The limits, and when they changed, from the journal; and how long all results are kept.
+
+        The last only its operator knows, because a handler may decide it for each job.
+        """
         changes = events.where(F.col("act").isin([Act.CONFIGURE.value, Act.DROP.value]))
-        return cls(limits, changes.groupBy(*QUEUE).agg(F.max("at").alias("changed")))
+        kept = F.lit(result_ttl).cast("double")
+        changed = changes.groupBy(*QUEUE).agg(F.max("at").alias("changed"))
+        return cls(limits.withColumn("result_ttl", kept), changed)
 
     def beside(self, rows: DataFrame, kind: str = "kind") -> DataFrame:
         """Rows with the `limit` of this kind, or else of their queue, and when it `changed`."""
-        limit = F.struct("max_attempts", "keep_failed", "keep_cancelled", "now")
+        limit = F.struct("max_attempts", "keep_failed", "keep_cancelled", "result_ttl", "now")
         kinds = self.limits.where("kind is not null").withColumnRenamed("kind", kind)
         of_kind = F.broadcast(kinds.select(*QUEUE, kind, limit.alias("of_kind")))
         others = self.limits.where("kind is null")
@@ -50,15 +55,18 @@ class Terms(NamedTuple):
 def is_kept(state: Column, entry: Column, at: Column) -> Column:
     """Whether a job that an entry left in a terminal state must still be there at some time.
 
-    How long a completed job is kept is known only to its handler. A job that was edited or moved
-    after it had ended may be kept for less.
+    A job that was edited or moved after it had ended may be kept for less. What is said of results
+    is said of all of them, whatever was changed since.
     """
-    keep = F.when(state == State.FAILED.value, F.col("limit.keep_failed")).when(
-        state == State.CANCELLED.value, F.col("limit.keep_cancelled")
+    known = holds(entry["terms_at"])
+    keep = (
+        F.when(state == State.COMPLETED.value, F.col("limit.result_ttl"))
+        .when((state == State.FAILED.value) & known, F.col("limit.keep_failed"))
+        .when((state == State.CANCELLED.value) & known, F.col("limit.keep_cancelled"))
     )
     ended = ~entry["act"].isin([Act.EDIT.value, Act.MOVE.value])
     passed = (F.unix_micros(at) - F.unix_micros(entry["at"])) / 1e6
-    return F.coalesce(ended & holds(entry["terms_at"]) & (passed < keep - ROUNDED), F.lit(False))
+    return F.coalesce(ended & (passed < keep - ROUNDED), F.lit(False))
 
 
 def holds(at: Column) -> Column:
