@@ -28,7 +28,7 @@ def behind(events: DataFrame, cursors: Mapping[str, str]) -> DataFrame:
 def among(rows: DataFrame, queue: str, names: Collection[str], mark: str) -> DataFrame:
     """Rows with a `mark`: whether the queue in a column is one of these; null counts as none.
 
-    A list in the query itself would take the driver a millisecond for each name.
+    Thousands of names in the query itself would keep the driver busy for many seconds.
     """
     if not names:
         return rows.withColumn(mark, F.lit(False))
