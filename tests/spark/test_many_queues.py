@@ -9,6 +9,7 @@ import pytest
 from ackline.events import make_cursor, read_cursor
 from ackline.queues import Queues
 from ackline.spark.errors import StreamMismatch
+from ackline.spark.events.offset import EventsOffset
 from ackline.spark.events.stream import EventsStreamReader
 from ackline.spark.events.table import EventsReader
 from tests.spark.asking import read_options
@@ -176,3 +177,16 @@ def test_a_checkpoint_that_has_searched_further_than_the_store_reaches_is_refuse
 
     with pytest.raises(StreamMismatch, match="restored from a backup"):
         start().run()
+
+
+def test_the_furthest_place_is_not_sought_for_each_queue(many, start, monkeypatch):
+    sought, furthest = [], vars(EventsOffset)["furthest"].fget
+
+    def noting(offset):
+        sought.append(offset)
+        return furthest(offset)
+
+    monkeypatch.setattr(EventsOffset, "furthest", property(noting))
+    start().run()
+
+    assert 0 < len(sought) < MANY

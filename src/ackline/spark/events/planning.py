@@ -165,7 +165,8 @@ class EventsPlanning:
         else:
             names, end = [*start.unfinished, *sorted(news.names)], news.end
         # A queue without a place has nothing unread before the furthest one.
-        return Search({name: start.queues.get(name, start.furthest) for name in names}, end)
+        furthest = start.furthest
+        return Search({name: start.queues.get(name, furthest) for name in names}, end)
 
     def _searched(self, start: EventsOffset) -> str | None:
         """Up to where the journal of all queues was searched already."""
