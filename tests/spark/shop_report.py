@@ -10,7 +10,10 @@ from ackline.spark.reports.facts import Report, Rows
 
 MONDAY = datetime.datetime(2026, 11, 9, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
+MINUTE = datetime.timedelta(minutes=1)
 WEEK = 7 * 24
+SUNDAY_NIGHT = MONDAY + WEEK * HOUR - 2 * MINUTE
+"""When the lake was run for the last time."""
 
 QUEUES = {"email": 62_000, "images": 21_000, "invoices": 8_400, "search": 4_900}
 """How many jobs of each came in the week."""
@@ -46,6 +49,8 @@ def shop_report() -> Report:
         store="redis://queue.internal:6379/0",
         first_day=MONDAY.date(),
         last_day=(MONDAY + (WEEK - 1) * HOUR).date(),
+        last_at=SUNDAY_NIGHT - MINUTE,
+        read_at=SUNDAY_NIGHT,
         total=_total(queues),
         hours=[_hour(number) for number in range(WEEK)],
         traffic={

@@ -51,9 +51,46 @@ def test_lines_of_json(call, queue, tmp_path):
     code, said = call(*load, *sets, "--rejected", str(tmp_path / "bad"))
 
     assert code == 0
-    assert "0 jobs enqueued, 2 were there already" in said.out
+    assert "0 jobs enqueued; 2 rows not: their id was enqueued before, or is in" in said.out
     (bad,) = pyarrow.parquet.read_table(tmp_path / "bad").to_pylist()
     assert "no JSON" in bad["reason"]
+
+
+def test_more_refused_rows_than_are_shown_are_told(call, tmp_path):
+    file = tmp_path / "orders.jsonl"
+    file.write_text("".join(f"broken {number}\n" for number in range(12)))
+    load = ("pipeline", "load", str(file), "--queue", "email")
+
+    code, said = call(*load)
+
+    assert code == 1
+    assert said.err.count("refused: ") == 10
+    assert "and 2 more: --json lists them, --rejected FOLDER saves them" in said.err
+
+    file.write_text("".join(f"broken {number}\n" for number in range(10)))
+    assert "more: " not in call(*load)[1].err
+
+
+def test_lists_and_maps_of_a_csv(call, queue, tmp_path):
+    """As the guide and the refusals have it."""
+    (tmp_path / "json.csv").write_text(
+        'id,backoff,headers,to\na,"[1, 5, 30]","{""x"": ""1""}",ann\nb,7,,bob\n'
+    )
+    (tmp_path / "words.csv").write_text("id,backoff,to\nc,1 5 30,ann\n")
+    load = ("pipeline", "load", "--queue", "email")
+    headers = ("--set", "headers=from_json(headers, 'map<string,string>')")
+
+    json = ("--set", "backoff=from_json(backoff, 'array<double>')")
+    words = ("--set", "backoff=cast(split(backoff, ' ') as array<double>)")
+    assert call(*load, str(tmp_path / "json.csv"), *headers, *json)[0] == 0
+    assert call(*load, str(tmp_path / "words.csv"), *words)[0] == 0
+
+    first, single, other = (queue.status(id).record.options for id in "abc")
+    assert (first.headers, first.backoff.delays) == ({"x": "1"}, (1.0, 5.0, 30.0))
+    assert (
+        single.backoff is None
+    )  # It is no list, so Spark makes NULL of it, and the guide says so.
+    assert other.backoff.delays == (1.0, 5.0, 30.0)
 
 
 def test_many_broken_lines(call, queue, tmp_path):
@@ -213,7 +250,7 @@ def test_what_cannot_be_loaded_is_said_before_anything_runs(call, tmp_path):
     assert "did you mean 'priority'" in call(*load, file, "--set", "prioritty=1")[1].err
     assert "write NAME=SQL" in call(*load, file, "--set", "priority")[1].err
     assert "--set cannot be understood" in call(*load, file, "--set", "priority=nothing")[1].err
-    assert "which queue?" in call("pipeline", "load", file)[1].err
+    assert "which queue? Add --queue NAME, or a col" in call("pipeline", "load", file)[1].err
 
 
 def test_what_is_not_json_is_base64_as_text(spark):

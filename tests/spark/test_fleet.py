@@ -18,11 +18,13 @@ import pytest
 import ackline
 from ackline.cli.app import run
 from ackline.cli.pipeline import work as work_command
+from ackline.clock import ManualClock
 from ackline.errors import ConfigError, HandlersHang, StoreUnavailable
 from ackline.job import State
-from ackline.spark.fleet import running, task
+from ackline.spark.fleet import remaining, running, task
 from ackline.spark.fleet import task as fleet_task
 from ackline.spark.fleet.fleet import Fleet
+from ackline.spark.fleet.remaining import Looks, has_nothing_to_do, warn_of_left_jobs
 from ackline.spark.fleet.running import run_fleet, warn_of_free_seats
 from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.fleet.task import serve
@@ -118,6 +120,19 @@ class TestOneTask:
         assert (told["ended"], told["failed"]) == (20, 0)
         assert told["worker"].startswith(fleet_worker("f"))
         assert queue.counts()[State.COMPLETED] == 20
+
+    def test_it_does_not_wait_for_kinds_that_it_has_no_handler_for(self, load, monkeypatch):
+        monkeypatch.setattr(remaining, "PAUSES", (0.01, 0.01))
+        queue = load()[0]
+        queue.enqueue_many(range(20), kind="welcome")
+        queue.enqueue_many(range(3), kind="goodbye")
+        queue.enqueue(1, kind="goodbye", delay=3600)
+
+        (batch,) = serve(load, fleet_of([queue], until_empty=True), iter([SEAT]))
+
+        (told,) = batch.to_pylist()
+        assert (told["ended"], told["failed"]) == (20, 0)
+        assert queue.counts()[State.QUEUED] == 3
 
     @pytest.mark.parametrize("asked_to_stop", [False, True])
     def test_one_that_gives_up_leaves_its_seat(self, asked_to_stop, load, monkeypatch):
@@ -296,6 +311,77 @@ class TestLostWorkers:
 
         with pytest.raises(Exception, match="ExecutorLostFailure"):
             run_fleet(spark, lambda: [queue], fleet)
+
+
+class TestWhatIsLeft:
+    """A fleet that works until its queues are empty ends when its handlers have nothing to do."""
+
+    @pytest.fixture
+    def queue(self, url):
+        with ackline.open(url) as queues:
+            queue = queues["email"]
+            queue.handler("welcome")(lambda job: job.payload)
+            yield queue
+
+    def test_is_told_by_kind(self, queue, caplog, monkeypatch):
+        monkeypatch.setattr(remaining, "PAUSES", (0.01, 0.01))
+        queue.enqueue_many(range(3), kind="welcome")
+        queue.enqueue_many(range(2), kind="goodbye")
+        queue.enqueue(1, kind="later", delay=3600)
+        fleet = Fleet(name="f", executors=1, until_empty=True)
+
+        (served,) = run_fleet(in_process(), lambda: [queue], fleet)
+
+        assert served.ended == 3
+        assert "queue email still has 2 jobs of kind 'goodbye', for which this" in caplog.text
+        assert "queue email still has 1 job of kind 'later', for which this" in caplog.text
+
+    def test_very_much_is_not_counted_to_the_end(self, queue, caplog, monkeypatch):
+        monkeypatch.setattr(remaining, "COUNTED", 100)
+        queue.enqueue_many(range(300), kind="goodbye")
+
+        warn_of_left_jobs([queue])
+
+        assert "still has at least 100 jobs of kind 'goodbye'" in caplog.text
+
+    @pytest.mark.parametrize("options", [{}, {"delay": 3600.0}])
+    def test_a_job_that_a_handler_is_for_is_waited_for(self, queue, options):
+        queue.enqueue_many(range(300), kind="goodbye")
+        queue.enqueue(1, kind="welcome", **options)
+
+        assert not has_nothing_to_do([queue])
+
+    def test_jobs_are_looked_at_less_and_less_often(self, queue, monkeypatch):
+        queue.enqueue(1, kind="welcome")
+        clock, looks = ManualClock(0.0), []
+        monkeypatch.setattr(remaining, "has_nothing_to_do", lambda _: looks.append(clock.now()))
+
+        watch = Looks([queue], clock.now)
+        for _ in range(60):
+            assert not watch.done
+            clock.advance(0.5)
+
+        assert looks == [0.5, 1.5, 3.5, 7.5, 15.5, 25.5]
+
+    def test_a_look_that_takes_long_is_followed_by_a_long_rest(self, queue, monkeypatch):
+        queue.enqueue(1, kind="welcome")
+        clock, looks = ManualClock(0.0), []
+
+        def look(_):
+            looks.append(clock.now())
+            clock.advance(5.0)
+
+        monkeypatch.setattr(remaining, "has_nothing_to_do", look)
+
+        watch = Looks([queue], clock.now)
+        for _ in range(60):
+            assert not watch.done
+            clock.advance(1.0)
+
+        assert looks == [1.0, 56.0]
+
+    def test_an_empty_queue_is_seen_at_once(self, queue):
+        assert Looks([queue]).done
 
 
 @pytest.mark.slow

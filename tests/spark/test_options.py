@@ -66,6 +66,16 @@ def asked(role="read", **options):
         ("readStream", {"table": "events", "happenedBefore": "x"}, "happenedBefore='x' is not a"),
         ("read", {"table": "jobs", "states": "queued,done"}, "no state 'done': there are"),
         ("read", {"table": "jobs", "kinds": "a,"}, "the kind must have"),
+        (
+            "read",
+            {"table": "dlq", "createdAfter": "2030-01-02", "createdBefore": "2030-01-01"},
+            "createdAfter is later than createdBefore, so nothing can match",
+        ),
+        (
+            "readStream",
+            {"table": "events", "happenedAfter": "8", "happenedBefore": "7"},
+            "happenedAfter is later than happenedBefore, so nothing can match",
+        ),
         ("read", {"table": "jobs", "createdAfter": "soon"}, "createdAfter='soon' is not a time"),
         ("read", {"table": "jobs", "createdBefore": "nan"}, "createdBefore='nan' is not a time"),
         ("read", {"table": "dlq", "states": "queued"}, "dlq has no option 'states'"),

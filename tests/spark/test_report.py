@@ -21,6 +21,7 @@ from ackline.queues import Queues
 from ackline.spark import schemas
 from ackline.spark.events.gaps import Gap
 from ackline.spark.events.rows import events_batch
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.pipelines import traffic
 from ackline.spark.pipelines.objectives import attainment, late_in_line, with_late
 from ackline.spark.pipelines.silver import carried, steps_with_times
@@ -28,19 +29,21 @@ from ackline.spark.reports.facts import (
     OF_AN_HOUR,
     QUEUE,
     Report,
+    last_event_at,
     most_stalled,
     reported_days,
     with_quiet_hours,
 )
 from ackline.spark.reports.page import page
 from ackline.spark.reports.plots import bars, heat, lines, marks, nice, short, span
-from ackline.spark.reports.shown import GATHERED, MOST, chosen, with_traffic
+from ackline.spark.reports.shown import GATHERED, MOST, chosen, places_in_code, with_traffic
 from ackline.stores.memory import MemoryStore
 from tests.docs.pages import DOCS, blocks_of
 from tests.spark.histories import all_events
-from tests.spark.shop_report import shop_report
+from tests.spark.shop_report import SUNDAY_NIGHT, shop_report
 
 NOON = datetime.datetime(2026, 11, 16, 12, tzinfo=datetime.UTC)
+MINUTE = datetime.timedelta(minutes=1)
 
 
 def quantiles(value):
@@ -108,6 +111,8 @@ def report():
         store="/data/jobs.db",
         first_day=NOON.date(),
         last_day=NOON.date(),
+        last_at=NOON - 2 * MINUTE,
+        read_at=NOON - MINUTE,
         total=traffic_row(failed=7, stalled=2),
         hours=[{**hour, "busy_seconds": 1.0}, {**hour, "hour": NOON + datetime.timedelta(hours=1)}],
         traffic={
@@ -178,7 +183,13 @@ class TestPage:
     @pytest.mark.parametrize(
         "said",
         [
-            *("Throughput", "Waiting and running", "Objectives", "What fills the DLQ", "Workers"),
+            *(
+                "Throughput",
+                "Waiting and running",
+                "Objectives",
+                "What went into the DLQ",
+                "Workers",
+            ),
             *("Stalls and recovery", "Busiest hours", "The next week"),
             *("97.50%", "missed", "98.00%", "less than a day: new", "its first hours"),
         ],
@@ -196,7 +207,7 @@ class TestPage:
         quiet = msgspec.structs.replace(report, errors=[], stalls=[], workers=[], slo=[])
         text = page(quiet, NOON)
 
-        assert "Nothing failed for good." in text
+        assert "Nothing went into the DLQ." in text
         assert "No worker was lost" in text
 
     def test_a_name_is_escaped_once(self, report):
@@ -225,10 +236,10 @@ def with_gap(report):
 def test_the_terminal_tells_of_gaps(report, capsys):
     session = Session(Common())
     session.console.width = 200
-    report_command.show(session, report)
+    report_command.show(session, report, NOON)
     assert "missing" not in capsys.readouterr().out
 
-    report_command.show(session, with_gap(report))
+    report_command.show(session, with_gap(report), NOON)
 
     said = capsys.readouterr().out
     assert "Events are missing" in said
@@ -242,10 +253,116 @@ def test_the_guide_shows_what_the_terminal_does(capsys):
     guide = blocks_of(DOCS / "guides" / "reports.md")
     (shown,) = [block.text for block in guide if "Jobs an hour" in block.text]
 
-    report_command.show(session, shop_report())
+    report_command.show(session, shop_report(), SUNDAY_NIGHT)
 
     said = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
     assert [part for part in shown.split("\n…\n") if part.strip() not in said] == []
+
+
+def looks(session, report, now):
+    """What the terminal shows before the totals, with the codes of its colours."""
+    with session.console.capture() as capture:
+        report_command.show(session, report, now)
+    return capture.get().partition("jobs enqueued")[0]
+
+
+class TestFreshness:
+    """A report on the last days must not be taken for one on the days before today."""
+
+    def test_it_is_told(self, report, capsys):
+        report_command.show(Session(Common()), report, NOON)
+        said = "Last event 2026-11-16 11:58 UTC; last run 2026-11-16 11:59 UTC"
+
+        assert said in capsys.readouterr().out
+        assert f"<p>{said}.</p>" in page(report, NOON)
+
+    def test_a_lake_without_anything_of_today_stands_out(self, report, monkeypatch):
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        tomorrow = NOON + datetime.timedelta(days=1)
+        said = "No events since 2026-11-16 11:58 UTC; last run 2026-11-16 11:59 UTC"
+        session = Session(Common())
+
+        assert f"\x1b[33m{said}" in looks(session, report, tomorrow)
+        assert "\x1b[33m" not in looks(session, report, NOON)
+        assert f'<p class="bad">{said}.</p>' in page(report, tomorrow)
+
+    def test_programs_are_told(self, report):
+        told = msgspec.to_builtins(report)
+
+        assert told["last_at"] == "2026-11-16T11:58:00Z"
+        assert told["read_at"] == "2026-11-16T11:59:00Z"
+
+    def test_a_lake_of_an_earlier_version_has_no_time_of_its_run(self, report):
+        old = msgspec.structs.replace(report, read_at=None)
+
+        assert "<p>Last event 2026-11-16 11:58 UTC.</p>" in page(old, NOON)
+
+    def test_the_last_event_is_not_that_of_a_wrong_clock(self):
+        at = NOON.timestamp()
+        batches = [batch(at - 60), batch(at), batch(at + 1e9), batch(at + 60, events=0)]
+
+        assert last_event_at(batches, NOON) == NOON
+        assert last_event_at(batches[2:], NOON).timestamp() == at + 1e9
+
+    def test_a_report_of_one_day_is_headed_by_that_day(self, report, capsys):
+        report_command.show(Session(Common()), report, NOON)
+
+        assert capsys.readouterr().out.startswith("2026-11-16, UTC\n")
+        assert "<title>Ackline report, 2026-11-16</title>" in page(report, NOON)
+
+
+def batch(last_at, events=1):
+    return Batch(number=0, events=events, ended=0, days=[], last_at=last_at)
+
+
+class TestErrorsOfOneMessage:
+    """They are different groups because they came by different paths through the code."""
+
+    @pytest.fixture
+    def ways(self, report):
+        def with_ways(*ways):
+            errors = [{**report.errors[0], "way": way} for way in ways]
+            return msgspec.structs.replace(report, errors=errors)
+
+        return with_ways
+
+    def test_are_told_apart_by_their_last_function(self, ways, capsys):
+        found = ways("run.py:run > mail.py:send", "run.py:run > mail.py:fetch<x>")
+        session = Session(Common())
+        session.console.width = 80
+
+        report_command.show(session, found, NOON)
+
+        said = capsys.readouterr().out
+        assert "mail.py:send" in said
+        assert "mail.py:fetch<x>" in said
+        assert " in mail.py:send</code></summary>" in page(found, NOON)
+        assert " in mail.py:fetch&lt;x&gt;</code></summary>" in page(found, NOON)
+
+    def test_by_more_functions_where_the_last_is_the_same(self):
+        alike = {"exception": "KeyError", "message": "'…'"}
+        ways = ["a:one > b:get", "a:two > b:get", "b:get", ""]
+
+        told = places_in_code([{**alike, "way": way} for way in ways])
+
+        assert told == ["a:one > b:get", "a:two > b:get", "b:get", "path not known"]
+
+    def test_a_message_of_its_own_needs_no_path(self, report, capsys):
+        report_command.show(Session(Common()), report, NOON)
+
+        assert "mail.py:send" not in capsys.readouterr().out
+
+
+def test_jobs_that_were_redriven_since_are_not_said_to_be_in_the_dlq(report, capsys):
+    report_command.show(Session(Common()), report, NOON)
+
+    for said in (capsys.readouterr().out, page(report, NOON)):
+        assert "failed for good" not in said
+        assert "fills the DLQ" not in said
+        assert "went into the DLQ" in said
+        assert "redriven since" in said
 
 
 def stalls(text):
@@ -254,13 +371,13 @@ def stalls(text):
 
 def test_a_stall_is_told_of_a_queue_that_is_not_among_the_busiest(report, capsys):
     session = Session(Common())
-    report_command.show(session, report)
+    report_command.show(session, report, NOON)
     quiet = msgspec.structs.replace(report, stalls=[])
 
     for said in (stalls(capsys.readouterr().out), page(report, NOON)):
         assert "quiet" in said
         assert "No worker was lost" not in said
-    report_command.show(session, quiet)
+    report_command.show(session, quiet, NOON)
     assert "No worker was lost while it held a job." in stalls(capsys.readouterr().out)
 
 
@@ -318,7 +435,7 @@ def test_jobs_that_nobody_takes_count_as_late(spark, clock):
 
 
 def test_the_terminal_shows_it(report, capsys):
-    report_command.show(Session(Common()), report)
+    report_command.show(Session(Common()), report, NOON)
 
     said = capsys.readouterr().out
     for text in (
@@ -346,7 +463,7 @@ def test_rows_keep_their_names_in_a_narrow_terminal(report, capsys, width):
     errors = [{**one, "examples": [{"id": id}]} for one in report.errors]
     found = msgspec.structs.replace(report, traffic=traffic, errors=errors)
 
-    report_command.show(session, found)
+    report_command.show(session, found, NOON)
 
     said = capsys.readouterr().out
     assert id in said
@@ -370,7 +487,7 @@ def test_a_lake_in_which_nothing_happened_to_jobs(report, capsys):
         **{name: [] for name in ("busiest", "forecast", "coming")},
     )
 
-    report_command.show(Session(Common()), quiet)
+    report_command.show(Session(Common()), quiet, NOON)
 
     assert "0 jobs enqueued" in capsys.readouterr().out
     assert "No worker was lost" in page(quiet, NOON)
@@ -393,7 +510,7 @@ LISTS = ("slo", "errors", "stalls", "workers", "forecast")
 def test_a_list_that_is_cut_says_how_many_more_there_are(report, capsys):
     long, more = many(report), "and 5 more: `ackline --json pipeline report` lists them"
 
-    report_command.show(Session(Common()), long)
+    report_command.show(Session(Common()), long, NOON)
 
     assert capsys.readouterr().out.count(more) == len(report.traffic) + len(LISTS)
     more = "and 5 more: <code>ackline --json pipeline report</code> lists them"
@@ -402,13 +519,13 @@ def test_a_list_that_is_cut_says_how_many_more_there_are(report, capsys):
 
 def test_a_list_that_is_whole_says_nothing(report, capsys):
     """The control, with as many rows as a list may have."""
-    report_command.show(Session(Common()), many(report, MOST))
+    report_command.show(Session(Common()), many(report, MOST), NOON)
 
     assert "more:" not in capsys.readouterr().out + page(many(report, MOST), NOON)
 
 
 def test_of_very_long_lists_not_all_rows_are_counted(report, capsys):
-    report_command.show(Session(Common()), many(report, GATHERED))
+    report_command.show(Session(Common()), many(report, GATHERED), NOON)
 
     assert f"and {GATHERED - MOST} or more: " in capsys.readouterr().out
 
@@ -420,7 +537,7 @@ def test_a_queue_with_failures_is_not_cut_before_one_without(report, capsys):
         *(f"busy-{at:02}" for at in range(MOST - 1)),
         "broken",
     ]
-    report_command.show(Session(Common()), many(report))
+    report_command.show(Session(Common()), many(report), NOON)
     assert "broken" in capsys.readouterr().out
     assert "broken" in page(many(report), NOON)
 
@@ -460,7 +577,7 @@ def test_queues_seen_for_less_than_a_day_are_named_without_empty_rows(report, ca
     unseen = [{**row, "queue": f"<new-{number}>"} for number in range(7)]
     young = msgspec.structs.replace(report, forecast=unseen, coming=[])
 
-    report_command.show(Session(Common()), young)
+    report_command.show(Session(Common()), young, NOON)
 
     names = ", ".join(f"<new-{number}>" for number in range(5))
     said = f"No forecast yet, because seen for less than a day: {names} and 2 more"
@@ -517,10 +634,10 @@ def test_the_last_days_are_counted_back_from_the_last():
     day = NOON.date()
     days = Days(day, day - datetime.timedelta(days=1), day - datetime.timedelta(days=9))
 
-    assert len(reported_days(days, None)) == 3  # type: ignore[arg-type]
-    assert reported_days(days, 2) == [day - datetime.timedelta(days=1), day]  # type: ignore[arg-type]
+    assert len(reported_days(days, None, day)) == 3  # type: ignore[arg-type]
+    assert reported_days(days, 2, day) == [day - datetime.timedelta(days=1), day]  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="is empty"):
-        reported_days(Days(), None)  # type: ignore[arg-type]
+        reported_days(Days(), None, day)  # type: ignore[arg-type]
 
 
 def test_a_day_of_a_wrong_clock_is_not_the_last():

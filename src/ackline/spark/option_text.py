@@ -62,6 +62,12 @@ def which_of(name: str, known: Iterable[str]) -> str:
     return f"{meant} T{existing}" if meant else f"t{existing}"
 
 
+def require_in_order(after: str, since: float | None, before: str, until: float | None) -> None:
+    """Refuse a span that ends before it begins: nothing would be read, and nobody told why."""
+    if since is not None and until is not None and since > until:
+        raise ConfigError(f"{after} is later than {before}, so nothing can match: swap them")
+
+
 def seconds_at(option: str, text: str | None) -> float | None:
     """A time in seconds since 1970; without a zone it is UTC, on whichever machine it is read."""
     if text is None:

@@ -16,7 +16,7 @@ from ackline.errors import ConfigError
 from ackline.events import Act, read_cursor
 from ackline.job import State
 from ackline.limits import require_lease, require_name, require_priority, require_seconds
-from ackline.spark.option_text import names_of, require_known, seconds_at
+from ackline.spark.option_text import names_of, require_in_order, require_known, seconds_at
 from ackline.spark.queue_names import names_in
 from ackline.spark.worker_names import STREAM, stream_worker
 
@@ -116,8 +116,7 @@ class JobsTableOptions(Sharing, frozen=True, kw_only=True, rename="camel"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        seconds_at("createdAfter", self.created_after)
-        seconds_at("createdBefore", self.created_before)
+        require_in_order("createdAfter", self.since, "createdBefore", self.until)
 
     @property
     def column_set(self) -> frozenset[str] | None:
@@ -224,8 +223,7 @@ class ReadEvents(Sharing, frozen=True, kw_only=True, rename="camel"):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_known("act", self.act_set or (), Act)
-        seconds_at("happenedAfter", self.happened_after)
-        seconds_at("happenedBefore", self.happened_before)
+        require_in_order("happenedAfter", self.since, "happenedBefore", self.until)
         if self.reader is not None:
             require_name("reader", self.reader)
         if self.start not in ("oldest", "now"):

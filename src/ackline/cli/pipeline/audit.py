@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ackline.spark.audit.auditing import Audit
 
 UNPROVEN = 4
-"""The exit code of an audit that found nothing wrong, but could not see everything."""
+"""The exit code of an audit that found nothing wrong, but could not see everything, or anything."""
 
 NOTHING = "there is no event and no job to judge"
 
@@ -64,7 +64,8 @@ def audit(
     """Prove from the whole journal that no job was lost.
 
     Every job that was enqueued must wait or run in the store, or have ended just once, and no
-    entry of the journal may record a step that cannot happen. Exits with 1 if there is a finding.
+    entry of the journal may record a step that cannot happen. Exits with 1 if there is a finding,
+    and with 4 if there is no event and no job to judge.
     Workers may go on meanwhile. A journal that has dropped old events proves only what came after
     them, unless a lake has them: the answer says since when.
     """
@@ -117,7 +118,7 @@ def _require_proof(found: Audit, whole: bool) -> None:
     if not found.passed:
         total = sum(found.counts.values())
         raise Refusal(f"the journal does not add up: {count(total, 'finding')}")
-    if whole and found.proven and _is_of_nothing(found):
+    if found.proven and _is_of_nothing(found):
         raise Refusal(f"not proven: {NOTHING}. Are --store and --tenant right?", UNPROVEN)
     if whole and not found.proven:
         queues = ", ".join(plain(gap.queue) for gap in found.unseen)

@@ -129,7 +129,9 @@ def load(
     from ackline.spark.store_address import find_address
 
     with ending(spark, "run it again to load the rest; no job is enqueued twice while it is kept"):
-        found = read_files(spark, files, written_as, infer=infer, delimiter=separator)
+        found = read_files(
+            spark, files, written_as, infer=infer, delimiter=separator, computed=expressions
+        )
         found = msgspec.structs.replace(found, rows=with_columns(found.rows, expressions))
         options = WriteJobs(
             store=session.url,
@@ -153,8 +155,7 @@ def load(
     if session.json:
         session.document(loaded)
     else:
-        known = _besides(loaded.known, "there already")
-        session.say(f"{count(loaded.written, 'job')} enqueued{known}")
+        session.say(f"{count(loaded.written, 'job')} enqueued{_known(loaded.known)}")
     refuse(session, loaded.refused, loaded.rejected, rejected)
 
 
@@ -302,6 +303,8 @@ def tell_preview(session: Session, preview: Preview, folder: str | None) -> None
     if not preview.refused:
         return
     _show_refused(session, preview.rejected, name_of_job)
+    if preview.refused > SHOWN:
+        session.notice(_more(preview.refused, "a redrive with --rejected FOLDER saves them"))
     if folder is None:
         raise Refusal(
             f"{count(preview.refused, 'job')} would be refused. Correct --set or --where, or keep "
@@ -374,11 +377,21 @@ def read_delimiter(text: str | None) -> str | None:
     return character
 
 
+def _known(rows: int) -> str:
+    """What to add about rows that became no job of their own, if there are any.
+
+    >>> _known(2), _known(0)
+    ('; 2 rows not: their id was enqueued before, or is in the files twice', '')
+    """
+    why = "their id was enqueued before, or is in the files twice"
+    return f"; {count(rows, 'row')} not: {why}" if rows else ""
+
+
 def _besides(number: int, what: str) -> str:
     """What to add about other jobs, if there are any.
 
-    >>> _besides(1, "there already"), _besides(0, "there already")
-    (', 1 was there already', '')
+    >>> _besides(1, "left alone"), _besides(0, "left alone")
+    (', 1 was left alone', '')
     """
     return f", {count(number, 'was', 'were')} {what}" if number else ""
 
@@ -403,6 +416,8 @@ def refuse(
         session.notice(f"{count(refused, 'row')} refused: {plain(folder)} has them")
         return
     _show_refused(session, rejected, name)
+    if refused > SHOWN:
+        session.notice(_more(refused, "--json lists them, --rejected FOLDER saves them"))
     raise Refusal(
         f"{count(refused, 'row was', 'rows were')} refused, all others are done. Correct "
         "them and run it again, which does nothing twice while the jobs are kept, or keep the rows "
@@ -415,6 +430,15 @@ def _show_refused(
 ) -> None:
     for row in rejected[:SHOWN]:
         session.notice(f"refused: {name(row)}: {plain(row.reason)}", "red")
+
+
+def _more(refused: int, where: str) -> str:
+    """What to add where only the first refused rows are shown.
+
+    >>> _more(25, "--json lists them")
+    'and 15 more: --json lists them'
+    """
+    return f"and {refused - SHOWN:,} more: {where}"
 
 
 def name_of_job(rejected: RejectedRow) -> str:

@@ -45,7 +45,10 @@ def report(
         typer.Option("--html", metavar="FILE", help="Write it as one HTML page with plots."),
     ] = None,
     days: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Only the last N days.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Only N days, of which the last is the last with events."
+        ),
     ] = None,
     master: MasterOption = None,
 ) -> None:
@@ -59,25 +62,29 @@ def report(
     if html is not None:
         require_file_place(html)
     Lake(lake).require()
+    now = datetime.datetime.now(datetime.UTC)
     spark = start_spark(session, master)
     from ackline.spark.reports.facts import gather
 
     with ending(spark, "there is no report"), session.notices.status("reading the lake"):
-        found = gather(spark, Lake(lake), days)
+        found = gather(spark, Lake(lake), days, now)
     if html is not None:
         from ackline.spark.reports.page import page
 
-        html.write_text(page(found, datetime.datetime.now(datetime.UTC)), encoding="utf-8")
+        html.write_text(page(found, now), encoding="utf-8")
         session.notice(f"{html} has the report")
     if session.json:
         session.document(found)
     elif html is None:
-        show(session, found)
+        show(session, found, now)
 
 
-def show(session: Session, report: Report) -> None:
+def show(session: Session, report: Report, now: datetime.datetime) -> None:
     """The report in the terminal."""
-    session.say(f"{report.first_day} to {report.last_day}, UTC", "bold")
+    from ackline.spark.reports.shown import days_shown
+
+    session.say(f"{days_shown(report.first_day, report.last_day)}, UTC", "bold")
+    _show_freshness(session, report, now)
     _show_gaps(session, report)
     _show_throughput(session, report)
     _show_traffic(session, report)
@@ -94,6 +101,13 @@ def _title(session: Session, text: str) -> None:
     session.say(text, "bold")
 
 
+def _show_freshness(session: Session, report: Report, now: datetime.datetime) -> None:
+    from ackline.spark.reports.shown import freshness, is_stale
+
+    look = "yellow" if is_stale(report.last_at, now) else "dim"
+    session.say(freshness(report.last_at, report.read_at, now), look)
+
+
 def _show_gaps(session: Session, report: Report) -> None:
     if not report.gaps:
         return
@@ -107,7 +121,7 @@ def _show_throughput(session: Session, report: Report) -> None:
     total = report.total
     session.say(
         f"{count(total['enqueued'], 'job')} enqueued, {total['completed']:,} completed "
-        f"({total['at_once']:,} at the first try), {total['failed']:,} failed for good, "
+        f"({total['at_once']:,} at the first try), {total['failed']:,} into the DLQ, "
         f"{total['cancelled']:,} cancelled"
     )
     values = [row["enqueued"] for row in report.hours]
@@ -153,7 +167,7 @@ def _counts() -> Cells:
         "enqueued": lambda row: f"{row['enqueued']:,}",
         "completed": lambda row: f"{row['completed']:,}",
         "retried": lambda row: _percent(row["retry_rate"]),
-        "failed": lambda row: _bad(_percent(row["failure_rate"]), row["failed"]),
+        "into DLQ": lambda row: _bad(_percent(row["failure_rate"]), row["failed"]),
     }
 
 
@@ -194,19 +208,26 @@ def _show_slo(session: Session, report: Report) -> None:
 
 
 def _show_errors(session: Session, report: Report) -> None:
-    from ackline.spark.reports.shown import MOST
+    from ackline.spark.reports.shown import MOST, places_in_code
 
-    _title(session, "What fills the DLQ")
+    _title(session, "What went into the DLQ, redriven since or not")
     if not report.errors:
-        session.say("Nothing failed for good.", "green")
+        session.say("Nothing went into the DLQ.", "green")
         return
-    table = new_table("jobs", "error", "where", "for example", spare=[("error", 20), ("where", 12)])
-    for row in report.errors[:MOST]:
+    rows = report.errors[:MOST]
+    in_code = places_in_code(rows)
+    # Errors of the same message are told apart by a column of their own, which is not cut off.
+    within = ["in"] if any(in_code) else []
+    table = new_table(
+        *("jobs", "error", *within, "where", "for example"), spare=[("error", 20), ("where", 12)]
+    )
+    for row, place in zip(rows, in_code, strict=True):
         error = shorten(plain(f"{row['exception']}: {row['message']}"), 60)
         first = row["examples"][0]["id"] if row["examples"] else ""
         table.add_row(
             f"{row['jobs']:,}",
             Text(error, "red"),
+            *([shorten(plain(place), 40)] if within else []),
             shorten(plain(", ".join(row["places"])), 40),
             shorten(plain(first), 36),
         )

@@ -61,7 +61,11 @@ def work(
     ] = 16,
     name: NameOption = "fleet",
     until_empty: Annotated[
-        bool, typer.Option("--until-empty", help="End when no job waits or runs any more.")
+        bool,
+        typer.Option(
+            "--until-empty",
+            help="End when no job is left that the handlers are for; jobs of other kinds are told.",
+        ),
     ] = False,
     grace: Annotated[
         float,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -99,10 +99,12 @@ def read_files(
     *,
     infer: bool = False,
     delimiter: str | None = None,
+    computed: Collection[str] = (),
 ) -> Files:
     """The rows of files. A line of JSON is a payload as it stands, byte for byte.
 
-    The fields of a CSV are text, unless Spark is to infer what they are.
+    The fields of a CSV are text, unless Spark is to infer what they are. So is `backoff` if it is
+    among those to be computed: no type of a CSV is a list.
     """
     if delimiter is not None and format != "csv":
         raise ConfigError(f"--delimiter is for CSV, and these files are {format}: leave it out")
@@ -111,13 +113,18 @@ def read_files(
         require_plain(path)
     try:
         with naming_the_file():
-            return _read(spark, named, format, infer, delimiter)
+            return _read(spark, named, format, infer, delimiter, computed)
     except AnalysisException as error:
         raise ConfigError(f"the files cannot be read: {first_line(error)}") from None
 
 
 def _read(
-    spark: SparkSession, paths: list[str], format: str, infer: bool, delimiter: str | None
+    spark: SparkSession,
+    paths: list[str],
+    format: str,
+    infer: bool,
+    delimiter: str | None,
+    computed: Collection[str],
 ) -> Files:
     match format:
         case "json":
@@ -125,7 +132,7 @@ def _read(
             require_lines(lines.select(F.trim("value")).head())
             return Files(lines.withColumnRenamed("value", "payload"))
         case "csv":
-            return _read_csv(spark, paths, infer, delimiter)
+            return _read_csv(spark, paths, infer, delimiter, computed)
         case _:
             return Files(read_parquet(spark, paths))
 
@@ -215,7 +222,13 @@ def _require_closed(rows: DataFrame, last: str, odd: Sequence[str]) -> None:
             )
 
 
-def _read_csv(spark: SparkSession, paths: list[str], infer: bool, delimiter: str | None) -> Files:
+def _read_csv(
+    spark: SparkSession,
+    paths: list[str],
+    infer: bool,
+    delimiter: str | None,
+    computed: Collection[str],
+) -> Files:
     csv = {**CSV, "sep": delimiter or COMMA}
     odd = files_with_odd_quotes(spark.read.text(paths))
     names = names_of(spark.read.options(**csv).csv(paths).head())
@@ -225,10 +238,11 @@ def _read_csv(spark: SparkSession, paths: list[str], infer: bool, delimiter: str
     if infer:
         seen = spark.read.options(**csv, header="true", inferSchema="true").csv(paths).schema
         types = [field.dataType for field in seen.fields]
+    known = {**TYPES, "backoff": StringType()} if "backoff" in computed else TYPES
     schema = StructType()
     for name, type in zip(names, types, strict=True):
         # Columns that describe a job have fixed types: a line with another type is broken.
-        schema.add(name, TYPES.get(name, type))
+        schema.add(name, known.get(name, type))
     # Spark fills this column only if the schema has it.
     schema.add(BROKEN, StringType())
     # By default, Spark would apply the names of the first file to all files.

@@ -7,17 +7,20 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pyarrow
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, StringType, StructType
 
 from ackline.errors import ConfigError
 from ackline.spark.bulk.broken_lines import CsvLines
 from ackline.spark.bulk.files import TYPES, Files, naming_the_file
 from ackline.spark.options import WriteJobs
 from ackline.spark.store_address import StoreAddress
-from ackline.spark.writing.columns import Columns, WrongType, columns_of_jobs
+from ackline.spark.writing.columns import Columns, NoQueue, WrongType, columns_of_jobs
 from ackline.spark.writing.jobs import enqueue_rows
 from ackline.spark.writing.rejected import RejectedRow
 from ackline.spark.writing.rejects_place import RejectsPlace
+
+OF_JSON = {"headers": "map<string,string>", "keys_if_undelivered": "array<array<string>>"}
+"""Columns that no cast makes of text, and their types."""
 
 SCHEMA = "written long, known long, refused long, row string, error string, reason string"
 
@@ -36,7 +39,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
     written: int
     known: int
-    """Rows whose id a job has already."""
+    """Rows whose id was enqueued before, or is in the files twice: the first to arrive is kept."""
     refused: int
     rejected: list[RejectedRow]
     """The refused rows, unless a folder has them."""
@@ -72,15 +75,28 @@ def load(files: Files, options: WriteJobs, address: StoreAddress, name: str) -> 
 
 
 def columns_of_rows(schema: StructType, options: WriteJobs) -> Columns:
-    """The columns by what they are for; one of a wrong type is refused as a command says it."""
+    """The columns by what they are for; what is wrong is refused as a command says it."""
     try:
         return columns_of_jobs(schema, options)
     except WrongType as error:
-        name = error.column
-        kind = TYPES[name].simpleString() if name in TYPES else "…"
         raise ConfigError(
-            f'{error.problem}: convert it, such as with --set "{name}=cast({name} as {kind})"'
+            f"{error.problem}: convert it, such as with {_conversion(error.column, error.kind)}"
         ) from None
+    except NoQueue:
+        raise ConfigError("which queue? Add --queue NAME, or a column 'queue'") from None
+
+
+def _conversion(column: str, kind: DataType) -> str:
+    """The option that makes a column what it must be."""
+    if column in OF_JSON:
+        text = column if isinstance(kind, StringType) else f"to_json({column})"
+        return f"--set \"{column}=from_json({text}, '{OF_JSON[column]}')\""
+    if column == "backoff" and isinstance(kind, ArrayType):
+        return '--set "backoff=cast(backoff as array<double>)"'
+    said = f'--set "{column}=cast({column} as {TYPES[column].simpleString()})"'
+    if column == "backoff":
+        said += ", or for a list --set \"backoff=from_json(backoff, 'array<double>')\""
+    return said
 
 
 def enqueue_some(

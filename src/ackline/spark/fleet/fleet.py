@@ -24,7 +24,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 16
     grace: float = 30.0
     until_empty: bool = False
-    """Whether workers end when no job waits or runs any more."""
+    """Whether workers end when no job waits or runs any more that their handlers are for."""
     environment: Mapping[str, str] = {}
     """Environment variables that the handlers' module reads."""
     shared_files: bool = False

@@ -18,8 +18,9 @@ from ackline.errors import ConfigError, StoreError
 from ackline.pauses import Pauses
 from ackline.queue import Queue
 from ackline.spark.fleet.fleet import Fleet, Load, Served
+from ackline.spark.fleet.remaining import has_nothing_to_do, warn_of_left_jobs
 from ackline.spark.fleet.stop_flag import StopFlag
-from ackline.spark.fleet.task import SCHEMA, is_empty, serve
+from ackline.spark.fleet.task import SCHEMA, serve
 from ackline.spark.store_address import StoreFile, files_of, require_one_machine
 from ackline.spark.worker_names import fleet_worker
 
@@ -51,7 +52,10 @@ def run_fleet(spark: SparkSession, load: Load, fleet: Fleet) -> list[Served]:
     fleet = msgspec.structs.replace(fleet, files=files, asked_before=asked_before)
     flag = StopFlag(queues, fleet.name, asked_before)
     with _noticing_free_seats(queues[0], fleet):
-        return _despite_losses(lambda: _run_once(spark, load, fleet), flag)
+        served = _despite_losses(lambda: _run_once(spark, load, fleet), flag)
+    if fleet.until_empty and not flag.raised:
+        warn_of_left_jobs(queues)
+    return served
 
 
 def _run_once(spark: SparkSession, load: Load, fleet: Fleet) -> list[Served]:
@@ -99,10 +103,10 @@ def warn_of_free_seats(queue: Queue[Any, Any], fleet: Fleet, began: float) -> No
     """Warn if fewer workers than there should be have sent a heartbeat since `began`."""
     try:
         workers = [worker for worker in queue.workers() if worker.seen_at >= began]
+        leaving = fleet.until_empty and has_nothing_to_do([queue])
     except StoreError:
         return  # The workers report that, with more details.
     here = sum(worker.beat.id.startswith(fleet_worker(fleet.name)) for worker in workers)
-    leaving = fleet.until_empty and is_empty([queue])
     if here < fleet.executors and not leaving:
         logger.warning(
             "only %d of %d workers of fleet %s have begun after %g s: if Spark has no slots for "

@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 import msgspec
 import pyarrow
 
-from ackline.errors import ConfigError, StoreError
+from ackline.errors import ConfigError
 from ackline.ids import new_id
-from ackline.job import LIVE
 from ackline.queue import Job, Queue
 from ackline.spark.fleet.fleet import Fleet, Load, Served
+from ackline.spark.fleet.remaining import Looks
 from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.store_address import StoreFile, files_of
 from ackline.spark.worker_names import fleet_worker
@@ -121,8 +121,8 @@ def _require_same_files(queues: Sequence[Queue[Any, Any]], files: Sequence[Store
 
 
 def _wait(worker: Worker, flag: StopFlag, until_empty: bool) -> None:
-    pause = threading.Event()
-    while not flag.raised and not (until_empty and is_empty(worker.queues)):
+    pause, looks = threading.Event(), Looks(worker.queues)
+    while not flag.raised and not (until_empty and looks.done):
         if worker.trouble is not None:
             return
         pause.wait(PAUSE)
@@ -135,11 +135,3 @@ def _end_process() -> NoReturn:
     """
     logging.shutdown()
     os._exit(1)
-
-
-def is_empty(queues: Sequence[Queue[Any, Any]]) -> bool:
-    """Whether no job waits or runs; those that are scheduled or failing wait, too."""
-    try:
-        return not any(queue.counts()[state] for queue in queues for state in LIVE)
-    except StoreError:
-        return False

@@ -32,7 +32,7 @@ _ACTS = {
 }
 _ENDS = {"retried": State.FAILING, "failed": State.FAILED, "cancelled": State.CANCELLED}
 COUNTS = (*_ACTS, *_ENDS, "at_once")
-"""`at_once` is how many were completed at their first delivery."""
+"""`at_once` is how many were completed at their first attempt that counts."""
 
 MEASURES = {
     "wait": silver.wait,

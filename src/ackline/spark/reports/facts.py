@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
 from ackline.spark.events.gaps import Gap
+from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.layout import ERRORS, GOLD, OPEN, TRAFFIC, WORKERS, batch_folder
 from ackline.spark.lake.reading import as_arrow, look_again, read_summaries, read_tables
@@ -41,6 +42,9 @@ LIKE = {
 """What a forecast is based on, in words."""
 
 HOUR = datetime.timedelta(hours=1)
+A_DAY = datetime.timedelta(days=1)
+
+Moment = TypeVar("Moment", datetime.date, datetime.datetime)
 
 LONGEST_GAP = 24 * 366
 """Quiet hours in a row that are still listed one by one."""
@@ -53,6 +57,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     first_day: datetime.date
     last_day: datetime.date
+    last_at: datetime.datetime
+    """When the last event happened that the lake has."""
+    read_at: datetime.datetime | None = None
+    """When the last run began, which has taken in all events before; None if it is not known."""
     total: dict[str, Any]
     hours: Rows
     """What happened in each hour, in all queues together."""
@@ -61,6 +69,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     slo: Rows
     """By queue, with the jobs that were late in line at the last run."""
     errors: Rows
+    """What went into the DLQ in these days, also what was redriven since."""
     stalls: Rows
     """Traffic of the queues in which workers were lost, busy or quiet ones: most stalls first."""
     workers: Rows
@@ -76,14 +85,22 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Events of any day that are missing in the lake, and so in all figures."""
 
 
-def gather(spark: SparkSession, lake: Lake, last_days: int | None = None) -> Report:
+def gather(
+    spark: SparkSession,
+    lake: Lake,
+    last_days: int | None = None,
+    now: datetime.datetime | None = None,
+) -> Report:
     """The report on a lake, or on its last days."""
-    return look_again(lake, lambda: _gather(spark, lake, last_days))
+    made = now or datetime.datetime.now(datetime.UTC)
+    return look_again(lake, lambda: _gather(spark, lake, last_days, made))
 
 
-def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
+def _gather(
+    spark: SparkSession, lake: Lake, last_days: int | None, now: datetime.datetime
+) -> Report:
     mark = lake.require()
-    days = reported_days(lake, last_days)
+    days = reported_days(lake, last_days, now.date())
     parts = read_summaries(spark, lake, TRAFFIC, days)
     hourly = traffic.add_up(parts, ("hour", *traffic.GROUP)).persist()
     try:
@@ -92,6 +109,8 @@ def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
             store=mark.store,
             first_day=days[0],
             last_day=days[-1],
+            last_at=last_event_at(lake.log.batches, now),
+            read_at=None if mark.read_at is None else _utc(mark.read_at),
             total=rows(traffic.figures(traffic.add_up(hourly, ()), ()))[0],
             hours=with_quiet_hours(rows(_by_hour(hourly))),
             traffic={name: _busiest(hourly, by) for name, by in GROUPS.items()},
@@ -106,9 +125,7 @@ def _gather(spark: SparkSession, lake: Lake, last_days: int | None) -> Report:
         hourly.unpersist()
 
 
-def reported_days(
-    lake: Lake, last_days: int | None, today: datetime.date | None = None
-) -> list[datetime.date]:
+def reported_days(lake: Lake, last_days: int | None, today: datetime.date) -> list[datetime.date]:
     """The days on which something happened, or only the last ones."""
     days = sorted({day for batch in lake.log.batches for day in batch.days})
     if not days:
@@ -117,14 +134,23 @@ def reported_days(
         )
     if last_days is None:
         return days
-    past = _past(days, today or datetime.datetime.now(datetime.UTC).date())
+    past = _past(days, today + A_DAY)
     first = past[-1] - datetime.timedelta(days=last_days - 1)
     return [day for day in past if day >= first]
 
 
-def _past(days: Sequence[datetime.date], today: datetime.date) -> Sequence[datetime.date]:
-    """Without days in the future, of a wrong clock; but other clocks may be a day ahead of ours."""
-    return [day for day in days if day <= today + datetime.timedelta(days=1)] or days
+def last_event_at(batches: Sequence[Batch], now: datetime.datetime) -> datetime.datetime:
+    """When the last event of these batches happened."""
+    return max(_past([_utc(batch.last_at) for batch in batches if batch.events], now + A_DAY))
+
+
+def _past(moments: Sequence[Moment], latest: Moment) -> Sequence[Moment]:
+    """Without those in the future, of a wrong clock; other clocks may be a day ahead of ours."""
+    return [moment for moment in moments if moment <= latest] or moments
+
+
+def _utc(seconds: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
 
 
 def rows(frame: DataFrame) -> Rows:
@@ -173,7 +199,7 @@ def _objectives(spark: SparkSession, lake: Lake, hourly: DataFrame) -> Rows:
     # As of the last run: what is in line after that is unknown.
     now = last.last_at if mark.read_at is None else mark.read_at
     open_ = read_tables(spark, lake.folder, batch_folder(OPEN, last.number))
-    late = late_in_line(open_, mark.objectives, datetime.datetime.fromtimestamp(now, datetime.UTC))
+    late = late_in_line(open_, mark.objectives, _utc(now))
     return rows(with_late(attained, late, mark.objectives).orderBy("attained", *QUEUE))
 
 

@@ -13,7 +13,17 @@ import msgspec
 
 from ackline.spark.reports.facts import LIKE, Report, Rows
 from ackline.spark.reports.plots import bars, heat, lines, moment, short, span
-from ackline.spark.reports.shown import MOST, chosen, foreseen, left_out, unforeseen
+from ackline.spark.reports.shown import (
+    MOST,
+    chosen,
+    days_shown,
+    foreseen,
+    freshness,
+    is_stale,
+    left_out,
+    places_in_code,
+    unforeseen,
+)
 
 Cell = Callable[[dict[str, Any]], str]
 
@@ -30,7 +40,7 @@ def page(report: Report, made: datetime.datetime) -> str:
         "traffic": ("Throughput", _throughput(report)),
         "latency": ("Waiting and running", _latency(report)),
         "slo": ("Objectives", _slo(report)),
-        "errors": ("What fills the DLQ", _errors(report)),
+        "errors": ("What went into the DLQ", _errors(report)),
         "stalls": ("Stalls and recovery", _stalls(report)),
         "workers": ("Workers", _workers(report)),
         "hours": ("Busiest hours", _hours(report)),
@@ -41,19 +51,24 @@ def page(report: Report, made: datetime.datetime) -> str:
         f'<section id="{id}"><h2>{title}</h2>{text}</section>'
         for id, (title, text) in sections.items()
     )
-    days = f"{report.first_day} to {report.last_day}"
+    days = days_shown(report.first_day, report.last_day)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Ackline report, {days}</title><style>{style}</style></head><body><main>"
         f"<h1>Ackline report</h1><p>{days}, all times UTC. {escape(report.store)}</p>"
-        f"<nav>{links}</nav>{_gaps(report)}{_cards(report.total)}{body}"
+        f"{_freshness(report, made)}<nav>{links}</nav>{_gaps(report)}{_cards(report.total)}{body}"
         f"<footer>Made {moment(made)} from {escape(report.lake)}.</footer>"
         "</main></body></html>"
     )
 
 
 # --- sections ---
+
+
+def _freshness(report: Report, made: datetime.datetime) -> str:
+    said = f"{freshness(report.last_at, report.read_at, made)}."
+    return f'<p class="bad">{said}</p>' if is_stale(report.last_at, made) else f"<p>{said}</p>"
 
 
 def _gaps(report: Report) -> str:
@@ -83,7 +98,7 @@ def _cards(total: dict[str, Any]) -> str:
             for name, value, look in (
                 ("enqueued", short(total["enqueued"]), ""),
                 ("completed", short(total["completed"]), "good"),
-                ("failed for good", short(failed), "bad" if failed else ""),
+                ("went into the DLQ", short(failed), "bad" if failed else ""),
                 ("stalled, delivered again", short(stalled), ""),
                 ("wait, 99 of 100 within", span(total["wait_p99"]), ""),
                 ("run, 99 of 100 within", span(total["run_p99"]), ""),
@@ -96,15 +111,19 @@ def _cards(total: dict[str, Any]) -> str:
 def _throughput(report: Report) -> str:
     times = [row["hour"] for row in report.hours]
     series = [
-        (name, colour, [row[name] for row in report.hours])
-        for name, colour in (("enqueued", "one"), ("completed", "two"), ("failed", "three"))
+        (label, colour, [row[name] for row in report.hours])
+        for name, label, colour in (
+            ("enqueued", "enqueued", "one"),
+            ("completed", "completed", "two"),
+            ("failed", "into the DLQ", "three"),
+        )
     ]
     columns: dict[str, Cell] = {
         "enqueued": _count("enqueued"),
         "completed": _count("completed"),
-        "at once": lambda row: _share(row["at_once"], row["completed"]),
+        "at the first try": lambda row: _share(row["at_once"], row["completed"]),
         "retried": _rate("retry_rate"),
-        "failed": _failed,
+        "into the DLQ": _failed,
         "cancelled": _count("cancelled"),
         "work": lambda row: span(row["busy_seconds"]),
     }
@@ -156,11 +175,14 @@ def _slo(report: Report) -> str:
 
 def _errors(report: Report) -> str:
     if not report.errors:
-        return "<p>Nothing failed for good.</p>"
-    return "".join(map(_cluster, report.errors[:MOST])) + _left_out(report.errors)
+        return "<p>Nothing went into the DLQ.</p>"
+    rows = report.errors[:MOST]
+    clusters = "".join(map(_cluster, rows, places_in_code(rows)))
+    return f"<p>Jobs that were redriven since count, too.</p>{clusters}{_left_out(report.errors)}"
 
 
-def _cluster(row: dict[str, Any]) -> str:
+def _cluster(row: dict[str, Any], place: str) -> str:
+    within = f" in {escape(place)}" if place else ""
     examples = "".join(
         f"<h3>{escape(one['id'])}, {moment(one['at'])}</h3>"
         f"<pre>{escape(one['traceback'] or one['message'] or '')}</pre>"
@@ -170,7 +192,7 @@ def _cluster(row: dict[str, Any]) -> str:
     times = f"first {moment(row['first_at'])}, last {moment(row['last_at'])}"
     return (
         f"<details><summary><b>{row['jobs']:,}</b><code>{escape(row['exception'])}: "
-        f"{escape(row['message'])}</code></summary><p>{escape(where)}, {times}, "
+        f"{escape(row['message'])}{within}</code></summary><p>{escape(where)}, {times}, "
         f"fingerprint <code>{row['fingerprint']}</code></p>"
         + (f"<p><code>{escape(row['way'])}</code></p>" if row["way"] else "")
         + f"{examples}</details>"
@@ -296,7 +318,7 @@ def _rate(column: str) -> Cell:
 
 
 def _failed(row: dict[str, Any]) -> str:
-    """The share that failed, in red if there is any, as in the terminal."""
+    """The share that went into the DLQ, in red if there is any, as in the terminal."""
     text = _rate("failure_rate")(row)
     return _judged(text, good=False) if row["failed"] else text
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from typing import Any
 
 from ackline.spark.pipelines.forecast import TOO_LITTLE
+from ackline.spark.reports.plots import moment
 
 Row = dict[str, Any]
 
@@ -50,6 +52,63 @@ def left_out(rows: Sequence[Row]) -> str:
         return ""
     more = f"{len(rows) - MOST:,}" + (" or" if len(rows) >= GATHERED else "")
     return f"and {more} more: `ackline --json pipeline report` lists them"
+
+
+def days_shown(first: datetime.date, last: datetime.date) -> str:
+    """The days of a report; a single one once.
+
+    >>> days_shown(datetime.date(2026, 11, 15), datetime.date(2026, 11, 15))
+    '2026-11-15'
+    """
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def is_stale(last_at: datetime.datetime, now: datetime.datetime) -> bool:
+    """Whether a lake has nothing of today, so that its last days are not the last ones."""
+    return last_at.date() < now.date()
+
+
+def freshness(
+    last_at: datetime.datetime, read_at: datetime.datetime | None, now: datetime.datetime
+) -> str:
+    """How far a lake goes.
+
+    >>> at = datetime.datetime(2026, 11, 15, 14, 2)
+    >>> freshness(at, at + datetime.timedelta(minutes=1), at)
+    'Last event 2026-11-15 14:02 UTC; last run 2026-11-15 14:03 UTC'
+    >>> freshness(at, None, at + datetime.timedelta(days=3))
+    'No events since 2026-11-15 14:02 UTC'
+    """
+    said = "No events since" if is_stale(last_at, now) else "Last event"
+    run = "" if read_at is None else f"; last run {moment(read_at)} UTC"
+    return f"{said} {moment(last_at)} UTC{run}"
+
+
+def places_in_code(rows: Sequence[Row]) -> list[str]:
+    """For each group of errors, how its path through the code ends; empty if its message tells.
+
+    >>> alike = {"exception": "KeyError", "message": "'…'"}
+    >>> ways = ("a.py:run > b.py:send", "a.py:run > b.py:fetch")
+    >>> places_in_code([*({**alike, "way": way} for way in ways)])
+    ['b.py:send', 'b.py:fetch']
+    """
+    return [_place_in_code(row, [one for one in rows if _said(one) == _said(row)]) for row in rows]
+
+
+def _place_in_code(row: Row, alike: Sequence[Row]) -> str:
+    """As few of the last functions as tell it apart from the others."""
+    if len(alike) == 1:
+        return ""
+    paths = [one["way"].split(" > ") for one in alike]
+    own = row["way"].split(" > ")
+    for length in range(1, len(own)):
+        if sum(path[-length:] == own[-length:] for path in paths) == 1:
+            return " > ".join(own[-length:])
+    return row["way"] or "path not known"
+
+
+def _said(row: Row) -> tuple[str, str]:
+    return row["exception"], row["message"]
 
 
 def foreseen(rows: Sequence[Row]) -> list[Row]:

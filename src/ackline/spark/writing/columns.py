@@ -89,10 +89,23 @@ class WrongType(ConfigError):
 
     def __init__(self, column: str, kind: DataType, possible: str) -> None:
         self.column = column
+        self.kind = kind
         self.problem = f"column {column!r} is {kind.simpleString()}, but must be {possible}"
+        # Spark casts no text to a map or a list.
+        text = isinstance(kind, StringType) and column in WITHIN
+        how = "cast it, or read it with from_json" if text else "cast it"
+        if text and column != "backoff":
+            how = f"read it with from_json({column}, '{possible}')"
         super().__init__(
-            f"{self.problem}: cast it, or give it another name if it is part of the payload"
+            f"{self.problem}: {how}, or give it another name if it is part of the payload"
         )
+
+
+class NoQueue(ConfigError):
+    """Rows do not say which queue they are for."""
+
+    def __init__(self) -> None:
+        super().__init__("which queue? Set the option 'queue', or add a column of this name")
 
 
 class Columns(msgspec.Struct, frozen=True):
@@ -132,7 +145,7 @@ def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
     if options.id_from == "content" and "id" in of_job:
         raise ConfigError("there is a column 'id', and idFrom=content: drop one of them")
     if options.queue is None and "queue" not in of_job:
-        raise ConfigError("which queue? Set the option 'queue', or add a column of this name")
+        raise NoQueue
     return Columns(of_job, "payload" if "payload" in types else None, others)
 
 
