@@ -22,7 +22,8 @@ from ackline.spark.events.gaps import Gap
 from ackline.spark.events.rows import events_batch
 from ackline.spark.pipelines import traffic
 from ackline.spark.pipelines.objectives import attainment, late_in_line, with_late
-from ackline.spark.pipelines.silver import carried, steps_with_times
+from ackline.spark.pipelines.silver import steps_with_times
+from ackline.spark.pipelines.so_far import carried
 from ackline.spark.reports.facts import (
     OF_AN_HOUR,
     QUEUE,

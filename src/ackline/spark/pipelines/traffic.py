@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.events import Act
 from ackline.job import State
-from ackline.spark.pipelines import silver
+from ackline.spark.pipelines import measures
+from ackline.spark.pipelines.measures import is_act
 from ackline.spark.pipelines.sketches import merged, quantiles, sketch
 from ackline.spark.pipelines.utc import day_of, hour_of
 
@@ -34,11 +35,11 @@ COUNTS = (*_ACTS, *_ENDS, "at_once")
 """`at_once` is how many were completed at their first delivery."""
 
 MEASURES = {
-    "wait": silver.wait,
-    "run": silver.run,
-    "total": silver.total,
-    "stall": silver.stall,
-    "recovery": silver.recovery,
+    "wait": measures.wait,
+    "run": measures.run,
+    "total": measures.total,
+    "stall": measures.stall,
+    "recovery": measures.recovery,
 }
 """The spans of time that are sketched, in seconds."""
 
@@ -46,10 +47,10 @@ MEASURES = {
 def parts_of(steps: DataFrame) -> DataFrame:
     """One row for each hour and group."""
     return steps.groupBy(day_of("at").alias("day"), hour_of("at").alias("hour"), *GROUP).agg(
-        *(F.count_if(_is(act)).alias(name) for name, act in _ACTS.items()),
+        *(F.count_if(is_act(act)).alias(name) for name, act in _ACTS.items()),
         *(F.count_if(F.col("to") == state.value).alias(name) for name, state in _ENDS.items()),
-        F.count_if(_is(Act.COMPLETE) & (F.col("deliveries") == 1)).alias("at_once"),
-        F.coalesce(F.sum(silver.run()), F.lit(0.0)).alias("busy_seconds"),
+        F.count_if(is_act(Act.COMPLETE) & (F.col("deliveries") == 1)).alias("at_once"),
+        F.coalesce(F.sum(measures.run()), F.lit(0.0)).alias("busy_seconds"),
         *(sketch(measure()).alias(name) for name, measure in MEASURES.items()),
     )
 
@@ -79,7 +80,3 @@ def rate(part: str, *whole: str) -> Column:
     """The share of a column in the sum of others; null if that sum is zero."""
     total = sum((F.col(name) for name in whole[1:]), F.col(whole[0]))
     return F.try_divide(F.col(part), total)
-
-
-def _is(act: Act) -> Column:
-    return F.col("act") == act.value
