@@ -11,8 +11,9 @@ from ackline.alike import fingerprint, normalised
 from ackline.spark.pipelines import clusters
 from ackline.spark.pipelines.forecast import TOO_LITTLE, busiest, every_hour, forecast
 from ackline.spark.pipelines.objectives import attainment
-from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
+from ackline.spark.pipelines.silver import lives_of, steps_with_times
 from ackline.spark.pipelines.sketches import merged, quantiles, sketch
+from ackline.spark.pipelines.so_far import carried
 from ackline.spark.pipelines.traffic import LONGEST_RUN, figures, parts_of
 
 MONDAY = datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC)

@@ -19,12 +19,13 @@ from ackline.cli.session import Common, Session
 from ackline.errors import ConfigError
 from ackline.queues import Queues
 from ackline.spark import schemas
-from ackline.spark.events.gaps import Gap
+from ackline.spark.events.gaps import Gap, ends_of
 from ackline.spark.events.rows import events_batch
 from ackline.spark.lake.batch_log import Batch
 from ackline.spark.pipelines import traffic
 from ackline.spark.pipelines.objectives import attainment, late_in_line, with_late
-from ackline.spark.pipelines.silver import carried, steps_with_times
+from ackline.spark.pipelines.silver import steps_with_times
+from ackline.spark.pipelines.so_far import carried
 from ackline.spark.reports.facts import (
     OF_AN_HOUR,
     QUEUE,
@@ -424,7 +425,7 @@ def test_jobs_that_nobody_takes_count_as_late(spark, clock):
 
     attained = attainment(traffic.add_up(traffic.parts_of(steps), QUEUE), QUEUE, objectives)
     now = datetime.datetime.fromtimestamp(clock.now(), datetime.UTC)
-    late = late_in_line(carried(steps), objectives, now)
+    late = late_in_line(carried(steps), objectives, now, {})
     found = with_late(attained, late, objectives).collect()
 
     assert {row["queue"]: (row["deliveries"], row["late"], row["attained"]) for row in found} == {
@@ -432,6 +433,25 @@ def test_jobs_that_nobody_takes_count_as_late(spark, clock):
         "slow": (3, 1, 0.5),
     }
     assert [row["kept"] for row in found] == [False, False]
+
+
+def test_jobs_whose_claims_may_be_in_a_gap_do_not_count_as_late(spark, clock):
+    store = MemoryStore(clock)
+    store.open()
+    queues = Queues(store)
+    for name in ("whole", "with a gap"):
+        queues[name].enqueue_many(range(3))
+    until = store.info().cursor
+    queues["with a gap"].enqueue(3)
+    clock.advance(100)
+    table = pyarrow.Table.from_batches([events_batch(all_events(queues))])
+    open_ = carried(steps_with_times(spark.createDataFrame(table, schemas.EVENTS)))
+    now = datetime.datetime.fromtimestamp(clock.now(), datetime.UTC)
+    gaps = [Gap(queue="with a gap", after=cursor, until=cursor) for cursor in ("0.0", until)]
+
+    late = late_in_line(open_, {"*": 60.0}, now, ends_of(gaps)).collect()
+
+    assert {row["queue"]: row["late"] for row in late} == {"whole": 3, "with a gap": 1}
 
 
 def test_the_terminal_shows_it(report, capsys):

@@ -7,13 +7,12 @@ from collections.abc import Collection, Mapping
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from ackline.events import read_cursor
 from ackline.limits import require_seconds
 from ackline.queues import Queues
 from ackline.spark.audit.lake_history import LakeHistory
 from ackline.spark.audit.limits import limits_of
 from ackline.spark.audit.store_history import StoreHistory, StoreTables
-from ackline.spark.events.gaps import Gap
+from ackline.spark.events.gaps import Gap, ends_of
 from ackline.spark.events.journal import journals
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.reading import look_again
@@ -86,19 +85,11 @@ def _audit(tables: StoreTables, lake: Lake | None, result_ttl: float | None) -> 
         sizes = events.count(), jobs.count()
         # Only now: a journal may be trimmed at any time until it has been read.
         unseen = history.unseen()
-        found = _judge(tables, behind(events, _ends(unseen)), jobs, unseen, result_ttl)
+        found = _judge(tables, behind(events, ends_of(unseen)), jobs, unseen, result_ttl)
         counts, listed = _collected(clear(found, tables.read("events", start=end)))
     finally:
         events.unpersist()
     return Audit(events=sizes[0], jobs=sizes[1], counts=counts, listed=listed, unseen=unseen)
-
-
-def _ends(unseen: Collection[Gap]) -> dict[str, str]:
-    """Where the last gap of each queue ends: lives that go through one cannot be followed."""
-    ends: dict[str, str] = {}
-    for gap in unseen:
-        ends[gap.queue] = max(gap.until, ends.get(gap.queue, gap.until), key=read_cursor)
-    return ends
 
 
 def _judge(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from ackline.errors import EventsDropped
@@ -52,6 +54,14 @@ def shortened(gaps: list[Gap]) -> list[Gap]:
 def _joined(gaps: list[Gap]) -> Gap:
     count = sum(gap.count for gap in gaps)
     return msgspec.structs.replace(gaps[-1], after=gaps[0].after, count=count)
+
+
+def ends_of(gaps: Iterable[Gap]) -> dict[str, str]:
+    """Where the last gap of each queue ends: lives that go through one cannot be followed."""
+    ends: dict[str, str] = {}
+    for gap in gaps:
+        ends[gap.queue] = max(gap.until, ends.get(gap.queue, gap.until), key=read_cursor)
+    return ends
 
 
 def added(gaps: list[Gap], known: list[Gap]) -> list[Gap]:

@@ -32,7 +32,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     """The earliest `last_at` of those."""
     going_on: int | None = None
-    """Entries of lives that went on after it; None if an earlier version has logged it."""
+    """Rows about lives that went on after it, one for each, or one for each of their steps if an
+    earlier version has written them; None if a yet earlier one has logged it."""
     summary_rows: Mapping[str, int] = msgspec.field(default_factory=dict, name="parts")
     """Rows of the summaries that gold is made of; none if an earlier version has logged it."""
     dropped: bool = False

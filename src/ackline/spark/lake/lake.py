@@ -53,7 +53,8 @@ class Lake:
         if not self._has_begun:
             self.change(first_events=first_events(queues))
         if mark.schema < SCHEMA:
-            # Version 1 had no priorities in bronze: events from now on have them.
+            # Version 1 had no priorities in bronze, version 2 a row for each step of lives that go
+            # on: batches from now on have the others.
             self.change(schema=SCHEMA)
         return mark
 

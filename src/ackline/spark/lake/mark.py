@@ -9,7 +9,7 @@ import msgspec
 from ackline.spark.events.gaps import Gap
 from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
 
-SCHEMA = 2
+SCHEMA = 3
 """The version of a lake's tables. It grows with each change that a reader would notice."""
 
 

@@ -33,7 +33,8 @@ from ackline.spark.lake.skipped import gaps_up_to
 from ackline.spark.lake.tracebacks import with_errors
 from ackline.spark.lake.writing import write_table
 from ackline.spark.pipelines import clusters, traffic, workers
-from ackline.spark.pipelines.silver import carried, lives_of, steps_with_times
+from ackline.spark.pipelines.silver import lives_of, steps_with_times
+from ackline.spark.pipelines.so_far import carried
 from ackline.spark.rows import MICROSECONDS
 from ackline.spark.store_address import StoreAddress
 

@@ -34,23 +34,19 @@ def brings_another() -> Column:
     return (F.col("act") == Act.ENQUEUE.value) | is_arrival()
 
 
-def steps_of(events: DataFrame) -> DataFrame:
+def steps_of(events: DataFrame, so_far: Column | None = None) -> DataFrame:
     """The entries about single jobs, with `before` and `life`.
 
     `before` is the state in which the entry before left the job, null if there is none, and
     `entry_before` has fields of that entry; `held` is the token of the claim before; `terms_at` is
     when the settings that apply to the entry were read, null if that is unknown; `life` counts how
     often the job was enqueued, redriven or moved here; `deliveries` how often it was handed out in
-    this life and not given back.
+    this life and not given back. An entry with `so_far` stands for its life up to then, of which
+    that has `begun` and `deliveries`.
     """
     of_job = Window.partitionBy(*JOB).orderBy("place")
     of_life = Window.partitionBy(*JOB, "life").orderBy("place")
-    handed_out = (
-        F.when(F.col("act") == Act.CLAIM.value, 1)
-        .when(F.col("act").isin(GIVEN_BACK), -1)
-        .when(is_arrival(), F.col("attempt"))
-        .otherwise(0)
-    )
+    handed_out = up_to(so_far, "deliveries", _handed_out())
     return (
         events.where(F.col("id") != "")
         .withColumns(
@@ -65,10 +61,26 @@ def steps_of(events: DataFrame) -> DataFrame:
             {
                 "before": F.lag("leads_to").over(of_job),
                 "entry_before": F.lag(F.struct(*OF_BEFORE)).over(of_job),
-                "life": F.sum(begins().cast("int")).over(of_job),
+                "life": F.sum(up_to(so_far, "begun", begins()).cast("int")).over(of_job),
             }
         )
         .withColumn("deliveries", F.sum(handed_out).over(of_life))
+    )
+
+
+def up_to(so_far: Column | None, name: str, of_entry: Column) -> Column:
+    """What an entry adds to a field of `so_far`; one that has it adds all that was up to it."""
+    if so_far is None:
+        return of_entry
+    return F.when(so_far.isNull(), of_entry).otherwise(so_far[name])
+
+
+def _handed_out() -> Column:
+    return (
+        F.when(F.col("act") == Act.CLAIM.value, 1)
+        .when(F.col("act").isin(GIVEN_BACK), -1)
+        .when(is_arrival(), F.col("attempt"))
+        .otherwise(0)
     )
 
 

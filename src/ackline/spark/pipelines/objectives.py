@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.job import State
+from ackline.spark.pipelines.journal import behind
 from ackline.spark.pipelines.lives import JOB
 from ackline.spark.pipelines.sketches import share_within, size
 
@@ -43,13 +44,21 @@ def attainment(traffic: DataFrame, by: Sequence[str], objectives: Mapping[str, f
 
 
 def late_in_line(
-    open_: DataFrame, objectives: Mapping[str, float], now: datetime.datetime
+    open_: DataFrame,
+    objectives: Mapping[str, float],
+    now: datetime.datetime,
+    gaps_end: Mapping[str, str],
 ) -> DataFrame:
-    """How many jobs of each queue are `late` by now, from the entries of lives that go on."""
+    """How many jobs of each queue are `late` by now, from the entries of lives that go on.
+
+    Not those that were last heard of before the end of a gap in their queue's journal (a cursor):
+    it may have had their claims.
+    """
     last = F.max_by(F.struct("to", "at"), "place")
-    jobs = open_.groupBy(*JOB).agg(last.alias("last")).where(F.col("last.to") == State.QUEUED.value)
+    jobs = behind(open_, gaps_end).groupBy(*JOB).agg(last.alias("last"))
+    waiting = jobs.where(F.col("last.to") == State.QUEUED.value)
     waited = (F.unix_micros(F.lit(now)) - F.unix_micros("last.at")) / 1e6
-    late = jobs.where(waited > _by_queue(objectives, F.lit))
+    late = waiting.where(waited > _by_queue(objectives, F.lit))
     return late.groupBy("tenant", "queue").agg(F.count("*").alias("late"))
 
 

@@ -15,7 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.events import Act
 from ackline.job import State
-from ackline.spark.pipelines import silver
+from ackline.spark.pipelines import measures
+from ackline.spark.pipelines.measures import is_act
 from ackline.spark.pipelines.sketches import merged, quantiles, sketch
 from ackline.spark.pipelines.utc import DAY, HOUR, day_of, hour_of
 
@@ -35,11 +36,11 @@ COUNTS = (*_ACTS, *_ENDS, "at_once")
 """`at_once` is how many were completed at their first attempt that counts."""
 
 MEASURES = {
-    "wait": silver.wait,
-    "run": silver.run,
-    "total": silver.total,
-    "stall": silver.stall,
-    "recovery": silver.recovery,
+    "wait": measures.wait,
+    "run": measures.run,
+    "total": measures.total,
+    "stall": measures.stall,
+    "recovery": measures.recovery,
 }
 """The spans of time that are sketched, in seconds."""
 
@@ -56,9 +57,9 @@ def parts_of(steps: DataFrame) -> DataFrame:
         .withColumn("hour", F.timestamp_seconds(F.unix_seconds(hour_of("at")) - _seconds_ago()))
         .groupBy(day_of("hour").alias("day"), "hour", *GROUP)
         .agg(
-            *(F.count_if(here & _is(act)).alias(name) for name, act in _ACTS.items()),
+            *(F.count_if(here & is_act(act)).alias(name) for name, act in _ACTS.items()),
             *(F.count_if(here & (F.col("to") == end.value)).alias(n) for n, end in _ENDS.items()),
-            F.count_if(here & _is(Act.COMPLETE) & (F.col("deliveries") == 1)).alias("at_once"),
+            F.count_if(here & is_act(Act.COMPLETE) & (F.col("deliveries") == 1)).alias("at_once"),
             F.sum(_busy_in_the_hour()).alias("busy_seconds"),
             *(sketch(F.when(here, of())).alias(name) for name, of in MEASURES.items()),
         )
@@ -79,7 +80,7 @@ def _busy_in_the_hour() -> Column:
 
 def _work() -> Column:
     """Seconds of the work that ended with the step."""
-    return F.least(F.coalesce(silver.run(), F.lit(0.0)), F.lit(LONGEST_RUN))
+    return F.least(F.coalesce(measures.run(), F.lit(0.0)), F.lit(LONGEST_RUN))
 
 
 def _seconds_ago() -> Column:
@@ -116,7 +117,3 @@ def rate(part: str, *whole: str) -> Column:
     """The share of a column in the sum of others; null if that sum is zero."""
     total = sum((F.col(name) for name in whole[1:]), F.col(whole[0]))
     return F.try_divide(F.col(part), total)
-
-
-def _is(act: Act) -> Column:
-    return F.col("act") == act.value

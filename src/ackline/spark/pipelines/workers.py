@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.events import Act
 from ackline.job import State
-from ackline.spark.pipelines import silver
+from ackline.spark.pipelines import measures
 from ackline.spark.pipelines.sketches import merged, quantiles, sketch
 from ackline.spark.pipelines.traffic import rate
 from ackline.spark.pipelines.utc import day_of
@@ -31,9 +31,9 @@ def parts_of(steps: DataFrame) -> DataFrame:
     return ended.groupBy(day_of("at").alias("day"), *GROUP).agg(
         F.count("*").alias("deliveries"),
         *(F.count_if(F.col("act").isin(acts)).alias(name) for name, acts in _ENDINGS.items()),
-        F.coalesce(F.sum(silver.run()), F.lit(0.0)).alias("busy_seconds"),
+        F.coalesce(F.sum(measures.run()), F.lit(0.0)).alias("busy_seconds"),
         F.max("at").alias("last_at"),
-        sketch(silver.run()).alias("run"),
+        sketch(measures.run()).alias("run"),
     )
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.errors import ConfigError
-from ackline.spark.events.gaps import Gap
+from ackline.spark.events.gaps import Gap, ends_of
 from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.layout import ERRORS, GOLD, OPEN, TRAFFIC, WORKERS, batch_folder
@@ -199,7 +199,7 @@ def _objectives(spark: SparkSession, lake: Lake, hourly: DataFrame) -> Rows:
     # As of the last run: what is in line after that is unknown.
     now = last.last_at if mark.read_at is None else mark.read_at
     open_ = read_tables(spark, lake.folder, batch_folder(OPEN, last.number))
-    late = late_in_line(open_, mark.objectives, _utc(now))
+    late = late_in_line(open_, mark.objectives, _utc(now), ends_of(lake.gaps))
     return rows(with_late(attained, late, mark.objectives).orderBy("attained", *QUEUE))
 
 
