@@ -15,6 +15,18 @@ from tests.spark.addresses import TestAddress
 
 KINDS = ("sqlite", "redis", "postgres")
 
+FOR_FEW_ROWS = {
+    # Java that lives for some minutes is faster when it compiles less, and does not collect in
+    # threads of their own.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    # To compile a plan takes far longer than to interpret it for a few rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Settings of Spark for what is not a long campaign."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two processes run all that need Spark: each starts one of its own, for a long time.
@@ -74,26 +86,17 @@ def address(connect: Callable[[], Queues]) -> TestAddress:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def spark(request, tmp_path_factory):
     """One Spark for all tests of a process; it takes some seconds to start."""
     from ackline.spark.session import spark_session
 
-    # Java that lives for some minutes is faster when it compiles less, and does not collect in
-    # threads of their own.
-    quickly = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    few_rows = request.config.option.markexpr == "not slow"
+    warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     session = spark_session(
         "local[2]",
         name="ackline tests",
-        settings={
-            "spark.driver.extraJavaOptions": quickly,
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.adaptive.enabled": "false",
-            # To compile a plan takes far longer than to interpret it for a few rows.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-        },
+        settings=warehouse | (FOR_FEW_ROWS if few_rows else {}),
     )
     session.sparkContext.setLogLevel("OFF")
     yield session
