@@ -244,6 +244,32 @@ def test_work_is_spread_over_the_hours_in_which_it_was_done(spark, ended, took, 
     assert {hour for hour, row in since_monday.items() if row["run_p50"]} == {ended // 1}
 
 
+def test_what_a_lost_worker_held_is_no_work(spark):
+    begin = [
+        ("enqueue", None, "queued", 0),
+        ("claim", "queued", "processing", 1),
+        ("expire", "processing", "queued", 41),
+        ("claim", "queued", "processing", 42),
+        ("complete", "processing", "completed", 45),
+    ]
+    rows = [
+        ("t", "q", "a", "k", f"{number}", MONDAY + datetime.timedelta(seconds=at), act, source, to)
+        for number, (act, source, to, at) in enumerate(begin)
+    ]
+    columns = "tenant string, queue string, id string, kind string, place string, at timestamp,"
+    steps = spark.createDataFrame(rows, f"{columns} act string, source string, to string")
+    told = {"attempt": 1, "token": 7, "worker": "w", "note": "", "priority": 5}
+    steps = steps_with_times(
+        steps.withColumns({name: F.lit(value) for name, value in told.items()})
+    )
+
+    [life] = lives_of(steps).collect()
+    [hour] = figures(parts_of(steps), ("hour",)).collect()
+
+    assert (life["busy_seconds"], life["run_seconds"], life["stalled_seconds"]) == (3.0, 3.0, 40.0)
+    assert (hour["busy_seconds"], hour["run_max"], hour["stall_max"]) == (3.0, 3.0, 40.0)
+
+
 def test_objectives_go_by_queue_and_by_default(spark):
     rows = [(queue, float(n)) for queue in ("own", "other", "none") for n in range(1, 101)]
     waits = spark.createDataFrame(rows, "queue string, s double")
