@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial, reduce
+from multiprocessing import get_context
 
 import pyarrow
 import pyarrow.parquet
@@ -64,15 +66,16 @@ def limits_of(events):
     return now.withColumns({"kind": F.lit(None).cast("string"), **columns})
 
 
-def make(folder, shards, jobs, each):
+def make(folder, shards, jobs, each, every=map):
     """Answers how many events there are, and what must be found in them."""
-    expected, events = set(), 0
-    for number in range(shards):
-        shard, faults = spoil(live(number, jobs), each, seed=number)
-        write(shard, folder)
-        expected |= faults
-        events += len(shard.events)
-    return events, expected
+    made = [*every(partial(make_one, folder, jobs, each), range(shards))]
+    return sum(events for events, _ in made), set().union(*(faults for _, faults in made))
+
+
+def make_one(folder, jobs, each, number):
+    shard, faults = spoil(live(number, jobs), each, seed=number)
+    write(shard, folder)
+    return len(shard.events), faults
 
 
 def test_of_a_few_thousand_events(spark, tmp_path):
@@ -95,7 +98,9 @@ def test_of_a_true_journal_nothing_is_found(spark, tmp_path):
 def five_million(tmp_path_factory):
     """Where they are, and what must be found in them."""
     folder = tmp_path_factory.mktemp("five-million")
-    events, expected = make(folder, shards=32, jobs=50_000, each=10)
+    # Not by a fork: this process may have a Spark.
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as processes:
+        events, expected = make(folder, shards=32, jobs=50_000, each=10, every=processes.map)
     assert events >= 5_000_000
     return folder, expected
 
