@@ -51,7 +51,7 @@ def live(number: int, jobs: int) -> Shard:
     kept = {
         each.name: store.page(each.key, Filter(), None, 10 * jobs).jobs for each in (queue, beside)
     }
-    events = [*_events(queue), *_events(beside)]
+    events = [*events_of(queue), *events_of(beside)]
     events.sort(key=lambda event: read_cursor(event.cursor))
     return Shard(queue.name, beside.name, events, kept)
 
@@ -95,7 +95,8 @@ def _move(queue: Queue[Any, Any], beside: Queue[Any, Any], choose: random.Random
             here.move(record.id, there.name)
 
 
-def _events(queue: Queue[Any, Any]) -> Iterator[Event]:
+def events_of(queue: Queue[Any, Any]) -> Iterator[Event]:
+    """All events of a queue, however many."""
     after = None
     while page := queue.store.events(queue.key, after, 50_000):
         yield from page
