@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ackline.service.webhooks.addresses import Allowed, NotAllowed, is_public
+from ackline.service.webhooks.addresses import Allowed, NotAllowed, Resolver, is_public
 from ackline.service.webhooks.sending import Answer, Sender, Unreachable
 from ackline.service.webhooks.settings import WebhookSettings
 from tests.certificates import make_certificate
@@ -266,3 +266,31 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(secure):
     url = f"https://hooks.example:{secure.port}/"
     with pytest.raises(Unreachable, match="certificate"):
         post(url, WebhookSettings(networks=LOOPBACK), Names(["127.0.0.1"]))
+
+
+def test_unanswered_names_delay_nobody() -> None:
+    answered = threading.Event()
+    asked: list[str] = []
+
+    def look_up(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+        asked.append(host)
+        if host != "known.example":
+            assert answered.wait(30)
+        return [(0, 0, 0, "", ("192.0.2.1", port))]
+
+    async def resolve_all() -> None:
+        resolver = Resolver(look_up, timeout=0.2)
+        silent = [asyncio.ensure_future(resolver(f"{n % 100}.example", 443)) for n in range(200)]
+        await asyncio.sleep(0)
+        assert await resolver("known.example", 443) == ["192.0.2.1"]
+        assert await asyncio.to_thread(lambda: "free") == "free"
+        failures = await asyncio.gather(*silent, return_exceptions=True)
+        assert {type(failure) for failure in failures} == {OSError}
+        assert "was not resolved within 0.2 s" in str(failures[0])
+        assert len(asked) == 101, "one thread for each name"
+        answered.set()
+
+    try:
+        asyncio.run(resolve_all())
+    finally:
+        answered.set()

@@ -5,13 +5,23 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
 from urllib.parse import urlsplit
 
 from ackline.service.webhooks.settings import WebhookSettings
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+LookUp = Callable[..., Sequence[tuple[Any, ...]]]
+
+RESOLVE_TIMEOUT = 5.0
+"""Seconds that a name may take to be resolved."""
+
+MOST_RESOLVING = 256
+"""Names that are being resolved at once, each in a thread."""
 
 NOT_PUBLIC = tuple(
     map(
@@ -71,8 +81,55 @@ def is_public(address: Address) -> bool:
     return not any(address in network for network in NOT_PUBLIC)
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
-    """All addresses of a host, as the system knows them."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+class Resolver:
+    """Resolves names in threads of its own, so that an unanswered name delays no other work.
+
+    A thread cannot be stopped while the system resolves. It is left behind at the time limit,
+    and whoever asks for the same name meanwhile waits for that thread instead of a new one.
+    """
+
+    def __init__(self, look_up: LookUp = socket.getaddrinfo, timeout: float = RESOLVE_TIMEOUT):
+        self._look_up = look_up
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._in_progress: dict[tuple[str, int], Future[list[str]]] = {}
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """All addresses of a host, as the system knows them."""
+        answer = asyncio.wrap_future(self._start(host, port))
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await answer
+        except TimeoutError:
+            raise OSError(f"{host} was not resolved within {self._timeout:g} s") from None
+
+    def _start(self, host: str, port: int) -> Future[list[str]]:
+        with self._lock:
+            found = self._in_progress.get((host, port))
+            if found is not None:
+                return found
+            if len(self._in_progress) >= MOST_RESOLVING:
+                raise OSError(f"{host} was not resolved: too many other names are unanswered")
+            future: Future[list[str]] = Future()
+            # Running futures cannot be cancelled: several deliveries may wait for this one.
+            future.set_running_or_notify_cancel()
+            threading.Thread(
+                target=self._run, args=(host, port, future), name="ackline resolve", daemon=True
+            ).start()
+            self._in_progress[host, port] = future
+        return future
+
+    def _run(self, host: str, port: int, future: Future[list[str]]) -> None:
+        addresses: list[str] = []
+        failure: Exception | None = None
+        try:
+            entries = self._look_up(host, port, type=socket.SOCK_STREAM)
+            addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+        except Exception as error:
+            failure = error
+        with self._lock:
+            del self._in_progress[host, port]
+        if failure is None:
+            future.set_result(addresses)
+        else:
+            future.set_exception(failure)

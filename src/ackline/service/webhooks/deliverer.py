@@ -13,7 +13,7 @@ import msgspec
 from ackline.outcome import Cancel, Dead, Done, Outcome, Retry
 from ackline.queue import Job
 from ackline.service.webhooks import book, delivery, signing
-from ackline.service.webhooks.addresses import NotAllowed, Resolve, resolve
+from ackline.service.webhooks.addresses import NotAllowed, Resolve, Resolver
 from ackline.service.webhooks.delivery import Delivery
 from ackline.service.webhooks.lanes import lanes_by
 from ackline.service.webhooks.sending import Answer, Sender, Unreachable
@@ -45,11 +45,11 @@ class Deliverer:
     """Delivers from its start to its stop."""
 
     def __init__(
-        self, store: Store, settings: WebhookSettings, resolver: Resolve = resolve
+        self, store: Store, settings: WebhookSettings, resolver: Resolve | None = None
     ) -> None:
         self._store = store
         self._settings = settings
-        self._resolver = resolver
+        self._resolver = resolver or Resolver()
         self._senders: AsyncGenerator[Sender, None] | None = None
         self._sender: Sender | None = None
         self._worker: Worker | None = None

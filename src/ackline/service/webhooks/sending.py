@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpcore
 import msgspec
 
-from ackline.service.webhooks.addresses import Allowed, NotAllowed, Resolve, resolve
+from ackline.service.webhooks.addresses import Allowed, NotAllowed, Resolve, Resolver
 from ackline.service.webhooks.settings import WebhookSettings
 
 MOST_READ = 16 * 1024
@@ -48,9 +48,9 @@ class CheckedNetwork(httpcore.AnyIOBackend):
     could lead elsewhere. The request and the TLS handshake still have the name itself.
     """
 
-    def __init__(self, allowed: Allowed, resolver: Resolve = resolve) -> None:
+    def __init__(self, allowed: Allowed, resolver: Resolve | None = None) -> None:
         self._allowed = allowed
-        self._resolve = resolver
+        self._resolve = resolver or Resolver()
 
     async def connect_tcp(
         self,
@@ -125,7 +125,7 @@ class Pools:
 class Sender:
     """Posts to receivers; for one event loop."""
 
-    def __init__(self, settings: WebhookSettings, resolver: Resolve = resolve) -> None:
+    def __init__(self, settings: WebhookSettings, resolver: Resolve | None = None) -> None:
         self._allowed = Allowed(settings)
         self._timeout = settings.timeout
         self._pools = Pools(settings, CheckedNetwork(self._allowed, resolver))
