@@ -13,6 +13,7 @@ import httpx
 import pytest
 from httpx_sse import ServerSentEvent, connect_sse
 
+from ackline.errors import StoreUnavailable
 from ackline.job import QueueKey, State
 from ackline.queues import Queues
 from ackline.service import Settings
@@ -430,3 +431,21 @@ class TestEvents:
         assert moved == [{"count": 1}]
         sweep = next(data for name, data in told if name == "requeue")
         assert sweep.keys() == {"type", "timestamp", "payload"}
+
+
+def test_a_stream_outlives_a_store_that_fails(live, monkeypatch):
+    first = live.api.enqueue(1, maxAttempts=1)
+    tries: list[object] = []
+
+    def unavailable(*_given, **_options):
+        tries.append(None)
+        raise StoreUnavailable("the server closed the connection")
+
+    with listening(live, params={"prefetch": 2}) as events:
+        assert messages(events, 1)[0]["id"] == first
+        with monkeypatch.context() as patched:
+            patched.setattr(live.runtime.store, "claim", unavailable)
+            second = live.api.enqueue(2)
+            until(lambda: len(tries) >= 3)
+        assert messages(events, 1)[0]["id"] == second
+        assert live.runtime.store.get(DEFAULT, [first])[0].state is State.PROCESSING

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 
+from ackline.errors import StoreClosed, StoreError
 from ackline.job import QueueKey, Record, State
+from ackline.pauses import Pauses
 from ackline.service.claims import Claims
 from ackline.service.held import Handed, Place, Window
 from ackline.service.streams import PING, StreamEnd
+
+logger = logging.getLogger("ackline.service")
+
+RETRIES = (0.1, 2.0)
+"""Seconds between tries to claim from a store that fails: the first, and the longest."""
 
 FIRST_LOOK, LAST_LOOK = 0.01, 1.0
 """Seconds after which a full window is looked at, doubled each time: another process of the
@@ -30,26 +38,47 @@ class Feed:
         self._stream = StreamEnd()
         self._window = Window(prefetch, self._on_room)
         self._look_after = FIRST_LOOK
+        self._retries = Pauses(*RETRIES)
+        self._failing = False
 
     async def events(self) -> AsyncIterator[bytes]:
-        """What to send, until the client leaves or the service stops."""
+        """What to send, until the client leaves or the service stops.
+
+        While the store fails, the stream stays open and tries again.
+        """
         silent_since = float("-inf")
         self._runtime.streams.open(self._until, self._stream)
         try:
             async with self._claims.listening():
                 while not self._stream.ended:
-                    if jobs := await self._claim():
-                        silent_since = time.monotonic()
-                        yield b"".join(map(self._write, jobs))
-                        continue
                     left = silent_since + self._runtime.settings.ping_every - time.monotonic()
-                    if left <= 0:
+                    jobs = await self._claim_or_pause(left)
+                    if jobs or left <= 0:
                         silent_since = time.monotonic()
-                        yield PING
-                    else:
-                        await self._pause(left)
+                        yield b"".join(map(self._write, jobs)) or PING
+        except Exception:
+            self._stream.end()  # by the service: the client has not left
+            raise
         finally:
             self._end()
+
+    async def _claim_or_pause(self, seconds: float) -> list[Handed]:
+        """Claim jobs; if there are none, wait for up to `seconds`, or until the next retry."""
+        try:
+            jobs = await self._claim()
+            if not jobs and seconds > 0:
+                await self._pause(seconds)
+        except StoreClosed:
+            raise
+        except StoreError as error:
+            if not self._failing:
+                logger.warning("a stream of jobs waits for the store: %s", error)
+            self._failing = True
+            await self._stream.pause(self._retries.next())
+            return []
+        self._failing = False
+        self._retries.reset()
+        return jobs
 
     def _on_room(self, queue: QueueKey) -> None:
         # A job that ended may have made way for others of its group.

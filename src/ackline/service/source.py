@@ -14,6 +14,7 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.aio.consumer import Handover
+from ackline.errors import StoreError
 from ackline.job import Record
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
@@ -64,6 +65,9 @@ class Source:
         jobs: list[Record] = []
         try:
             jobs = await self._claim(limit)
+        except StoreError:
+            self.look()  # nothing is known about the queue
+            raise
         finally:
             self.share.give_back(limit - len(jobs))
         if len(jobs) == limit:
