@@ -15,6 +15,8 @@ import msgspec
 
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Transition
+from ackline.stores.base import KeyWrite
+from ackline.stores.redis.key_scripts import run_read_keys, run_write_keys
 from ackline.stores.redis.packing import GONE, REFUSED, in_full, seen_jobs
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.steps import Steps
@@ -103,13 +105,14 @@ def finish_move(scripts: QueueScripts, queue: QueueKey, id: str) -> bool:
 def deliver_keys(scripts: QueueScripts, queue: QueueKey) -> None:
     """Bring the keys of undelivered jobs to the tenant's room."""
     here, room = scripts.names.room_of(queue), scripts.names.room(queue.tenant)
-    run = scripts.connection.run_safely
-    while flat := scripts.connection.run("read_keys", [here], [b"", MANY]):
-        for index in range(0, len(flat), 2):
-            name, kept = flat[index : index + 2]
-            run("write_keys", [room], [name, "", "set", kept[8:]])
-            version = int.from_bytes(kept[:8], "big")
-            run("write_keys", [here], [name, version, "drop", b""])
+    connection = scripts.connection
+    while kept := run_read_keys(connection, here, (), None, MANY):
+        for key in kept:
+            # Even if memory is short: what is written there is dropped here.
+            arriving = KeyWrite(key=key.key, value=key.value)
+            run_write_keys(connection, room, [arriving], insist=True)
+            leaving = KeyWrite(key=key.key, value=None, version=key.version)
+            run_write_keys(connection, here, [leaving], insist=True)
 
 
 def finish_crossings(scripts: QueueScripts, queue: QueueKey) -> None:

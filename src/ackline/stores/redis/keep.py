@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Sequence
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
@@ -18,16 +17,14 @@ from ackline.stores.base import (
     allowed_when_full,
     warn_of_unseen,
 )
-from ackline.stores.keys import decode_key, span_of
 from ackline.stores.redis.connection import Argument
 from ackline.stores.redis.crossing import finish_crossings
 from ackline.stores.redis.journal import first_needed
+from ackline.stores.redis.key_scripts import run_read_keys, run_write_keys
 from ackline.stores.redis.look import Walk, matching
-from ackline.stores.redis.packing import CODE, pack_writes
+from ackline.stores.redis.packing import CODE
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.settings import decode_settings, fields_of
-
-_VERSION = struct.Struct(">Q")
 
 GROUPS_AT_ONCE = 10
 """Groups to open in one step: each may let a thousand jobs into line, and other clients wait."""
@@ -138,15 +135,7 @@ def read_keys(
 ) -> list[Key]:
     """The keys that start with `prefix` and come after the key `after`."""
     room = scripts.names.room_for(tenant, prefix)
-    flat = scripts.connection.run("read_keys", [room], [*span_of(prefix, after), limit])
-    return [
-        Key(
-            key=decode_key(flat[index]),
-            value=flat[index + 1][_VERSION.size :],
-            version=_VERSION.unpack_from(flat[index + 1])[0],
-        )
-        for index in range(0, len(flat), 2)
-    ]
+    return run_read_keys(scripts.connection, room, prefix, after, limit)
 
 
 def write_keys(scripts: QueueScripts, tenant: str, writes: Sequence[KeyWrite]) -> bool:
@@ -157,10 +146,6 @@ def write_keys(scripts: QueueScripts, tenant: str, writes: Sequence[KeyWrite]) -
     if len(by_room) > 1:
         raise StoreError("a cluster cannot write keys beside queues together with others")
     return all(
-        scripts.connection.run_safely("write_keys", [room], _arguments(together))
+        run_write_keys(scripts.connection, room, together, insist=allowed_when_full(together))
         for room, together in by_room.items()
     )
-
-
-def _arguments(writes: Sequence[KeyWrite]) -> list[Argument]:
-    return ["insist" if allowed_when_full(writes) else "", *pack_writes(writes)]
