@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from ackline.clock import Clock
@@ -38,6 +40,10 @@ class Pooled(StoreConformance):
 
     def make_store(self, clock: Clock, place: Path) -> Store:
         return from_url(f"{self.pooler.url}?schema=bounced_{place.name}&{self.options}", clock)
+
+    def make_connection(self, place: Path) -> psycopg.Connection[Any]:
+        # As applications behind such a pooler connect: without prepared statements.
+        return psycopg.connect(self.pooler.url, prepare_threshold=None)
 
 
 class TestPooled(Pooled):

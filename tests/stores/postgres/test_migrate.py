@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -213,6 +214,9 @@ class TestOnTheNextSchema(StoreConformance):
         if not store.pending_migrations().schema:
             expand(store)
         return store
+
+    def make_connection(self, place: Path) -> psycopg.Connection[Any]:
+        return self.server.connect(autocommit=False)
 
 
 def test_a_schema_that_has_contracted_is_refused(
