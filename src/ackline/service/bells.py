@@ -1,4 +1,8 @@
-"""Waking requests that wait for news of a store: one thread for all that wait for the same."""
+"""Waking requests that wait for news of a store: one thread for all that wait for the same.
+
+A listener costs a thread, and files or a connection, so a process has a limited number of them.
+Whoever waits beyond that is served by polling, at a limited rate for all of them together.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,15 @@ TROUBLED_WAIT = 1.0
 LINGER = 10.0
 """Seconds that a bell outlives its last user: a client that polls comes back."""
 
+MAX_LISTENERS = 256
+"""The most listeners, and so threads, of a process."""
+
+MAX_LISTENED_QUEUES = 1024
+"""The most queue names of all listeners together: each may cost an open file."""
+
+POLLS_PER_SECOND = 200
+"""The most wake-ups per second for all that wait without a listener."""
+
 Place = tuple[tuple[QueueKey, ...], Topic, frozenset[str] | None]
 
 
@@ -35,7 +48,10 @@ class Bell:
     what it does with the news is unknown, so it cannot be relied on to wake the next waiter.
     """
 
-    def __init__(self, store: Store, place: Place, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, store: Store, place: Place, loop: asyncio.AbstractEventLoop, *, polled: bool
+    ) -> None:
+        self.polled = polled
         self._store = store
         self._place = place
         self._loop = loop
@@ -48,8 +64,9 @@ class Bell:
         self._due = float("inf")
         self._closed = False
         self.users = 0
-        name = f"ackline bell {place[0][0] if place[0] else ''}"
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        if not polled:
+            name = f"ackline bell {place[0][0] if place[0] else ''}"
+            threading.Thread(target=self._run, name=name, daemon=True).start()
 
     # --- on the event loop ---
 
@@ -93,6 +110,11 @@ class Bell:
                 waiter.set()
         if self._waiting or self._watching:
             self._someone_waits.set()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it never rings again."""
+        return self._closed
 
     def expect(self, seconds: float) -> None:
         """Ring in `seconds` at the latest: then a job becomes due."""
@@ -147,6 +169,10 @@ class Bells:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._bells: dict[Place, Bell] = {}
+        self._listeners = 0
+        self._listened_queues = 0
+        self._polled: deque[Bell] = deque()
+        self._next_poll: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def bell(
@@ -154,26 +180,59 @@ class Bells:
     ) -> AsyncIterator[Bell]:
         """Use a bell; it is closed a while after its last user has left."""
         place: Place = (tuple(keys), topic, kinds)
-        loop = asyncio.get_running_loop()
-        bell = self._bells.get(place)
-        if bell is None:
-            bell = self._bells[place] = Bell(self._store, place, loop)
+        bell = self._bells.get(place) or self._open(place)
         bell.users += 1
         try:
             yield bell
         finally:
             bell.users -= 1
-            if not bell.users:
-                loop.call_later(LINGER, self._close_unused, place)
+            if bell.polled:
+                self._close_unused(place)
+            elif not bell.users:
+                asyncio.get_running_loop().call_later(LINGER, self._close_unused, place)
 
     def close(self) -> None:
         """End all threads."""
-        for bell in self._bells.values():
-            bell.close()
-        self._bells.clear()
+        for place in list(self._bells):
+            self._close(place)
+
+    def _open(self, place: Place) -> Bell:
+        listened = self._listened_queues + len(place[0])
+        polled = self._listeners >= MAX_LISTENERS or listened > MAX_LISTENED_QUEUES
+        loop = asyncio.get_running_loop()
+        bell = self._bells[place] = Bell(self._store, place, loop, polled=polled)
+        if polled:
+            self._polled.append(bell)
+            if self._next_poll is None:
+                self._poll_later(loop)
+        else:
+            self._listeners, self._listened_queues = self._listeners + 1, listened
+        return bell
 
     def _close_unused(self, place: Place) -> None:
         bell = self._bells.get(place)
         if bell is not None and not bell.users:
-            del self._bells[place]
-            bell.close()
+            self._close(place)
+
+    def _close(self, place: Place) -> None:
+        bell = self._bells.pop(place)
+        bell.close()
+        if not bell.polled:
+            self._listeners -= 1
+            self._listened_queues -= len(place[0])
+
+    # --- polling ---
+
+    def _poll_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        pause = max(LONGEST_WAIT / len(self._polled), 1 / POLLS_PER_SECOND)
+        self._next_poll = loop.call_later(pause, self._poll, loop)
+
+    def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake those who wait for the next bell in turn."""
+        self._next_poll = None
+        while self._polled and self._polled[0].closed:
+            self._polled.popleft()
+        if self._polled:
+            self._polled[0].ring(news=True)
+            self._polled.rotate(-1)
+            self._poll_later(loop)
