@@ -204,6 +204,8 @@ class TestNoLongerSafe:
             "?fsync=yes": "has no append-only file to sync",
         }
         with RedisServer(persistence="always") as server, server.client() as client:
+            if "fsync" in asked_for and "waitaof" not in client.command_list():
+                pytest.skip("this server has no WAITAOF: a store with fsync=yes does not open")
             store = open_store(f"{server.url}{asked_for}")
             assert store.info().troubles == ()
             client.config_set("appendonly", "no")
