@@ -164,7 +164,17 @@ def prepare_spark() -> None:
         shutil.rmtree(SPARK, ignore_errors=True)
         new = SPARK.with_suffix(".new")
         shutil.rmtree(new, ignore_errors=True)
-        run([*find_installer(), "--require-hashes", "--target", str(new), "-r", str(SPARK_LOCK)])
+        run(
+            [
+                *find_installer(),
+                "--require-hashes",
+                "--no-deps",
+                "--target",
+                str(new),
+                "-r",
+                str(SPARK_LOCK),
+            ]
+        )
         (new / SPARK_STAMP.name).write_text(spark_fingerprint())
         new.rename(SPARK)
 
@@ -187,7 +197,7 @@ def install(target: str, stamp: Stamp | None) -> None:
     installer = find_installer()
     if not intact or (stamp and stamp["profile"] != target):
         for lock in LOCKS[target]:
-            run([*installer, "--require-hashes", "-r", str(REQUIREMENTS / lock)])
+            run([*installer, "--require-hashes", "--no-deps", "-r", str(REQUIREMENTS / lock)])
     # The build backend comes from the lock, so this needs no network.
     run([*installer, "--no-deps", "--no-build-isolation", "-e", str(ROOT)])
 

@@ -89,7 +89,9 @@ def prepare_python(folder: Path, lock: Path, python: Path) -> None:
     environment.run([str(python), "-m", "venv", "--without-pip", str(folder)])
     # `find_installer` installs into the environment that these name.
     environment.VENV, environment.VENV_PYTHON = folder, folder / "bin" / "python"
-    environment.run([*environment.find_installer(), "--require-hashes", "-r", str(lock)])
+    environment.run(
+        [*environment.find_installer(), "--require-hashes", "--no-deps", "-r", str(lock)]
+    )
     stamp.write_text(wanted)
 
 
