@@ -1,0 +1,30 @@
+"""The same rules on a master that a sentinel names."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ackline.clock import Clock
+from ackline.stores.base import Store
+from ackline.stores.redis import RedisStore
+from ackline.stores.redis.address import read_address
+from ackline.testing.conformance import StoreConformance
+from ackline.testing.servers.sentinel import RedisSentinel
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def sentinel() -> Iterator[RedisSentinel]:
+    with RedisSentinel() as servers:
+        yield servers
+
+
+class TestRedisSentinel(StoreConformance):
+    @pytest.fixture(autouse=True)
+    def _sentinel(self, sentinel: RedisSentinel) -> None:
+        self.sentinel = sentinel
+
+    def make_store(self, clock: Clock, place: Path) -> Store:
+        return RedisStore(read_address(f"{self.sentinel.url}?prefix={place.name}"), clock)
