@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -16,7 +17,7 @@ from httpx_sse import ServerSentEvent, connect_sse
 from ackline.errors import StoreUnavailable
 from ackline.job import QueueKey, State
 from ackline.queues import Queues
-from ackline.service import Settings
+from ackline.service import Settings, journal, news
 from ackline.service.parting import MOST_GIVEN_BACK
 from tests.waiting import until
 
@@ -348,6 +349,46 @@ class TestEvents:
             event = next(events)
             assert json.loads(event.data)["id"] == second != first
             assert event.id == page["events"][1]["cursor"]
+
+    def test_those_of_other_tenants_are_not_read(self, live, monkeypatch):
+        store = live.runtime.store
+        first = live.api.enqueue()
+        start = live.api.get("/v1/events")["cursor"]
+        foreign = Queues(store, "other")["busy"]
+        for _ in range(4):
+            foreign.enqueue_many(range(5000))
+        dropped = Queues(store)["dropped"]
+        dropped.enqueue(1)
+        dropped.drop(force=True)
+        for _ in range(4):
+            foreign.enqueue_many(range(5000))
+        second = live.api.enqueue()
+        read, pages = store.events, []
+
+        def counted(queue, after, limit):
+            pages.append(page := read(queue, after, limit))
+            return page
+
+        monkeypatch.setattr(store, "events", counted)
+        headers = {"Last-Event-ID": start}
+        with listening(live, "/v1/events/stream", headers=headers) as events:
+            told = [next(events) for _ in range(5)]
+
+        assert [one.event for one in told] == ["ping", "enqueue", "purge", "drop", "enqueue"]
+        assert json.loads(told[-1].data)["id"] == second != first
+        assert sum(map(len, pages)) < 5000, "of 40,000 foreign events"
+
+    def test_pings_flow_while_events_that_the_caller_may_not_see_are_read(self, live, monkeypatch):
+        live.api.enqueue()
+        live.api.enqueue()
+        one, other = live.runtime.store.events(DEFAULT, None, 2)
+        endless = itertools.cycle([[one], [other]])
+        monkeypatch.setattr(live.runtime.store, "events", lambda *_: next(endless))
+        monkeypatch.setattr(journal.Journal, "_visible", lambda *_: [])
+        monkeypatch.setattr(news.News, "silent", True)
+        headers = {"Last-Event-ID": "0.0"}
+        with listening(live, "/v1/events/stream?queue=default", headers=headers) as events:
+            assert [next(events).event for _ in range(5)] == ["ping"] * 5
 
     @pytest.mark.parametrize(
         ("reason", "by"),

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from ackline.errors import EventsDropped
-from ackline.events import Act, Event, read_cursor
+from ackline.events import Act, Event, make_cursor, read_cursor
 from ackline.job import QueueKey
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import EventDocument, event_document
@@ -15,6 +15,7 @@ from ackline.service.news import News
 from ackline.service.streams import PING, event
 from ackline.service.sweeps import SweepDocument, sweeps_among
 from ackline.service.tail import Tail, Wanted, look_back
+from ackline.stores.base import Store
 
 PAGE = 500
 BEGIN = "0.0"
@@ -46,8 +47,19 @@ class Journal:
 
     async def read(self, after: str | None, limit: int) -> tuple[list[Event], str | None]:
         """The next events, and where to read on."""
-        page = await self._runtime.call(self._store.events, self._key, after, limit)
-        return self._visible(page), page[-1].cursor if page else after
+        events, cursor, _ = await self._runtime.call(self._read, after, limit)
+        return events, cursor
+
+    def _read(self, after: str | None, limit: int) -> tuple[list[Event], str | None, bool]:
+        """The next events, where to read on, and whether there is more to read now."""
+        page = self._store.events(self._key, after, limit)
+        if not page:
+            return [], after, False
+        cursor = page[-1].cursor
+        events = self._visible(page)
+        if events or self._key is not None:
+            return events, cursor, True
+        return [], *next_of_tenant(self._store, self._caller.tenant, cursor)
 
     async def require_written(self, cursor: str | None) -> None:
         """Refuse a cursor past the end: it is of a store that was replaced, or restored."""
@@ -92,7 +104,7 @@ class Journal:
                     try:
                         await self.require_written(unchecked)
                         unchecked = None
-                        events, cursor = await self._next(cursor)
+                        events, cursor, more = await self._next(cursor)
                     except EventsDropped as error:
                         unchecked, cursor = None, error.cursor
                         yield event("dropped", _encode({"cursor": cursor}), cursor)
@@ -104,17 +116,35 @@ class Journal:
                     elif news.silent:
                         news.spoke()
                         yield PING
-                    if not events:
+                    if not more:
                         await news.wait()
         finally:
             self._runtime.streams.close(stream)
 
-    async def _next(self, cursor: str) -> tuple[list[Event], str]:
-        while True:
-            events, end = await self.read(cursor, PAGE)
-            if events or end == cursor or end is None:
-                return events, end or cursor
-            cursor = end
+    async def _next(self, cursor: str) -> tuple[list[Event], str, bool]:
+        events, end, more = await self._runtime.call(self._read, cursor, PAGE)
+        return events, end or cursor, more
+
+
+def next_of_tenant(store: Store, tenant: str, after: str) -> tuple[str, bool]:
+    """Where a tenant's next events begin, and whether there are any yet; else the journal's end.
+
+    Only the tenant's own journals are read, so other tenants' events cost it nothing.
+    """
+    # First of all: what is written from now on comes after this, so nothing is skipped.
+    end = read_cursor(store.info().cursor)
+    begins = [
+        _before(found[0])
+        for info in store.describe(tenant, dropped=True)
+        if (found := store.events(info.key, after, 1))
+    ]
+    nearest = min([*begins, end])
+    return make_cursor(*max(nearest, read_cursor(after))), nearest < end
+
+
+def _before(event: Event) -> tuple[int, int]:
+    batch, used = read_cursor(event.cursor)
+    return batch, used - 1
 
 
 def with_sweeps(
