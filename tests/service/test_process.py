@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -238,3 +240,20 @@ def test_several_processes_need_a_shared_store():
     from ackline.cli.app import run
 
     assert run(["serve", "--processes", "2", "--store", "memory://"]) == 2
+
+
+def test_a_lack_of_files_is_survived_and_reported_once(tmp_path):
+    process = Process(tmp_path)
+    address = httpx.URL(process.url)
+    try:
+        resource.prlimit(process.process.pid, resource.RLIMIT_NOFILE, (64, 64))
+        with contextlib.ExitStack() as clients:
+            for _ in range(100):
+                clients.enter_context(socket.create_connection((address.host, address.port)))
+            process.wait_for("cannot accept connections")
+            time.sleep(2.5)  # it tries again each second
+        assert httpx.get(address.copy_with(path="/livez"), timeout=10).status_code == 200
+    finally:
+        said = process.end()
+    assert "out of system resource" not in said
+    assert "cannot accept connections" not in said

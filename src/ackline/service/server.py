@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import socket
+import time
 from collections.abc import Callable, Generator
+from typing import Any
 
 import uvicorn
 from litestar.types import ASGIApp
@@ -21,6 +24,15 @@ from ackline.worker.signals import hear_signals
 logger = logging.getLogger("ackline.service")
 
 BACKLOG = 2048
+
+ACCEPTS_AT_ONCE = 64
+"""Connections that asyncio accepts before it does something else. While no file can be opened, it
+fails and reports as many times per second."""
+
+OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+REPORT_EVERY = 60.0
+"""Seconds between two reports that connections cannot be accepted."""
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -58,6 +70,25 @@ class QuietServer(uvicorn.Server):
         yield
 
 
+class AcceptErrors:
+    """An exception handler of the event loop that seldom reports a lack of file descriptors."""
+
+    def __init__(self) -> None:
+        self._report_at = float("-inf")
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in OUT_OF_FILES:
+            loop.default_exception_handler(context)
+        elif time.monotonic() >= self._report_at:
+            self._report_at = time.monotonic() + REPORT_EVERY
+            logger.error(
+                "cannot accept connections: %s. New clients wait until others have left; "
+                "raise the limit of open files (ulimit -n)",
+                error.strerror,
+            )
+
+
 class Server:
     """Serves until asked to stop: then it is not ready, ends streams, and closes connections."""
 
@@ -78,7 +109,7 @@ class Server:
             access_log=False,
             server_header=False,
             lifespan="on",
-            backlog=BACKLOG,
+            backlog=ACCEPTS_AT_ONCE,
             timeout_keep_alive=settings.idle_timeout,  # type: ignore[arg-type]
             timeout_graceful_shutdown=max(1, round(settings.grace)),
         )
@@ -111,15 +142,17 @@ class Server:
         self._loop = asyncio.get_running_loop()
         if self._stop_requested:
             return
-        announcing = self._loop.create_task(self._announce())
+        self._loop.set_exception_handler(AcceptErrors())
+        announcing = self._loop.create_task(self._announce(listener))
         try:
             await self._server.serve([listener])
         finally:
             announcing.cancel()
 
-    async def _announce(self) -> None:
+    async def _announce(self, listener: socket.socket) -> None:
         while not self._server.started:
             await asyncio.sleep(0.01)
+        listener.listen(BACKLOG)  # asyncio has set it to what it accepts at once
         if self._on_start is not None:
             self._on_start()
 
