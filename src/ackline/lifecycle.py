@@ -17,7 +17,7 @@ import msgspec
 from ackline.config import CALLBACK_KEPT, Resolved
 from ackline.events import TELLS_PRIORITY, Act
 from ackline.job import TERMINAL, WAITING, Draft, Failure, QueueKey, Record, State
-from ackline.limits import require_seconds, storable
+from ackline.limits import require_seconds, short_note
 from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
 
 _S = State
@@ -392,7 +392,7 @@ def complete(job: Record, result: bytes | None, policy: Resolved, note: str = ""
         job.token,
         keep=keep,
         result=result,
-        note=note,
+        note=short_note(note),
         calls_back=_calls_back(job),
     )
 
@@ -462,7 +462,7 @@ def release(job: Record, policy: Resolved, note: str = "") -> Transition:
         job.token,
         keep=policy.keep_cancelled,
         attempts=job.attempts - 1,
-        note=storable(note),
+        note=short_note(note),
         calls_back=_calls_back(job),
     )
 
@@ -475,7 +475,7 @@ def stop(job: Record, reason: str, policy: Resolved) -> Transition:
         State.CANCELLED,
         job.token,
         keep=policy.keep_cancelled,
-        note=storable(reason),
+        note=short_note(reason),
         calls_back=_calls_back(job),
     )
 
@@ -524,7 +524,7 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
 
     Guarded by the deadline that was seen, so a heartbeat in between saves the lease.
     """
-    reason = storable(reason)
+    reason = short_note(reason)
     failure = Failure(
         act=Act.EXPIRE,
         attempt=job.attempts,
@@ -566,14 +566,14 @@ def cancel(id: str, policy: Resolved, by: str = "") -> Transition:
         Act.CANCEL,
         State.CANCELLED,
         keep=policy.keep_cancelled,
-        by=storable(by),
+        by=short_note(by),
         calls_back=True,
     )
 
 
 def request_cancel(id: str, by: str = "") -> Transition:
     """Ask a running job to stop; its handler's signal is set."""
-    return Transition(id, Act.REQUEST_CANCEL, by=storable(by))
+    return Transition(id, Act.REQUEST_CANCEL, by=short_note(by))
 
 
 def redrive(
@@ -590,15 +590,15 @@ def redrive(
     """
     to = State.SCHEDULED if delay > 0 else State.QUEUED
     return Transition(
-        id, Act.REDRIVE, to, token, delay=delay, attempts=0, edit=change, by=storable(by)
+        id, Act.REDRIVE, to, token, delay=delay, attempts=0, edit=change, by=short_note(by)
     )
 
 
 def edit(id: str, change: Edit, by: str = "", *, seen: Seen | None = None) -> Transition:
     """Change a job that is not processing; with `seen`, only if it is still as it was seen."""
-    return Transition(id, Act.EDIT, edit=change, by=storable(by), seen=seen)
+    return Transition(id, Act.EDIT, edit=change, by=short_note(by), seen=seen)
 
 
 def move(id: str, target: QueueKey, by: str = "") -> Transition:
     """Hand a job to another queue of the same tenant."""
-    return Transition(id, Act.MOVE, target=target, by=storable(by))
+    return Transition(id, Act.MOVE, target=target, by=short_note(by))

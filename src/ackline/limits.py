@@ -13,6 +13,8 @@ LONGEST_NAME = 512
 LONGEST_KEY = 2048
 MOST_PARTS = 64
 LONGEST_URL = 2048
+LONGEST_NOTE = 1_000
+"""Characters of a note or a `by` in the journal: readers get many entries at once."""
 LONGEST_DELAY = 10 * 365 * 86400.0
 SHORTEST_LEASE = 0.01
 """Seconds: a shorter lease is over before anyone can begin the job, or keep it."""
@@ -75,6 +77,16 @@ def storable(text: str) -> str:
     """
     require_text("text for the journal", text)
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def short_note(text: str) -> str:
+    """A note or a `by` as the journal keeps it: storable, and cut off after `LONGEST_NOTE`.
+
+    >>> len(short_note("x" * 5_000_000))
+    1000
+    """
+    text = storable(text)
+    return text if len(text) <= LONGEST_NOTE else text[: LONGEST_NOTE - 1] + "…"
 
 
 def names_in(given: Iterable[str] | None, what: str = "kinds") -> frozenset[str] | None:

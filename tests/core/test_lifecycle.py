@@ -41,6 +41,7 @@ from ackline.lifecycle import (
     snooze,
     stop,
 )
+from ackline.limits import LONGEST_NOTE
 from ackline.outcome import Cancel, Dead, Done, Retry, Snooze
 from ackline.retry import fixed
 
@@ -447,3 +448,21 @@ def test_an_edit_that_would_change_nothing_is_refused(state: State):
 
     assert holds(keep, state, 0, None, 0.0) is state.terminal
     assert holds(delay, state, 0, None, 0.0) is (state in WAITING)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda text: complete(leased(), None, POLICY, text),
+        lambda text: release(leased(), POLICY, text),
+        lambda text: stop(leased(), text, POLICY),
+        lambda text: expire(leased(), POLICY, text),
+        lambda text: cancel("a", POLICY, text),
+        lambda text: redrive("a", by=text),
+        lambda text: edit("a", Edit(), text),
+        lambda text: move("a", QueueKey("default", "other"), text),
+    ],
+)
+def test_long_notes_and_names_are_cut_off(step: Callable[[str], Transition]) -> None:
+    decided = step("é" * 5_000_000)
+    assert len(decided.note) + len(decided.by) == LONGEST_NOTE

@@ -97,8 +97,8 @@ RULES = [
     Mutant(
         "release does not give the attempt back",
         LIFECYCLE,
-        "        attempts=job.attempts - 1,\n        note=storable(note),",
-        "        attempts=job.attempts,\n        note=storable(note),",
+        "        attempts=job.attempts - 1,\n        note=short_note(note),",
+        "        attempts=job.attempts,\n        note=short_note(note),",
     ),
     Mutant(
         "a job that was asked to stop runs again",

@@ -669,3 +669,25 @@ def test_where_the_store_is_stays_the_services_secret(ask, who):
 
     assert (info.location, info.details) == ("", {})
     assert info.durability
+
+
+class TestLongTexts:
+    def test_a_reported_failure_and_its_note_are_cut_off(self, ask, store):
+        store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        [job] = store.claim(KEY, REQUEST).jobs
+        long = "x" * 1_000_000
+        failure = Failure(act=Act.FAIL, attempt=1, type=long, message=long, traceback=long)
+        step = msgspec.structs.replace(bury(job, failure, DEFAULTS), note=long, by=long)
+
+        assert apply(ask, step)[0].applied
+
+        [kept] = store.get(KEY, ["a"])
+        assert len(msgspec.msgpack.encode(kept)) < 50_000
+        assert len(msgspec.msgpack.encode(list(store.events(KEY, None, 10)))) < 5_000
+
+    def test_a_host_is_cut_off(self, ask, store):
+        beat = msgspec.structs.replace(BEAT, host="h" * 1_000_000)
+
+        ask("heartbeat", queue=KEY, beat=beat, holds=[])
+
+        assert len(store.workers(KEY)[0].beat.host) == 512

@@ -36,6 +36,8 @@ NUMBERS = (
     ("queue.policies", "SETTINGS_AGE", "s", "settings that others changed are seen within"),
     ("queue.consumer", "LONGEST_POLL", "s", "a lost wake-up delays a waiting claim by at most"),
     ("queue.failures", "LONGEST_TRACEBACK", "characters", "of a traceback are kept"),
+    ("queue.failures", "LONGEST_MESSAGE", "characters", "of an error's message are kept"),
+    ("limits", "LONGEST_NOTE", "characters", "of a note or a `by` are kept in the journal"),
     ("queue.chunks", "CHUNK", "jobs", "go into the store in one step of a bulk enqueue"),
     ("stores.base", "REPAIR_LIMIT", "jobs", "due or lapsed are looked after by one claim"),
     ("stores.base", "HISTORY_LIMIT", "attempts", "are remembered for each job"),

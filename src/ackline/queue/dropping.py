@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackline.errors import QueueNotEmpty
 from ackline.job import LIVE, TERMINAL
-from ackline.limits import OWN_KEYS, storable
+from ackline.limits import OWN_KEYS, short_note
 from ackline.queue import own_attempts
 from ackline.stores.base import BESIDE, Key, KeyWrite
 
@@ -28,7 +28,7 @@ def drop(queue: Operator[Any, Any], force: bool, by: str) -> int:
     notes = notes_of(queue)
     gone = 0
     for _ in range(TRIES):
-        if queue.store.drop(queue.key, storable(by)):
+        if queue.store.drop(queue.key, short_note(by)):
             forget(queue, notes)
             queue.policies.settings(max_age=0)
             return gone

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import traceback as _traceback
 
+import msgspec
+
 from ackline.errors import InvalidOption, text_of
 from ackline.events import Act
 from ackline.job import Failure, Record
-from ackline.limits import storable
+from ackline.limits import LONGEST_NAME, storable
 
 LONGEST_TRACEBACK = 16_384
 LONGEST_MESSAGE = 16_384
@@ -26,6 +28,16 @@ def failure_from(job: Record, error: BaseException | str) -> Failure:
         type=storable(type(error).__qualname__),
         message=_message(text_of(error)),
         traceback=storable(trace[-LONGEST_TRACEBACK:]),
+    )
+
+
+def shortened(failure: Failure) -> Failure:
+    """A failure that a client reported, no longer than one of this process would be."""
+    return msgspec.structs.replace(
+        failure,
+        type=storable(failure.type[:LONGEST_NAME]),
+        message=_message(failure.message),
+        traceback=storable(failure.traceback[-LONGEST_TRACEBACK:]),
     )
 
 

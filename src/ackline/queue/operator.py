@@ -21,7 +21,7 @@ from ackline.limits import (
     require_priority,
     require_seconds,
     require_text,
-    storable,
+    short_note,
 )
 from ackline.queue.base import P, R
 from ackline.queue.dropping import drop
@@ -155,7 +155,7 @@ class Operator(Observer[P, R]):
     def configure(self, *, by: str = "", **changes: Any) -> QueueSettings:
         """Change some of the queue's settings; see `QueueSettings`."""
         policies = self.policies
-        changed = policies.change(lambda stored: policies.altered(stored, changes), storable(by))
+        changed = policies.change(lambda stored: policies.altered(stored, changes), short_note(by))
         policies.settings(max_age=0)
         return changed
 
@@ -237,7 +237,7 @@ class Operator(Observer[P, R]):
 
 def _purge(store: Store, key: QueueKey, which: Filter, by: str) -> int:
     total = 0
-    while count := store.purge(key, which, BULK, storable(by)):
+    while count := store.purge(key, which, BULK, short_note(by)):
         total += count
     return total
 

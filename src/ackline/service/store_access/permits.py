@@ -14,12 +14,14 @@ from ackline.errors import InvalidOption
 from ackline.events import read_cursor
 from ackline.job import Draft, State
 from ackline.limits import (
+    LONGEST_NAME,
     OWN_KEYS,
     require_lease,
     require_name,
     require_others_key,
     require_priority,
     require_seconds,
+    storable,
 )
 from ackline.queue.reader import first_needed
 from ackline.service.caller import Caller, Scope
@@ -116,7 +118,7 @@ def _heartbeat(caller: Caller, given: Arguments) -> Arguments:
         require_seconds("seconds", hold.seconds)
     if not all(caller.sees(given["queue"], [hold.id for hold in holds])):
         raise Forbidden("some of these leases are for kinds that your token is not for")
-    return {}
+    return {"beat": msgspec.structs.replace(beat, host=storable(beat.host[:LONGEST_NAME]))}
 
 
 def _leases(_caller: Caller, given: Arguments) -> Arguments:

@@ -8,7 +8,7 @@ from typing import Any
 from ackline.events import Act
 from ackline.job import QueueKey
 from ackline.lifecycle import FENCED
-from ackline.limits import require_name
+from ackline.limits import require_name, short_note
 from ackline.service.caller import Caller, Scope
 from ackline.service.problems import Forbidden
 
@@ -69,4 +69,4 @@ def require_queues(caller: Caller, queues: QueueKey | str | list[QueueKey] | Non
 
 def signed(caller: Caller, by: str) -> str:
     """Who did it: first the authenticated name, then the name that the client gave."""
-    return ": ".join(name for name in (caller.by, by) if name)
+    return short_note(": ".join(name for name in (caller.by, by) if name))

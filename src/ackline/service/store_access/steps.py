@@ -10,7 +10,8 @@ from ackline.errors import InvalidOption
 from ackline.events import Act
 from ackline.job import MOST_ATTEMPTS, QueueKey, Record, State
 from ackline.lifecycle import LEGAL, Transition
-from ackline.limits import require_others_key, require_priority, require_seconds
+from ackline.limits import require_others_key, require_priority, require_seconds, short_note
+from ackline.queue.failures import shortened
 from ackline.service.caller import Caller, Scope
 from ackline.service.store_access.scopes import STEPS, require_queues, signed
 from ackline.service.store_access.sizes import require_size
@@ -30,6 +31,8 @@ def permitted_step(caller: Caller, step: Transition) -> Transition:
     _require_possible(caller, step)
     if step.target is not None:
         require_queues(caller, step.target)
+    failure = step.failure and shortened(step.failure)
+    step = msgspec.structs.replace(step, note=short_note(step.note), failure=failure)
     # The lease tells who settles a held job; all else is signed with the caller's name.
     if held and not step.by:
         return step

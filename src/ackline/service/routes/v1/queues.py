@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 from ackline.aio import AsyncQueue
 from ackline.config import QueueSettings
 from ackline.job import LIVE, QueueKey, State
-from ackline.limits import storable
+from ackline.limits import short_note
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
@@ -133,7 +133,7 @@ async def configure(
         require_match(if_match, msgspec.to_builtins(stored))
         return line.policies.altered(stored, data.changes())
 
-    await caller.runtime.call(line.policies.change, change, storable(caller.by))
+    await caller.runtime.call(line.policies.change, change, short_note(caller.by))
     return _document(await caller.describe(queue, Scope.ADMIN))
 
 
