@@ -94,3 +94,27 @@ def test_a_settling_that_was_lost_and_done_again_counts_once():
 
     assert loss.settlings == pytest.approx((0.1,))
     assert [each.phase for each in excused.steps if each.what is What.SETTLE] == ["info", "ok"]
+
+
+def twice_expired(first: float, second: float) -> Evidence:
+    asked = {"id": "a", "act": "expire", "token": 7}
+    return evidence(
+        step(What.SETTLE, Phase.OK, first, **asked),
+        *kill(10.0),
+        step(What.SETTLE, Phase.OK, second, **asked),
+        events=[expire(1, 10.15)],
+    )
+
+
+def test_a_lost_answer_may_be_noted_after_it_was_done_again():
+    """A busy process notes it late, and the lease that is back is expired at once."""
+    excused, loss = excuse(twice_expired(10.2, 10.5))
+
+    assert len(loss.settlings) == 1
+    assert [each.phase for each in excused.steps if each.what is What.SETTLE] == ["info", "ok"]
+
+
+def test_what_is_answered_twice_without_a_fault_is_not_excused():
+    found = twice_expired(11.0, 11.5)
+
+    assert excuse(found)[0] == found

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ackline.events import Act, Event
+from ackline.lifecycle import REPEATABLE
 from ackline.testing.faults.case import SETTLING, Evidence
 from ackline.testing.faults.checker import check
 from ackline.testing.faults.history import Phase, Step, What
@@ -72,11 +73,12 @@ def excuse(evidence: Evidence) -> tuple[Evidence, Loss]:
     """The evidence, with the lost answers that are allowed made unknown outcomes; and these."""
     spans = list(_spans(evidence.steps))
     journal = _moments(evidence.events)
+    last = _last_applied(evidence.steps)
     ages: dict[What, list[float]] = {What.ENQUEUE: [], What.SETTLE: []}
 
     def excused(step: Step) -> Step:
         costs = [span for span in spans if span.may_cost(step.at)] if _is_answer(step) else []
-        if not costs or _is_kept(step, journal):
+        if not costs or _is_kept(step, journal, last):
             return step
         # The next fault took it; only if there is none, the fault just before did.
         ahead = [span.since - step.at for span in costs if span.since > step.at]
@@ -105,9 +107,20 @@ def _is_answer(step: Step) -> bool:
     return step.phase is Phase.OK and (settles or step.what is What.ENQUEUE)
 
 
-def _is_kept(step: Step, journal: dict[Answer, float]) -> bool:
-    # An entry later than the answer is not what was answered: the step was done again.
-    return journal.get(_answer(step), float("inf")) <= step.at
+def _is_kept(step: Step, journal: dict[Answer, float], last: dict[Answer, float]) -> bool:
+    # An entry later than the answer is not what was answered: the step was done again. A busy
+    # process may note the lost answer only after that; so an entry keeps only the last answer.
+    answer = _answer(step)
+    return journal.get(answer, float("inf")) <= step.at >= last.get(answer, 0.0)
+
+
+def _last_applied(steps: Sequence[Step]) -> dict[Answer, float]:
+    """When each settling that is applied only once was answered for the last time."""
+    return {
+        _answer(step): step.at
+        for step in sorted(steps, key=lambda step: step.at)
+        if _is_answer(step) and step.what is What.SETTLE and step.act not in REPEATABLE
+    }
 
 
 def _answer(step: Step) -> Answer:
