@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import msgspec
+
 from ackline.config import DEFAULTS
 from ackline.job import QueueKey, Record, State
 from ackline.lifecycle import (
@@ -49,16 +51,17 @@ class Meddler:
         """Do one of the acts, and note it."""
         acts = (self.abandon, self.settle_late, self.sweep, self.operate, self.move, self.tidy)
         act = self._random.choice(acts)
-        act()
-        self._post.history.write(
-            Step(
-                what=What.FAULT,
-                phase=Phase.INVOKE,
-                id=f"{self._post.assignment.name} {self._random.random()}",
-                act=act.__name__.replace("_", " "),
-                worker=self._post.assignment.name,
-            )
+        done = Step(
+            what=What.FAULT,
+            phase=Phase.OK,
+            id=f"{self._post.assignment.name} {self._random.random()}",
+            act=act.__name__.replace("_", " "),
+            worker=self._post.assignment.name,
         )
+        # From before the act on: others may expire what it leases before it returns.
+        self._post.history.write(msgspec.structs.replace(done, phase=Phase.INVOKE))
+        act()
+        self._post.history.write(done)
 
     def abandon(self) -> None:
         """Claim jobs for a moment, and forget them."""

@@ -12,6 +12,7 @@ import time
 from ackline.testing.faults.checker import BLOCKED, check
 from ackline.testing.faults.crew import Member
 from ackline.testing.faults.history import Phase, What
+from ackline.testing.faults.history import count as count_steps
 from ackline.testing.faults.report import Report
 from ackline.testing.faults.server.order import Order
 from ackline.testing.faults.server.scene import ServerScene
@@ -51,7 +52,7 @@ def _wait_for_acts(scene: ServerScene, members: list[Member], count: int) -> Non
     until = time.monotonic() + 30.0 + count
     while time.monotonic() < until and all(member.alive for member in members):
         acts = (step for member in meddlers for step in member.steps())
-        if sum(step.what is What.FAULT for step in acts) >= count:
+        if count_steps(acts, What.FAULT, Phase.OK) >= count:
             return
         # Held for long, so that a meddler has time to settle them as its own.
         for number in itertools.islice(numbers, LONG_JOBS):
