@@ -484,6 +484,33 @@ class TestBulk:
         assert bulk("delete", states=["queued"], text="null") == 1
         api.get(f"{JOBS}/a", status=404)
 
+    @pytest.mark.parametrize("action", ["cancel", "delete", "move"])
+    def test_acts_on_what_the_preview_counted(self, api, action):
+        add(api, id="seen")
+        body = {"action": action, "filter": {"states": ["queued"]}}
+        body |= {"to": "other"} if action == "move" else {}
+        preview = api.post(f"{QUEUE}/bulk", {**body, "dry_run": True})
+        add(api, id="new")
+
+        done = api.post(f"{QUEUE}/bulk", {**body, "as_of": preview["as_of"]})
+
+        assert (preview["count"], done["count"], state(api, "new")) == (1, 1, "queued")
+
+    @pytest.mark.parametrize("way", ["bulk", "dlq"])
+    def test_deletes_no_job_that_failed_after_the_preview(self, api, way):
+        for id in "ab":
+            add(api, id=id)
+        first, second = claim(api, 2)
+        settle(api, {"id": first["id"], "token": first["token"], "outcome": "bury"})
+        body = {"action": "delete"} | ({"filter": {"states": ["failed"]}} if way == "bulk" else {})
+        preview = api.post(f"{QUEUE}/{way}", {**body, "dry_run": True})
+        settle(api, {"id": second["id"], "token": second["token"], "outcome": "bury"})
+
+        done = api.post(f"{QUEUE}/{way}", {**body, "as_of": preview["as_of"]})
+
+        assert (preview["count"], done["count"]) == (1, 1)
+        assert state(api, second["id"]) == "failed"
+
     def test_move_needs_a_queue(self, api):
         api.enqueue(queue="email")
         body = {"action": "move", "filter": {"kinds": ["none"]}}

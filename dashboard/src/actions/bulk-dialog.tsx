@@ -24,20 +24,24 @@ export function BulkDialog({ queue, action, which, onClose, onDone }: BulkProps)
   const client = useQueryClient();
   const [to, setTo] = useState("");
   const [rate, setRate] = useState("");
-  const act = (dryRun: boolean) => {
+  /** Counts, or acts on what was counted: `asOf` is the time of the count. */
+  const act = (options: { dryRun: true } | { asOf: number }) => {
     if ("jobs" in which)
-      return bulk(queue, action, which.jobs, { dryRun, ...(to ? { to } : {}) });
+      return bulk(queue, action, which.jobs, { ...options, ...(to ? { to } : {}) });
     const paced = rate !== "" && action === "redrive" ? { rate: Number(rate) } : {};
-    return remedy(queue, action === "delete" ? "delete" : "redrive", { ...which.letters, ...paced }, dryRun);
+    return remedy(queue, action === "delete" ? "delete" : "redrive", { ...which.letters, ...paced }, options);
   };
   const preview = useQuery({
     queryKey: ["preview", queue, action, which],
-    queryFn: () => act(true),
+    queryFn: () => act({ dryRun: true }),
     staleTime: 0,
     gcTime: 0,
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
   });
   const finish = async () => {
-    const { count } = await act(false);
+    if (!preview.data) return;
+    const { count } = await act({ asOf: preview.data.as_of });
     say(plural(t, `bulk.done.${action}`, count));
     void client.invalidateQueries();
     onDone?.();
@@ -53,7 +57,7 @@ export function BulkDialog({ queue, action, which, onClose, onDone }: BulkProps)
     return n === 0 ? t("bulk.nothing") : plural(t, "bulk.preview", n);
   };
 
-  if (action === "delete")
+  if (action === "delete" || action === "cancel")
     return (
       <Confirm title={title} button={title} word={queue} act={finish} onClose={onClose} disabled={!n}>
         <p data-preview={n}>{said()}</p>

@@ -24,6 +24,14 @@ describe("an act on many jobs", () => {
     expect(asked.map((body) => body.cursor)).toEqual([undefined, "[1,2]"]);
   });
 
+  it("is sent with the time of its preview", async () => {
+    const asked = service({ count: 1, cursor: null }, { count: 1, cursor: null });
+
+    await bulk("email", "delete", { states: ["failed"] }, { asOf: 12.5 });
+    await remedy("email", "delete", {}, { asOf: 12.5 });
+    expect(asked.map((body) => body.as_of)).toEqual([12.5, 12.5]);
+  });
+
   it("goes on through the dead letters of a group", async () => {
     const asked = service({ count: 2, cursor: "[1,2]" }, { count: 0, cursor: null });
 

@@ -53,7 +53,7 @@ export const bulk = (
   queue: string,
   action: BulkAction,
   filter: Chosen,
-  options: { dryRun?: boolean; to?: string } = {},
+  options: { dryRun?: boolean; to?: string; asOf?: number } = {},
 ) =>
   toTheEnd((more) =>
     call<Schemas["BulkDone"]>("POST", v1`/queues/${queue}/bulk`, {
@@ -63,6 +63,7 @@ export const bulk = (
         filter,
         dry_run: options.dryRun ?? false,
         ...(options.to === undefined ? {} : { to: options.to }),
+        ...(options.asOf === undefined ? {} : { as_of: options.asOf }),
         ...more,
       },
     }),
@@ -80,12 +81,18 @@ export const remedy = (
   queue: string,
   action: "redrive" | "delete",
   letters: Letters,
-  dryRun = false,
+  options: { dryRun?: boolean; asOf?: number } = {},
 ) =>
   toTheEnd((more) =>
     call<Schemas["RemedyDone"]>("POST", v1`/queues/${queue}/dlq`, {
       patient: true,
-      body: { action, dry_run: dryRun, ...letters, ...more },
+      body: {
+        action,
+        dry_run: options.dryRun ?? false,
+        ...(options.asOf === undefined ? {} : { as_of: options.asOf }),
+        ...letters,
+        ...more,
+      },
     }),
   );
 

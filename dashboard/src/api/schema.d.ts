@@ -519,7 +519,8 @@ export interface paths {
          * @description Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
          *
          *     After some seconds it stops, and answers with the count so far and a cursor to go on with. Jobs
-         *     that are enqueued or come back after the first of these requests are left alone by all of them.
+         *     that have changed since the first of these requests, or since `as_of`, are left alone: send the
+         *     `as_of` of a `dry_run` to act on what it counted.
          */
         post: operations["v1_bulk_act_on_all"];
         delete?: never;
@@ -1446,6 +1447,8 @@ export interface components {
             /** @enum {unknown} */
             action: "cancel" | "delete" | "move" | "redrive";
             /** @default null */
+            as_of: number | null;
+            /** @default null */
             cursor: string | null;
             /** @default false */
             dry_run: boolean;
@@ -1457,6 +1460,7 @@ export interface components {
         BulkDone: {
             /** @enum {string} */
             action: "cancel" | "redrive" | "move" | "delete";
+            as_of: number;
             count: number;
             cursor: string | null;
             dry_run: boolean;
@@ -2073,6 +2077,8 @@ export interface components {
             /** @enum {unknown} */
             action: "delete" | "redrive";
             /** @default null */
+            as_of: number | null;
+            /** @default null */
             cursor: string | null;
             /** @default false */
             dry_run: boolean;
@@ -2089,6 +2095,7 @@ export interface components {
         RemedyDone: {
             /** @enum {string} */
             action: "redrive" | "delete";
+            as_of: number;
             count: number;
             cursor: string | null;
             dry_run: boolean;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, assert_never
 
 import msgspec
@@ -12,8 +12,7 @@ from ackline.job import LIVE, WAITING, QueueKey, Record, State
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
 from ackline.service.limits import Limits
-from ackline.service.stints import Done, Place, Stint
-from ackline.stores.base import Filter
+from ackline.service.stints import Done, Stint
 
 Action = Literal["cancel", "redrive", "move", "delete"]
 
@@ -29,11 +28,7 @@ STATES: dict[Action, frozenset[State]] = {
 
 
 def count(stint: Stint) -> Done:
-    """How many match now."""
-    which = stint.which
-    if which == Filter(states=which.states):
-        counts = stint.queue.counts()
-        return Done(sum(counts[state] for state in which.states))
+    """How many match."""
     return stint.on_pages(lambda jobs, _: len(jobs))
 
 
@@ -66,15 +61,12 @@ def _added(stint: Stint, action: Action) -> int:
 def act(stint: Stint, action: Action, target: QueueKey | None, by: str) -> Done:
     """Act on all jobs that match and were there when the first stint began."""
     if action == "delete":
-        return stint.delete(by)
+        return stint.on_pages(lambda jobs, _: stint.purge(jobs, by))
     queue, decide = stint.queue, _decision(stint.queue, action, target, by)
 
-    def act_on(jobs: Sequence[Record], place: Place) -> int:
-        # The caller has not seen jobs that were enqueued or came back since then.
-        seen = [job for job in jobs if (job.finished_at or job.created_at) <= place.began]
-        return sum(verdict.applied for verdict in queue.apply([decide(job) for job in seen]))
-
-    return stint.on_pages(act_on)
+    return stint.on_pages(
+        lambda jobs, _: sum(verdict.applied for verdict in queue.apply([*map(decide, jobs)]))
+    )
 
 
 def _decision(

@@ -8,10 +8,9 @@ from typing import Literal
 import msgspec
 
 from ackline import lifecycle
-from ackline.job import Record, State
+from ackline.job import Record
 from ackline.service.error_groups import fingerprint
 from ackline.service.stints import Done, Place, Stint
-from ackline.stores.base import Filter
 
 Remedy = Literal["redrive", "delete"]
 
@@ -34,8 +33,8 @@ class Letters(msgspec.Struct, frozen=True):
 
         def act(jobs: Sequence[Record], place: Place) -> int:
             acts = [
-                lifecycle.redrive(id, (place.done + index) / rate if rate else 0.0, by=by)
-                for index, id in enumerate(self._seen(jobs, place))
+                lifecycle.redrive(job.id, (place.done + index) / rate if rate else 0.0, by=by)
+                for index, job in enumerate(self._mine(jobs))
             ]
             return sum(verdict.applied for verdict in self.stint.queue.apply(acts))
 
@@ -43,17 +42,7 @@ class Letters(msgspec.Struct, frozen=True):
 
     def delete(self, by: str) -> Done:
         """Delete those that were there when it began."""
-        queue = self.stint.queue
-
-        def act(jobs: Sequence[Record], place: Place) -> int:
-            ids = self._seen(jobs, place)
-            dead = Filter(states=frozenset({State.FAILED}), ids=frozenset(ids))
-            return queue.store.purge(queue.key, dead, len(ids), by) if ids else 0
-
-        return self.stint.on_pages(act)
-
-    def _seen(self, jobs: Sequence[Record], place: Place) -> list[str]:
-        return [job.id for job in self._mine(jobs) if (job.finished_at or 0.0) <= place.began]
+        return self.stint.on_pages(lambda jobs, _: self.stint.purge(self._mine(jobs), by))
 
     def _mine(self, jobs: Sequence[Record]) -> list[Record]:
         return [job for job in jobs if self.group is None or fingerprint(job) == self.group]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ackline.job import Record
+from ackline.job import Record, State
 from ackline.queue import Queue
 from ackline.service.problems import Unfit
 from ackline.stores.base import Filter, Page
@@ -55,24 +55,24 @@ class Stint(msgspec.Struct, frozen=True):
     """Whether the service is about to stop: then the rest is left to another request."""
 
     def on_pages(self, act: Callable[[Sequence[Record], Place], int]) -> Done:
-        """Act on one page of jobs after another; `act` returns how many it acted on."""
+        """Act on one page of jobs after another; `act` returns how many it acted on.
+
+        Jobs that have changed since the act began are left out: the caller has not seen them so.
+        """
 
         def step(place: Place) -> Done:
             page = self._page(place.page)
-            count = act(page.jobs, place)
+            count = act([job for job in page.jobs if _changed_at(job) <= place.began], place)
             return Done(count, place.after(count, page.cursor) if page.cursor else None)
 
         return self._take(step) if self.which.states else Done(0)
 
-    def delete(self, by: str) -> Done:
-        """Delete all that match."""
-        queue = self.queue
-
-        def step(place: Place) -> Done:
-            gone = queue.store.purge(queue.key, self.which, STEP, by)
-            return Done(gone, place.after(gone) if gone else None)
-
-        return self._take(step)
+    def purge(self, jobs: Sequence[Record], by: str) -> int:
+        """Delete those of these jobs that still match."""
+        if not jobs:
+            return 0
+        which = msgspec.structs.replace(self.which, ids=frozenset(job.id for job in jobs))
+        return self.queue.store.purge(self.queue.key, which, len(jobs), by)
 
     def _take(self, step: Callable[[Place], Done]) -> Done:
         """Take one step after another until nothing is left, time is up or the service stops."""
@@ -92,14 +92,23 @@ class Stint(msgspec.Struct, frozen=True):
             raise _strange() from None
 
 
-def place_of(cursor: str | None, queue: Queue[Any, Any]) -> Place:
-    """Where a client begins, or goes on. This blocks."""
+def place_of(cursor: str | None, as_of: float | None, queue: Queue[Any, Any]) -> Place:
+    """Where a client begins, `as_of` its preview if it had one, or goes on. This blocks."""
     if cursor is None:
-        return Place(queue.store.info().now)
+        return Place(queue.store.info().now if as_of is None else as_of)
     try:
         return _read(cursor)
     except msgspec.DecodeError:
         raise _strange() from None
+
+
+def _changed_at(job: Record) -> float:
+    """The latest change of a job's state that its record tells of."""
+    times = [job.created_at, job.started_at, job.finished_at]
+    times += [failure.at for failure in job.history[-1:]]
+    if job.state is State.QUEUED:
+        times.append(job.run_at)
+    return max(at for at in times if at is not None)
 
 
 def _strange() -> Unfit:

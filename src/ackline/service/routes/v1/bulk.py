@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 from litestar import Router, post
 from litestar.di import NamedDependency
@@ -16,7 +14,7 @@ from ackline.service.bulk import STATES, Action
 from ackline.service.caller import Caller, Scope
 from ackline.service.parameters import Queue
 from ackline.service.problems import Unfit
-from ackline.service.stints import Place, Stint, place_of
+from ackline.service.stints import Stint, place_of
 from ackline.stores.base import Filter
 
 
@@ -39,6 +37,8 @@ class BulkBody(Body):
     dry_run: bool = False
     to: str | None = None
     """With `move`, the queue; jobs can be counted without it."""
+    as_of: float | None = None
+    """The `as_of` of a preview: jobs that have changed since then are left alone."""
     cursor: str | None = None
     """The cursor of the same request before, to go on where that stopped."""
 
@@ -53,6 +53,8 @@ class BulkDone(msgspec.Struct):
     dry_run: bool
     count: int
     cursor: str | None
+    as_of: float
+    """Jobs that have changed since this time were left out."""
 
 
 @post("/bulk", status_code=200, summary="Act on all that match")
@@ -62,35 +64,32 @@ async def act_on_all(
     """Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
 
     After some seconds it stops, and answers with the count so far and a cursor to go on with. Jobs
-    that are enqueued or come back after the first of these requests are left alone by all of them.
+    that have changed since the first of these requests, or since `as_of`, are left alone: send the
+    `as_of` of a `dry_run` to act on what it counted.
     """
     caller.require(Scope.ADMIN)
     target, runtime = _target(caller, data), caller.runtime
     line = (await caller.known_queue(queue, Scope.ADMIN)).sync
-    place = await runtime.call(place_of, data.cursor, line)
-    stint = Stint(line, _filter(caller, data, place), place, lambda: runtime.draining)
+    place = await runtime.call(place_of, data.cursor, data.as_of, line)
+    stint = Stint(line, _filter(caller, data), place, lambda: runtime.draining)
     if data.dry_run:
         done = await caller.slowly(bulk.count, stint)
     else:
         done = await caller.slowly(
             bulk.act_within, runtime.limits, stint, data.action, target, caller.by
         )
-    return BulkDone(data.action, data.dry_run, done.count, done.cursor)
+    return BulkDone(data.action, data.dry_run, done.count, done.cursor, place.began)
 
 
-def _filter(caller: Caller, data: BulkBody, place: Place) -> Filter:
+def _filter(caller: Caller, data: BulkBody) -> Filter:
     given = data.filter
-    before = given.created_before
-    if before is None and data.action == "delete" and not data.dry_run:
-        # The caller has not seen jobs that are enqueued while it deletes.
-        before = math.nextafter(place.began, math.inf)
     states = frozenset(given.states) if given.states is not None else frozenset(State)
     return Filter(
         states=states & STATES[data.action],
         kinds=caller.kinds(given.kinds),
         ids=frozenset(given.ids) if given.ids is not None else None,
         created_after=given.created_after,
-        created_before=before,
+        created_before=given.created_before,
         text=given.text,
     )
 

@@ -40,6 +40,8 @@ class RemedyBody(Body):
     rate: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] | None = None
     """With `redrive`: how many a second."""
     dry_run: bool = False
+    as_of: float | None = None
+    """The `as_of` of a preview: jobs that have changed since then are left alone."""
     cursor: str | None = None
     """The cursor of the same request before, to go on where that stopped."""
 
@@ -54,6 +56,8 @@ class RemedyDone(msgspec.Struct):
     dry_run: bool
     count: int
     cursor: str | None
+    as_of: float
+    """Jobs that have changed since this time were left out."""
 
 
 @get("/groups", summary="Group the DLQ by error")
@@ -80,7 +84,7 @@ async def act_on_dlq(
     line = (await caller.known_queue(queue, Scope.ADMIN)).sync
     which = Filter(states=DEAD, kinds=caller.kinds(data.kinds), text=data.text)
     runtime = caller.runtime
-    place = await runtime.call(place_of, data.cursor, line)
+    place = await runtime.call(place_of, data.cursor, data.as_of, line)
     letters = Letters(Stint(line, which, place, lambda: runtime.draining), data.fingerprint)
 
     def act() -> Done:
@@ -91,7 +95,7 @@ async def act_on_dlq(
         return letters.redrive(data.rate, caller.by)
 
     done = await caller.slowly(letters.count if data.dry_run else act)
-    return RemedyDone(data.action, data.dry_run, done.count, done.cursor)
+    return RemedyDone(data.action, data.dry_run, done.count, done.cursor, place.began)
 
 
 router = Router("/queues/{queue:str}/dlq", route_handlers=[list_groups, act_on_dlq], tags=["DLQ"])
