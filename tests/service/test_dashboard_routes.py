@@ -284,6 +284,17 @@ class TestSearch:
         hits = api.get("/v1/search", text="JOB-8")["hits"]
         assert [hit["job"]["id"] for hit in hits] == ["job-8"]
 
+    @pytest.mark.parametrize("text", ["job-", "note", "ann"])
+    def test_says_when_a_queue_has_more_than_it_shows(self, api, mail, text):
+        jobs = [NewJob({"to": "ann"}, id=f"job-{n:02}", kind="note") for n in range(11)]
+        mail.enqueue_many(jobs[:10])
+        assert api.get("/v1/search", text=text)["complete"] is True
+        mail.enqueue_many(jobs[10:])
+
+        found = api.get("/v1/search", text=text)
+
+        assert (len(found["hits"]), found["complete"]) == (10, False)
+
     def test_by_the_beginning_of_an_id(self, api, mail):
         mail.enqueue_many([NewJob(1, id=id) for id in ("Boom-1", "boom-12", "a-boom-1")])
         hits = api.get("/v1/search", text="boom-1")["hits"]

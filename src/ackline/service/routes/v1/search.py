@@ -41,7 +41,7 @@ class Hit(msgspec.Struct):
 
 
 class Found(msgspec.Struct):
-    """What was found; `complete` tells whether all queues were looked through."""
+    """What was found; `complete` tells whether these are all that match."""
 
     hits: list[Hit]
     complete: bool
@@ -99,7 +99,10 @@ class _Search:
             page = store.page(key, which, cursor, STEP)
             found += [job for job in page.jobs if job.id.casefold().startswith(start)]
             cursor = page.cursor
-            if cursor is None or len(found) >= PER_QUEUE:
+            if cursor is None and len(found) <= PER_QUEUE:
+                return found
+            if len(found) >= PER_QUEUE:
+                self._complete = False
                 return found[:PER_QUEUE]
             if self._took() > PATIENCE_FOR_IDS:
                 self._complete = False
@@ -108,7 +111,10 @@ class _Search:
     def _page(self, store: Store, key: QueueKey, by: str) -> list[Record]:
         kinds = frozenset({self._text}) if by == "kind" else self._caller.principal.kinds
         which = Filter(kinds=kinds, text=self._text if by == "payload" else None)
-        return store.page(key, which, None, PER_QUEUE).jobs
+        # One more than is shown tells whether there are more.
+        jobs = store.page(key, which, None, PER_QUEUE + 1).jobs
+        self._complete &= len(jobs) <= PER_QUEUE
+        return jobs[:PER_QUEUE]
 
     def _took(self) -> float:
         return time.monotonic() - self._began
