@@ -217,7 +217,7 @@ class TestManyJobs:
             tab.get_by_role("checkbox", name=f"Select {id}").check()
         tab.get_by_role("region", name="2 selected").get_by_role("button", name="Cancel").click()
         expect(dialog(tab).get_by_text("2 jobs match now")).to_be_visible()
-        dialog(tab).get_by_role("button", name="Cancel: 2 jobs").click()
+        confirm(tab, "mail", "Cancel: 2 jobs")
 
         expect(tab.locator("[data-id]")).to_have_count(3)
         assert {job.id for job in board["mail"].jobs(states=["cancelled"]).jobs} == set(ids[:2])
