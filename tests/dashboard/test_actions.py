@@ -341,8 +341,7 @@ class TestWholeQueue:
         expect(dialog(tab).get_by_role("alert")).to_contain_text("Line 3 was refused")
         expect(dialog(tab).get_by_role("alert")).to_contain_text("The one before it was imported")
 
-    def test_schedules(self, tab, board):
-        board["mail"].enqueue(1)
+    def test_schedules_of_a_queue_that_does_not_exist_yet(self, tab, board):
         tab.goto(f"{board.url}/schedules")
         tab.get_by_role("button", name="New schedule").click()
         dialog(tab).get_by_label("Queue").fill("mail")

@@ -112,6 +112,17 @@ class TestRows:
         rows = api.get(ROWS)["rows"]
         assert {row["id"]: row["codec"] for row in rows} == {"plain": "json", "packed": "msgpack"}
 
+    def test_they_say_where_a_job_stands_by_the_ageing_of_its_queue(self, api, mail):
+        mail.configure(ageing=1.0)
+        mail.enqueue(1, id="usual")
+        mail.enqueue(1, id="urgent", priority=9)
+        mail.enqueue(1, id="later", delay=60)
+        rows = {row["id"]: row for row in api.get(ROWS)["rows"]}
+        urgent, usual = rows["urgent"], rows["usual"]
+        waited = urgent["created_at"] - usual["created_at"]
+        assert urgent["rank"] - usual["rank"] == pytest.approx(waited - 4 * 1.0)
+        assert rows["later"]["rank"] is None
+
     def test_what_a_worker_holds(self, api, mail):
         mail.enqueue_many([1, 2])
         job = api.post("/v1/queues/mail/claim", {"limit": 1, "worker": "node-1"})["jobs"][0]

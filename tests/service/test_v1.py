@@ -661,6 +661,14 @@ class TestSchedules:
         api.delete(f"{self.PATH}/nightly", status=204)
         api.delete(f"{self.PATH}/nightly", status=404)
 
+    def test_of_all_queues_are_listed_even_if_their_queue_does_not_exist_yet(self, api):
+        later = api.put("/v1/queues/later/schedules/yearly", {"cron": "0 0 1 1 *"})
+        soon = api.put("/v1/queues/mail/schedules/often", {"cron": "* * * * *"})
+
+        assert api.get("/v1/schedules")["schedules"] == [soon, later]
+        assert api.get("/v1/queues/later/schedules")["schedules"] == [later]
+        api.get("/v1/queues/later", status=404)
+
     def test_what_never_comes_is_refused(self, api):
         problem = api.put(f"{self.PATH}/never", {"cron": "0 0 30 2 *"}, 422)
 

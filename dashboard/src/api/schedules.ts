@@ -4,19 +4,15 @@ import { withPayload } from "./jobs";
 
 export type Schedule = Schemas["ScheduleDocument"];
 
-export const schedulesKey = (queues: string[]) => ["schedules", ...queues] as const;
+export const schedulesKey = ["schedules"] as const;
 
-export function useSchedules(queues: string[] | undefined) {
+/** Those of all queues, also of queues that do not exist yet; the next one to tick comes first. */
+export function useSchedules() {
   return useQuery({
-    queryKey: schedulesKey(queues ?? []),
-    enabled: queues !== undefined,
+    queryKey: schedulesKey,
+    queryFn: async ({ signal }) =>
+      (await call<Schemas["Schedules"]>("GET", "/v1/schedules", { signal })).schedules,
     refetchInterval: 10_000,
-    queryFn: async ({ signal }) => {
-      const ask = (queue: string) =>
-        call<Schemas["Schedules"]>("GET", v1`/queues/${queue}/schedules`, { signal });
-      const found = await Promise.all((queues ?? []).map(ask));
-      return found.flatMap((one) => one.schedules).sort((a, b) => a.next_at - b.next_at);
-    },
   });
 }
 

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { Row } from "../api/jobs";
 import { withRows } from "./lists";
 
-const row = (id: string, created_at: number, priority = 5) => ({ id, created_at, priority }) as Row;
+const row = (id: string, rank: number) => ({ id, rank }) as Row;
 const ids = (list: ReturnType<typeof withRows>) => list.pages.map((page) => page.rows.map((one) => one.id).join(""));
 const list = (more: boolean) => ({
   pages: [
@@ -12,8 +12,8 @@ const list = (more: boolean) => ({
   pageParams: [],
 });
 
-it("puts new jobs where they belong, by priority too", () => {
-  const found = [row("e", 9), row("f", 9, 9)];
+it("puts new jobs where the service ranks them, whatever the ageing of their queue", () => {
+  const found = [row("e", 9), row("f", -3)];
   expect(ids(withRows(list(false), found, ["e", "f"], "queued"))).toEqual(["fab", "cde"]);
 });
 
@@ -22,5 +22,5 @@ it("leaves to the next page what belongs behind the last one", () => {
 });
 
 it("moves what has changed its place, and takes out what is there no more", () => {
-  expect(ids(withRows(list(false), [row("a", 1, 0)], ["a", "c"], "queued"))).toEqual(["b", "da"]);
+  expect(ids(withRows(list(false), [row("a", 301)], ["a", "c"], "queued"))).toEqual(["b", "da"]);
 });

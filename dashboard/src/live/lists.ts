@@ -31,18 +31,15 @@ function insert(pages: Rows[], row: Row, state: State): void {
   if (last && last.cursor === null) last.rows.push(row);
 }
 
-/** Seconds of waiting that weigh as much as a step of priority, unless a queue says otherwise. */
-const AGEING = 60;
-
 /** Where a job stands in its list: what has the lower number comes first.
  *
- * Of a queued one it is near enough, for the service alone knows since when it waits; the list is
- * right again as soon as it is opened anew.
+ * Of a queued one that came back into line it is an estimate of the service; the list is right again
+ * as soon as it is opened anew.
  */
 export function place(row: Row, state: State): number {
   switch (state) {
     case "queued":
-      return row.created_at - row.priority * AGEING;
+      return row.rank ?? 0;
     case "scheduled":
     case "failing":
       return row.run_at ?? 0;

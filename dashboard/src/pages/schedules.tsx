@@ -1,9 +1,8 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Confirm } from "../actions/confirm";
-import { useOverview } from "../api/overview";
 import { mistakeIn } from "../api/raw";
-import { deleteSchedule, putSchedule, useSchedules } from "../api/schedules";
+import { deleteSchedule, putSchedule, schedulesKey, useSchedules } from "../api/schedules";
 import { useMay } from "../api/session";
 import { useT } from "../i18n/i18n";
 import { Button, cx, Empty, saying, Title, Trouble, Waiting } from "../parts/basics";
@@ -22,8 +21,7 @@ export function Schedules() {
   useTitle(t("schedules.title"));
   const open = useDialog();
   const mayAct = useMay("admin");
-  const queues = useOverview().data?.queues.map((one) => one.queue);
-  const schedules = useSchedules(queues);
+  const schedules = useSchedules();
   const add = mayAct && (
     <Button look="primary" onClick={() => open((close) => <NewSchedule onClose={close} />)}>
       <Icon name="plus" />
@@ -89,7 +87,7 @@ function Remove({ queue, name }: { queue: string; name: string }) {
         word={name}
         act={async () => {
           await deleteSchedule(queue, name);
-          await client.invalidateQueries({ queryKey: ["schedules"] });
+          await client.invalidateQueries({ queryKey: schedulesKey });
         }}
         onClose={close}
       />
@@ -112,7 +110,7 @@ function NewSchedule({ onClose }: { onClose: () => void }) {
     mutationFn: () => putSchedule(queue, name, said, payload),
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: ["overview"] });
-      await client.invalidateQueries({ queryKey: ["schedules"] });
+      await client.invalidateQueries({ queryKey: schedulesKey });
       onClose();
     },
   });

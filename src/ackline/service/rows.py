@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ackline.job import Record, State
+from ackline.lifecycle import rank
 from ackline.queue import Queue
 from ackline.service.documents import codec_of, error_of, payload_of, shown
 
@@ -37,6 +38,9 @@ class Row(msgspec.Struct, kw_only=True):
     codec: str
     size: int
     """Bytes of the payload."""
+    rank: float | None
+    """Where a queued job stands in line, by the ageing of its queue: the lowest is first. Of a job
+    that came back into line it is an estimate."""
 
 
 class Rows(msgspec.Struct):
@@ -49,10 +53,11 @@ class Rows(msgspec.Struct):
 
 def rows_of(queue: Queue[Any, Any], records: Iterable[Record]) -> list[Row]:
     """Jobs in short."""
-    return [_row(record, queue.policies.of(record).max_attempts) for record in records]
+    ageing = queue.policies.settings().ageing
+    return [_row(record, queue.policies.of(record).max_attempts, ageing) for record in records]
 
 
-def _row(record: Record, max_attempts: int) -> Row:
+def _row(record: Record, max_attempts: int, ageing: float) -> Row:
     error = error_of(record)
     return shown(
         Row,
@@ -62,6 +67,9 @@ def _row(record: Record, max_attempts: int) -> Row:
         preview=_beginning(bytes(payload_of(record))),
         codec=codec_of(record),
         size=len(record.payload),
+        rank=rank(record.created_at, record.priority, ageing)
+        if record.state is State.QUEUED
+        else None,
     )
 
 

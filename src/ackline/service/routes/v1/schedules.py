@@ -47,9 +47,19 @@ class ScheduleDocument(msgspec.Struct):
 
 
 class Schedules(msgspec.Struct):
-    """All schedules of a queue."""
+    """All schedules of a queue, or of all queues."""
 
     schedules: list[ScheduleDocument]
+
+
+@get("/schedules", summary="List the schedules of all queues")
+async def list_all(caller: NamedDependency[Caller]) -> Schedules:
+    """All schedules that were made here, the next one to tick first.
+
+    A schedule may exist before its queue, which its first tick creates.
+    """
+    caller.require(Scope.READ)
+    return await caller.slowly(_list_all, caller)
 
 
 @get("/", summary="List schedules")
@@ -117,6 +127,19 @@ async def delete_schedule(
     await caller.runtime.call(_delete, caller, key, name, if_match)
 
 
+def _list_all(caller: Caller) -> Schedules:
+    store = caller.runtime.store
+    now = store.info().now
+    found = [
+        _document(key.name, schedule, now)
+        for key, entries in schedules.stored(store, [caller.tenant]).items()
+        if caller.may_see(key.name)
+        for schedule in schedules.readable(key, entries)
+        if caller.may_touch(schedule.kind)
+    ]
+    return Schedules(sorted(found, key=lambda one: (one.next_at, one.queue, one.name)))
+
+
 def _write(caller: Caller, key: QueueKey, schedule: Schedule, if_match: str | None) -> None:
     store = caller.runtime.store
     while True:
@@ -168,8 +191,8 @@ def _document(queue: str, schedule: Schedule, now: float) -> ScheduleDocument:
     )
 
 
-router = Router(
+of_queue = Router(
     "/queues/{queue:str}/schedules",
     route_handlers=[list_schedules, get_schedule, put_schedule, delete_schedule],
-    tags=["Schedules"],
 )
+router = Router("/", route_handlers=[list_all, of_queue], tags=["Schedules"])
