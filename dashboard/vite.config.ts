@@ -19,6 +19,8 @@ export default defineConfig({
     include: ["src/**/*.test.{ts,tsx}"],
     setupFiles: ["vitest.setup.ts"],
     restoreMocks: true,
+    // A large payload takes a second to draw, and five on a busy machine.
+    testTimeout: 20_000,
     // One document for all: most of the time went into making them.
     isolate: false,
     maxWorkers: 1,

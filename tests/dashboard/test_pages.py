@@ -114,6 +114,48 @@ def test_each_page_opens_by_its_address_and_is_accessible(lively, open_tab, axe)
             assert wide <= width, f"{address} is {wide} px wide"
 
 
+OVERFLOWING = """() => [...document.querySelectorAll("main .grid > *, main .head")]
+  .flatMap(node => {
+  const box = node.getBoundingClientRect();
+  if (box.width < 2 || node.matches(".sr-only, .contents")) return [];
+  const cut = node.scrollWidth > Math.ceil(box.width);
+  // What is cut with dots is meant to be, but not the name of a column.
+  const meant = getComputedStyle(node).overflowX !== "visible" && !node.matches(".head *, .head");
+  return cut && !meant ? [node.outerHTML.slice(0, 160)] : [];
+})"""
+
+
+@pytest.mark.parametrize("width", [768, 900, 1024, 1199])
+def test_no_column_runs_into_the_next_one(lively, open_tab, width):
+    for _ in range(3):
+        lively["mail"].enqueue({"to": "someone-with-a-long-name@example.com"}, kind="newsletter")
+    zone = "America/Argentina/Buenos_Aires"
+    schedule = {"cron": "0 3 * * MON-FRI", "timezone": zone, "kind": "newsletter"}
+    lively.api.put("/v1/queues/mail/schedules/nightly-report-of-all-shops", schedule)
+    tab = open_tab(viewport={"width": width, "height": 740})
+    for address in (*PAGES, "/queues/mail/queued"):
+        tab.goto(lively.url + address)
+        expect(tab.get_by_role("heading", level=1)).to_be_visible()
+        expect(tab.locator("[data-connection=live]")).to_be_visible()
+        if address.startswith(("/queues", "/schedules", "/workers", "/events")):
+            tab.wait_for_selector("main [role=row], main summary, main dl")
+        assert (address, tab.evaluate(OVERFLOWING)) == (address, [])
+
+
+def test_an_id_is_cut_in_its_middle_and_copied_whole(board, open_tab):
+    id = board["mail"].enqueue({"n": 1}).id
+    tab = open_tab(f"{board.url}/queues/mail", viewport={"width": 900, "height": 740})
+    link = tab.get_by_role("link", name=id)
+    expect(link).to_be_visible()
+    assert link.locator(".truncate").evaluate("node => node.scrollWidth > node.clientWidth")
+    assert link.evaluate("node => node.firstChild.scrollWidth <= node.firstChild.clientWidth")
+    expect(link.get_by_title(id)).to_be_visible()
+    copied = link.evaluate(
+        "node => { getSelection().selectAllChildren(node); return getSelection().toString() }"
+    )
+    assert copied == id
+
+
 def test_axe_would_find_something(board, open_tab, axe):
     """The control."""
     tab = open_tab(f"{board.url}/")

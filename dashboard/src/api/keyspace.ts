@@ -1,7 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
-import { call, type Schemas } from "./client";
+import { call, type Schemas, send } from "./client";
+import { fieldsOf, itemsOf } from "./raw";
 
-export type KeyEntry = Omit<Schemas["KeyDocument"], "value"> & { value: unknown };
+/** A key with its value as it was written: numbers, the order of fields, line breaks. */
+export interface KeyEntry extends Omit<Schemas["KeyDocument"], "value"> {
+  value: string;
+}
 
 export const keyspaceKey = ["keyspace"] as const;
 
@@ -10,14 +14,22 @@ const path = (key: readonly string[]) => `/v1/keys/${key.map(encodeURIComponent)
 export function useKeyspace(prefix: string[]) {
   return useQuery({
     queryKey: [...keyspaceKey, ...prefix],
-    queryFn: ({ signal }) =>
-      call<KeyEntry[]>("GET", "/v1/keys", { query: { prefix, limit: 1000 }, signal }),
+    queryFn: async ({ signal }) => {
+      const answer = await send("GET", "/v1/keys", { query: { prefix, limit: 1000 }, signal });
+      return readKeys(await answer.text());
+    },
     refetchInterval: 5000,
   });
 }
 
+export const readKeys = (text: string): KeyEntry[] =>
+  itemsOf(text).map((item) => {
+    const { key = "[]", value = "null", version = "0" } = fieldsOf(item);
+    return { key: JSON.parse(key) as string[], value, version: Number(version) };
+  });
+
 /** Write a key, only if nobody else has changed it meanwhile; version 0: only if there is none. */
 export const writeKey = (key: readonly string[], value: string, version: number) =>
-  call<KeyEntry>("PUT", path(key), { raw: `{"value":${value},"version":${version}}` });
+  call<unknown>("PUT", path(key), { raw: `{"value":${value},"version":${version}}` });
 
 export const deleteKey = (key: readonly string[]) => call<unknown>("DELETE", path(key));

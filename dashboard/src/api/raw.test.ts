@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fieldsOf, mistakeIn, packedBytes, pretty } from "./raw";
+import { fieldsOf, itemsOf, mistakeIn, packedBytes, pretty } from "./raw";
 
 describe("JSON as it was written", () => {
   it("keeps numbers that JavaScript would round", () => {
@@ -23,10 +23,20 @@ describe("JSON as it was written", () => {
     const text = '{"id": "a", "payload": {"n": 1.10, "x": [1, {"y": 2}]}, "result": null, "e": ""}';
     expect(fieldsOf(text)).toEqual({
       id: '"a"',
-      payload: '{"n":1.10,"x":[1,{"y":2}]}',
+      payload: '{"n": 1.10, "x": [1, {"y": 2}]}',
       result: "null",
       e: '""',
     });
+  });
+
+  it("takes the items of a list apart", () => {
+    expect(itemsOf('[{"b": 1.0,\n "a": 1e400}, [ ], "x,]" , 12345678901234567890]')).toEqual([
+      '{"b": 1.0,\n "a": 1e400}',
+      "[ ]",
+      '"x,]"',
+      "12345678901234567890",
+    ]);
+    expect(itemsOf("[]")).toEqual([]);
   });
 
   it("says what is wrong", () => {

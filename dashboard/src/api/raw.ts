@@ -5,12 +5,16 @@ export interface Token {
   kind: TokenKind;
   text: string;
 }
+/** A token, and where it begins. */
+interface Placed extends Token {
+  at: number;
+}
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[{}[\],:]/gy;
 const SPACE = /\s*/gy;
 
 /** The tokens of valid JSON, one after the other. */
-export function* tokens(text: string): Generator<Token> {
+export function* tokens(text: string): Generator<Placed> {
   let at = 0;
   while (at < text.length) {
     SPACE.lastIndex = at;
@@ -20,7 +24,7 @@ export function* tokens(text: string): Generator<Token> {
     const found = TOKEN.exec(text)?.[0];
     if (found === undefined) return;
     at = TOKEN.lastIndex;
-    yield { kind: kindOf(found), text: found };
+    yield { kind: kindOf(found), text: found, at: at - found.length };
   }
 }
 
@@ -51,8 +55,8 @@ export function* laidOut(text: string): Generator<Token> {
   }
 }
 
-function* withNext(all: Iterable<Token>): Generator<[Token, Token | null]> {
-  let held: Token | null = null;
+function* withNext<T>(all: Iterable<T>): Generator<[T, T | null]> {
+  let held: T | null = null;
   for (const one of all) {
     if (held) yield [held, one];
     held = one;
@@ -67,29 +71,33 @@ export function pretty(text: string): string {
   return made;
 }
 
-/** The values of an object's fields, as they were written. */
-export function fieldsOf(text: string): Record<string, string> {
-  const fields: Record<string, string> = {};
+/** What is directly in an object or a list: names, which a list has none of, and values as written. */
+function* membersOf(text: string): Generator<[name: string | null, value: string]> {
   let depth = 0;
   let name: string | null = null;
-  let value = "";
-  for (const [token, next] of withNext(tokens(text))) {
-    const mark = token.kind === "mark" ? token.text : "";
+  let start: number | null = null;
+  for (const { kind, text: token, at } of tokens(text)) {
+    const mark = kind === "mark" ? token : "";
     if (mark === "}" || mark === "]") depth -= 1;
-    const ends = (depth === 1 && mark === ",") || depth === 0;
-    if (ends && name !== null) {
-      fields[name] = value;
-      name = null;
-      value = "";
-    } else if (depth === 1 && name === null && next?.text === ":") {
-      name = JSON.parse(token.text) as string;
-    } else if (name !== null && !(depth === 1 && mark === ":" && value === "")) {
-      value += token.text;
+    if (start !== null && ((depth === 1 && mark === ",") || depth === 0)) {
+      yield [name, text.slice(start, at).trimEnd()];
+      [name, start] = [null, null];
+    } else if (depth === 1 && mark === ":") {
+      name = JSON.parse(text.slice(start!, at)) as string;
+      start = null;
+    } else if (depth >= 1 && mark !== ",") {
+      start ??= at;
     }
     if (mark === "{" || mark === "[") depth += 1;
   }
-  return fields;
 }
+
+/** The values of an object's fields, as they were written. */
+export const fieldsOf = (text: string): Record<string, string> =>
+  Object.fromEntries([...membersOf(text)].map(([name, value]) => [name ?? "", value]));
+
+/** The items of a list, as they were written. */
+export const itemsOf = (text: string): string[] => [...membersOf(text)].map(([, value]) => value);
 
 /** Why this is not JSON, or null if it is. */
 export function mistakeIn(text: string): string | null {

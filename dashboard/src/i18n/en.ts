@@ -280,6 +280,7 @@ export const en = {
   "action.import": "Import",
   "action.export": "Export",
   "action.compare": "Compare",
+  "action.dismiss": "Dismiss",
   "action.undo": "Undo",
   "action.close": "Close",
   "action.back": "Back",

@@ -281,6 +281,7 @@ export const es: Record<Word, string> = {
   "action.import": "Importar",
   "action.export": "Exportar",
   "action.compare": "Comparar",
+  "action.dismiss": "Descartar",
   "action.undo": "Deshacer",
   "action.close": "Cerrar",
   "action.back": "Volver",

@@ -7,7 +7,7 @@ import { useT } from "../i18n/i18n";
 import { cx } from "../parts/basics";
 import { go, toJob } from "../routing";
 import { useAnchor } from "./anchor";
-import { COLUMNS, type Column, tracks } from "./columns";
+import { COLUMNS, type Column, shownFrom, tracks } from "./columns";
 import { usePlace } from "./places";
 import { useRowKeys } from "./row-keys";
 import type { Selection } from "./selection";
@@ -58,7 +58,7 @@ export function JobTable({ queue, state, rows, selection, more }: TableProps) {
     if (more && last > rows.length - AHEAD) more();
   }, [more, last, rows.length]);
 
-  const { wide, narrow } = tracks(columns, selection ? "2rem" : "");
+  const { wide, medium, narrow } = tracks(columns, selection ? "2rem" : "");
   return (
     <div
       ref={scroller}
@@ -68,7 +68,7 @@ export function JobTable({ queue, state, rows, selection, more }: TableProps) {
       onScroll={(event) => note({ top: event.currentTarget.scrollTop })}
       // Long lists scroll by keyboard too.
       tabIndex={0}
-      style={{ "--wide": wide, "--narrow": narrow } as CSSProperties}
+      style={{ "--wide": wide, "--medium": medium, "--narrow": narrow } as CSSProperties}
       className="min-h-0 flex-1 overflow-y-auto overscroll-contain outline-offset-[-2px]"
     >
       <Head columns={columns} selection={selection} ids={ids} />
@@ -95,7 +95,7 @@ export function JobTable({ queue, state, rows, selection, more }: TableProps) {
 }
 
 const GRID =
-  "grid items-center gap-x-3 px-4 md:px-6 [grid-template-columns:var(--narrow)] md:[grid-template-columns:var(--wide)]";
+  "grid items-center gap-x-3 px-4 md:px-6 [grid-template-columns:var(--narrow)] md:[grid-template-columns:var(--medium)] xl:[grid-template-columns:var(--wide)]";
 
 interface HeadProps {
   columns: readonly Column[];
@@ -124,7 +124,7 @@ function Head({ columns, selection, ids }: HeadProps) {
           <div
             key={column.name}
             role="columnheader"
-            className={cx("head truncate", column.right && "text-right", column.wide && "max-md:hidden")}
+            className={cx("head truncate", column.right && "text-right", shownFrom(column))}
           >
             {t(column.name)}
           </div>
@@ -182,7 +182,7 @@ function Line({ row, queue, columns, at, top, here, selection, onTouch }: LinePr
         <div
           key={column.name}
           role="cell"
-          className={cx("min-w-0", column.right && "text-right", column.wide && "max-md:hidden")}
+          className={cx("min-w-0", column.right && "text-right", shownFrom(column))}
         >
           {column.cell(row, queue)}
         </div>

@@ -7,9 +7,10 @@ import type { Word } from "../i18n/en";
 import { plural, useT } from "../i18n/i18n";
 import { cx, Empty, Title, Trouble, Waiting } from "../parts/basics";
 import { Chart } from "../parts/charts";
+import { Id, JobLink } from "../parts/id";
 import { QueueSelect } from "../parts/queue-select";
 import { Relative } from "../parts/times";
-import { Link, setQuery, toJob, toQueue, useAddress, useTitle } from "../routing";
+import { Link, setQuery, toQueue, useAddress, useTitle } from "../routing";
 
 export function Analytics() {
   const t = useT();
@@ -109,7 +110,7 @@ function Shown({ figures }: { figures: Figures }) {
   const t = useT();
   return (
     <div className="flex flex-col gap-4 px-4 pb-10 md:px-6">
-      <div className="grid gap-4 lg:grid-cols-2">
+      <div className="grid gap-4 xl:grid-cols-2">
         {PLOTS.map((plot) => (
           <PlotPanel key={plot.title} plot={plot} hours={figures.hours ?? []} />
         ))}
@@ -155,12 +156,12 @@ interface TableProps {
 function Table({ title, heads, tracks, rows, words = [] }: TableProps) {
   if (rows.length === 0) return null;
   const number = (at: number) => at > 0 && !words.includes(at);
-  const grid = cx("grid items-center gap-x-4 px-4", tracks);
+  const grid = cx("grid items-center gap-x-3 px-4", tracks);
   return (
     <section>
       <h2 className="mb-2 font-semibold">{title}</h2>
       <div role="table" aria-label={title} className="panel overflow-x-auto" tabIndex={0}>
-        <div role="row" className={cx(grid, "head h-9 min-w-2xl border-b border-line")}>
+        <div role="row" className={cx(grid, "head h-9 min-w-[45rem] border-b border-line")}>
           {heads.map((head, at) => (
             <span key={head} role="columnheader" className={number(at) ? "text-right" : ""}>
               {head}
@@ -168,7 +169,7 @@ function Table({ title, heads, tracks, rows, words = [] }: TableProps) {
           ))}
         </div>
         {rows.map(({ key, cells }) => (
-          <div key={key} role="row" className={cx(grid, "min-h-10 min-w-2xl border-b border-line py-1 last:border-0")}>
+          <div key={key} role="row" className={cx(grid, "min-h-10 min-w-[45rem] border-b border-line py-1 last:border-0")}>
             {cells.map((cell, at) => (
               <span key={heads[at]} role="cell" className={cx("min-w-0", number(at) && "text-right tabular-nums")}>
                 {cell}
@@ -216,7 +217,7 @@ function Errors({ rows }: { rows: NonNullable<Figures["errors"]> }) {
       title={t("analytics.errors")}
       heads={[t("column.error"), t("column.queue"), t("queue.jobs"), t("dlq.first"), t("dlq.last"), t("dlq.sample")]}
       words={[1, 5]}
-      tracks="grid-cols-[minmax(12rem,1fr)_7rem_4rem_7rem_7rem_9rem]"
+      tracks="grid-cols-[minmax(9.5rem,1fr)_6rem_3.5rem_6.5rem_6.5rem_7rem]"
       rows={rows.map((row) => ({
         key: `${row.queue} ${row.kind} ${row.fingerprint}`,
         cells: [
@@ -224,15 +225,11 @@ function Errors({ rows }: { rows: NonNullable<Figures["errors"]> }) {
             <span className="block truncate font-medium">{row.exception}</span>
             <span className="block truncate text-muted">{row.message}</span>
           </span>,
-          row.queue,
+          <span key="queue" className="block truncate" title={row.queue}>{row.queue}</span>,
           count(row.jobs),
           <Relative key="first" at={row.first_at} />,
           <Relative key="last" at={row.last_at} />,
-          row.example && (
-            <Link key="example" href={toJob(row.queue, row.example)} className="block truncate font-mono text-xs text-accent hover:underline">
-              {row.example}
-            </Link>
-          ),
+          row.example && <JobLink key="example" queue={row.queue} id={row.example} className="text-accent" />,
         ],
       }))}
     />
@@ -246,13 +243,11 @@ function WorkerFigures({ rows }: { rows: NonNullable<Figures["workers"]> }) {
       title={t("workers.title")}
       heads={[t("column.worker"), t("column.queue"), t("analytics.deliveries"), t("overview.failed"), t("analytics.stalled"), t("analytics.reliability")]}
       words={[1]}
-      tracks="grid-cols-[minmax(12rem,1fr)_12rem_6rem_8rem_6rem_7rem]"
+      tracks="grid-cols-[minmax(9rem,1.4fr)_minmax(7rem,1fr)_6rem_6.5rem_5rem_5.5rem]"
       rows={rows.map((row) => ({
         key: row.worker,
         cells: [
-          <span key="worker" className="block truncate font-mono text-xs">
-            {row.worker}
-          </span>,
+          <Id key="worker" className="text-xs">{row.worker}</Id>,
           <span key="queues" className="block truncate" title={row.queue}>
             {row.queue}
           </span>,

@@ -9,10 +9,11 @@ import { useAnchor } from "../jobs/anchor";
 import { useLive } from "../live/live";
 import { ACTS } from "../live/stream";
 import { Button, cx, Dot, Empty, Title, Trouble, Waiting } from "../parts/basics";
+import { JobLink } from "../parts/id";
 import { QueueSelect } from "../parts/queue-select";
 import { Typed } from "../parts/typed";
 import { ShortMoment } from "../parts/times";
-import { Link, setQuery, toJob, toQueue, useAddress, useTitle } from "../routing";
+import { Link, setQuery, toQueue, useAddress, useTitle } from "../routing";
 
 const KEPT = 1000;
 const HEIGHT = 32;
@@ -156,7 +157,7 @@ function Filters({ shown }: { shown: Shown }) {
 }
 
 const ROW =
-  "grid items-center gap-x-4 px-4 md:px-6 grid-cols-[4.5rem_6rem_minmax(0,1fr)] md:grid-cols-[7.5rem_7rem_8rem_minmax(8rem,1.2fr)_7rem_minmax(8rem,1.6fr)]";
+  "grid items-center gap-x-4 px-4 md:px-6 grid-cols-[4.5rem_6rem_minmax(0,1fr)] md:grid-cols-[7.5rem_7rem_7rem_minmax(9rem,1fr)_minmax(8rem,1fr)] xl:grid-cols-[7.5rem_7rem_8rem_minmax(9rem,1.2fr)_7rem_minmax(8rem,1.6fr)]";
 
 function Tail({ events, complete }: { events: JournalEvent[]; complete: boolean }) {
   const t = useT();
@@ -176,7 +177,7 @@ function Tail({ events, complete }: { events: JournalEvent[]; complete: boolean 
       <div role="rowgroup" className="sticky top-0 z-10 border-b border-line bg-surface">
         <div role="row" className={cx(ROW, "head h-8")}>
           {heads.map((head) => (
-            <span key={head} role="columnheader" className={cx(WIDE.has(head) && "max-md:hidden")}>
+            <span key={head} role="columnheader" className={SHOWN_FROM[head]}>
               {t(head)}
             </span>
           ))}
@@ -196,7 +197,11 @@ function Tail({ events, complete }: { events: JournalEvent[]; complete: boolean 
   );
 }
 
-const WIDE = new Set<Word>(["column.queue", "column.state", "column.by"]);
+const SHOWN_FROM: Partial<Record<Word, string>> = {
+  "column.queue": "max-md:hidden",
+  "column.state": "max-xl:hidden",
+  "column.by": "max-md:hidden",
+};
 
 function EventLine({ event, top }: { event: JournalEvent; top: number }) {
   const t = useT();
@@ -219,14 +224,10 @@ function EventLine({ event, top }: { event: JournalEvent; top: number }) {
           {event.queue}
         </Link>
       </span>
-      <span role="cell" className="truncate font-mono text-xs">
-        {event.id && (
-          <Link href={toJob(event.queue, event.id)} className="hover:underline">
-            {event.id}
-          </Link>
-        )}
+      <span role="cell" className="min-w-0">
+        {event.id && <JobLink queue={event.queue} id={event.id} />}
       </span>
-      <span role="cell" className="flex items-center gap-1.5 truncate text-muted max-md:hidden">
+      <span role="cell" className="flex items-center gap-1.5 truncate text-muted max-xl:hidden">
         {event.to && (
           <>
             <Dot state={event.to} />

@@ -6,8 +6,9 @@ import { type Attempt, type Job, useJob } from "../api/jobs";
 import { useOverview } from "../api/overview";
 import { span } from "../format/spans";
 import { useSpeech, useT } from "../i18n/i18n";
-import { Badge, Button, Dot, Empty, StateName, Title, Trouble, Waiting } from "../parts/basics";
+import { Badge, Button, cx, Dot, Empty, StateName, Title, Trouble, Waiting } from "../parts/basics";
 import { Icon } from "../parts/icons";
+import { Id } from "../parts/id";
 import { JsonView } from "../parts/json";
 import { Menu } from "../parts/menu";
 import { Traceback } from "../parts/traceback";
@@ -52,11 +53,9 @@ function Shown({ queue, job }: { queue: string; job: Job }) {
           {" / "}
           {job.kind}
         </span>
-        <span className="font-mono" title={job.id}>
-          {job.id}
-        </span>
+        <Id>{job.id}</Id>
       </Title>
-      <div className="grid gap-4 px-4 pb-10 md:px-6 lg:grid-cols-[minmax(0,1fr)_20rem]">
+      <div className="grid gap-4 px-4 pb-10 md:px-6 xl:grid-cols-[minmax(0,1fr)_20rem]">
         <div className="flex min-w-0 flex-col gap-4">
           <Standing queue={queue} job={job} />
           <Section title={t("job.payload")}>
@@ -247,7 +246,7 @@ function AttemptFacts({ tried }: { tried: Tried }) {
         </span>
       </span>
       {failure && (
-        <span className="block break-words text-danger">
+        <span className={cx("block break-words text-danger", failure.traceback && "group-open:hidden")}>
           {[failure.type, failure.message].filter(Boolean).join(": ")}
         </span>
       )}

@@ -98,7 +98,7 @@ function KeyLine({ entry, mayAct }: { entry: KeyEntry; mayAct: boolean }) {
     <div role="row" className={cx(ROW, "min-h-10 border-b border-line last:border-0")}>
       <span role="cell" className="py-2 font-mono text-xs font-medium break-words">{name}</span>
       <span role="cell" className="truncate font-mono text-xs text-muted max-md:col-start-1 max-md:row-start-2 max-md:pb-2">
-        {JSON.stringify(entry.value)}
+        {entry.value}
       </span>
       <span role="cell" className="text-right text-muted tabular-nums max-md:hidden">{entry.version}</span>
       <span role="cell">
@@ -124,10 +124,13 @@ function KeyDialog({ entry, onClose }: { entry?: KeyEntry; onClose: () => void }
   const t = useT();
   const client = useQueryClient();
   const [typed, setTyped] = useState("");
-  const [value, setValue] = useState(entry ? JSON.stringify(entry.value, null, 2) : "{}");
+  const [value, setValue] = useState(entry?.value ?? "{}");
   const key = entry?.key ?? partsOf(typed);
   const write = useMutation({
-    mutationFn: () => writeKey(key, value, entry?.version ?? 0),
+    // What was not changed is not written: the service may refuse what a program has stored.
+    mutationFn: async () => {
+      if (value !== entry?.value) await writeKey(key, value, entry?.version ?? 0);
+    },
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: keyspaceKey });
       onClose();

@@ -79,7 +79,7 @@ function Totals({ queues, workers }: { queues: QueueFigures[]; workers: number }
   const add = (read: (one: QueueFigures) => number) =>
     queues.reduce((total, one) => total + read(one), 0);
   return (
-    <dl className="panel grid grid-cols-2 overflow-hidden sm:grid-cols-4 lg:grid-cols-8">
+    <dl className="panel grid grid-cols-2 overflow-hidden sm:grid-cols-4 xl:grid-cols-8">
       {SHOWN.map((state) => (
         <Figure
           key={state}
@@ -159,7 +159,7 @@ function Throughput({ overview }: { overview: Overview }) {
 }
 
 const ROW =
-  "grid items-center gap-x-4 px-4 grid-cols-[minmax(0,1fr)_3.5rem_3.5rem] md:grid-cols-[minmax(9rem,1.4fr)_repeat(5,minmax(3.5rem,0.6fr))_4rem_4rem_5rem_8rem]";
+  "grid items-center gap-x-3 px-4 grid-cols-[minmax(0,1fr)_3.5rem_3.5rem] md:grid-cols-[minmax(8rem,1.4fr)_repeat(4,minmax(4.5rem,0.6fr))_3rem_3rem_4.5rem] xl:grid-cols-[minmax(9rem,1.4fr)_repeat(5,minmax(4.5rem,0.6fr))_4rem_4rem_5rem_8rem]";
 
 function QueueTable({ queues, bucket }: { queues: QueueFigures[]; bucket: number }) {
   const t = useT();
@@ -174,7 +174,7 @@ function QueueTable({ queues, bucket }: { queues: QueueFigures[]; bucket: number
             <span
               key={state}
               role="columnheader"
-              className={cx("truncate text-right", !NARROW.has(state) && "max-md:hidden")}
+              className={cx("truncate text-right", shownFrom(state))}
             >
               {t(state === "failed" ? "state.failed.short" : `state.${state}`)}
             </span>
@@ -184,7 +184,7 @@ function QueueTable({ queues, bucket }: { queues: QueueFigures[]; bucket: number
               {head}
             </span>
           ))}
-          <span role="columnheader" className="max-md:hidden">
+          <span role="columnheader" className="max-xl:hidden">
             {t("column.trend", { n: Math.round((shown * bucket) / 60) })}
           </span>
         </div>
@@ -198,7 +198,9 @@ function QueueTable({ queues, bucket }: { queues: QueueFigures[]; bucket: number
   );
 }
 
-const NARROW = new Set<State>(["queued", "failed"]);
+/** What a phone shows, and what only a wide page does. */
+const shownFrom = (state: State): string =>
+  state === "scheduled" ? "max-xl:hidden" : state === "queued" || state === "failed" ? "" : "max-md:hidden";
 
 function QueueRow({ figures, shown }: { figures: QueueFigures; shown: number }) {
   const t = useT();
@@ -217,7 +219,7 @@ function QueueRow({ figures, shown }: { figures: QueueFigures; shown: number }) 
         </div>
       </div>
       {SHOWN.map((state) => (
-        <div key={state} role="cell" className={cx(cell, !NARROW.has(state) && "max-md:hidden")}>
+        <div key={state} role="cell" className={cx(cell, shownFrom(state))}>
           <Count queue={figures.queue} state={state} n={figures.counts[state] ?? 0} />
         </div>
       ))}
@@ -229,7 +231,7 @@ function QueueRow({ figures, shown }: { figures: QueueFigures; shown: number }) 
       <div role="cell" className={cx(cell, "text-muted max-md:hidden")}>
         {figures.oldest === null ? "—" : coarse(figures.oldest)}
       </div>
-      <div role="cell" className="max-md:hidden">
+      <div role="cell" className="max-xl:hidden">
         <Sparkline
           entered={figures.beats.entered.slice(-shown - 1, -1)}
           completed={figures.beats.completed.slice(-shown - 1, -1)}

@@ -7,9 +7,9 @@ import { useT } from "../i18n/i18n";
 import { Button, Empty, Trouble, Waiting } from "../parts/basics";
 import { useDialog } from "../parts/dialogs";
 import { Icon } from "../parts/icons";
+import { JobLink } from "../parts/id";
 import { Relative } from "../parts/times";
 import { Traceback } from "../parts/traceback";
-import { Link, toJob } from "../routing";
 
 interface GroupsProps {
   queue: string;
@@ -81,9 +81,7 @@ function Group({ queue, group, letters }: { queue: string; group: ErrorGroup; le
           <dl className="flex flex-wrap gap-x-8 gap-y-1">
             <Fact name={t("dlq.kinds")}>{group.kinds.join(", ")}</Fact>
             <Fact name={t("dlq.sample")}>
-              <Link href={toJob(queue, group.sample)} className="font-mono text-xs text-accent hover:underline">
-                {group.sample}
-              </Link>
+              <JobLink queue={queue} id={group.sample} className="text-accent" />
             </Fact>
           </dl>
           {group.traceback && <Traceback>{group.traceback}</Traceback>}
@@ -96,9 +94,9 @@ function Group({ queue, group, letters }: { queue: string; group: ErrorGroup; le
 
 function Fact({ name, children }: { name: string; children: React.ReactNode }) {
   return (
-    <div className="flex gap-2">
+    <div className="flex max-w-full items-baseline gap-2">
       <dt className="text-muted">{name}</dt>
-      <dd>{children}</dd>
+      <dd className="min-w-0">{children}</dd>
     </div>
   );
 }

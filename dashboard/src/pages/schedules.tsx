@@ -14,7 +14,7 @@ import { Relative } from "../parts/times";
 import { Link, toQueue, useTitle } from "../routing";
 
 const ROW =
-  "grid items-center gap-x-4 px-4 grid-cols-[minmax(0,1fr)_minmax(0,1fr)_5rem_2rem] md:grid-cols-[minmax(8rem,1.2fr)_minmax(6rem,1fr)_minmax(6rem,1fr)_minmax(6rem,1fr)_6rem_6rem_2rem]";
+  "grid items-center gap-x-4 px-4 grid-cols-[minmax(0,1fr)_minmax(0,1fr)_5rem_2rem] md:grid-cols-[minmax(8rem,1.2fr)_minmax(7rem,1fr)_minmax(6rem,1fr)_minmax(6rem,1fr)_6rem_2rem] xl:grid-cols-[minmax(8rem,1.2fr)_minmax(7rem,1fr)_minmax(6rem,1fr)_minmax(6rem,1fr)_minmax(8rem,1fr)_6rem_2rem]";
 
 export function Schedules() {
   const t = useT();
@@ -43,7 +43,7 @@ export function Schedules() {
               <span role="columnheader">{t("column.name")}</span>
               <span role="columnheader">{t("column.cron")}</span>
               <span role="columnheader" className="max-md:hidden">{t("column.queue")}</span>
-              <span role="columnheader" className="max-md:hidden">{t("column.kind")}</span>
+              <span role="columnheader" className="max-xl:hidden">{t("column.kind")}</span>
               <span role="columnheader" className="max-md:hidden">{t("column.timezone")}</span>
               <span role="columnheader" className="text-right">{t("column.next")}</span>
               <span role="columnheader">
@@ -52,15 +52,18 @@ export function Schedules() {
             </div>
             {schedules.data.map((one) => (
               <div key={`${one.queue} ${one.name}`} role="row" className={cx(ROW, "min-h-10 border-b border-line last:border-0")}>
-                <span role="cell" className="truncate font-medium">{one.name}</span>
-                <span role="cell" className="truncate font-mono text-xs">{one.cron}</span>
+                <span role="cell" className="min-w-0 py-1.5">
+                  <span className="block truncate font-medium" title={one.name}>{one.name}</span>
+                  <span className="block truncate text-xs text-muted md:hidden">{one.queue}</span>
+                </span>
+                <span role="cell" className="truncate font-mono text-xs" title={`${one.cron} (${one.timezone})`}>{one.cron}</span>
                 <span role="cell" className="truncate max-md:hidden">
                   <Link href={toQueue(one.queue, "queued")} className="hover:underline">
                     {one.queue}
                   </Link>
                 </span>
-                <span role="cell" className="truncate max-md:hidden">{one.kind}</span>
-                <span role="cell" className="truncate text-muted max-md:hidden">{one.timezone}</span>
+                <span role="cell" className="truncate max-xl:hidden" title={one.kind}>{one.kind}</span>
+                <span role="cell" className="truncate text-muted max-md:hidden" title={one.timezone}>{one.timezone}</span>
                 <span role="cell" className="text-right">
                   <Relative at={one.next_at} />
                 </span>

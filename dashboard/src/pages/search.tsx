@@ -1,6 +1,7 @@
 import { type Hit, useSearch } from "../api/search";
 import { useT } from "../i18n/i18n";
 import { Badge, Empty, StateName, Title, Trouble, Waiting } from "../parts/basics";
+import { Id } from "../parts/id";
 import { Relative } from "../parts/times";
 import { Link, toJob, useAddress, useTitle } from "../routing";
 
@@ -45,10 +46,9 @@ function HitLine({ hit }: { hit: Hit }) {
         className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-4 py-2 hover:bg-hover md:grid-cols-[minmax(0,1fr)_5rem_8rem_7rem]"
       >
         <span className="min-w-0">
-          <span className="block truncate">
-            <span className="font-mono text-xs font-medium">{job.id}</span>
-            <span className="text-muted">
-              {" "}
+          <span className="flex items-baseline gap-2">
+            <Id className="text-xs font-medium">{job.id}</Id>
+            <span className="shrink-[9] truncate text-muted">
               {hit.queue} / {job.kind}
             </span>
           </span>

@@ -8,8 +8,9 @@ import { plural, useT } from "../i18n/i18n";
 import { useTicking } from "../live/ticking";
 import { cx, Empty, Title, Trouble, Waiting } from "../parts/basics";
 import { Icon } from "../parts/icons";
+import { Id, JobLink } from "../parts/id";
 import { Countdown, Relative } from "../parts/times";
-import { Link, toJob, toQueue, useTitle } from "../routing";
+import { Link, toQueue, useTitle } from "../routing";
 
 /** Seconds: a worker that lives is heard of every two. */
 const LATE = 5;
@@ -91,7 +92,7 @@ export function Workers() {
 }
 
 const ROW =
-  "grid items-center gap-x-4 px-4 grid-cols-[1rem_5rem_minmax(0,1fr)_4rem] md:grid-cols-[1rem_5rem_minmax(9rem,2fr)_minmax(8rem,1.4fr)_minmax(6rem,0.8fr)_6rem_6rem_4rem_4rem]";
+  "grid items-center gap-x-4 px-4 grid-cols-[1rem_5rem_minmax(0,1fr)_4rem] md:grid-cols-[1rem_5rem_minmax(9rem,2fr)_minmax(8rem,1.4fr)_6rem_4rem] xl:grid-cols-[1rem_5rem_minmax(9rem,2fr)_minmax(8rem,1.4fr)_minmax(6rem,0.8fr)_6rem_6rem_4rem_4rem]";
 
 function Head() {
   const t = useT();
@@ -101,10 +102,10 @@ function Head() {
       <span>{t("column.state")}</span>
       <span>{t("column.worker")}</span>
       <span className="max-md:hidden">{t("column.queue")}</span>
-      <span className="max-md:hidden">{t("column.host")}</span>
-      <span className="text-right max-md:hidden">{t("column.since")}</span>
+      <span className="max-xl:hidden">{t("column.host")}</span>
+      <span className="text-right max-xl:hidden">{t("column.since")}</span>
       <span className="text-right max-md:hidden">{t("column.seen")}</span>
-      <span className="text-right max-md:hidden">{t("column.concurrency")}</span>
+      <span className="text-right max-xl:hidden">{t("column.concurrency")}</span>
       <span className="text-right">{t("column.holds")}</span>
     </div>
   );
@@ -129,22 +130,20 @@ function WorkerLine({ crew: { worker, health, posts, holds } }: { crew: Crew }) 
               {t(`workers.${health}`)}
             </span>
           </span>
-          <span className="truncate font-mono text-xs font-medium" title={worker.id}>
-            {worker.id}
-          </span>
+          <Id className="text-xs font-medium">{worker.id}</Id>
           <span className="truncate max-md:hidden" title={queues}>
             {queues}
           </span>
-          <span className="truncate text-muted max-md:hidden">
+          <span className="truncate text-muted max-xl:hidden">
             {[worker.host, worker.pid || ""].filter(Boolean).join(" · ")}
           </span>
-          <span className="text-right text-muted max-md:hidden">
+          <span className="text-right text-muted max-xl:hidden">
             <Relative at={worker.started_at || null} />
           </span>
           <span className="text-right text-muted max-md:hidden">
             <Relative at={worker.seen_at} />
           </span>
-          <span className="text-right text-muted tabular-nums max-md:hidden">{worker.concurrency || "—"}</span>
+          <span className="text-right text-muted tabular-nums max-xl:hidden">{worker.concurrency || "—"}</span>
           <span className="text-right tabular-nums">{holds}</span>
         </summary>
         {open && (
@@ -203,9 +202,7 @@ function Held({ worker }: { worker: Worker }) {
       <ul aria-label={t("workers.holds", { worker: worker.id, queue: worker.queue })}>
         {rows.map((row) => (
           <li key={row.id} className="flex items-center gap-4 py-1">
-            <Link href={toJob(worker.queue, row.id)} className="min-w-0 flex-1 truncate font-mono text-xs hover:underline">
-              {row.id}
-            </Link>
+            <JobLink queue={worker.queue} id={row.id} className="flex-1" />
             <span className="text-muted">{row.kind}</span>
             <span className="text-muted">
               <Relative at={row.started_at} />

@@ -1,7 +1,8 @@
-/** What was done, for a moment, with a way back where there is one. */
+/** What was done, for a moment, with a way back where there is one; what went wrong, until it is dismissed. */
 import { createContext, type ReactNode, useCallback, useContext, useMemo, useState } from "react";
 import { useT } from "../i18n/i18n";
-import { cx, saying } from "./basics";
+import { Button, cx, saying } from "./basics";
+import { Icon } from "./icons";
 
 interface Toast {
   number: number;
@@ -16,7 +17,16 @@ interface Toasts {
 }
 
 const SHOWN = 7000;
+/** More than these would cover the page. */
+const MOST = 3;
+const MOST_WRONG = 5;
 let made = 0;
+
+/** The last ones; what went wrong is not pushed out by what went well. */
+const latest = (all: Toast[]): Toast[] => {
+  const kept = new Set([...all.filter((one) => one.wrong).slice(-MOST_WRONG), ...all.filter((one) => !one.wrong).slice(-MOST)]);
+  return all.filter((one) => kept.has(one));
+};
 
 const Context = createContext<Toasts>({ say: () => {}, complain: () => {} });
 export const useToasts = (): Toasts => useContext(Context);
@@ -31,8 +41,8 @@ export function ToastProvider({ children }: { children: ReactNode }) {
   const show = useCallback(
     (toast: Omit<Toast, "number">) => {
       const number = ++made;
-      setShown((all) => [...all.slice(-2), { number, ...toast }]);
-      setTimeout(() => drop(number), SHOWN);
+      setShown((all) => latest([...all, { number, ...toast }]));
+      if (!toast.wrong) setTimeout(() => drop(number), SHOWN);
     },
     [drop],
   );
@@ -58,9 +68,10 @@ export function ToastProvider({ children }: { children: ReactNode }) {
         {shown.map((toast) => (
           <div
             key={toast.number}
+            role={toast.wrong ? "alert" : undefined}
             className={cx(
-              "arrive pointer-events-auto flex max-w-md items-center gap-4 rounded-lg border px-4 py-2.5 shadow-raised",
-              toast.wrong ? "border-line bg-danger-soft text-danger" : "border-line bg-surface",
+              "arrive pointer-events-auto flex max-w-md items-center gap-4 rounded-lg border border-line px-4 py-2.5 shadow-raised",
+              toast.wrong ? "bg-danger-soft text-danger" : "bg-surface",
             )}
           >
             <span className="min-w-0 break-words">{toast.text}</span>
@@ -68,6 +79,11 @@ export function ToastProvider({ children }: { children: ReactNode }) {
               <button type="button" className="font-medium text-accent" onClick={() => undo(toast)}>
                 {t("action.undo")}
               </button>
+            )}
+            {toast.wrong && (
+              <Button look="quiet" className="-mr-2 w-8 px-0" aria-label={t("action.dismiss")} onClick={() => drop(toast.number)}>
+                <Icon name="close" />
+              </Button>
             )}
           </div>
         ))}

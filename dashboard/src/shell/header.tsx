@@ -15,7 +15,7 @@ export function Header({ onMenu }: { onMenu: () => void }) {
   const { t } = useSpeech();
   return (
     <header className="flex h-14 shrink-0 items-center gap-2 border-b border-line bg-surface px-4 md:px-6">
-      <Button look="quiet" className="w-8 px-0 md:hidden" aria-label={t("nav.main")} onClick={onMenu}>
+      <Button look="quiet" className="w-8 px-0 lg:hidden" aria-label={t("nav.main")} onClick={onMenu}>
         <Icon name="menu" />
       </Button>
       <Search />

@@ -14,20 +14,20 @@ interface SidebarProps {
   onClose: () => void;
 }
 
-/** A column beside the page; on a phone, a sheet over it. */
+/** A column beside the page; where that would leave little room, a sheet over it. */
 export function Sidebar({ view, open, onClose }: SidebarProps) {
   const t = useT();
   return (
     <>
       {open && (
-        <div aria-hidden className="fixed inset-0 z-20 bg-black/40 md:hidden" onClick={onClose} />
+        <div aria-hidden className="fixed inset-0 z-20 bg-black/40 lg:hidden" onClick={onClose} />
       )}
       <nav
         aria-label={t("nav.main")}
         className={cx(
           "z-30 flex w-56 shrink-0 flex-col overflow-y-auto border-r border-line bg-canvas px-3 pb-4",
-          "max-md:fixed max-md:inset-y-0 max-md:left-0 max-md:shadow-raised",
-          !open && "max-md:hidden",
+          "max-lg:fixed max-lg:inset-y-0 max-lg:left-0 max-lg:shadow-raised",
+          !open && "max-lg:hidden",
         )}
       >
         <div className="flex h-14 items-center justify-between">
@@ -35,7 +35,7 @@ export function Sidebar({ view, open, onClose }: SidebarProps) {
             <img src={mark} alt="" className="size-6" />
             Ackline
           </Link>
-          <Button look="quiet" className="w-8 px-0 md:hidden" aria-label={t("action.close")} onClick={onClose}>
+          <Button look="quiet" className="w-8 px-0 lg:hidden" aria-label={t("action.close")} onClick={onClose}>
             <Icon name="close" />
           </Button>
         </div>

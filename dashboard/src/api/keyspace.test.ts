@@ -1,0 +1,15 @@
+import { expect, it, vi } from "vitest";
+import { readKeys, writeKey } from "./keyspace";
+
+const TEXT = '{ "b": 1.0,\n  "a": 1e400, "n": 123456789012345678901234567890 }';
+
+it("reads the values of keys as they were written, and sends them so", async () => {
+  const [entry] = readKeys(`[{"key":["alerts","7"],"value":${TEXT},"version":3}]`);
+  expect(entry).toEqual({ key: ["alerts", "7"], value: TEXT, version: 3 });
+  // The control: the usual way loses numbers, the space between them, or both.
+  expect(JSON.stringify(JSON.parse(TEXT), null, 2)).not.toContain("1e400");
+
+  const sent = vi.spyOn(globalThis, "fetch").mockResolvedValue(new Response("{}"));
+  await writeKey(entry!.key, entry!.value, entry!.version);
+  expect(sent.mock.calls[0]?.[1]?.body).toBe(`{"value":${TEXT},"version":3}`);
+});

@@ -1,0 +1,40 @@
+import { act, cleanup, fireEvent, render, screen } from "@testing-library/react";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { ToastProvider, useToasts } from "./toasts";
+
+let toasts: ReturnType<typeof useToasts>;
+
+function Hold() {
+  toasts = useToasts();
+  return null;
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  render(
+    <ToastProvider>
+      <Hold />
+    </ToastProvider>,
+  );
+});
+afterEach(() => {
+  cleanup();
+  vi.useRealTimers();
+});
+
+it("keeps what went wrong until it is dismissed, whatever goes well meanwhile", () => {
+  act(() => toasts.complain(new Error("the queue is full")));
+  for (const n of [1, 2, 3, 4]) act(() => toasts.say(`done ${n}`));
+  act(() => vi.advanceTimersByTime(60_000));
+
+  expect(screen.queryByText("done 4")).toBeNull();
+  expect(screen.getByRole("alert").textContent).toBe("the queue is full");
+  fireEvent.click(screen.getByRole("button", { name: "Dismiss" }));
+  expect(screen.queryByRole("alert")).toBeNull();
+});
+
+it("shows the last things that were done", () => {
+  for (const n of [1, 2, 3, 4]) act(() => toasts.say(`done ${n}`));
+  expect(screen.queryByText("done 1")).toBeNull();
+  expect(screen.getByText("done 4")).toBeTruthy();
+});
