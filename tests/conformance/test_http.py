@@ -73,9 +73,16 @@ class ForAllTenants(HttpStore):
         of_one = super().describe
         return [info for one in whose for info in of_one(one, name, dropped=dropped)]
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
-        if queue is not None or len(self._calls.tenants) == 1:
-            return super().events(queue, after, limit)
+    def events(
+        self,
+        queue: QueueKey | None,
+        after: str | None,
+        limit: int,
+        *,
+        tenant: str | None = None,
+    ) -> Sequence[Event]:
+        if queue is not None or tenant is not None or len(self._calls.tenants) == 1:
+            return super().events(queue, after, limit, tenant=tenant)
         arguments = {"queue": None, "after": after, "limit": self._calls.answerable(limit)}
         found = [event for one in self._calls.tenants for event in self._events_of(one, arguments)]
         return sorted(found, key=lambda event: read_cursor(event.cursor))[:limit]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from ackline.errors import EventsDropped
-from ackline.events import Act, Event, make_cursor, read_cursor
+from ackline.events import Act, Event, read_cursor
 from ackline.job import QueueKey
 from ackline.service.caller import Caller, Scope
 from ackline.service.documents import EventDocument, event_document
@@ -15,7 +16,6 @@ from ackline.service.news import News
 from ackline.service.streams import PING, event
 from ackline.service.sweeps import SweepDocument, sweeps_among
 from ackline.service.tail import Tail, Wanted, look_back
-from ackline.stores.base import Store
 
 PAGE = 500
 BEGIN = "0.0"
@@ -47,19 +47,11 @@ class Journal:
 
     async def read(self, after: str | None, limit: int) -> tuple[list[Event], str | None]:
         """The next events, and where to read on."""
-        events, cursor, _ = await self._runtime.call(self._read, after, limit)
-        return events, cursor
+        page = await self._runtime.call(self._page, after, limit)
+        return self._visible(page), page[-1].cursor if page else after
 
-    def _read(self, after: str | None, limit: int) -> tuple[list[Event], str | None, bool]:
-        """The next events, where to read on, and whether there is more to read now."""
-        page = self._store.events(self._key, after, limit)
-        if not page:
-            return [], after, False
-        cursor = page[-1].cursor
-        events = self._visible(page)
-        if events or self._key is not None:
-            return events, cursor, True
-        return [], *next_of_tenant(self._store, self._caller.tenant, cursor)
+    def _page(self, after: str | None, limit: int) -> Sequence[Event]:
+        return self._store.events(self._key, after, limit, tenant=self._caller.tenant)
 
     async def require_written(self, cursor: str | None) -> None:
         """Refuse a cursor past the end: it is of a store that was replaced, or restored."""
@@ -79,8 +71,7 @@ class Journal:
         def chosen(events: list[Event]) -> list[Event]:
             return [one for one in self._visible(events) if wanted.matches(one)]
 
-        slowly = self._caller.slowly
-        return await slowly(look_back, self._store, self._key, end, count, chosen), end
+        return await self._caller.slowly(look_back, self._page, end, count, chosen), end
 
     def _visible(self, events: Sequence[Event]) -> list[Event]:
         caller, kinds = self._caller, self._caller.principal.kinds
@@ -122,29 +113,22 @@ class Journal:
             self._runtime.streams.close(stream)
 
     async def _next(self, cursor: str) -> tuple[list[Event], str, bool]:
-        events, end, more = await self._runtime.call(self._read, cursor, PAGE)
-        return events, end or cursor, more
+        """The next events, where to read on, and whether there is more to read now."""
+        key = (self._key, self._caller.tenant, cursor)
+        page, end = await self._runtime.journal_reads.call(key, partial(self._look, cursor))
+        return self._visible(page), page[-1].cursor if page else end, bool(page)
 
+    def _look(self, cursor: str) -> tuple[Sequence[Event], str]:
+        """The next events, and the end of the journal from before the look.
 
-def next_of_tenant(store: Store, tenant: str, after: str) -> tuple[str, bool]:
-    """Where a tenant's next events begin, and whether there are any yet; else the journal's end.
-
-    Only the tenant's own journals are read, so other tenants' events cost it nothing.
-    """
-    # First of all: what is written from now on comes after this, so nothing is skipped.
-    end = read_cursor(store.info().cursor)
-    begins = [
-        _before(found[0])
-        for info in store.describe(tenant, dropped=True)
-        if (found := store.events(info.key, after, 1))
-    ]
-    nearest = min([*begins, end])
-    return make_cursor(*max(nearest, read_cursor(after))), nearest < end
-
-
-def _before(event: Event) -> tuple[int, int]:
-    batch, used = read_cursor(event.cursor)
-    return batch, used - 1
+        While nothing at all is written, the end is all that is asked for.
+        """
+        end = self._store.info().cursor
+        if end == cursor:
+            return (), cursor
+        page = self._page(cursor, PAGE)
+        # Nothing was found up to the end, and what is written from now on comes after it.
+        return page, max(end, cursor, key=read_cursor)
 
 
 def with_sweeps(

@@ -27,6 +27,7 @@ from ackline.service.metrics.siblings import PUBLISH_EVERY
 from ackline.service.pulse import Pulse
 from ackline.service.served_queue import JsonUnread, ServedQueue
 from ackline.service.settings import Settings
+from ackline.service.shared_calls import SharedCalls
 from ackline.service.slow_work import SlowWork
 from ackline.service.streams import Streams
 from ackline.stores.base import Store
@@ -61,6 +62,7 @@ class Runtime:
         self.held = Held()
         self.fair_shares = FairShares()
         self.streams = Streams()
+        self.journal_reads = SharedCalls(self.call)
         self.key_watches = KeyWatches(self)
         self.caretaker = Caretaker(store, settings)
         self.metrics = Metrics(self, shared)

@@ -9,8 +9,6 @@ import msgspec
 
 from ackline.errors import EventsDropped
 from ackline.events import Act, Event, make_cursor, read_cursor
-from ackline.job import QueueKey
-from ackline.stores.base import Store
 
 PAGE = 1000
 FIRST_STEP = 8
@@ -20,6 +18,8 @@ PATIENCE = 1.0
 """Seconds to look back for what is rare."""
 
 Choose = Callable[[list[Event]], list[Event]]
+Read = Callable[[str, int], Sequence[Event]]
+"""Reads the journal after a cursor, up to so many events."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Tail(msgspec.Struct):
     complete: bool
 
 
-def look_back(store: Store, key: QueueKey | None, end: str, count: int, choose: Choose) -> Tail:
+def look_back(read: Read, end: str, count: int, choose: Choose) -> Tail:
     """Step back from the end until enough is found, or the beginning is reached."""
     found: list[Event] = []
     until, step = read_cursor(end), FIRST_STEP
@@ -53,7 +53,7 @@ def look_back(store: Store, key: QueueKey | None, end: str, count: int, choose: 
     patience = time.monotonic() + PATIENCE
     while until > (0, 0) and len(found) < count:
         start = (max(0, until[0] - step), 0)
-        older = _between(store, key, start, until, choose, give_up)
+        older = _between(read, start, until, choose, give_up)
         if older is None:
             return Tail(found, complete=False)
         found = [*older, *found][-count:]
@@ -62,8 +62,7 @@ def look_back(store: Store, key: QueueKey | None, end: str, count: int, choose: 
 
 
 def _between(
-    store: Store,
-    key: QueueKey | None,
+    read: Read,
     start: tuple[int, int],
     until: tuple[int, int],
     choose: Choose,
@@ -72,7 +71,7 @@ def _between(
     """The chosen events between two cursors; None if it took too long."""
     found: list[Event] = []
     cursor = make_cursor(*start)
-    while page := _read(store, key, cursor):
+    while page := _kept(read, cursor):
         inside = [event for event in page if read_cursor(event.cursor) <= until]
         found += choose(inside)
         if len(inside) < len(page):
@@ -83,8 +82,8 @@ def _between(
     return found
 
 
-def _read(store: Store, key: QueueKey | None, cursor: str) -> Sequence[Event]:
+def _kept(read: Read, cursor: str) -> Sequence[Event]:
     try:
-        return store.events(key, cursor, PAGE)
+        return read(cursor, PAGE)
     except EventsDropped as error:  # the journal does not go back so far any more
-        return store.events(key, error.cursor, PAGE)
+        return read(error.cursor, PAGE)

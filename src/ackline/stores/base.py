@@ -512,10 +512,18 @@ class Store(Protocol):
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         """The workers that have sent a heartbeat, dead ones included until pruned."""
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
+    def events(
+        self,
+        queue: QueueKey | None,
+        after: str | None,
+        limit: int,
+        *,
+        tenant: str | None = None,
+    ) -> Sequence[Event]:
         """The journal after a cursor, in order, nothing skipped; None reads all queues.
 
-        Raises `EventsDropped` if entries after the cursor are gone, in any of the queues.
+        With a tenant, None reads all of its queues; what others write then costs nothing.
+        Raises `EventsDropped` if entries after the cursor are gone, in any of these queues.
         Without a cursor it begins with the oldest entry that is kept.
         """
 

@@ -101,15 +101,13 @@ def _step_within_kinds(caller: Caller, verb: str, arguments: Arguments) -> Any:
 
 
 def _events_seen(
-    caller: Caller, queue: QueueKey | None, after: str | None, limit: int
+    caller: Caller, queue: QueueKey | None, after: str | None, limit: int, tenant: str
 ) -> list[Event] | ReadOn:
     """The next events that are the caller's; others are skipped, as long as there is time."""
     until = time.monotonic() + PATIENCE
-    while limit and (
-        page := Events.of(caller.runtime.store.events(queue, after, max(limit, PASSED_AT_ONCE)))
-    ):
-        own = Events([batch for batch in page.batches if batch.queue.tenant == caller.tenant])
-        if found := _seen(caller, own)[:limit]:
+    at_once, store = max(limit, PASSED_AT_ONCE), caller.runtime.store
+    while limit and (page := Events.of(store.events(queue, after, at_once, tenant=tenant))):
+        if found := _seen(caller, page)[:limit]:
             return found
         after = make_cursor(*page.batches[-1].end)
         if time.monotonic() > until:

@@ -169,10 +169,17 @@ class HttpStore:
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return self._calls.ask(Store.workers, queue=queue)
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
+    def events(
+        self,
+        queue: QueueKey | None,
+        after: str | None,
+        limit: int,
+        *,
+        tenant: str | None = None,
+    ) -> Sequence[Event]:
         """The journal after a cursor; without a queue, of all queues of the token's tenant."""
         limit = self._calls.answerable(limit)
-        return self._calls.ask(Store.events, queue=queue, after=after, limit=limit)
+        return self._calls.ask(Store.events, queue=queue, after=after, limit=limit, tenant=tenant)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None

@@ -121,10 +121,15 @@ def workers(shelf: Shelf) -> list[WorkerRecord]:
     ]
 
 
-def events(room: Room, queue: QueueKey | None, after: str | None, limit: int) -> Events:
+def events(
+    room: Room, queue: QueueKey | None, after: str | None, limit: int, tenant: str | None
+) -> Events:
     """The journal after a cursor."""
     start = read_cursor(after)
-    shelves = list(room.shelves.values()) if queue is None else [room.shelf(queue)]
+    if queue is None:
+        shelves = [s for s in room.shelves.values() if tenant in (None, s.key.tenant)]
+    else:
+        shelves = [room.shelf(queue)]
     require_kept(queue, after, max((shelf.dropped for shelf in shelves), default=(0, 0)))
     batches = heapq.merge(
         *(_batches_from(shelf, start[0]) for shelf in shelves), key=lambda batch: batch.number

@@ -167,9 +167,16 @@ class MemoryStore:
         with self._lock:
             return looking.workers(self._room.shelf(queue))
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Events:
+    def events(
+        self,
+        queue: QueueKey | None,
+        after: str | None,
+        limit: int,
+        *,
+        tenant: str | None = None,
+    ) -> Events:
         with self._lock:
-            return looking.events(self._room, queue, after, limit)
+            return looking.events(self._room, queue, after, limit, tenant)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None

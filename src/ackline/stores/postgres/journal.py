@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ackline.events import Batch, Events, make_cursor, read_cursor, unseen
 from ackline.job import QueueKey
@@ -20,6 +20,9 @@ NUM_BITS, MOMENT_BITS = 40, 63
 
 TRIM_LIMIT = 1000
 """How many batches one transaction drops."""
+
+LOOKED_AT = 10
+"""How many batches of all tenants are looked at for each one that is wanted of one tenant."""
 
 LAST_BATCH = (1 << 31 + MOMENT_BITS + NUM_BITS) - 1
 """No batch has a higher number, whatever a cursor says."""
@@ -45,35 +48,66 @@ def journal_end(tx: Transaction) -> str:
 
 
 def events(
-    tx: Transaction, queues: Queues, queue: QueueKey | None, after: str | None, limit: int
+    tx: Transaction,
+    queues: Queues,
+    queue: QueueKey | None,
+    after: str | None,
+    limit: int,
+    tenant: str | None,
 ) -> Events:
     """The journal after a cursor."""
     start = read_cursor(after)
-    num = None
+    left = start[1] + limit
     if queue is not None:
         entry = queues.begin(tx, queue)
         if entry is None:
             return Events([])
-        num = entry.num
-    require_kept(queue, after, last_dropped(tx, num))
+        require_kept(queue, after, last_dropped(tx, queue=entry.num))
+        rows = _batches(tx, "read_queue", {"queue": entry.num}, start[0], left)
+    elif tenant is not None:
+        require_kept(None, after, last_dropped(tx, tenant=tenant.encode()))
+        rows = _batches_of_tenant(tx, {"tenant": tenant.encode()}, start[0], left)
+    else:
+        require_kept(None, after, last_dropped(tx))
+        rows = _batches(tx, "read_all", {}, start[0], left)
     batches = (
-        Batch(number, row[4], queue or queue_of(*row[7:]), unpack(row[6]))
-        for number, row in _batches(tx, num, start[0], start[1] + limit)
+        Batch(number, row[4], queue or queue_of(*row[7:]), unpack(row[6])) for number, row in rows
     )
     return Events.take(batches, start, limit)
 
 
+def _batches_of_tenant(
+    tx: Transaction, values: dict[str, Any], start: int, left: int
+) -> Iterator[tuple[int, Row]]:
+    """Like `_batches`, of one tenant.
+
+    While many of the next batches are the tenant's own, they are picked out of all. Otherwise they
+    are looked up in each of its queues, which costs the same whatever other tenants write.
+    """
+    chunk = FIRST_CHUNK
+    while True:
+        window = chunk * LOOKED_AT
+        found = tx.rows("tenant_among", values | _batch(start) | {"limit": window})
+        rows = [row[4:] for row in found if row[4] is not None]
+        yield from ((number_of(*row[:3]), row) for row in rows)
+        if not found or found[0][0] < window:
+            return
+        start = number_of(*found[0][1:4]) + 1
+        if len(rows) < chunk:
+            break
+        sizes = [row[5] for row in rows]
+        left -= sum(sizes)
+        chunk = next_chunk(max(1, left), sizes)
+    yield from _batches(tx, "tenant_next", values, start, max(1, left))
+
+
 def _batches(
-    tx: Transaction, queue: int | None, start: int, left: int
+    tx: Transaction, query: str, values: dict[str, Any], start: int, left: int
 ) -> Iterator[tuple[int, Row]]:
     """Batches from `start` on; about as many are read as hold `left` entries."""
     chunk = FIRST_CHUNK
     while True:
-        values = _batch(start) | {"limit": chunk}
-        if queue is None:
-            rows = tx.rows("read_all", values)
-        else:
-            rows = tx.rows("read_queue", values | {"queue": queue})
+        rows = tx.rows(query, values | _batch(start) | {"limit": chunk})
         for row in rows:
             start = number_of(*row[:3])
             yield start, row
@@ -85,9 +119,14 @@ def _batches(
         chunk = next_chunk(left, sizes)
 
 
-def last_dropped(tx: Transaction, queue: int | None) -> tuple[int, int]:
-    """The last batch that was dropped of a queue (None: of any), and how many entries it had."""
-    for era, moment, num, size in tx.rows("last_dropped", {"queue": queue}):
+def last_dropped(
+    tx: Transaction, *, queue: int | None = None, tenant: bytes | None = None
+) -> tuple[int, int]:
+    """The last batch that was dropped of a queue, and how many entries it had.
+
+    Without a queue, of any queue of a tenant, or of any queue.
+    """
+    for era, moment, num, size in tx.rows("last_dropped", {"queue": queue, "tenant": tenant}):
         return number_of(era, moment, num), size
     return (0, 0)
 

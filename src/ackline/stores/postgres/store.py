@@ -182,8 +182,17 @@ class PostgresStore:
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return self._engine.read(lambda tx: look.workers(tx, self._queues, queue))
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Events:
-        return self._engine.read(lambda tx: journal.events(tx, self._queues, queue, after, limit))
+    def events(
+        self,
+        queue: QueueKey | None,
+        after: str | None,
+        limit: int,
+        *,
+        tenant: str | None = None,
+    ) -> Events:
+        return self._engine.read(
+            lambda tx: journal.events(tx, self._queues, queue, after, limit, tenant)
+        )
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None

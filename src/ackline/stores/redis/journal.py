@@ -35,13 +35,15 @@ def read_events(
     return _take(_follow(connection, names, queue, after, limit, None, None), after, limit)
 
 
-def read_all_events(connection: Connection, names: Names, after: str | None, limit: int) -> Events:
-    """The journals of all queues after a cursor, as one."""
+def read_all_events(
+    connection: Connection, names: Names, after: str | None, limit: int, tenant: str | None = None
+) -> Events:
+    """The journals of all queues, or of all of one tenant, after a cursor, as one."""
     if limit <= 0:
         return Events([])
     # First of all: batches written from now on have higher numbers, so no late one is skipped.
     end = last_batch(connection, names)
-    queues = all_queues(connection, names)
+    queues = [key for key in all_queues(connection, names) if tenant in (None, key.tenant)]
     answers = _first_answers(connection, names, queues, after, end)
     journals = [
         _follow(connection, names, queue, after, limit, end, answer)

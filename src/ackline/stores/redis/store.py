@@ -188,9 +188,16 @@ class RedisStore:
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return look.workers(self._scripts, queue)
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Events:
+    def events(
+        self,
+        queue: QueueKey | None,
+        after: str | None,
+        limit: int,
+        *,
+        tenant: str | None = None,
+    ) -> Events:
         if queue is None:
-            return read_all_events(self._connection, self._names, after, limit)
+            return read_all_events(self._connection, self._names, after, limit, tenant)
         return read_events(self._connection, self._names, queue, after, limit)
 
     def listen(

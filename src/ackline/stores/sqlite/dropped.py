@@ -17,9 +17,14 @@ def note_dropped(tx: Transaction, queue: int, last: tuple[int, int]) -> None:
     tx.execute(sql("set_dropped"), (queue, batch << _BITS | min(size, _MOST)))
 
 
-def last_dropped(execute: Execute, queue: int | None) -> tuple[int, int]:
-    """The last batch that was dropped of a queue (None: of any), and how many entries it had."""
-    if queue is None:
+def last_dropped(execute: Execute, queue: int | None, tenant: str | None = None) -> tuple[int, int]:
+    """The last batch that was dropped of a queue, and how many entries it had.
+
+    Without a queue, of any queue, or of any queue of a tenant.
+    """
+    if queue is None and tenant is not None:
+        rows = execute(sql("dropped_of_tenant"), (tenant,)).fetchall()
+    elif queue is None:
         rows = execute(sql("dropped_of_any")).fetchall()
     else:
         rows = execute(sql("dropped_of"), (queue,)).fetchall()

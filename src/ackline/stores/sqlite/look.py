@@ -235,18 +235,27 @@ def journal_end(execute: Execute) -> str:
     return make_cursor(rows[0][0] + 1 if rows else 1, 0)
 
 
-def events(execute: Execute, queue: QueueKey | None, after: str | None, limit: int) -> Events:
+def events(
+    execute: Execute, queue: QueueKey | None, after: str | None, limit: int, tenant: str | None
+) -> Events:
     """The journal after a cursor."""
     batch, used = read_cursor(after)
     batch = min(batch, LAST_BATCH)
     num = None if queue is None else queue_number(execute, queue)
     if queue is not None and num is None:
         return Events([])
-    require_kept(queue, after, last_dropped(execute, num))
-    if num is None:
-        rows = execute(sql("read_all"), (batch,))
+    require_kept(queue, after, last_dropped(execute, num, tenant))
+    if num is not None:
+        rows: Iterator[Row] = execute(sql("read_queue"), (num, batch))
+    elif tenant is not None:
+        heads = execute(sql("tenant_heads"), (tenant, batch)).fetchall()
+        rows = merged(
+            [((head,), num) for head, num in heads],
+            lambda num: execute(sql("read_queue"), (num, batch)),
+            lambda row: (row[0],),
+        )
     else:
-        rows = execute(sql("read_queue"), (num, batch))
+        rows = execute(sql("read_all"), (batch,))
 
     @functools.cache
     def key_of(num: int) -> QueueKey:

@@ -227,9 +227,16 @@ class SqliteStore:
         with self._engine.read() as execute:
             return look.workers(execute, queue)
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Events:
+    def events(
+        self,
+        queue: QueueKey | None,
+        after: str | None,
+        limit: int,
+        *,
+        tenant: str | None = None,
+    ) -> Events:
         with self._engine.read() as execute:
-            return look.events(execute, queue, after, limit)
+            return look.events(execute, queue, after, limit, tenant)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None

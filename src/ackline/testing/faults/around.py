@@ -97,8 +97,15 @@ class StoreAround:
     def workers(self, queue: QueueKey) -> list[WorkerRecord]:
         return self.inner.workers(queue)
 
-    def events(self, queue: QueueKey | None, after: str | None, limit: int) -> Sequence[Event]:
-        return self.inner.events(queue, after, limit)
+    def events(
+        self,
+        queue: QueueKey | None,
+        after: str | None,
+        limit: int,
+        *,
+        tenant: str | None = None,
+    ) -> Sequence[Event]:
+        return self.inner.events(queue, after, limit, tenant=tenant)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None

@@ -34,6 +34,46 @@ WHERE (j.era, j.moment, j.num) >= (%(era)b::int, %(moment)b::bigint::text::xid8,
        OR j.era < (SELECT era FROM ackline.epoch))
 ORDER BY j.era, j.moment, j.num LIMIT %(limit)b::bigint;
 
+-- name: tenant_among
+-- The batches of one tenant among the next ones of all queues, and the last of those.
+WITH next AS MATERIALIZED (
+    SELECT j.* FROM ackline.journal j
+    WHERE (j.era, j.moment, j.num)
+          >= (%(era)b::int, %(moment)b::bigint::text::xid8, %(num)b::bigint)
+      AND (j.moment <= pg_snapshot_xmin(pg_current_snapshot())
+           OR j.era < (SELECT era FROM ackline.epoch))
+    ORDER BY j.era, j.moment, j.num LIMIT %(limit)b::bigint
+), seen AS (
+    SELECT era, moment, num, (SELECT count(*) FROM next) AS looked_at FROM next
+    ORDER BY era DESC, moment DESC, num DESC LIMIT 1
+)
+SELECT s.looked_at, s.era, s.moment::text::bigint, s.num,
+       o.era, o.moment::text::bigint, o.num, o.queue, o.at, o.size, o.entries, o.tenant, o.name
+FROM seen s LEFT JOIN (
+    SELECT n.*, q.tenant, q.name FROM next n JOIN ackline.queue q ON q.num = n.queue
+    WHERE q.tenant = %(tenant)b
+) o ON true
+ORDER BY o.era, o.moment, o.num;
+
+-- name: tenant_next
+-- The next batches of one tenant, found queue by queue: what others write is not looked at.
+SELECT j.era, j.moment::text::bigint, j.num, j.queue, j.at, j.size, j.entries, n.tenant, n.name
+FROM (
+    SELECT k.era, k.moment, k.num, q.tenant, q.name
+    FROM ackline.queue q CROSS JOIN LATERAL (
+        SELECT j.era, j.moment, j.num FROM ackline.journal j
+        WHERE j.queue = q.num
+          AND (j.era, j.moment, j.num)
+              >= (%(era)b::int, %(moment)b::bigint::text::xid8, %(num)b::bigint)
+          AND (j.moment <= pg_snapshot_xmin(pg_current_snapshot())
+               OR j.era < (SELECT era FROM ackline.epoch))
+        ORDER BY j.era, j.moment, j.num LIMIT %(limit)b::bigint
+    ) k
+    WHERE q.tenant = %(tenant)b
+    ORDER BY k.era, k.moment, k.num LIMIT %(limit)b::bigint
+) n JOIN ackline.journal j ON (j.era, j.moment, j.num) = (n.era, n.moment, n.num)
+ORDER BY j.era, j.moment, j.num;
+
 -- name: journal_end
 SELECT (SELECT era FROM ackline.epoch),
        pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
@@ -66,9 +106,11 @@ INSERT INTO ackline.tally (queue, states, events)
 SELECT %(queue)b::int, '{0,0,0,0,0,0,0}', -coalesce(sum(size), 0) FROM gone;
 
 -- name: last_dropped
--- The last batch that was dropped of a queue, or of any queue if none is named.
+-- The last batch that was dropped of a queue, of a tenant's queues, or of any queue.
 SELECT era, moment::text::bigint, num, size FROM ackline.dropped
-WHERE %(queue)b::int IS NULL OR queue = %(queue)b::int
+WHERE (%(queue)b::int IS NULL OR queue = %(queue)b::int)
+  AND (%(tenant)b::bytea IS NULL
+       OR queue IN (SELECT q.num FROM ackline.queue q WHERE q.tenant = %(tenant)b))
 ORDER BY era DESC, moment DESC, num DESC LIMIT 1;
 
 -- name: counts

@@ -279,6 +279,36 @@ class FollowRules(StoreCase):
             (one.queue, "c"),
         ]
 
+    def test_a_reader_of_a_tenant_sees_all_its_queues_in_order(self, bench: Bench) -> None:
+        one, two, away = bench.beside("one"), bench.beside("two"), bench.beside("one", "acme")
+        expected = []
+        for n in range(60):
+            for queue, count in ((one, 2), (away, 25), (two, 1)) if n % 20 == 0 else ((away, 1),):
+                queue.put_all(f"{n}-{m}" for m in range(count))
+                if queue is not away:
+                    expected += [(queue.queue, f"{n}-{m}") for m in range(count)]
+
+        for size in (1, 2, 100):
+            seen: list[Event] = []
+            cursor: str | None = None
+            while batch := bench.store.events(None, cursor, size, tenant=one.queue.tenant):
+                assert len(batch) <= size
+                seen += batch
+                cursor = batch[-1].cursor
+            assert [(event.queue, event.id) for event in seen] == expected
+
+    def test_a_reader_of_a_tenant_with_a_journal_of_its_own(self, bench: Bench) -> None:
+        """One that writes most of the journal is read as quickly, and as completely."""
+        for n in range(150):
+            bench.beside(f"q{n % 7}").put(f"{n}")
+        bench.beside("q0", tenant="acme").put("foreign")
+
+        seen = bench.store.events(None, None, ENOUGH, tenant=bench.queue.tenant)
+
+        assert [event.id for event in seen] == [f"{n}" for n in range(150)]
+        assert bench.store.events(None, seen[-1].cursor, 5, tenant=bench.queue.tenant) == []
+        assert bench.store.events(None, None, 5, tenant="nobody") == []
+
     def test_a_reader_of_one_queue_sees_no_other(self, bench: Bench) -> None:
         bench.put("a")
         bench.beside("other").put("b")

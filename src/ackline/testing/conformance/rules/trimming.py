@@ -260,6 +260,21 @@ class DroppedRules(StoreCase):
         left = bench.store.events(None, caught.value.cursor, 100)
         assert [event.id for event in left] == ["g", "h", "i", ""]
 
+    def test_a_reader_of_a_tenant_is_told_of_its_own_queues_only(self, bench: Bench) -> None:
+        other, away = bench.beside("other"), bench.beside("work", tenant="acme")
+        for queue in (other, away):
+            queue.put_all("xy")
+        bench.clock.advance(1.0)
+        first, start = other.journal()[0].cursor, away.journal()[0].cursor
+        cut_behind_f(bench)
+
+        with pytest.raises(EventsDropped) as caught:
+            bench.store.events(None, first, 100, tenant=bench.queue.tenant)
+
+        left = bench.store.events(None, caught.value.cursor, 100, tenant=bench.queue.tenant)
+        assert [event.id for event in left] == ["g", "h", "i", ""]
+        assert [event.id for event in bench.store.events(None, start, 9, tenant="acme")] == ["y"]
+
     def test_a_long_journal_is_read_without_a_gap(self, bench: Bench) -> None:
         """However much a store reads at once: a reader cut off in a call is told at the next."""
         for n in range(250):
