@@ -8,13 +8,15 @@ it otherwise. So each rule is written once, and stores have none of their own.
 from __future__ import annotations
 
 import enum
+import operator
 import random as _random
-from collections.abc import Iterable, Mapping
-from typing import assert_never
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, assert_never
 
 import msgspec
 
 from ackline.config import CALLBACK_KEPT, Resolved
+from ackline.errors import InvalidOption
 from ackline.events import TELLS_PRIORITY, Act
 from ackline.job import TERMINAL, WAITING, Draft, Failure, QueueKey, Record, State
 from ackline.limits import require_seconds, short_note
@@ -62,6 +64,32 @@ FENCED = frozenset(
     }
 )
 """Acts that only the holder of the lease's token may take."""
+
+
+_RETENTION = frozenset({"keep", "calls_back"})
+_FAILURE = frozenset({"failure", "keys", "keep_cancelled"}) | _RETENTION
+
+CHANGES: Mapping[Act, frozenset[str]] = {
+    Act.COMPLETE: frozenset({"result"}) | _RETENTION,
+    Act.FAIL: frozenset({"delay"}) | _FAILURE,
+    Act.SNOOZE: frozenset({"delay", "attempts"}) | _RETENTION,
+    Act.RELEASE: frozenset({"attempts"}) | _RETENTION,
+    Act.EXPIRE: _FAILURE,
+    Act.EXTEND: frozenset({"delay"}),
+    Act.PROGRESS: frozenset({"progress"}),
+    Act.REQUEST_CANCEL: frozenset(),
+    Act.CANCEL: _RETENTION,
+    Act.REDRIVE: frozenset({"delay", "attempts", "edit"}),
+    Act.EDIT: frozenset({"edit"}),
+    Act.MOVE: frozenset({"target"}),
+}
+"""Which fields of a job a transition of each act may change; other acts are verbs of a store.
+
+Its guards, its note and who did it are no changes: every act may have them.
+"""
+
+STAYING = frozenset({Act.EXTEND, Act.PROGRESS, Act.REQUEST_CANCEL, Act.EDIT, Act.MOVE})
+"""Acts whose transitions name no state: they leave it as it is, or to the store."""
 
 
 KEEPS_ID = frozenset(State) - LEGAL[Act.ENQUEUE].keys()
@@ -131,6 +159,50 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     calls_back: bool = False
     """Whether the journal entry has the job's `callback_url`, if this step ends the job's life."""
     seen: Seen | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a change or an end that is not the act's: no store is ever given one."""
+        try:
+            foreign, unchanged = _RULES[self.act][self.to]
+        except KeyError:
+            raise _refusal(self) from None
+        if foreign(self) != unchanged:
+            raise _refusal(self)
+
+
+_CHANGING = frozenset().union(*CHANGES.values())
+_UNCHANGED = {
+    field.name: field.default
+    for field in msgspec.structs.fields(Transition)
+    if field.name in _CHANGING
+}
+
+
+def _rule(act: Act) -> tuple[Callable[[Transition], Any], tuple[Any, ...]]:
+    """The fields that an act leaves alone, and the values that they have then."""
+    foreign = [name for name in _UNCHANGED if name not in CHANGES[act]]
+    return operator.attrgetter(*foreign), tuple(_UNCHANGED[name] for name in foreign)
+
+
+def _ends(act: Act) -> frozenset[State | None]:
+    """The states that a transition of this act may name."""
+    return frozenset({None}) if act in STAYING else frozenset().union(*LEGAL[act].values())
+
+
+_RULES = {act: dict.fromkeys(_ends(act), _rule(act)) for act in CHANGES}
+
+
+def _refusal(step: Transition) -> InvalidOption:
+    if step.act not in CHANGES:
+        return InvalidOption(f"{step.act} is no transition: it is a verb of its own")
+    if step.to not in _RULES[step.act]:
+        return InvalidOption(f"{step.act} does not lead to {step.to}")
+    foreign = [
+        name
+        for name, default in _UNCHANGED.items()
+        if name not in CHANGES[step.act] and getattr(step, name) != default
+    ]
+    return InvalidOption(f"{step.act} cannot change {', '.join(foreign)}")
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):

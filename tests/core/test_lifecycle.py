@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackline.config import Resolved
+from ackline.errors import InvalidOption
 from ackline.events import Act
 from ackline.job import TERMINAL, WAITING, Failure, Options, QueueKey, Record, State
 from ackline.lifecycle import (
+    CHANGES,
     FENCED,
     LEGAL,
     NOTE_LENGTH,
@@ -50,6 +52,7 @@ POLICY = Resolved(max_attempts=3, backoff=fixed(10.0), result_ttl=7.0, keep_fail
 FAILURE = Failure(act=Act.FAIL, attempt=1, type="ValueError", message="boom")
 ANY = random.Random(0)
 KEYS = (("k",),)
+GUARDS = {"deadline"}
 
 QUEUE_ACTS = {Act.PAUSE, Act.RESUME, Act.CONFIGURE, Act.DROP}
 
@@ -69,6 +72,11 @@ def leased(attempts: int = 1, **more) -> Record:
         deadline=100.0,
         **more,
     )
+
+
+def called_back(attempts: int = 1) -> Record:
+    options = Options(callback_url="https://example.com", keys_if_undelivered=KEYS)
+    return msgspec.structs.replace(leased(attempts), options=options)
 
 
 # The table of DESIGN, written out a second time: act -> every state it may start from -> to.
@@ -137,6 +145,95 @@ def test_only_deliberate_acts_leave_a_terminal_state(state: State):
     assert leaving <= {Act.ENQUEUE, Act.REDRIVE, Act.PRUNE, Act.PURGE}
 
 
+CHANGED = {
+    "deadline": 5.0,
+    "delay": 5.0,
+    "keep": 5.0,
+    "attempts": 0,
+    "result": b"1",
+    "failure": FAILURE,
+    "keys": KEYS,
+    "progress": b"1",
+    "edit": Edit(payload=b"1"),
+    "target": QueueKey("default", "other"),
+    "keep_cancelled": 5.0,
+    "calls_back": True,
+}
+"""A value for each field by which a transition changes a job."""
+
+STEPS = [
+    complete(called_back(), b"1", POLICY),
+    fail(called_back(), FAILURE, POLICY, ANY),
+    bury(called_back(), FAILURE, POLICY),
+    snooze(called_back(), 5.0, POLICY),
+    release(called_back(), POLICY),
+    expire(called_back(), POLICY),
+    expire(called_back(3), POLICY),
+    extend(leased(), 5.0),
+    progress(leased(), b"1"),
+    request_cancel("a"),
+    cancel("a", POLICY),
+    stop(leased(), "why", POLICY),
+    redrive("a", 5.0, change=Edit(payload=b"1")),
+    edit("a", Edit(payload=b"1")),
+    move("a", QueueKey("default", "other")),
+]
+
+
+def steps_of(act: Act) -> list[Transition]:
+    return [step for step in STEPS if step.act is act]
+
+
+@pytest.mark.parametrize("act", CHANGES)
+def test_an_act_may_carry_what_its_constructors_set_and_no_more(act: Act):
+    carried = {
+        field.name
+        for step in steps_of(act)
+        for field in msgspec.structs.fields(Transition)
+        if field.name in CHANGED and getattr(step, field.name) != field.default
+    }
+
+    assert CHANGES[act] == carried - GUARDS
+
+
+@pytest.mark.parametrize(
+    ("act", "field"),
+    [
+        (act, field)
+        for act, changes in CHANGES.items()
+        for field in CHANGED.keys() - changes - GUARDS
+    ],
+)
+def test_a_change_that_is_not_the_acts_cannot_be_made_or_received(act: Act, field: str):
+    step = steps_of(act)[0]
+    sent = msgspec.to_builtins(step) | {field: msgspec.to_builtins(CHANGED[field])}
+
+    with pytest.raises(InvalidOption, match=field):
+        msgspec.structs.replace(step, **{field: CHANGED[field]})
+    with pytest.raises(msgspec.ValidationError, match=field):
+        msgspec.convert(sent, Transition)
+
+
+@pytest.mark.parametrize("act", CHANGES)
+@pytest.mark.parametrize("to", [None, *State])
+def test_an_act_leads_only_where_the_lifecycle_says(act: Act, to: State | None):
+    ends = {step.to for step in steps_of(act)} | set().union(*LEGAL[act].values())
+    leads = to in ends if steps_of(act)[0].to is not None else to is None
+
+    try:
+        msgspec.structs.replace(steps_of(act)[0], to=to)
+    except InvalidOption:
+        assert not leads
+    else:
+        assert leads
+
+
+@pytest.mark.parametrize("act", set(Act) - CHANGES.keys())
+def test_a_verb_of_a_store_is_no_transition(act: Act):
+    with pytest.raises(InvalidOption, match="a verb of its own"):
+        Transition("a", act)
+
+
 @pytest.mark.parametrize("act", sorted(FENCED))
 def test_fenced_acts_start_only_from_processing(act: Act):
     assert set(LEGAL[act]) == {S.PROCESSING}
@@ -145,7 +242,7 @@ def test_fenced_acts_start_only_from_processing(act: Act):
 @pytest.mark.parametrize("act", [*sorted(FENCED), Act.CANCEL])
 @pytest.mark.parametrize("state", State)
 def test_the_fence(act: Act, state: State):
-    step = Transition("a", act, token=42)
+    step = msgspec.structs.replace(steps_of(act)[0], token=42, deadline=None)
 
     assert holds(step, state, 42, 100.0, now=50.0) == (state is S.PROCESSING)
     assert not holds(step, state, 41, 100.0, now=50.0)
@@ -155,7 +252,9 @@ def test_the_fence(act: Act, state: State):
 @pytest.mark.parametrize("act", sorted(FENCED))
 @pytest.mark.parametrize("state", State)
 def test_a_fenced_act_without_a_token_never_holds(act: Act, state: State):
-    assert not holds(Transition("a", act), state, 42, 100.0, now=50.0)
+    step = msgspec.structs.replace(steps_of(act)[0], token=None)
+
+    assert not holds(step, state, 42, 100.0, now=50.0)
 
 
 def test_a_sweep_holds_only_for_the_deadline_it_saw():

@@ -28,6 +28,12 @@ RULES = [
         "",
     ),
     Mutant(
+        "an act carries any change",
+        LIFECYCLE,
+        "        if foreign(self) != unchanged:",
+        "        if foreign(self) is None:",
+    ),
+    Mutant(
         "a sweep does not look at the deadline it saw",
         LIFECYCLE,
         "if transition.deadline is not None and transition.deadline != deadline:",

@@ -151,6 +151,7 @@ class TestScopes:
         [
             (Transition("a", Act.COMPLETE, State.COMPLETED, 7), Scope.CONSUME),
             (Transition("a", Act.CANCEL, State.CANCELLED, 7), Scope.CONSUME),
+            (redrive("a", token=7, change=Change(payload=b"1")), Scope.ADMIN),
             (cancel("a", DEFAULTS), Scope.PRODUCE),
             (request_cancel("a"), Scope.PRODUCE),
             (redrive("a"), Scope.ADMIN),
@@ -604,12 +605,6 @@ class TestWhatIsRefused:
     @pytest.mark.parametrize(
         "step",
         [
-            Transition("a", Act.COMPLETE, State.FAILED, 1),
-            Transition("a", Act.COMPLETE, None, 1),
-            Transition("a", Act.EXTEND, State.COMPLETED, 1),
-            Transition("a", Act.ENQUEUE, State.QUEUED),
-            Transition("a", Act.CLAIM, State.PROCESSING),
-            Transition("a", Act.PRUNE),
             Transition("a", Act.FAIL, State.FAILED, 1, keys=(("ackline", "recovered", "mail"),)),
             Transition("a", Act.SNOOZE, State.SCHEDULED, 1, attempts=-1),
             Transition("a", Act.SNOOZE, State.SCHEDULED, 1, delay=float("inf")),
@@ -620,6 +615,28 @@ class TestWhatIsRefused:
         ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
 
         apply(ask, step, status=422)
+
+    @pytest.mark.parametrize(
+        "step",
+        [
+            {"act": "complete", "to": "failed", "token": 1},
+            {"act": "complete", "token": 1},
+            {"act": "extend", "to": "completed", "token": 1},
+            {"act": "enqueue", "to": "queued"},
+            {"act": "claim", "to": "processing"},
+            {"act": "prune"},
+            {"act": "request_cancel", "attempts": 0},
+            {"act": "request_cancel", "edit": {"priority": 9}},
+            {"act": "complete", "to": "completed", "token": 1, "edit": {"priority": 9}},
+        ],
+        ids=str,
+    )
+    def test_a_transition_that_cannot_even_be_made(self, client, step):
+        sent = {"queue": "mail", "transitions": [{"id": "a", **step}]}
+
+        for verb, more in (("apply", {}), ("claim", {"request": msgspec.to_builtins(REQUEST)})):
+            answer = client.post(f"/api/v1/store/{verb}", json={**sent, **more})
+            assert answer.status_code == 422, answer.text
 
     def test_what_the_lifecycle_makes_is_taken(self, ask):
         ask("enqueue", queue=KEY, drafts=[Draft(id, "mail", b"1") for id in "ab"])

@@ -50,6 +50,12 @@ STEPS: Mapping[Act, Scope] = {
 }
 """The scope that a transition needs; acts that are not here are verbs of their own."""
 
+HELD = FENCED | {Act.CANCEL}
+"""Acts that a consumer may take on the job that it holds, by the lease's token.
+
+A redrive's token is no lease: it names the failure, and everyone who reads the job knows it.
+"""
+
 
 def require_one_of(caller: Caller, scopes: Collection[Scope]) -> None:
     """Refuse a caller that has none of these scopes."""

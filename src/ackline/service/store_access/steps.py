@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from ackline.errors import InvalidOption
-from ackline.events import Act
-from ackline.job import MOST_ATTEMPTS, QueueKey, Record, State
-from ackline.lifecycle import LEGAL, Transition
+from ackline.job import MOST_ATTEMPTS, QueueKey, Record
+from ackline.lifecycle import Transition
 from ackline.limits import require_others_key, require_priority, require_seconds, short_note
 from ackline.queue.failures import shortened
 from ackline.service.caller import Caller, Scope
-from ackline.service.store_access.scopes import STEPS, require_queues, signed
+from ackline.service.store_access.scopes import HELD, STEPS, require_queues, signed
 from ackline.service.store_access.sizes import require_size
 from ackline.stores.base import Store
-
-STAYING = frozenset({Act.EXTEND, Act.PROGRESS, Act.REQUEST_CANCEL, Act.EDIT, Act.MOVE})
-"""Acts that leave the state as it is, or to the store."""
 
 
 def permitted_step(caller: Caller, step: Transition) -> Transition:
     """A transition as it may be applied; raises if it may not."""
-    needed = STEPS.get(step.act)
-    if needed is None:
-        raise InvalidOption(f"{step.act} is no transition: it is a verb of its own")
-    held = step.token is not None
-    caller.require(Scope.CONSUME if held else needed)
+    held = step.token is not None and step.act in HELD
+    caller.require(Scope.CONSUME if held else STEPS[step.act])
     _require_possible(caller, step)
     if step.target is not None:
         require_queues(caller, step.target)
@@ -58,9 +49,6 @@ def _with_keys_of(job: Record | None, step: Transition) -> Transition:
 
 
 def _require_possible(caller: Caller, step: Transition) -> None:
-    leads = step.to is None if step.act in STAYING else step.to in _ENDS[step.act]
-    if not leads:
-        raise InvalidOption(f"{step.act} does not lead to {step.to}")
     require_seconds("delay", step.delay)
     require_seconds("keep", step.keep)
     if step.attempts is not None and not 0 <= step.attempts <= MOST_ATTEMPTS:
@@ -75,9 +63,3 @@ def _require_possible(caller: Caller, step: Transition) -> None:
         require_seconds("keep", edit.keep)
         if edit.priority is not None:
             require_priority(edit.priority)
-
-
-_ENDS: Mapping[Act, frozenset[State | None]] = {
-    act: frozenset().union(*ends.values()) for act, ends in LEGAL.items()
-}
-"""The states that an act can lead to."""

@@ -36,6 +36,7 @@ class StoreFigures(msgspec.Struct):
     version: str
     durability: str
     troubles: list[Trouble]
+    """Only shown to admins."""
 
 
 class Overview(msgspec.Struct, kw_only=True):
@@ -104,14 +105,15 @@ def _overview(caller: Caller) -> Overview:
         now=info.now,
         bucket=BUCKET,
         complete=complete,
-        store=_store(info),
+        store=_store(info, Scope.ADMIN in caller.principal.scopes),
         workers=len(frozenset().union(*living.values())),
         queues=[_figures(caller, queue, len(living[queue.key]), info.now) for queue in queues],
     )
 
 
-def _store(info: StoreInfo) -> StoreFigures:
-    return StoreFigures(info.name, info.version, info.durability, list(info.troubles))
+def _store(info: StoreInfo, admin: bool) -> StoreFigures:
+    troubles = list(info.troubles) if admin else []
+    return StoreFigures(info.name, info.version, info.durability, troubles)
 
 
 def _living(store: Store, key: QueueKey, now: float) -> frozenset[str]:
