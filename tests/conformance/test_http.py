@@ -15,10 +15,10 @@ from litestar.connection import ASGIConnection
 from ackline.clock import Clock
 from ackline.events import Event, read_cursor
 from ackline.job import QueueKey
-from ackline.service.bells import Bells
 from ackline.service.caller import Principal, Scope
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
+from ackline.service.wakeups import Wakeups
 from ackline.stores.base import Listener, QueueInfo, Store, Topic
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import Address, read_address
@@ -154,9 +154,9 @@ class OverHttp(StoreConformance):
         self.kept = self.make_kept(clock, tmp_path)
         self.kept.open()
         service.runtime.store = self.kept
-        service.runtime.bells = Bells(self.kept)
+        service.runtime.wakeups = Wakeups(self.kept, service.runtime.threads)
         yield
-        service.runtime.bells.close()
+        service.runtime.wakeups.close()
         self.kept.close()
 
     def make_store(self, clock: Clock, place: Path) -> Store:

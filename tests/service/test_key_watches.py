@@ -88,7 +88,7 @@ def test_those_who_come_late_are_told_of_all_and_the_others_of_changes(live):
 
 
 def test_a_write_of_this_process_is_told_without_waiting_for_the_next_look(live, monkeypatch):
-    monkeypatch.setattr("ackline.service.news.LONGEST_WAIT", 60.0)
+    monkeypatch.setattr("ackline.service.wakeups.LOOK_EVERY", 60.0)
     with watching(live) as events:
         until(lambda: len(live.runtime.streams) == 1)
         live.api.put("/keys/w/a", {"value": 1})

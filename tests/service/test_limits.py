@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -479,6 +480,69 @@ def test_a_request_that_waits_counts_as_a_stream(live, tenants):
         refused(ask("POST", "/api/v1/queues/e/claim", json={"wait": 1}), "too-many-streams")
         refused(ask("GET", "/api/v1/queues/q/jobs/a/result?wait=1"), "too-many-streams")
         assert ask("GET", "/api/queue/poll").status_code == 200
+
+
+def many(count: int) -> list[str]:
+    return [f"random {n}" for n in range(count)]
+
+
+def listening(live, headers, names):
+    """A stream of the store's own news."""
+    body = {"queues": names, "topic": "ready"}
+    path = "/api/v1/store/listen"
+    request = live.client.build_request("POST", path, headers=headers, json=body)
+    return live.client.send(request, stream=True)
+
+
+@pytest.mark.parametrize("allowance", [Allowance(waiting_names=100)])
+def test_a_tenant_waits_for_so_many_names(live, tenants):
+    acme, umbrella = ({"authorization": f"Bearer {tenants[t]}"} for t in ("acme", "umbrella"))
+    ask = partial(live.client.request, headers=acme)
+    first = listening(live, acme, many(60))
+    assert first.status_code == 200
+    refused_one = listening(live, acme, many(60))
+    refused_one.read()
+    refused(refused_one, "too-many-names")
+    query = {"queue": many(60), "wait": 1}
+    refused(ask("GET", "/api/queue/poll", params=query), "too-many-names")
+    refused(ask("GET", "/api/queue/listen", params={"queue": many(60)}), "too-many-names")
+    refused(ask("GET", "/api/v1/claims", params={"queue": many(60)}), "too-many-names")
+    claim = {"queues": many(60), "wait": 1}
+    refused(ask("POST", "/api/v1/claims", json=claim), "too-many-names")
+    # What does not wait costs nothing, and others have their own.
+    assert ask("POST", "/api/v1/claims", json={"queues": many(60)}).status_code == 200
+    assert ask("GET", "/api/queue/poll?wait=0.01").status_code == 200
+    other = listening(live, umbrella, many(60))
+    assert other.status_code == 200
+    first.close()
+    until = time.monotonic() + 10
+    while (again := listening(live, acme, many(60))).status_code == 429:
+        again.close()
+        assert time.monotonic() < until
+    other.close()
+    again.close()
+
+
+def test_too_many_names_in_one_request_lock_nobody_out(live, tenants):
+    acme = {"authorization": f"Bearer {tenants['acme']}"}
+    before = threading.active_count()
+    for _ in range(2):
+        answer = listening(live, acme, many(9990))
+        assert (answer.status_code, "1,000" in answer.read().decode()) == (422, True)
+    streams = [listening(live, acme, many(1000)) for _ in range(10)]
+    assert {one.status_code for one in streams} == {200}
+    ask = partial(live.client.request, headers=acme)
+
+    with ThreadPoolExecutor(1) as thread:
+        polled = thread.submit(ask, "GET", "/api/queue/poll?queue=mine&wait=5")
+        time.sleep(0.1)
+        ask("POST", "/api/queue/enqueue?queue=mine", json={"value": 1})
+        assert polled.result().json()["message"]["value"] == 1
+
+    assert threading.active_count() - before < 20
+    assert [info.key.name for info in live.runtime.store.describe("acme")] == ["mine"]
+    for one in streams:
+        one.close()
 
 
 class TestFailures:

@@ -28,6 +28,11 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Live jobs in all its queues."""
     streams: Seats | None = None
     """Streams that are open at once."""
+    waiting_names: Count | None = None
+    """Queue names that its waiting requests and streams have together, in each process.
+
+    This one is 50,000 unless you say otherwise.
+    """
 
     def over(self, general: Allowance) -> Allowance:
         """This allowance, with the general one where it is None."""

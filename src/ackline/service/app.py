@@ -122,7 +122,7 @@ async def _caller(request: Request[Any, Any, Any], runtime: NamedDependency[Runt
     principal = request.scope["user"]
     if principal is None:
         raise Unauthorized("this needs a token or an API key: send `Authorization: Bearer …`")
-    return Caller(runtime, principal, request.receive)
+    return Caller(runtime, principal, request.receive, request.scope)
 
 
 @asynccontextmanager

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import msgspec
-from litestar.types import Receive
+from litestar.types import HTTPScope, Receive
 
 from ackline.job import Draft, QueueKey, State
 from ackline.lifecycle import KEEPS_ID
@@ -48,6 +48,9 @@ class Principal(msgspec.Struct, frozen=True):
     """When it has to authenticate again; its streams end then."""
 
 
+NAMES = "ackline.names"
+"""Where a request's scope has the queue names that it waits for, and whose they are."""
+
 REPLACED = frozenset(State) - KEEPS_ID
 """Jobs that an enqueue of the same id replaces."""
 
@@ -64,12 +67,20 @@ ANYONE_HERE = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=
 class Caller:
     """One request's access to the store: each act names the scope that it needs."""
 
-    def __init__(self, runtime: Runtime, principal: Principal, receive: Receive) -> None:
+    def __init__(
+        self, runtime: Runtime, principal: Principal, receive: Receive, scope: HTTPScope
+    ) -> None:
         self.runtime = runtime
         self.principal = principal
         self.receive = receive
         """The ASGI channel that reports when the client leaves."""
         self.tenant = principal.tenant
+        self._scope = scope
+
+    def will_wait_for(self, names: int) -> None:
+        """Count the queues that this request waits for until it is over; refuses too many."""
+        self.runtime.limits.take_names(self.tenant, names)
+        cast("dict[str, Any]", self._scope)[NAMES] = (self.tenant, names)
 
     async def slowly(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run something that blocks for longer than a moment: a search, an act on many jobs."""

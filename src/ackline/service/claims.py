@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from ackline.job import QueueKey, Record
 from ackline.service.caller import Caller, Scope
@@ -28,6 +27,11 @@ class Claims:
             queue.key: Source(runtime, queue, wish, share)
             for queue, share in zip(queues, shares, strict=True)
         }
+
+    @property
+    def names(self) -> int:
+        """How many queues it claims from."""
+        return len(self._sources)
 
     async def claim(self, limit: int) -> list[Handed]:
         """Claim what is there now, up to `limit`; a client that leaves meanwhile gets nothing."""
@@ -69,15 +73,18 @@ class Claims:
 
     # --- waiting for more ---
 
-    @asynccontextmanager
-    async def listening(self) -> AsyncIterator[None]:
+    @contextmanager
+    def listening(self) -> Iterator[None]:
         """Hear news of the queues inside this block."""
+        # While a client is busy with one queue, it has to learn that another has jobs.
         several = len(self._sources) > 1
-        async with AsyncExitStack() as bells:
+        of_queue = self.runtime.wakeups.of_queue
+        with ExitStack() as wakeups:
             for key, source in self._sources.items():
-                bell = self.runtime.bells.bell([key], "ready", self._kinds)
-                source.hear(await bells.enter_async_context(bell), always=several)
-                bells.callback(source.hear_no_more)
+                wakeup = of_queue(key, "ready", self._kinds, pinned=several)
+                source.use(wakeups.enter_context(wakeup))
+                wakeups.callback(source.use, None)
+            wakeups.callback(self._pass_on)  # this client may have been woken, and leaves
             yield
 
     def look_at(self, queue: QueueKey) -> None:
@@ -90,20 +97,14 @@ class Claims:
             source.join(stream.wake)
         try:
             await stream.pause(seconds)
-        except asyncio.CancelledError:
-            self._leave(stream.wake)
-            self._pass_on()  # a bell may have rung for this client, which has left
-            raise
-        self._leave(stream.wake)
-
-    def _leave(self, waiter: asyncio.Event) -> None:
-        for source in self._sources.values():
-            source.leave(waiter)
+        finally:
+            for source in self._sources.values():
+                source.leave()
 
     async def wait_for(self, limit: int, seconds: float, stream: StreamEnd) -> list[Handed]:
         """Up to `limit` jobs, waiting up to `seconds` for the first."""
         until = time.monotonic() + seconds
-        async with self.listening():
+        with self.listening():
             while not stream.ended:
                 jobs = await self.claim(limit)
                 left = until - time.monotonic()

@@ -49,7 +49,7 @@ class Feed:
         silent_since = float("-inf")
         self._runtime.streams.open(self._until, self._stream)
         try:
-            async with self._claims.listening():
+            with self._claims.listening():
                 while not self._stream.ended:
                     left = silent_since + self._runtime.settings.ping_every - time.monotonic()
                     jobs = await self._claim_or_pause(left)

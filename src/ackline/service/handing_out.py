@@ -22,7 +22,8 @@ async def hand_out(claims: Claims, limit: int, wait: float, receive: Receive) ->
 
 async def _await_jobs(claims: Claims, limit: int, seconds: float, receive: Receive) -> list[Handed]:
     runtime = claims.runtime
-    with runtime.limits.seated(claims.tenant):
+    limits, tenant = runtime.limits, claims.tenant
+    with limits.waiting(tenant, claims.names), limits.seated(tenant):
         stream = runtime.streams.open()
         watching = asyncio.create_task(stream.watch(receive))
         try:

@@ -15,7 +15,6 @@ from ackline.job import QueueKey
 from ackline.queue.consumer import worker_id
 from ackline.queues import Queues
 from ackline.service.auth import Authenticator, authenticator_for
-from ackline.service.bells import Bells
 from ackline.service.caretaker import Caretaker
 from ackline.service.fair_shares import FairShares
 from ackline.service.health import StoreChecks
@@ -30,6 +29,7 @@ from ackline.service.settings import Settings
 from ackline.service.shared_calls import SharedCalls
 from ackline.service.slow_work import SlowWork
 from ackline.service.streams import Streams
+from ackline.service.wakeups import Wakeups
 from ackline.stores.base import Store
 from ackline.stores.registry import store_from_url
 
@@ -58,7 +58,7 @@ class Runtime:
         self.slow_work = SlowWork()
         self.worker = worker_id()
         """The name under which streams hold their leases."""
-        self.bells = Bells(store)
+        self.wakeups = Wakeups(store, self.threads)
         self.held = Held()
         self.fair_shares = FairShares()
         self.streams = Streams()
@@ -158,7 +158,7 @@ class Runtime:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.key_watches.close()
-        self.bells.close()
+        await asyncio.to_thread(self.wakeups.close)
         await asyncio.to_thread(self.caretaker.stop)
         await asyncio.to_thread(self.metrics.publish)
         for queue in self._queues.values():

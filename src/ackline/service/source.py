@@ -14,17 +14,23 @@ import msgspec
 
 from ackline import lifecycle
 from ackline.aio.consumer import Handover
-from ackline.errors import StoreError
 from ackline.job import Record
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
-from ackline.queue.consumer import time_to_next
 from ackline.service import parting
-from ackline.service.bells import Bell
 from ackline.service.runtime import Runtime
+from ackline.service.wakeups import Waiter, Wakeup
+from ackline.stores.base import Claimed
 from ackline.worker.shares import Share
 
 logger = logging.getLogger("ackline.service")
+
+
+SOONEST = 0.001
+
+LOOK_EVERY = 30.0
+"""Seconds after which a queue may have something although there was no news, because news can be
+lost. A client that waits looks sooner, see `wakeups`; this is for one that is busy with others."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,33 +50,41 @@ class Source:
         self._wish = wish
         self.key = queue.key
         self.share = share
-        self._bell: Bell | None = None
-        self._news = asyncio.Event()
-        self._news.set()
+        self._wakeup: Wakeup | None = None
+        self._waiter: Waiter | None = None
+        self._seen = 0
+        """The version of the wakeup before the last claim."""
+        self._more = True
+        """Whether there may be jobs without further news."""
+        self._woken = False
+        """Whether to wake another, unless this one looks: it was woken, or its claim was full."""
         self._look_at = math.inf
 
     @property
     def promising(self) -> bool:
         """Whether a claim may bring jobs: after one that brought too few, only upon news."""
-        return self._news.is_set() or time.monotonic() >= self._look_at
+        told = self._wakeup is not None and self._wakeup.version != self._seen
+        return self._more or told or time.monotonic() >= self._look_at
 
     def look(self) -> None:
         """There may be something to claim again."""
-        self._news.set()
+        self._more = True
 
     async def claim(self, limit: int) -> list[Record]:
         """Claim what is there now; if the client leaves meanwhile, no job is lost."""
         self.share.take(limit)
-        self._news.clear()
-        jobs: list[Record] = []
+        if self._wakeup is not None:
+            self._seen = self._wakeup.version
+        self._more = False
+        jobs: list[Record] | None = None
         try:
             jobs = await self._claim(limit)
-        except StoreError:
-            self.look()  # nothing is known about the queue
-            raise
         finally:
-            self.share.give_back(limit - len(jobs))
-        if len(jobs) == limit:
+            self.share.give_back(limit - len(jobs or ()))
+            if jobs is None:
+                self.look()  # nothing is known about the queue
+        self._woken = len(jobs) == limit
+        if self._woken:
             self.look()
         return jobs
 
@@ -86,11 +100,18 @@ class Source:
             self._runtime.threads.soon(handover.abandon)
             raise
         self._runtime.metrics.work.claimed(self.key, claimed)
-        if self._bell is not None and len(claimed.jobs) < limit:
-            quiet_for = time_to_next(claimed)
-            self._look_at = time.monotonic() + quiet_for
-            self._bell.expect(quiet_for)
+        if self._wakeup is not None and len(claimed.jobs) < limit:
+            self._expect(claimed)
         return claimed.jobs
+
+    def _expect(self, claimed: Claimed) -> None:
+        """Look again when the next job becomes due, or the next lease lapses."""
+        quiet_for = LOOK_EVERY
+        if claimed.next_at is not None:
+            quiet_for = min(quiet_for, max(SOONEST, claimed.next_at - claimed.now))
+        self._look_at = time.monotonic() + quiet_for
+        if quiet_for < LOOK_EVERY and self._wakeup is not None:
+            self._wakeup.expect(quiet_for)
 
     async def release(self, jobs: Sequence[Record]) -> None:
         """Give back jobs that a client was not sent, or will not process."""
@@ -119,34 +140,28 @@ class Source:
                 self.key,
             )
 
-    # --- its bell, which rings when there may be something to claim ---
+    # --- its wakeup, when there may be something to claim ---
 
-    def hear(self, bell: Bell, always: bool) -> None:
-        """Use this bell from now on; with `always`, hear its news even while nobody waits.
+    def use(self, wakeup: Wakeup | None) -> None:
+        """Be woken by this from now on; None ends it."""
+        self._wakeup = wakeup
+        self._look_at = math.inf
+        if wakeup is not None:
+            self._seen = wakeup.version
 
-        A client that is busy with other queues needs that to learn that this one has jobs.
-        """
-        self._bell = bell
-        if always:
-            bell.watch(self._news)
+    def join(self, event: asyncio.Event) -> None:
+        """Have the event set by the next news."""
+        if self._wakeup is not None:
+            self._waiter = self._wakeup.join(event, self._seen)
 
-    def hear_no_more(self) -> None:
-        """Leave the bell."""
-        if self._bell is not None:
-            self._bell.unwatch(self._news)
-            self._bell = None
-
-    def join(self, waiter: asyncio.Event) -> None:
-        """Have the waiter woken by the next news."""
-        if self._bell is not None:
-            self._bell.join(waiter)
-
-    def leave(self, waiter: asyncio.Event) -> None:
-        """Stop waiting; if the bell rang for it, there is something to claim."""
-        if self._bell is not None and not self._bell.leave(waiter):
-            self.look()
+    def leave(self) -> None:
+        """Stop waiting; if this one was woken, there is something to claim."""
+        if self._waiter is not None and not self._waiter.wakeup.leave(self._waiter):
+            self._more = self._woken = True
+        self._waiter = None
 
     def pass_on(self) -> None:
         """Wake another client: there may be more than this one takes."""
-        if self._bell is not None and self.promising:
-            self._bell.ring()
+        if self._wakeup is not None and self._woken:
+            self._woken = False
+            self._wakeup.wake_next()

@@ -1,4 +1,4 @@
-"""The contract of a store: twenty-two verbs, most of which take a batch.
+"""The contract of a store: twenty-three verbs, most of which take a batch.
 
 A store knows no policy. It inserts drafts, hands out leases, and applies transitions that
 the lifecycle decided, by compare-and-set, each batch in one atomic step together with its
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, Protocol, Self, runtime_checkable
 
 import msgspec
@@ -324,12 +324,56 @@ Topic = Literal["ready", "changes", "ends", "signals"]
 """What a listener waits for: claimable jobs, any transition, jobs that have ended or are gone,
 or cancel requests."""
 
+TOPICS: tuple[Topic, ...] = ("ready", "changes", "ends", "signals")
+"""A topic's number, as stores write it."""
+
 
 class Listener(Protocol):
     """Waits for news without polling; news may be missed now and then, so bound the wait."""
 
     def wait(self, timeout: float) -> bool:
         """Block until there may be news (True) or the time is up (False)."""
+
+    def wake(self) -> None:
+        """Make the wait under way, or the next one, return at once. Any thread may call it."""
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_error: object) -> None: ...
+
+
+Subject = tuple[QueueKey, Topic]
+"""What a subscription hears of."""
+
+
+class Subscription(Protocol):
+    """Hears of many subjects, which may change while it lives; one thread uses it.
+
+    It takes one thread, file or connection at most, however many subjects there are. As with a
+    listener, news may be missed now and then, so look at times without any.
+
+    >>> subscription.add([(QueueKey("default", "email"), "ready")])  # doctest: +SKIP
+    >>> subscription.wait(60.0)  # doctest: +SKIP
+    {(QueueKey(tenant='default', name='email'), 'ready')}
+    """
+
+    def add(self, subjects: Iterable[Subject]) -> None:
+        """Hear of these as well, from the next `wait` on, which reports each of them once.
+
+        What had happened before is not news, so look then.
+        """
+
+    def remove(self, subjects: Iterable[Subject]) -> None:
+        """Hear of these no more."""
+
+    def wait(self, timeout: float) -> Collection[Subject] | None:
+        """The subjects that may have news, none if the time is up or `wake` was called.
+
+        None means that anything may have happened: the connection was lost, or too much came.
+        While the store cannot be reached, it goes on trying.
+        """
 
     def wake(self) -> None:
         """Make the wait under way, or the next one, return at once. Any thread may call it."""
@@ -535,6 +579,9 @@ class Store(Protocol):
         Among listeners to `ready` that want the same kinds, a store may wake only one per job;
         listeners that want other kinds are woken as well.
         """
+
+    def subscribe(self) -> Subscription:
+        """Hear of many queues and topics at once, and of which of them there is news."""
 
     # --- operating ---
 

@@ -38,7 +38,9 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     max_batch: int
     """The most jobs, ids, holds or keys in one request; more are refused."""
     max_answer: int
-    """The most jobs or events in one answer, or queues to listen to; more are refused."""
+    """The most jobs or events in one answer; more are refused."""
+    max_names: int
+    """The most queues that one listener hears; more are refused."""
     ping_every: float
     """Seconds of silence after which a stream sends a sign that it is alive."""
 
@@ -152,6 +154,9 @@ VERBS: Mapping[str, Verb] = {
         Store.write_keys,
     )
 }
-"""The verbs with one request and one answer. `listen` is a stream, and `join` has no wire."""
+"""The verbs with one request and one answer.
+
+`listen` is a stream; `join` and `subscribe` have no wire.
+"""
 
 LISTEN = Verb(Store.listen)

@@ -69,7 +69,7 @@ def test_who_comes_back_while_it_is_disarmed_is_armed(
 
     def slowly(self: Hearing, connection: Any, name: str, values: dict[str, Any]) -> None:
         if name == "disarm":
-            store._news.arm(listener)
+            listener.arm()
             came_back.set()
         execute(self, connection, name, values)
 

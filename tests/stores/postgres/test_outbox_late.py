@@ -165,7 +165,7 @@ def test_news_that_nobody_waits_for_costs_no_write(
     monkeypatch.setattr(Hearing, "_execute", note)
     with store.listen([shop.queue.key], "ready") as listener:
         assert isinstance(listener, PostgresListener)
-        listener.armed = False
+        listener.disarmed()
         executed.clear()
         with shop.connect() as tx:
             shop.queue.enqueue({}, connection=tx)

@@ -190,7 +190,9 @@ class TestWhoWaits:
         monkeypatch.setattr(
             listen.RedisEndsListener,
             "_receive",
-            lambda self, message: None if b"mine" in message else receive(self, message),
+            lambda self, channel, message: (
+                None if b"mine" in message else receive(self, channel, message)
+            ),
         )
         waiter = queues["mail"].waiter
         store.enqueue(QUEUE, [Draft("mine", "mail", b"1")])

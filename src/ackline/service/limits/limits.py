@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,11 +19,15 @@ from ackline.service.limits.refusals import (
     QueueFull,
     TooManyFailures,
     TooManyJobs,
+    TooManyNames,
     TooManyRequests,
     TooManyStreams,
 )
 from ackline.service.settings import Settings
 from ackline.stores.base import Store
+
+MOST_WAITING_NAMES = 50_000
+"""How many queue names the requests and streams of a tenant wait for, unless the settings say."""
 
 
 class Limits:
@@ -32,6 +37,7 @@ class Limits:
         self._folder = folder
         self._ledger: Ledger
         self._depths = Depths(store)
+        self._waiting_names: Counter[str] = Counter()
         self._failures = _rate(settings.login_failures / 60, settings.login_failures)
         self._general = settings.limits
         self._own = {name: own.over(self._general) for name, own in settings.tenants.items()}
@@ -117,6 +123,32 @@ class Limits:
         if seat is None:
             raise TooManyStreams(f"your tenant may have {most} streams open at once", "streams")
         return seat
+
+    @contextmanager
+    def waiting(self, tenant: str, names: int) -> Iterator[None]:
+        """Wraps a request that waits for news of so many queues."""
+        self.take_names(tenant, names)
+        try:
+            yield
+        finally:
+            self.leave_names(tenant, names)
+
+    def take_names(self, tenant: str, names: int) -> None:
+        """Count queue names to wait for, until `leave_names`: each takes some memory."""
+        own = self.of(tenant).waiting_names
+        most = MOST_WAITING_NAMES if own is None else own
+        if most and self._waiting_names[tenant] + names > most:
+            raise TooManyNames(
+                f"the requests and streams of your tenant may wait for {most:,} queue names in all",
+                "waiting-names",
+            )
+        self._waiting_names[tenant] += names
+
+    def leave_names(self, tenant: str, names: int) -> None:
+        """A request that waited is over."""
+        self._waiting_names[tenant] -= names
+        if not self._waiting_names[tenant]:
+            del self._waiting_names[tenant]
 
     @contextmanager
     def seated(self, tenant: str) -> Iterator[None]:

@@ -51,6 +51,12 @@ class TooManyStreams(TooMany):
     type = "too-many-streams"
 
 
+class TooManyNames(TooMany):
+    """More queue names to wait for than its tenant may have."""
+
+    type = "too-many-names"
+
+
 class TooManyFailures(TooMany):
     """Too many invalid credentials from one address."""
 

@@ -1,4 +1,4 @@
-"""The seats of streams: taken by the guard, freed when the request is over, however it ends."""
+"""What a request takes until it is over, however it ends: a stream's seat, names it waits for."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Any, cast
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
+from ackline.service.caller import NAMES
 from ackline.service.limits.limits import Limits
 
 _SEAT = "ackline.seat"
 
 
 class Seated:
-    """Wraps all routes: frees the seat of a request that took one."""
+    """Wraps all routes: frees what a request took."""
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self._app = app
@@ -22,9 +23,12 @@ class Seated:
         try:
             await self._app(scope, receive, send)
         finally:
-            seat = cast("dict[str, Any]", scope).get(_SEAT)
+            taken = cast("dict[str, Any]", scope)
+            seat = taken.get(_SEAT)
             if seat is not None:
                 self._limits.leave_seat(seat)
+            if NAMES in taken:
+                self._limits.leave_names(*taken[NAMES])
 
 
 def take_seat(limits: Limits, tenant: str, scope: Any) -> None:

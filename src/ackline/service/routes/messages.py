@@ -90,6 +90,7 @@ async def listen(
     Several queues share the window by their weights: one with much to do starves no other.
     """
     claims = _claims(caller, queues, weights, prefetch, kinds, caller.runtime.worker)
+    caller.will_wait_for(claims.names)
     feed = Feed(claims, prefetch, _message_event, caller.principal.until)
     return stream_response(feed.events())
 

@@ -35,7 +35,7 @@ from ackline.service.store_access.scopes import (
     signed,
 )
 from ackline.service.store_access.sizes import (
-    MOST,
+    MOST_NAMES,
     require_ids,
     require_limit,
     require_size,
@@ -174,9 +174,10 @@ def _drop(caller: Caller, given: Arguments) -> Arguments:
 
 
 def _listen(caller: Caller, given: Arguments) -> Arguments:
-    if len(given["queues"]) > MOST:
-        raise InvalidOption(f"a listener hears at most {MOST:,} queues")
-    return {"kinds": caller.kinds(given["kinds"])}
+    queues = list(dict.fromkeys(given["queues"]))
+    if len(queues) > MOST_NAMES:
+        raise InvalidOption(f"a listener hears at most {MOST_NAMES:,} queues, not {len(queues):,}")
+    return {"queues": queues, "kinds": caller.kinds(given["kinds"])}
 
 
 def _write_keys(caller: Caller, given: Arguments) -> Arguments:

@@ -10,6 +10,9 @@ from ackline.stores.base import Filter, KeyWrite
 MOST = 10_000
 """Jobs, events or keys that one answer has at most."""
 
+MOST_NAMES = 1000
+"""Queues that one listener hears."""
+
 
 def require_limit(limit: int) -> None:
     """Refuse a limit above `MOST`."""

@@ -6,17 +6,22 @@ import http.client
 import logging
 import socket
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Self
 
 from ackline.errors import AcklineError
 from ackline.pauses import Pauses
+from ackline.stores.base import Subject
 from ackline.stores.http.connection import Connections
 from ackline.stores.http.errors import broken
 from ackline.stores.wire import LISTENING, NEWS
 
 logger = logging.getLogger("ackline")
+
+POLL = 1.0
+"""Seconds after which whoever subscribes looks for itself."""
 
 RETRIES = (0.05, 2.0)
 """Seconds between tries to listen again: doubled each time, up to the last."""
@@ -125,6 +130,54 @@ class HttpListener:
         with suppress(OSError, ValueError):
             self._stream.close()
         self._connection.close()
+
+
+class HttpSubscription:
+    """Hears nothing: a stream of news has fixed queues, and does not say which of them it is about.
+
+    So anything may have happened once a second.
+    """
+
+    def __init__(self) -> None:
+        self._subjects: set[Subject] = set()
+        self._added: set[Subject] = set()
+        self._woken = threading.Event()
+        self._due_at = time.monotonic() + POLL
+
+    def add(self, subjects: Iterable[Subject]) -> None:
+        added = set(subjects)
+        self._subjects |= added
+        self._added |= added
+
+    def remove(self, subjects: Iterable[Subject]) -> None:
+        self._subjects.difference_update(subjects)
+        self._added &= self._subjects
+
+    def wait(self, timeout: float) -> Collection[Subject] | None:
+        if self._added:
+            news, self._added = self._added, set()
+            return news
+        if not self._subjects:
+            self._woken.wait(timeout)
+        else:
+            self._woken.wait(min(timeout, max(0.0, self._due_at - time.monotonic())))
+        self._woken.clear()
+        if self._subjects and time.monotonic() >= self._due_at:
+            self._due_at = time.monotonic() + POLL
+            return None
+        return ()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._woken.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
 
 def _read_to(stream: http.client.HTTPResponse, wanted: bytes) -> None:

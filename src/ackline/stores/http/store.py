@@ -29,6 +29,7 @@ from ackline.stores.base import (
     Receipt,
     Store,
     StoreInfo,
+    Subscription,
     Topic,
     WorkerBeat,
     WorkerRecord,
@@ -37,7 +38,7 @@ from ackline.stores.base import (
 from ackline.stores.http.address import Address
 from ackline.stores.http.calls import Calls
 from ackline.stores.http.connection import Connections
-from ackline.stores.http.listen import HttpListener
+from ackline.stores.http.listen import HttpListener, HttpSubscription
 from ackline.stores.wire import LISTEN, VERBS, tenant_of
 
 
@@ -185,7 +186,7 @@ class HttpStore:
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
         # News of queues beyond the service's limit is missed, as any news may be.
-        heard = queues[: self._calls.welcome.max_answer]
+        heard = queues[: self._calls.welcome.max_names]
         arguments: dict[str, Any] = {"queues": heard, "topic": topic, "kinds": kinds}
         silence = 2 * self._calls.welcome.ping_every + self._connections.address.timeout
         listener = HttpListener(
@@ -197,6 +198,9 @@ class HttpStore:
         )
         self._listeners.add(listener)
         return listener
+
+    def subscribe(self) -> Subscription:
+        return HttpSubscription()
 
     # --- operating ---
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Self
 
 from ackline.job import QueueKey
-from ackline.stores.base import Topic
+from ackline.stores.base import Subject, Topic
 
 
 class MemoryListener:
@@ -40,11 +40,62 @@ class MemoryListener:
         self.close()
 
 
+class MemorySubscription:
+    """Hears of many subjects."""
+
+    def __init__(self, forget: Callable[[MemorySubscription], None]) -> None:
+        self._forget = forget
+        self._subjects: set[Subject] = set()
+        self._news: set[Subject] = set()
+        self._lock = threading.Lock()
+        self._woken = threading.Event()
+
+    def add(self, subjects: Iterable[Subject]) -> None:
+        with self._lock:
+            added = set(subjects)
+            self._subjects |= added
+            self._news |= added
+        self._woken.set()
+
+    def remove(self, subjects: Iterable[Subject]) -> None:
+        with self._lock:
+            self._subjects.difference_update(subjects)
+            self._news &= self._subjects
+
+    def tell(self, subjects: Iterable[Subject]) -> None:
+        """There is news of these."""
+        with self._lock:
+            news = self._subjects.intersection(subjects)
+            self._news |= news
+        if news:
+            self._woken.set()
+
+    def wait(self, timeout: float) -> Collection[Subject]:
+        self._woken.wait(timeout)
+        self._woken.clear()
+        with self._lock:
+            news, self._news = self._news, set()
+        return news
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._forget(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
 class Listeners:
-    """All listeners of one store."""
+    """All listeners and subscriptions of one store."""
 
     def __init__(self) -> None:
         self._all: frozenset[MemoryListener] = frozenset()
+        self._subscriptions: frozenset[MemorySubscription] = frozenset()
         self._lock = threading.Lock()
 
     def add(self, queues: Sequence[QueueKey], topic: Topic) -> MemoryListener:
@@ -53,12 +104,24 @@ class Listeners:
             self._all |= {listener}
         return listener
 
+    def subscribe(self) -> MemorySubscription:
+        subscription = MemorySubscription(self._unsubscribe)
+        with self._lock:
+            self._subscriptions |= {subscription}
+        return subscription
+
     def _remove(self, listener: MemoryListener) -> None:
         with self._lock:
             self._all -= {listener}
+
+    def _unsubscribe(self, subscription: MemorySubscription) -> None:
+        with self._lock:
+            self._subscriptions -= {subscription}
 
     def tell(self, queue: QueueKey, *topics: Topic) -> None:
         """Wake everyone who listens to this queue on one of these topics."""
         for listener in self._all:
             if listener.topic in topics and queue in listener.queues:
                 listener.wake()
+        for subscription in self._subscriptions:
+            subscription.tell((queue, topic) for topic in topics)

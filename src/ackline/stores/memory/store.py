@@ -27,6 +27,7 @@ from ackline.stores.base import (
     QueueInfo,
     Receipt,
     StoreInfo,
+    Subscription,
     Topic,
     WorkerBeat,
     WorkerRecord,
@@ -184,6 +185,10 @@ class MemoryStore:
         del kinds  # waking everyone is cheap within a process
         self._require_open()
         return self._listeners.add(queues, topic)
+
+    def subscribe(self) -> Subscription:
+        self._require_open()
+        return self._listeners.subscribe()
 
     def configure(
         self,

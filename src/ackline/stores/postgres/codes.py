@@ -9,7 +9,7 @@ import msgspec
 from ackline.config import QueueSettings
 from ackline.events import Act
 from ackline.job import NO_OPTIONS, Failure, Options, QueueKey, State
-from ackline.stores.base import Topic, WorkerBeat
+from ackline.stores.base import WorkerBeat
 
 STATES = tuple(State)
 """A state's code is its place in this tuple. The tables depend on it: append only."""
@@ -23,8 +23,6 @@ ACT_CODE = {act: code for code, act in enumerate(SETTLING)}
 
 LANES, PROMOTED, ODD = 21, 10, 20
 """How many lanes a line has; the first lane of promoted jobs; the lane of jobs in any order."""
-
-TOPICS: tuple[Topic, ...] = ("ready", "changes", "ends", "signals")
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_options = msgspec.msgpack.Decoder(Options).decode

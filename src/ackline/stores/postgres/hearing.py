@@ -20,7 +20,7 @@ from ackline.pauses import Pauses
 from ackline.stores.postgres.arrays import Blobs, Ints
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.exchange import Connection
-from ackline.stores.postgres.listen import PostgresListener, Subject
+from ackline.stores.postgres.listen import Subject, Waiter
 
 logger = logging.getLogger("ackline")
 
@@ -44,7 +44,7 @@ class Hearing:
     """Receives notifications, and wakes the listeners that they concern."""
 
     def __init__(
-        self, engine: Engine, channel: str, listeners: Callable[[], frozenset[PostgresListener]]
+        self, engine: Engine, channel: str, listeners: Callable[[], frozenset[Waiter]]
     ) -> None:
         self._engine = engine
         self._channel = channel
@@ -170,33 +170,28 @@ class Hearing:
     def _wake(self, connection: Connection, subject: Subject) -> None:
         concerned = self._concerned(subject)
         for listener in concerned:
-            listener.wake()
-        now, armed = time.monotonic(), any(listener.armed for listener in concerned)
+            listener.tell(subject)
+        now, armed = time.monotonic(), any(subject in listener.armed for listener in concerned)
         if armed and not any(listener.here(now, AWAY) for listener in concerned):
             # First here, then in the table: a caller that waits again in between arms again.
             for listener in concerned:
-                listener.armed = False
+                listener.disarmed()
             self._execute(connection, "disarm", columns_of([subject]) | {"who": self._who})
             self._arm_again(connection, subject)
 
     def _arm_again(self, connection: Connection, subject: Subject) -> None:
         """A caller that waited again while its row was being removed may have armed too early."""
-        armed = [listener for listener in self._concerned(subject) if listener.armed]
+        armed = [listener for listener in self._listeners() if subject in listener.armed]
         if armed:
             self._execute(connection, "arm", self.armed_values([subject]))
         for listener in armed:
-            listener.wake()
+            listener.tell(subject)
 
-    def _concerned(self, subject: Subject) -> list[PostgresListener]:
-        return [listener for listener in self._listeners() if subject in listener.subjects]
+    def _concerned(self, subject: Subject) -> list[Waiter]:
+        return [listener for listener in self._listeners() if listener.concerns(subject)]
 
     def _renew(self, connection: Connection) -> None:
-        armed = {
-            subject
-            for listener in self._listeners()
-            if listener.armed
-            for subject in listener.subjects
-        }
+        armed = {subject for listener in self._listeners() for subject in listener.armed}
         self._execute(connection, "arm", self.armed_values(armed))
         self._execute(connection, "forget_waiting", {})
 
@@ -206,7 +201,7 @@ class Hearing:
     def _wake_all(self, *, stands: bool) -> None:
         self._stands = stands
         for listener in self._listeners():
-            listener.wake()
+            listener.tell(None)
 
 
 def columns_of(subjects: Iterable[Subject]) -> dict[str, Any]:

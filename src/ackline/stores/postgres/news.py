@@ -11,15 +11,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ackline.forks import renew_in_child
 from ackline.job import QueueKey
-from ackline.stores.base import Topic
-from ackline.stores.postgres.codes import TOPICS
+from ackline.stores.base import TOPICS, Topic
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.hearing import PLACE, Hearing, columns_of
-from ackline.stores.postgres.listen import PostgresListener, Subject
+from ackline.stores.postgres.listen import (
+    PostgresListener,
+    PostgresSubscription,
+    Subject,
+    Waiter,
+)
 from ackline.stores.postgres.transaction import Transaction
 
 
@@ -44,7 +48,7 @@ class News:
         self.channel = f"ackline_{schema}"
         self._lock = threading.Lock()
         renew_in_child(self, "_lock")
-        self._listeners: frozenset[PostgresListener] = frozenset()
+        self._waiters: frozenset[Waiter] = frozenset()
         self._hearing: Hearing | None = None
 
     @property
@@ -79,16 +83,25 @@ class News:
         """Start to listen; from now on no news is missed."""
         subjects = frozenset(subject_of(queue, topic) for queue in queues)
         listener = PostgresListener(self, subjects)
-        with self._lock:
-            self._listeners |= {listener}
-            if self._engine.address.listens:
-                self._begin_to_hear()
+        self._register(listener)
         try:
-            self.arm(listener)
+            listener.arm()
         except BaseException:
             listener.close()
             raise
         return listener
+
+    def subscribe(self) -> PostgresSubscription:
+        """Hear of many queues and topics."""
+        subscription = PostgresSubscription(self, subject_of)
+        self._register(subscription)
+        return subscription
+
+    def _register(self, waiter: Waiter) -> None:
+        with self._lock:
+            self._waiters |= {waiter}
+            if self._engine.address.listens:
+                self._begin_to_hear()
 
     def _begin_to_hear(self) -> None:
         """Start the connection, once in a process; a forked child cannot use its parent's."""
@@ -96,22 +109,36 @@ class News:
             if self._hearing.here:
                 return
             self._hearing.stop()
-        for listener in self._listeners:
-            listener.armed = False
-        self._hearing = Hearing(self._engine, self.channel, lambda: self._listeners)
+        for waiter in self._waiters:
+            waiter.disarmed()
+        self._hearing = Hearing(self._engine, self.channel, lambda: self._waiters)
         self._hearing.start()
 
-    def forget(self, listener: PostgresListener) -> None:
+    def forget(self, waiter: Waiter) -> None:
         """Remove a listener that was closed."""
         with self._lock:
-            self._listeners -= {listener}
+            self._waiters -= {waiter}
 
-    def arm(self, listener: PostgresListener) -> None:
+    def arm(self, subjects: Collection[Subject]) -> None:
         """Let processes that commit know that somebody waits."""
-        listener.armed = True
         hearing = self._hearing
         if hearing is not None and hearing.here:
-            self._engine.statement("arm", hearing.armed_values(listener.subjects))
+            self._engine.statement("arm", hearing.armed_values(subjects))
+
+    def disarm(self, subjects: Collection[Subject]) -> None:
+        """Let processes that commit know that this subscription waits no more."""
+        hearing = self._hearing
+        if hearing is None or not hearing.here:
+            return
+        self._engine.statement("disarm", hearing.armed_values(subjects))
+        # Others of this process share its rows, and may have armed meanwhile.
+        armed = {subject for waiter in self._waiters for subject in waiter.armed}
+        if shared := armed.intersection(subjects):
+            self.arm(shared)
+            for waiter in self._waiters:
+                for subject in shared:
+                    if waiter.concerns(subject):
+                        waiter.tell(subject)
 
     def close(self) -> None:
         """Stop listening, and wake every waiting caller."""
@@ -119,5 +146,5 @@ class News:
             hearing, self._hearing = self._hearing, None
         if hearing is not None:
             hearing.stop()
-        for listener in self._listeners:
-            listener.wake()
+        for waiter in self._waiters:
+            waiter.tell(None)

@@ -25,6 +25,7 @@ from ackline.stores.base import (
     QueueInfo,
     Receipt,
     StoreInfo,
+    Subscription,
     Topic,
     WorkerBeat,
     WorkerRecord,
@@ -199,6 +200,9 @@ class PostgresStore:
     ) -> Listener:
         del kinds  # every listener is woken, and looks for jobs of its kinds itself
         return self._news.listen(queues, topic)
+
+    def subscribe(self) -> Subscription:
+        return self._news.subscribe()
 
     # --- operating ---
 

@@ -1,4 +1,4 @@
-"""Wake-ups by pub/sub, each listener on a connection of its own."""
+"""Wake-ups by pub/sub, each listener and each subscription on a connection of its own."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Self
 
+from hiredis import pack_command
 from redis import exceptions
 from redis._parsers.hiredis import NOT_ENOUGH_DATA
 
 from ackline.errors import StoreError
+from ackline.job import QueueKey
 from ackline.pauses import Pauses
-from ackline.stores.base import Claimed, Ended
+from ackline.stores.base import Claimed, Ended, Subject, Topic
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.inbox import Inbox
 
@@ -28,6 +30,9 @@ PULSE = 15.0
 """Seconds of silence after which a listener asks the server whether it is still there."""
 
 PIECE = 65536
+MOST_CHANNELS = 1000
+"""The most channels in one command."""
+
 MOST_ENDS = 1000
 """The most messages kept for a caller that never fetches them."""
 
@@ -37,25 +42,18 @@ RETRIES = (0.05, 2.0)
 """Seconds between tries to listen again."""
 
 
-class RedisListener:
-    """Waits for messages of some channels.
+class PubSub:
+    """A connection that receives messages of some channels.
 
     A broken connection is made anew. Messages may have been missed meanwhile, so the wait then
-    ends as if there were news: no listener stays deaf.
+    ends as if there were news: nobody stays deaf.
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        channels: Sequence[str],
-        arm: Callable[[], None],
-        forget: Callable[[RedisListener], None],
-        inbox: Inbox | None = None,
+        self, connection: Connection, channels: Sequence[str], forget: Callable[[PubSub], None]
     ) -> None:
-        self.inbox = inbox
         self._connection = connection
         self._channels = channels
-        self._arm = arm
         self._forget = forget
         self._lock = threading.Lock()
         self._pipe = threading.Lock()
@@ -66,8 +64,6 @@ class RedisListener:
         self._pid = os.getpid()
         self._subscription: Any = None
         self._unread = False
-        self._other_news = False
-        """Whether there may be more jobs than those handed over since the last `handed`."""
         self._troubled = False
         self._heard_at = 0.0
         self._pinged_at: float | None = None
@@ -79,7 +75,8 @@ class RedisListener:
             self.close()
             raise
 
-    def wait(self, timeout: float) -> bool:
+    def _wait(self, timeout: float) -> bool:
+        """Wait for at most `timeout`; whether something has come."""
         until = time.monotonic() + timeout
         with self._lock:
             while not self._closed:
@@ -88,13 +85,6 @@ class RedisListener:
                 if news or left <= 0:
                     return news
         return True
-
-    def handed(self, worker: str) -> Claimed | None:
-        if self.inbox is None:
-            return None
-        more, self._other_news = self._other_news, False
-        jobs = self.inbox.take(worker)
-        return self.inbox.claimed(jobs, more) if jobs else None
 
     def wake(self) -> None:
         if self._pid != os.getpid():
@@ -134,6 +124,8 @@ class RedisListener:
         try:
             if self._subscription is None:
                 return self._listen_again(seconds)
+            if self._change_channels():
+                return True
             if self._unread:
                 # Already read together with the confirmation: no descriptor will become ready.
                 self._unread = False
@@ -194,15 +186,23 @@ class RedisListener:
                 raise message  # the answer to a ping of a server that cannot write
             if message[0] == b"message":
                 news = True
-                self._receive(message[2])
+                self._receive(message[1], message[2])
+            elif message[0] in (b"subscribe", b"unsubscribe"):
+                self._confirm()
         return news
 
-    def _receive(self, message: bytes) -> None:
-        """Keep a handed-over job; most messages are empty, and only say that it is time to look."""
-        if self.inbox is not None and message:
-            self.inbox.put(message)
-        else:
-            self._other_news = True
+    def _confirm(self) -> None:
+        """The server has confirmed that a channel was added or removed."""
+
+    def _arm(self) -> None:
+        """Have the store send messages, now that they arrive."""
+
+    def _change_channels(self) -> bool:
+        """Hear of other channels, if any were added or removed; whether to end the wait."""
+        return False
+
+    def _receive(self, channel: bytes, message: bytes) -> None:
+        """A message has come."""
 
     def _feel_pulse(self) -> None:
         """After a long silence, check whether the server is still there."""
@@ -236,7 +236,7 @@ class RedisListener:
             subscription.close()
             raise
         self._subscription = subscription
-        self._unread = self._other_news = True
+        self._unread = True
         self._troubled = False
         self._heard_at, self._pinged_at = time.monotonic(), None
         self._pauses.reset()
@@ -246,6 +246,46 @@ class RedisListener:
         if subscription is not None:
             with contextlib.suppress(exceptions.RedisError, OSError):
                 subscription.close()
+
+
+class RedisListener(PubSub):
+    """Waits for messages of some channels, which are always the same."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        channels: Sequence[str],
+        arm: Callable[[], None],
+        forget: Callable[[PubSub], None],
+        inbox: Inbox | None = None,
+    ) -> None:
+        self.inbox = inbox
+        self._arm_queues = arm
+        self._other_news = False
+        """Whether there may be more jobs than those handed over since the last `handed`."""
+        super().__init__(connection, channels, forget)
+
+    def wait(self, timeout: float) -> bool:
+        return self._wait(timeout)
+
+    def handed(self, worker: str) -> Claimed | None:
+        if self.inbox is None:
+            return None
+        more, self._other_news = self._other_news, False
+        jobs = self.inbox.take(worker)
+        return self.inbox.claimed(jobs, more) if jobs else None
+
+    def _arm(self) -> None:
+        self._arm_queues()
+        self._other_news = True  # what came before was not heard of
+
+    def _receive(self, channel: bytes, message: bytes) -> None:
+        """Keep a handed-over job; most messages are empty, and only say that it is time to look."""
+        del channel
+        if self.inbox is not None and message:
+            self.inbox.put(message)
+        else:
+            self._other_news = True
 
 
 class RedisEndsListener(RedisListener):
@@ -260,10 +300,100 @@ class RedisEndsListener(RedisListener):
         # There is none if the listener was woken, had to subscribe again, or the wait timed out.
         return None if not ends or b"" in ends else [_read_end(message) for message in ends]
 
-    def _receive(self, message: bytes) -> None:
+    def _receive(self, channel: bytes, message: bytes) -> None:
+        del channel
         self._ends.append(message)
         if len(self._ends) > MOST_ENDS:
             self._ends = [b""]
+
+
+class RedisSubscription(PubSub):
+    """Hears of many subjects, each by its channel."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        own_channel: str,
+        channel_of: Callable[[QueueKey, Topic], str],
+        arm: Callable[[Iterable[Subject]], None],
+        forget: Callable[[PubSub], None],
+    ) -> None:
+        self._channel_of = channel_of
+        self._arm_subjects = arm
+        self._subjects: dict[bytes, Subject] = {}
+        self._added: set[Subject] = set()
+        self._heard: set[bytes] = set()
+        """The channels that the server has confirmed."""
+        self._lost = False
+        """Whether messages may have been missed while the connection was broken."""
+        self._confirmed = 0
+        self._news: set[Subject] = set()
+        self._missed = False
+        # Without any channel, it would be no subscription.
+        super().__init__(connection, [own_channel], forget)
+
+    def add(self, subjects: Iterable[Subject]) -> None:
+        for subject in subjects:
+            self._subjects[self._channel_of(*subject).encode()] = subject
+            self._added.add(subject)
+
+    def remove(self, subjects: Iterable[Subject]) -> None:
+        for subject in subjects:
+            self._subjects.pop(self._channel_of(*subject).encode(), None)
+            self._added.discard(subject)
+            self._news.discard(subject)
+
+    def wait(self, timeout: float) -> Collection[Subject] | None:
+        self._wait(timeout)
+        news, self._news = self._news, set()
+        missed, self._missed = self._missed, False
+        return None if missed else news
+
+    def _receive(self, channel: bytes, message: bytes) -> None:
+        del message
+        subject = self._subjects.get(channel)
+        if subject is not None:
+            self._news.add(subject)
+
+    def _subscribe(self) -> None:
+        super()._subscribe()
+        self._lost = self._lost or bool(self._heard)
+        self._heard = set()
+
+    def _change_channels(self) -> bool:
+        wanted = self._subjects.keys()
+        new = list(wanted - self._heard)
+        self._send(b"UNSUBSCRIBE", list(self._heard - wanted))
+        self._send(b"SUBSCRIBE", new)
+        self._arm_subjects({*map(self._subjects.__getitem__, new), *self._added})
+        self._heard = set(wanted)
+        self._news |= self._added
+        self._added = set()
+        self._missed, self._lost = self._missed or self._lost, False
+        return bool(self._missed or self._news)
+
+    def _send(self, command: bytes, channels: Sequence[bytes]) -> None:
+        """Send a command about channels, and wait until the server has confirmed each of them."""
+        connection = self._subscription.connection
+        wire, reader = connection._sock, connection._parser._reader
+        for start in range(0, len(channels), MOST_CHANNELS):
+            some = channels[start : start + MOST_CHANNELS]
+            self._confirmed = 0
+            wire.settimeout(self._connection.address.timeout)
+            packed = pack_command((command, *some))  # type: ignore[arg-type]
+            wire.sendall(packed)
+            while True:
+                self._take_in(reader)
+                if self._confirmed >= len(some):
+                    break
+                chunk = wire.recv(PIECE)
+                if not chunk:
+                    raise exceptions.ConnectionError("the server closed the connection for news")
+                reader.feed(chunk)
+            wire.setblocking(False)
+
+    def _confirm(self) -> None:
+        self._confirmed += 1
 
 
 def _read_end(message: bytes) -> Ended:

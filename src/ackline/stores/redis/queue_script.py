@@ -20,6 +20,9 @@ NO_QUEUE, FULL, KEYS_CHANGED = "NOQUEUE", "FULL", "KEYSCHANGED"
 TRIES = 1000
 """How often a queue is made again that others drop before it can be used."""
 
+ARMED_AT_ONCE = 500
+"""For how many queues one script notes that somebody waits."""
+
 Run = Callable[[str, Sequence[str], Iterable[Argument]], Any]
 
 
@@ -34,6 +37,15 @@ class QueueScripts:
     def run(self, name: str, queue: QueueKey, arguments: Iterable[Argument] = ()) -> Any:
         """Run a script that reads, or whose changes need not be waited for."""
         return self._run(self.connection.run, name, queue, arguments)
+
+    def arm(self, queues: Sequence[QueueKey]) -> None:
+        """Note for each of the queues that exist that somebody waits for its jobs."""
+        at_once = 1 if self.names.clustered else ARMED_AT_ONCE  # a script reaches only one slot
+        for start in range(0, len(queues), at_once):
+            first, *others = queues[start : start + at_once]
+            keys = [self.names.base(first), self.names.counters(first)]
+            keys += [self.names.base(queue) for queue in others]
+            self.connection.run("arm", keys, (self.now(),))
 
     def change(self, name: str, queue: QueueKey, arguments: Iterable[Argument] = ()) -> Any:
         """Run a script that changes something, and wait until it is safe; makes a missing queue."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -28,6 +28,8 @@ from ackline.stores.base import (
     QueueInfo,
     Receipt,
     StoreInfo,
+    Subject,
+    Subscription,
     Topic,
     WaitingClaim,
     WorkerBeat,
@@ -45,7 +47,12 @@ from ackline.stores.redis.journal import (
     read_all_events,
     read_events,
 )
-from ackline.stores.redis.listen import RedisEndsListener, RedisListener
+from ackline.stores.redis.listen import (
+    PubSub,
+    RedisEndsListener,
+    RedisListener,
+    RedisSubscription,
+)
 from ackline.stores.redis.names import SCHEMA, Names
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.safety import require_safe, troubles_of
@@ -74,7 +81,7 @@ class RedisStore:
         self._connection = Connection(address)
         self._scripts = QueueScripts(self._connection, names, clock)
         self._names = names
-        self._listeners: set[RedisListener] = set()
+        self._listeners: set[PubSub] = set()
         self._facts: tuple[float, list[Facts]] | None = None
         self._opened_on: Durability = "none"
 
@@ -208,8 +215,7 @@ class RedisStore:
 
         def arm() -> None:
             if topic == "ready":
-                for queue in queues:
-                    self._scripts.run("arm", queue)
+                self._scripts.arm(queues)
 
         inbox = None
         if topic == "ready" and len(queues) == 1 and self.capabilities.hands_over:
@@ -219,6 +225,17 @@ class RedisStore:
         listener = kind(self._connection, channels, arm, self._listeners.discard, inbox)
         self._listeners.add(listener)
         return listener
+
+    def subscribe(self) -> Subscription:
+        def arm(subjects: Iterable[Subject]) -> None:
+            self._scripts.arm([queue for queue, topic in subjects if topic == "ready"])
+
+        own_channel = f"{self._address.prefix}:subscription"
+        subscription = RedisSubscription(
+            self._connection, own_channel, self._names.channel, arm, self._listeners.discard
+        )
+        self._listeners.add(subscription)
+        return subscription
 
     # --- operating ---
 

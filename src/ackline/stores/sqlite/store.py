@@ -30,6 +30,7 @@ from ackline.stores.base import (
     QueueInfo,
     Receipt,
     StoreInfo,
+    Subscription,
     Topic,
     WorkerBeat,
     WorkerRecord,
@@ -243,6 +244,11 @@ class SqliteStore:
     ) -> Listener:
         with self._engine.explained():
             return self._wakes.listen(queues, topic, kinds, self._engine.version)
+
+    def subscribe(self) -> Subscription:
+        with self._engine.explained():
+            self._engine.version()  # raises unless the store is open
+            return self._wakes.subscribe(self._engine.version)
 
     # --- operating ---
 

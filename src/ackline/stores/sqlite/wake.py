@@ -4,12 +4,15 @@ Beside the database is a directory of FIFOs. Listeners for claimable jobs of the
 one FIFO, so that one written byte wakes one of them. Listeners to other topics have one each.
 A wake-up writes to every FIFO of the queue and topic. A byte may be lost when the process that has
 read it dies, so a wait also checks now and then whether anyone has written to the database.
+
+A subscription has one FIFO for all queues and topics, in which each wake-up says what it is about.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import functools
 import hashlib
 import os
@@ -20,12 +23,12 @@ import time
 import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Self
 
 from ackline.errors import StoreError
 from ackline.job import QueueKey
-from ackline.stores.base import Topic
+from ackline.stores.base import TOPICS, Subject, Topic
 from ackline.stores.sqlite.opening import permissions
 
 LOOK_EVERY = 0.5
@@ -38,6 +41,19 @@ _TICK = 50_000_000
 """Nanoseconds. If a directory had changed less than this before it was listed, it may have changed
 again since, within the same tick of the file system's clock."""
 
+
+LOOK_EVERY_WITHOUT_FIFOS = 0.02
+
+EVERYTHING = "all"
+"""How the names of FIFOs start that hear of all queues and topics."""
+
+PIPE_BYTES = 256 * 1024
+"""How much news a subscription can fall behind before some is lost."""
+
+_RECORD = 17
+_WRITE = 30 * _RECORD
+"""Bytes written at once, all or none. A pipe has pages of 4 KiB that no write is split across, so
+one that is full of small writes holds more than three quarters of its size."""
 
 _UNREADY = "new-"
 """How the name of a FIFO starts that has no reader yet."""
@@ -61,6 +77,12 @@ def kinds_tag(kinds: frozenset[str] | None) -> str:
     return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 
 
+@functools.lru_cache(maxsize=4096)
+def _record(topic: Topic, queue: QueueKey) -> bytes:
+    """A piece of news as a subscription reads it."""
+    return bytes([TOPICS.index(topic)]) + bytes.fromhex(queue_tag(queue))
+
+
 class Wakes:
     """The wake-ups of one database file."""
 
@@ -68,8 +90,8 @@ class Wakes:
         self._database = database
         self._folder = f"{database}-wake"
         self._lock = threading.Lock()
-        self._ready: OrderedDict[str, int] = OrderedDict()
-        weakref.finalize(self, _close_all, self._ready).atexit = False
+        self._kept: OrderedDict[str, int] = OrderedDict()
+        weakref.finalize(self, _close_all, self._kept).atexit = False
         self._listed: dict[str, list[str]] = {}
         self._listed_at = -1
 
@@ -89,23 +111,34 @@ class Wakes:
         _make_folder(self._folder, mode)
         return SqliteListener(paths, mode, version, seen, shared=shared)
 
+    def subscribe(self, version: Callable[[], int]) -> SqliteSubscription:
+        """Hear of many queues; `version` returns a number that changes with the database."""
+        mode = permissions(self._database)
+        _make_folder(self._folder, mode)
+        return SqliteSubscription(self._folder, mode, version)
+
     def tell(self, news: Iterable[tuple[Topic, QueueKey]]) -> None:
         """Wake the listeners; never fails, because the work itself is done already."""
         with self._lock:
+            records: list[bytes] = []
             for topic, queue in news:
                 for path in self._listeners(topic, queue):
                     # A listener that cannot be woken must not keep the others from it.
                     with contextlib.suppress(OSError):
                         if topic == "ready":
-                            self._tell_sharers(path)
+                            self._write_to_kept(path, b"w")
                         else:
                             _tell_one(path)
+                if EVERYTHING in self._listed:
+                    records.append(_record(topic, queue))
+            if records:
+                self._tell_subscriptions(b"".join(records))
 
     def forget_queue(self, queue: QueueKey) -> None:
         """Remove the shared FIFOs of a dropped queue that nobody reads any more."""
         with self._lock:
             for path in self._listeners("ready", queue):
-                file = self._ready.pop(path, None)
+                file = self._kept.pop(path, None)
                 if file is not None:
                     os.close(file)
                 with contextlib.suppress(OSError):
@@ -114,28 +147,40 @@ class Wakes:
     def close(self) -> None:
         """Close the FIFOs that are kept open for writing."""
         with self._lock:
-            _close_all(self._ready)
+            _close_all(self._kept)
 
     def forget(self) -> None:
         """In a forked child: close the inherited FIFOs, which are the parent's."""
         self._lock = threading.Lock()
         self.close()
 
-    def _tell_sharers(self, path: str) -> None:
-        file = self._ready.pop(path, None)
-        if file is not None and not _write(file):
+    def _tell_subscriptions(self, records: bytes) -> None:
+        for path in self._listed.get(EVERYTHING, ()):
+            with contextlib.suppress(OSError):
+                for start in range(0, len(records), _WRITE):
+                    if not self._write_to_kept(path, records[start : start + _WRITE]):
+                        os.unlink(path)  # its reader has died
+                        break
+
+    def _write_to_kept(self, path: str, data: bytes) -> bool:
+        """Write to a FIFO, and keep it open for the next time; False when nobody reads it.
+
+        Unless it is unlinked, somebody may be about to open it.
+        """
+        file = self._kept.pop(path, None)
+        if file is not None and not _write(file, data):
             # Nobody reads this FIFO any more; there may be a new one of this name.
             os.close(file)
             file = None
         if file is None:
             file = _open_writer(path)
             if file is None:
-                # Nobody waits just now. The FIFO stays: somebody may be about to open it.
-                return
-            _write(file)
-        self._ready[path] = file
-        if len(self._ready) > MOST_KEPT_OPEN:
-            os.close(self._ready.popitem(last=False)[1])
+                return False
+            _write(file, data)
+        self._kept[path] = file
+        if len(self._kept) > MOST_KEPT_OPEN:
+            os.close(self._kept.popitem(last=False)[1])
+        return True
 
     def _listeners(self, topic: Topic, queue: QueueKey) -> list[str]:
         with contextlib.suppress(OSError):
@@ -234,6 +279,133 @@ class SqliteListener:
         self.close()
 
 
+class SqliteSubscription:
+    """Hears of many subjects by one FIFO, which exists while there are any."""
+
+    def __init__(self, folder: str, mode: int, version: Callable[[], int]) -> None:
+        self._path = os.path.join(folder, f"{EVERYTHING}.{os.getpid()}-{uuid.uuid4().hex}")
+        self._mode = mode
+        self._version = version
+        self._seen = -1
+        self._subjects: dict[bytes, Subject] = {}
+        self._added: set[Subject] = set()
+        self._file: int | None = None
+        self._capacity = 0
+        self._inner, self._outer = os.pipe()
+        os.set_blocking(self._inner, False)
+        os.set_blocking(self._outer, False)
+        self._closing = threading.Lock()
+        self._closed = False
+
+    def add(self, subjects: Iterable[Subject]) -> None:
+        for subject in subjects:
+            queue, topic = subject
+            self._subjects[_record(topic, queue)] = subject
+            self._added.add(subject)
+
+    def remove(self, subjects: Iterable[Subject]) -> None:
+        for subject in subjects:
+            queue, topic = subject
+            self._subjects.pop(_record(topic, queue), None)
+            self._added.discard(subject)
+
+    def wait(self, timeout: float) -> Collection[Subject] | None:
+        if self._closed:
+            return set()
+        self._open_or_close()
+        news, self._added = self._added, set()
+        return self._poll(0.0 if news else timeout, news)
+
+    def _poll(self, timeout: float, news: set[Subject]) -> Collection[Subject] | None:
+        until = time.monotonic() + timeout
+        files = [self._inner] if self._file is None else [self._inner, self._file]
+        blind = self._file is None and bool(self._subjects)
+        while True:
+            left = max(0.0, until - time.monotonic())
+            pause = min(left, LOOK_EVERY_WITHOUT_FIFOS) if blind else left
+            ready = _readable(files, pause)
+            if self._inner in ready:
+                _drain(self._inner)
+            if self._file in ready:
+                heard = self._read()
+                return None if heard is None else news | heard
+            if blind and self._changed():
+                return None
+            if ready or left <= pause:
+                return news
+
+    def _read(self) -> set[Subject] | None:
+        """What has come; None if some may not have found room."""
+        assert self._file is not None
+        try:
+            data = os.read(self._file, self._capacity)
+        except BlockingIOError:
+            return set()
+        if len(data) > self._capacity * 3 // 4:
+            return None
+        records = {data[at : at + _RECORD] for at in range(0, len(data), _RECORD)}
+        return {self._subjects[record] for record in records if record in self._subjects}
+
+    def _open_or_close(self) -> None:
+        if self._subjects and self._file is None:
+            with contextlib.suppress(OSError):  # this file system has no FIFOs
+                self._file = _make_fifo(self._path, self._mode)
+                self._capacity = _enlarge(self._file)
+        elif not self._subjects and self._file is not None:
+            self._close_fifo()
+
+    def _close_fifo(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+
+    def _changed(self) -> bool:
+        before = self._seen
+        try:
+            self._seen = self._version()
+        except StoreError:
+            return True  # closed, or in trouble: whoever looks finds out
+        return self._seen != before
+
+    def wake(self) -> None:
+        with self._closing, contextlib.suppress(BlockingIOError):
+            if not self._closed:
+                os.write(self._outer, b"w")
+
+    def close(self) -> None:
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            self._close_fifo()
+            os.close(self._inner)
+            os.close(self._outer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def _readable(files: Iterable[int], seconds: float) -> set[int]:
+    poll = select.poll()
+    for file in files:
+        poll.register(file, select.POLLIN)
+    return {file for file, _ in poll.poll(seconds * 1000)}
+
+
+def _enlarge(file: int) -> int:
+    """Make a FIFO hold more where that is possible; returns how many bytes it holds."""
+    if not hasattr(fcntl, "F_SETPIPE_SZ"):
+        return 16384  # the least of the systems that do not tell
+    with contextlib.suppress(OSError):  # the user has too much in pipes
+        fcntl.fcntl(file, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return fcntl.fcntl(file, fcntl.F_GETPIPE_SZ)
+
+
 def _make_folder(folder: str, mode: int) -> None:
     with contextlib.suppress(OSError):
         os.makedirs(folder, exist_ok=True)
@@ -299,7 +471,7 @@ def _tell_one(path: str) -> None:
     if file is None:
         os.unlink(path)
         return
-    _write(file)
+    _write(file, b"w")
     os.close(file)
 
 
@@ -321,10 +493,10 @@ def _open_writer(path: str) -> int | None:
         raise
 
 
-def _write(file: int) -> bool:
-    """Write a byte; False when nobody reads any more. A full FIFO wakes its reader anyway."""
+def _write(file: int, data: bytes) -> bool:
+    """Write all or nothing; False when nobody reads any more. A full FIFO wakes its reader."""
     try:
-        os.write(file, b"w")
+        os.write(file, data)
     except BlockingIOError:
         return True
     except BrokenPipeError:

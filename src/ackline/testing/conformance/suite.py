@@ -14,7 +14,7 @@ from ackline.testing.conformance.rules.journal import FollowRules, JournalRules
 from ackline.testing.conformance.rules.keyed import KeyedEnqueueRules
 from ackline.testing.conformance.rules.keys import KeyRules
 from ackline.testing.conformance.rules.limits import LimitRules
-from ackline.testing.conformance.rules.listening import ListenRules
+from ackline.testing.conformance.rules.listening import ListenRules, SubscribeRules
 from ackline.testing.conformance.rules.looking import CountRules, DescribeRules, PageRules
 from ackline.testing.conformance.rules.move import MoveRules
 from ackline.testing.conformance.rules.names import NameRules, PayloadRules, TenantRules
@@ -78,6 +78,7 @@ class StoreConformance(
     KeyRules,
     KeyedEnqueueRules,
     ListenRules,
+    SubscribeRules,
     JoinRules,
     ThreadRules,
     CloseRules,

@@ -24,6 +24,7 @@ from ackline.stores.base import (
     Receipt,
     Store,
     StoreInfo,
+    Subscription,
     Topic,
     WorkerBeat,
     WorkerRecord,
@@ -111,6 +112,9 @@ class StoreAround:
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
         return self.inner.listen(queues, topic, kinds)
+
+    def subscribe(self) -> Subscription:
+        return self.inner.subscribe()
 
     def configure(
         self,

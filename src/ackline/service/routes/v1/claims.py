@@ -111,6 +111,7 @@ async def claim_as_they_come(
     caller.require(Scope.CONSUME)
     wish = Wish(lease=lease, kinds=caller.kinds(kinds), worker=caller.runtime.worker)
     claims = Claims(caller, weighted(queues or [], weights), prefetch, wish)
+    caller.will_wait_for(claims.names)
     return stream_response(Feed(claims, prefetch, _job_event, caller.principal.until).events())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack
 from importlib.metadata import version
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -26,7 +27,7 @@ from ackline.service.store_access import (
     ask_within_rate,
     permit,
 )
-from ackline.service.store_access.sizes import MOST
+from ackline.service.store_access.sizes import MOST, MOST_NAMES
 from ackline.service.streams import PING, event, stream_response
 from ackline.stores.base import Capabilities
 from ackline.stores.wire import (
@@ -61,6 +62,7 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
         max_body=runtime.settings.max_body,
         max_batch=runtime.settings.max_batch,
         max_answer=MOST,
+        max_names=MOST_NAMES,
         ping_every=runtime.settings.ping_every,
     )
     encode = msgspec.json.encode if _media_type(request) == JSON else msgspec.msgpack.encode
@@ -101,7 +103,9 @@ async def listen(request: AnyRequest, caller: NamedDependency[Caller]) -> Stream
     """`listening` when nothing is missed any more, then `news` when there may be something."""
     _require_tenant(request, caller)
     arguments = _read(LISTEN, _media_type(request), await request.body(), caller)
-    return stream_response(_news(caller, permit(caller, LISTEN.name, arguments)))
+    arguments = permit(caller, LISTEN.name, arguments)
+    caller.will_wait_for(len(arguments["queues"]))
+    return stream_response(_news(caller, arguments))
 
 
 def _answer(
@@ -138,17 +142,14 @@ async def _news(caller: Caller, arguments: Arguments) -> AsyncIterator[bytes]:
     runtime = caller.runtime
     stream = runtime.streams.open(caller.principal.until)
     try:
-        async with runtime.bells.bell(
-            arguments["queues"], arguments["topic"], arguments["kinds"]
-        ) as bell:
-            bell.watch(stream.wake)
-            try:
-                yield event(LISTENING)
-                while not stream.ended:
-                    news = await stream.pause(runtime.settings.ping_every)
-                    yield event(NEWS) if news else PING
-            finally:
-                bell.unwatch(stream.wake)
+        with ExitStack() as wakeups:
+            for queue in arguments["queues"]:
+                of_queue = runtime.wakeups.of_queue(queue, arguments["topic"], arguments["kinds"])
+                wakeups.enter_context(wakeups.enter_context(of_queue).watching(stream.wake))
+            yield event(LISTENING)
+            while not stream.ended:
+                news = await stream.pause(runtime.settings.ping_every)
+                yield event(NEWS) if news else PING
     finally:
         runtime.streams.close(stream)
 

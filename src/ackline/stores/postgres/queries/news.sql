@@ -7,8 +7,16 @@ FROM unnest(%(tags)b::bytea[], %(topics)b::bigint[]) w(tag, topic) ORDER BY w.ta
 ON CONFLICT (tag, topic, who) DO UPDATE SET until = excluded.until;
 
 -- name: disarm
-DELETE FROM ackline.waiting w USING unnest(%(tags)b::bytea[], %(topics)b::bigint[]) g(tag, topic)
-WHERE w.tag = g.tag AND w.topic = g.topic::smallint AND w.who = %(who)b;
+-- The rows are locked in the order in which they are armed, so that nobody waits in a ring.
+WITH gone AS MATERIALIZED (
+    SELECT w.tag, w.topic, w.who
+    FROM unnest(%(tags)b::bytea[], %(topics)b::bigint[]) g(tag, topic)
+    JOIN ackline.waiting w
+        ON w.tag = g.tag AND w.topic = g.topic::smallint AND w.who = %(who)b
+    ORDER BY w.tag, w.topic FOR UPDATE OF w
+)
+DELETE FROM ackline.waiting w USING gone
+WHERE w.tag = gone.tag AND w.topic = gone.topic AND w.who = gone.who;
 
 -- name: forget_waiting
 -- Processes that are gone without having removed their rows.

@@ -1,11 +1,14 @@
 -- Note that somebody waits for jobs from now on, and wants to be woken.
 --
--- Returns  OK
+-- KEYS[3] and on  the base names of more queues
+-- Returns         OK
 --
 -- include lib/queue.lua
 
 insist()
-if redis.call('EXISTS', KEYS[1] .. ':queue') == 1 then
-  redis.call('HSET', KEYS[1] .. ':queue', 'idle', '1')
+for number, base in ipairs(KEYS) do
+  if number ~= 2 and redis.call('EXISTS', base .. ':queue') == 1 then
+    redis.call('HSET', base .. ':queue', 'idle', '1')
+  end
 end
 return redis.status_reply('OK')

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Literal, get_args
 
 import pytest
 
 from ackline.lifecycle import cancel, move, release, request_cancel
-from ackline.stores.base import Filter, Listener, Topic
+from ackline.stores.base import Filter, Listener, Subject, Subscription, Topic
 from ackline.testing.conformance.bench import Bench, policy_of
 from ackline.testing.conformance.case import StoreCase
 
@@ -21,6 +22,169 @@ SOON = 5.0
 def quiet(listener: Listener) -> bool:
     """Whether a listener stops waking up once its pending wake-ups are used up."""
     return any(not listener.wait(0.01) for _ in range(20))
+
+
+def hears(subscription: Subscription, *subjects: Subject) -> bool:
+    """Whether a subscription reports news of all these subjects soon."""
+    missing, until = set(subjects), time.monotonic() + SOON
+    while missing and time.monotonic() < until:
+        news = subscription.wait(until - time.monotonic())
+        missing = set() if news is None else missing.difference(news)
+    return not missing
+
+
+def silent(subscription: Subscription) -> bool:
+    """Whether a subscription has nothing more to report."""
+    return any(not _tells(subscription) for _ in range(20))
+
+
+def _tells(subscription: Subscription) -> bool:
+    news = subscription.wait(0.01)
+    return news is None or bool(news)
+
+
+class SubscribeRules(StoreCase):
+    """One subscription hears of many subjects, and says which of them have news."""
+
+    def test_what_was_added_is_reported_once(self, bench: Bench) -> None:
+        with bench.store.subscribe() as subscription:
+            subscription.add([(bench.queue, "ready")])
+
+            assert hears(subscription, (bench.queue, "ready"))
+            assert silent(subscription)
+
+    def test_nothing_is_missed_after_that(self, bench: Bench) -> None:
+        with bench.store.subscribe() as subscription:
+            subscription.add([(bench.queue, "ready"), (bench.queue, "changes")])
+            assert hears(subscription, (bench.queue, "ready"), (bench.queue, "changes"))
+            assert silent(subscription)
+            bench.put("a")
+
+            assert hears(subscription, (bench.queue, "ready"), (bench.queue, "changes"))
+
+    def test_it_says_which_subject_has_news(self, bench: Bench) -> None:
+        queues = [bench.beside(f"queue {n}", tenant=f"tenant {n % 3}") for n in range(30)]
+        with bench.store.subscribe() as subscription:
+            subscription.add((one.queue, "ready") for one in queues)
+            assert hears(subscription, *((one.queue, "ready") for one in queues))
+            assert silent(subscription)
+            queues[7].put("a")
+
+            news = subscription.wait(SOON)
+            assert news is None or set(news) == {(queues[7].queue, "ready")}
+
+    def test_subjects_come_while_it_waits(self, bench: Bench) -> None:
+        other = bench.beside("other")
+        with bench.store.subscribe() as subscription:
+            subscription.add([(bench.queue, "ready")])
+            assert hears(subscription, (bench.queue, "ready"))
+            subscription.add([(other.queue, "ready")])
+            assert hears(subscription, (other.queue, "ready"))
+            assert silent(subscription)
+            bench.put("a")
+            other.put("b")
+
+            assert hears(subscription, (bench.queue, "ready"), (other.queue, "ready"))
+
+    def test_what_was_removed_is_not_reported(self, bench: Bench) -> None:
+        other = bench.beside("other")
+        with bench.store.subscribe() as subscription:
+            subscription.add([(bench.queue, "ready"), (other.queue, "ready")])
+            assert hears(subscription, (bench.queue, "ready"), (other.queue, "ready"))
+            assert silent(subscription)
+            subscription.remove([(bench.queue, "ready")])
+            assert silent(subscription)
+            bench.put("a")
+            other.put("b")
+
+            news = subscription.wait(SOON)
+            assert news is None or set(news) == {(other.queue, "ready")}
+
+    def test_what_was_removed_can_be_added_again(self, bench: Bench) -> None:
+        with bench.store.subscribe() as subscription:
+            for n in range(3):
+                subscription.add([(bench.queue, "changes")])
+                assert hears(subscription, (bench.queue, "changes"))
+                assert silent(subscription)
+                bench.put(str(n))
+                assert hears(subscription, (bench.queue, "changes"))
+                subscription.remove([(bench.queue, "changes")])
+                assert silent(subscription)
+
+    def test_a_listener_of_the_same_subject_still_hears(self, bench: Bench) -> None:
+        with bench.store.listen([bench.queue], "ready") as listener:
+            with bench.store.subscribe() as subscription:
+                subscription.add([(bench.queue, "ready")])
+                assert hears(subscription, (bench.queue, "ready"))
+                subscription.remove([(bench.queue, "ready")])
+                assert silent(subscription)
+            assert quiet(listener)
+            bench.put("a")
+
+            assert listener.wait(SOON)
+
+    def test_claimers_are_told_each_time_they_went_away_empty_handed(self, bench: Bench) -> None:
+        with bench.store.subscribe() as subscription:
+            subscription.add([(bench.queue, "ready")])
+            for n in range(3):
+                assert hears(subscription, (bench.queue, "ready"))
+                assert bench.take() == []
+                assert silent(subscription)
+                bench.put(str(n))
+                assert hears(subscription, (bench.queue, "ready"))
+                assert bench.take_one().id == str(n)
+                assert bench.take() == []
+                bench.put(f"{n} again")
+                assert hears(subscription, (bench.queue, "ready"))
+                assert bench.take_one().id == f"{n} again"
+                subscription.remove([(bench.queue, "ready")])
+                subscription.add([(bench.queue, "ready")])
+
+    def test_the_end_of_a_job_and_a_cancel_request_are_told(self, bench: Bench) -> None:
+        job = bench.taken("a")
+        with bench.store.subscribe() as subscription:
+            subjects: list[Subject] = [(bench.queue, "ends"), (bench.queue, "signals")]
+            subscription.add(subjects)
+            assert hears(subscription, *subjects)
+            assert silent(subscription)
+            bench.apply_one(request_cancel("a"))
+            assert hears(subscription, (bench.queue, "signals"))
+            bench.complete(job)
+
+            assert hears(subscription, (bench.queue, "ends"))
+
+    def test_thousands_of_subjects_are_added_at_once(self, bench: Bench) -> None:
+        queues = [bench.beside(f"queue {n}").queue for n in range(3000)]
+        with bench.store.subscribe() as subscription:
+            subscription.add((queue, "ready") for queue in queues)
+            assert hears(subscription, *((queue, "ready") for queue in queues))
+            assert silent(subscription)
+            last = bench.beside("queue 2999")
+            last.put("a")
+
+            assert hears(subscription, (last.queue, "ready"))
+            subscription.remove((queue, "ready") for queue in queues)
+            assert silent(subscription)
+        assert [info.key for info in bench.store.describe(bench.queue.tenant)] == [last.queue]
+
+    def test_wake_ends_the_wait(self, bench: Bench) -> None:
+        with bench.store.subscribe() as subscription:
+            thread = threading.Thread(target=subscription.wake)
+            thread.start()
+            began = time.monotonic()
+            subscription.wait(SOON)
+
+            assert time.monotonic() - began < SOON
+            thread.join()
+
+    def test_a_subscription_can_be_closed_twice(self, bench: Bench) -> None:
+        subscription = bench.store.subscribe()
+        subscription.add([(bench.queue, "ready")])
+        assert hears(subscription, (bench.queue, "ready"))
+        subscription.close()
+        subscription.close()
+
+        assert bench.put("a").accepted
 
 
 class ListenRules(StoreCase):
