@@ -52,8 +52,8 @@ def test_one_that_comes_meanwhile_puts_all_back(api, monkeypatch):
     add(api, OLD, "a", "b", "c", "d")
     look = renaming._require_apart
 
-    def look_too_early(source: Any, target: Any) -> None:
-        look(source, target)
+    def look_too_early(source: Any, target: Any) -> Any:
+        yield from look(source, target)
         target.enqueue(1, id="d")
 
     monkeypatch.setattr(renaming, "_require_apart", look_too_early)

@@ -6,9 +6,12 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 
+from ackline.queues import Queues
 from ackline.service import journal
+from ackline.service.caller import Principal, Scope
 from ackline.service.routes.v1 import search, store
 from ackline.service.slow_work import AT_ONCE, MOST_WAITING, THREADS, SlowWork, TooManyLooks
 from ackline.service.tail import Tail
@@ -126,6 +129,130 @@ def test_a_tenant_leaves_threads_to_the_others():
         finally:
             go_on.set()
         assert all(await asyncio.gather(*greedy))
+        work.close()
+
+    asyncio.run(run())
+
+
+class ByHeader:
+    """Everyone is of the tenant that a header names, and an operator if it names none."""
+
+    def knows(self, _connection):
+        return True
+
+    async def authenticate(self, connection):
+        tenant = connection.headers.get("x-tenant")
+        return Principal(tenant or "default", frozenset(Scope), operator=tenant is None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/queues/big/purge", None),
+        ("DELETE", "/v1/queues/big?force=true", None),
+        ("POST", "/v1/queues/big/rename", {"to": "other"}),
+        ("POST", "/v1/queues/big/bulk", {"action": "delete", "filter": {}}),
+    ],
+)
+def test_acts_of_two_tenants_that_hang_in_the_store_hold_up_nobody(
+    live, monkeypatch, method, path, body
+):
+    store, held = live.runtime.store, Held(None)
+    live.runtime.authenticator = ByHeader()
+    for tenant in ("one", "two"):
+        Queues(store, tenant)["big"].enqueue(1, id="a")
+    # A purge and a drop begin with `purge`, a bulk act with `page`, a rename with both queues.
+    for verb in ("purge", "page", "get"):
+        monkeypatch.setattr(store, verb, hanging(getattr(store, verb), held))
+
+    def act(tenant):
+        url, headers = live.url + live.runtime.settings.base + path, {"x-tenant": tenant}
+        return httpx.request(method, url, headers=headers, json=body, timeout=30).status_code
+
+    with ThreadPoolExecutor(LOOKS) as clients:
+        acts = [clients.submit(act, tenant) for tenant in ("one", "two") for _ in range(4)]
+        try:
+            held.wait_for(2 * AT_ONCE)
+
+            figures = live.client.get("/metrics").text
+            assert 'ackline_oldest_queued_seconds{queue="big",tenant="two"}' in figures
+            assert live.client.get("/readyz").json()["ready"]
+            assert live.api.get("/v1/search", text="x")["complete"]
+            assert not any(act.done() for act in acts)
+        finally:
+            held.let_go()
+        assert {act.result() for act in acts} <= {200, 404, 409}
+
+
+def hanging(verb, held):
+    """A verb that takes its time for slow work on the queue `big`."""
+
+    def call(queue, *arguments, **options):
+        if queue.name == "big" and threading.current_thread().name.startswith("ackline slow"):
+            held()
+        return verb(queue, *arguments, **options)
+
+    return call
+
+
+def test_steps_of_one_tenant_make_way_for_another():
+    """With one thread: an act that goes on and on, and a look of another tenant."""
+
+    async def run() -> None:
+        work, looked = SlowWork(threads=1), threading.Event()
+
+        def endless():
+            while not looked.is_set():
+                yield
+            return "ended"
+
+        acts = [asyncio.ensure_future(work.take("greedy", endless())) for _ in range(2 * AT_ONCE)]
+        await asyncio.sleep(0)
+        await asyncio.wait_for(work.call("modest", looked.set), 10)
+        assert await asyncio.gather(*acts) == ["ended"] * len(acts)
+        work.close()
+
+    asyncio.run(run())
+
+
+def test_who_cancels_an_act_ends_it_between_two_steps():
+    async def run() -> None:
+        work, go_on, begun, left = SlowWork(), threading.Event(), threading.Event(), []
+
+        def steps():
+            try:
+                begun.set()
+                assert go_on.wait(10)
+                yield
+                begun.clear()
+                while True:
+                    yield
+            finally:
+                left.append(threading.current_thread().name)
+
+        act = asyncio.ensure_future(work.take("a", steps()))
+        await asyncio.to_thread(begun.wait, 10)
+        act.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await act
+        assert [name.startswith("ackline slow") for name in left] == [True]
+        work.close()
+
+    asyncio.run(run())
+
+
+def test_an_error_ends_the_steps():
+    async def run() -> None:
+        work = SlowWork()
+
+        def steps():
+            yield
+            raise ValueError("no")
+
+        with pytest.raises(ValueError, match="no"):
+            await work.take("a", steps())
+        assert await work.call("a", lambda: 1) == 1
         work.close()
 
     asyncio.run(run())

@@ -8,7 +8,8 @@ from ackline.errors import QueueNotEmpty
 from ackline.job import LIVE, TERMINAL
 from ackline.limits import OWN_KEYS, short_note
 from ackline.queue import own_attempts
-from ackline.stores.base import BESIDE, Key, KeyWrite
+from ackline.queue.purging import Steps, purge_steps
+from ackline.stores.base import BESIDE, Filter, Key, KeyWrite
 
 if TYPE_CHECKING:
     from ackline.queue.operator import Operator
@@ -23,7 +24,7 @@ TRIES = 100
 """Jobs may come faster than they can be deleted."""
 
 
-def drop(queue: Operator[Any, Any], force: bool, by: str) -> int:
+def drop_steps(queue: Operator[Any, Any], force: bool, by: str) -> Steps:
     """Drop a queue; returns how many jobs went with it."""
     notes = notes_of(queue)
     gone = 0
@@ -35,7 +36,8 @@ def drop(queue: Operator[Any, Any], force: bool, by: str) -> int:
         if not force and _live(queue):
             break
         # Without force, only finished jobs: a job that came just now is live.
-        gone += queue.purge(states=None if force else TERMINAL, by=by)
+        which = Filter() if force else Filter(states=TERMINAL)
+        gone += yield from purge_steps(queue, which, by)
     raise QueueNotEmpty(str(queue.key), _live(queue))
 
 

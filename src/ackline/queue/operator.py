@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
-
-import msgspec
 
 from ackline import lifecycle
 from ackline.config import QueueSettings
@@ -24,17 +20,11 @@ from ackline.limits import (
     short_note,
 )
 from ackline.queue.base import P, R
-from ackline.queue.dropping import drop
+from ackline.queue.dropping import drop_steps
 from ackline.queue.job import Job, record_of
 from ackline.queue.observer import Observer, states_in
-from ackline.stores.base import Filter, Store
-
-BULK = 500
-"""Jobs per step of an act on many."""
-
-FROM_AHEAD = 1.0
-"""A time that is more seconds than this ahead of the clock is from before the clock was set back;
-one that is less ahead may be that of another node of a cluster."""
+from ackline.queue.purging import BULK, purge_steps, there_at
+from ackline.stores.base import Filter
 
 _UNCHANGED: Any = object()
 
@@ -85,7 +75,8 @@ class Operator(Observer[P, R]):
         while True:
             page = self.store.page(self.key, dead, cursor, BULK)
             # A job that has failed again since is at the end of the list: it is not redriven twice.
-            ids = self._there_at(began, [(job.id, job.finished_at or 0.0) for job in page.jobs])
+            ended = [(job.id, job.finished_at or 0.0) for job in page.jobs]
+            ids = there_at(self.store, began, ended)
             verdicts = self.apply(
                 [
                     lifecycle.redrive(id, (count + index) / rate if rate else 0.0, by=by)
@@ -172,36 +163,7 @@ class Operator(Observer[P, R]):
         Jobs that are enqueued in the meantime stay.
         """
         which = Filter(states=states_in(states), kinds=names_in(kinds), ids=names_in(ids, "ids"))
-        began = self.store.info().now
-        return sum(self._purge_older(part, began, by) for part in _with_few_ids(which))
-
-    def _purge_older(self, which: Filter, began: float, by: str) -> int:
-        # Just above now, because a job created at this very moment was there already.
-        later = math.nextafter(began, math.inf)
-        total = _purge(
-            self.store, self.key, msgspec.structs.replace(which, created_before=later), by
-        )
-        cursor = None
-        while True:
-            after = msgspec.structs.replace(which, created_after=later)
-            page = self.store.page(self.key, after, cursor, BULK)
-            older = self._there_at(began, [(job.id, job.created_at) for job in page.jobs])
-            if older:
-                only_older = msgspec.structs.replace(which, ids=frozenset(older))
-                total += _purge(self.store, self.key, only_older, by)
-            cursor = page.cursor
-            if cursor is None:
-                return total
-
-    def _there_at(self, began: float, jobs: list[tuple[str, float]]) -> list[str]:
-        """The ids of those jobs, given with their times, that were there when an act began.
-
-        A time in the future counts as older: it is from before the clock was set back.
-        """
-        now = began
-        if any(at > began for _, at in jobs):
-            now = self.store.info().now + FROM_AHEAD
-        return [id for id, at in jobs if not began < at <= now]
+        return sum(purge_steps(self, which, by))
 
     def drop(self, *, force: bool = False, by: str = "") -> int:
         """Delete the queue with its finished jobs, settings and schedules; returns how many jobs.
@@ -211,7 +173,7 @@ class Operator(Observer[P, R]):
 
         >>> queue.drop()  # doctest: +SKIP
         """
-        return drop(self, force, by)
+        return sum(drop_steps(self, force, by))
 
     def _require(self, id: str) -> Record:
         require_text("id", id)
@@ -233,20 +195,3 @@ class Operator(Observer[P, R]):
         ):
             raise WrongState(transition.act, transition.id, verdict.state)
         raise JobChanged(transition.id)
-
-
-def _purge(store: Store, key: QueueKey, which: Filter, by: str) -> int:
-    total = 0
-    while count := store.purge(key, which, BULK, short_note(by)):
-        total += count
-    return total
-
-
-def _with_few_ids(which: Filter) -> Iterator[Filter]:
-    """The same filter, for some ids at a time: a service refuses too many at once."""
-    if which.ids is None:
-        yield which
-        return
-    left = iter(which.ids)
-    while part := frozenset(itertools.islice(left, BULK)):
-        yield msgspec.structs.replace(which, ids=part)

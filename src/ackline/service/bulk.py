@@ -12,6 +12,7 @@ from ackline.job import LIVE, WAITING, QueueKey, Record, State
 from ackline.lifecycle import Transition
 from ackline.queue import Queue
 from ackline.service.limits import Limits
+from ackline.service.slow_work import Steps
 from ackline.service.stints import Done, Stint
 
 Action = Literal["cancel", "redrive", "move", "delete"]
@@ -27,38 +28,38 @@ STATES: dict[Action, frozenset[State]] = {
 """The states that an action applies to; matching jobs in other states are left alone."""
 
 
-def count(stint: Stint) -> Done:
+def count(stint: Stint) -> Steps[Done]:
     """How many match."""
     return stint.on_pages(lambda jobs, _: len(jobs))
 
 
 def act_within(
     limits: Limits, stint: Stint, action: Action, target: QueueKey | None, by: str
-) -> Done:
+) -> Steps[Done]:
     """Act on all jobs that match, or on none if the queue they end up in has no room for them."""
     home = stint.queue.key
     # Counting has as much time as acting, so it covers all jobs that this stint can act on.
-    more = _added(stint, action) if limits.counts_jobs_of(home.tenant) else 0
+    more = (yield from _added(stint, action)) if limits.counts_jobs_of(home.tenant) else 0
     limits.require_room(target or home, more, moved=action == "move")
-    return act(stint, action, target, by)
+    return (yield from act(stint, action, target, by))
 
 
-def _added(stint: Stint, action: Action) -> int:
+def _added(stint: Stint, action: Action) -> Steps[int]:
     """How many more jobs would be live in the queue they end up in."""
     which = stint.which
     match action:
         case "redrive":
-            return count(stint).count
+            return (yield from count(stint)).count
         case "move":
             live = msgspec.structs.replace(which, states=which.states & LIVE)
-            return count(msgspec.structs.replace(stint, which=live)).count
+            return (yield from count(msgspec.structs.replace(stint, which=live))).count
         case "cancel" | "delete":
             return 0
         case _:
             assert_never(action)
 
 
-def act(stint: Stint, action: Action, target: QueueKey | None, by: str) -> Done:
+def act(stint: Stint, action: Action, target: QueueKey | None, by: str) -> Steps[Done]:
     """Act on all jobs that match and were there when the first stint began."""
     if action == "delete":
         return stint.on_pages(lambda jobs, _: stint.purge(jobs, by))

@@ -19,6 +19,7 @@ from ackline.stores.base import QueueInfo
 if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
     from ackline.service.served_queue import ServedQueue
+    from ackline.service.slow_work import Steps
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -85,6 +86,10 @@ class Caller:
     async def slowly(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run something that blocks for longer than a moment: a search, an act on many jobs."""
         return await self.runtime.slow_work.call(self.tenant, function, *args, **kwargs)
+
+    async def in_steps(self, steps: Steps[T]) -> T:
+        """Take steps that block, with room for other tenants' work between any two."""
+        return await self.runtime.slow_work.take(self.tenant, steps)
 
     @property
     def by(self) -> str:

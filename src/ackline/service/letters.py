@@ -10,6 +10,7 @@ import msgspec
 from ackline import lifecycle
 from ackline.job import Record
 from ackline.service.error_groups import fingerprint
+from ackline.service.slow_work import Steps
 from ackline.service.stints import Done, Place, Stint
 
 Remedy = Literal["redrive", "delete"]
@@ -21,11 +22,11 @@ class Letters(msgspec.Struct, frozen=True):
     stint: Stint
     group: str | None = None
 
-    def count(self) -> Done:
+    def count(self) -> Steps[Done]:
         """How many there are."""
         return self.stint.on_pages(lambda jobs, _: len(self._mine(jobs)))
 
-    def redrive(self, rate: float | None, by: str) -> Done:
+    def redrive(self, rate: float | None, by: str) -> Steps[Done]:
         """Redrive those that were there when it began.
 
         With a `rate`, at most that many become due per second, to spare what they call.
@@ -40,7 +41,7 @@ class Letters(msgspec.Struct, frozen=True):
 
         return self.stint.on_pages(act)
 
-    def delete(self, by: str) -> Done:
+    def delete(self, by: str) -> Steps[Done]:
         """Delete those that were there when it began."""
         return self.stint.on_pages(lambda jobs, _: self.stint.purge(self._mine(jobs), by))
 

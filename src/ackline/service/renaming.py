@@ -11,6 +11,7 @@ from ackline.job import State
 from ackline.queue import Queue
 from ackline.queue.dropping import forget, notes_of
 from ackline.service.problems import Conflict
+from ackline.service.slow_work import Steps
 from ackline.stores.base import Filter, Key, KeyWrite
 
 STEP = 500
@@ -18,7 +19,7 @@ STEP = 500
 Line = Queue[Any, Any]
 
 
-def rename(source: Line, target: Line, by: str, *, merge: bool = False) -> None:
+def rename(source: Line, target: Line, by: str, *, merge: bool = False) -> Steps[None]:
     """Move jobs, settings and what is noted about the queue; all of it or nothing.
 
     The source is paused first, so that no job is handed out on its way. It is refused while jobs
@@ -29,12 +30,12 @@ def rename(source: Line, target: Line, by: str, *, merge: bool = False) -> None:
         raise Conflict(f"queue {source.name!r} already has this name")
     if not merge:
         _require_free(target)
-    _require_apart(source, target)
+    yield from _require_apart(source, target)
     settings = source.settings()
     source.pause(by=by)
     try:
         _require_idle(source)
-        _move(source, target, settings, by)
+        yield from _move(source, target, settings, by)
     except BaseException:
         if not settings.paused:
             source.resume(by=by)
@@ -50,7 +51,7 @@ def _require_free(target: Line) -> None:
             )
 
 
-def _require_apart(source: Line, target: Line) -> None:
+def _require_apart(source: Line, target: Line) -> Steps[None]:
     """Refuse, before anything is moved, an id that both queues have: its job could not be moved."""
     for ids in _pages(source):
         taken = [job.id for job in target.store.get(target.key, ids) if job is not None]
@@ -59,6 +60,7 @@ def _require_apart(source: Line, target: Line) -> None:
                 f"both queues have a job {taken[0]!r}; nothing was moved. Of {len(ids)} ids that "
                 f"were compared, {len(taken)} are in both"
             )
+        yield
 
 
 def _require_idle(source: Line) -> None:
@@ -66,7 +68,7 @@ def _require_idle(source: Line) -> None:
         raise Conflict(f"queue {source.name!r} has {running} running jobs: let them finish first")
 
 
-def _move(source: Line, target: Line, settings: QueueSettings, by: str) -> None:
+def _move(source: Line, target: Line, settings: QueueSettings, by: str) -> Steps[None]:
     fresh = target.settings() == DEFAULT_SETTINGS
     if fresh:
         target.store.configure(target.key, settings, by)
@@ -74,10 +76,10 @@ def _move(source: Line, target: Line, settings: QueueSettings, by: str) -> None:
     _copy(notes, target)
     moved: list[str] = []
     try:
-        _move_all(source, target, by, moved)
+        yield from _move_all(source, target, by, moved)
         while not source.store.drop(source.key, by):
             source.store.prune(source.key, STEP)  # jobs past their time did not move
-            _move_all(source, target, by, moved)
+            yield from _move_all(source, target, by, moved)
     except BaseException:
         # Such as an id that was enqueued in both meanwhile: undo everything.
         _move_back(source, target, by, moved)
@@ -95,7 +97,7 @@ def _copy(notes: Iterable[Key], target: Line) -> None:
         target.store.write_keys(target.key.tenant, [write])
 
 
-def _move_all(source: Line, target: Line, by: str, moved: list[str]) -> None:
+def _move_all(source: Line, target: Line, by: str, moved: list[str]) -> Steps[None]:
     while jobs := source.store.page(source.key, Filter(), None, STEP).jobs:
         verdicts = source.apply([lifecycle.move(job.id, target.key, by) for job in jobs])
         done = [job.id for job, verdict in zip(jobs, verdicts, strict=True) if verdict.applied]
@@ -106,6 +108,7 @@ def _move_all(source: Line, target: Line, by: str, moved: list[str]) -> None:
                 f"they are running, or {target.name!r} has jobs with the same ids. "
                 "Nothing was changed"
             )
+        yield
 
 
 def _move_back(source: Line, target: Line, by: str, moved: list[str]) -> None:

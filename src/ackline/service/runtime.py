@@ -161,6 +161,7 @@ class Runtime:
         await asyncio.to_thread(self.wakeups.close)
         await asyncio.to_thread(self.caretaker.stop)
         await asyncio.to_thread(self.metrics.publish)
+        self.metrics.close()
         for queue in self._queues.values():
             await queue.close()
         await asyncio.to_thread(self.store.close)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from contextlib import asynccontextmanager
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from ackline.service.limits.refusals import TooMany
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
-THREADS = 4
+Steps = Generator[Any, None, T]
+"""Work in steps, each of which takes a moment only; what is yielded between them is not used."""
+
+THREADS = 8
 AT_ONCE = 2
-"""Calls of one tenant at once: half of the threads, so that its searches do not block others."""
+"""Calls of one tenant at once: while some tenants' calls hang, the others have threads left."""
 
 MOST_WAITING = 32
 """Calls of one tenant that may wait; more are refused."""
+
+SLICE = 0.1
+"""Seconds of steps before a thread is free for the next in line."""
 
 
 class TooManyLooks(TooMany):
@@ -27,28 +35,56 @@ class TooManyLooks(TooMany):
 
 
 class SlowWork:
-    """A few threads, shared fairly by the tenants."""
+    """A few threads, shared fairly by the tenants.
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, "ackline slow")
+    A tenant has no more than a few calls in the line for the threads, and work in steps goes to
+    the end of the line after each slice: so however much one tenant has to do, the others are next.
+    """
+
+    def __init__(self, threads: int = THREADS) -> None:
+        self._threads = ThreadPoolExecutor(threads, "ackline slow")
         self._turns: dict[str, _Turns] = {}
 
     async def call(
         self, tenant: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run something that may take long."""
+        """Run something that may take long, but cannot be done in steps."""
+        async with self._turns_of(tenant) as turns, turns.free:
+            return await self._in_thread(lambda: function(*args, **kwargs))
+
+    async def take(self, tenant: str, steps: Steps[T]) -> T:
+        """Take all steps; whoever cancels this ends them after the one that is under way."""
+        async with self._turns_of(tenant) as turns:
+            while True:
+                async with turns.free:
+                    end = await self._slice(steps)
+                if end is not None:
+                    return end.value
+
+    async def _slice(self, steps: Steps[T]) -> _End[T] | None:
+        under_way = self._in_thread(lambda: _advance(steps))
+        try:
+            return await asyncio.shield(under_way)
+        except asyncio.CancelledError:
+            await asyncio.wait([under_way])
+            await self._in_thread(steps.close)
+            raise
+
+    @asynccontextmanager
+    async def _turns_of(self, tenant: str) -> AsyncIterator[_Turns]:
         turns = self._turns.setdefault(tenant, _Turns())
         if turns.users >= AT_ONCE + MOST_WAITING:
             raise TooManyLooks("your tenant has too many long requests in progress", "looks")
         turns.users += 1
         try:
-            async with turns.free:
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._threads, lambda: function(*args, **kwargs))
+            yield turns
         finally:
             turns.users -= 1
             if not turns.users:
                 del self._turns[tenant]
+
+    def _in_thread(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, function)
 
     def close(self) -> None:
         """Let the threads end."""
@@ -59,3 +95,19 @@ class _Turns:
     def __init__(self) -> None:
         self.free = asyncio.Semaphore(AT_ONCE)
         self.users = 0
+
+
+class _End(Generic[T]):
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+
+def _advance(steps: Steps[T]) -> _End[T] | None:
+    """Take steps until the slice is over; returns what they end with, if they do."""
+    until = time.monotonic() + SLICE
+    while time.monotonic() < until:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return _End(end.value)
+    return None

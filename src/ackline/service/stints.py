@@ -11,6 +11,7 @@ import msgspec
 from ackline.job import Record, State
 from ackline.queue import Queue
 from ackline.service.problems import Unfit
+from ackline.service.slow_work import Steps
 from ackline.stores.base import Filter, Page
 
 STEP = 500
@@ -54,7 +55,7 @@ class Stint(msgspec.Struct, frozen=True):
     stopping: Callable[[], bool]
     """Whether the service is about to stop: then the rest is left to another request."""
 
-    def on_pages(self, act: Callable[[Sequence[Record], Place], int]) -> Done:
+    def on_pages(self, act: Callable[[Sequence[Record], Place], int]) -> Steps[Done]:
         """Act on one page of jobs after another; `act` returns how many it acted on.
 
         Jobs that have changed since the act began are left out: the caller has not seen them so.
@@ -65,7 +66,7 @@ class Stint(msgspec.Struct, frozen=True):
             count = act([job for job in page.jobs if _changed_at(job) <= place.began], place)
             return Done(count, place.after(count, page.cursor) if page.cursor else None)
 
-        return self._take(step) if self.which.states else Done(0)
+        return (yield from self._take(step)) if self.which.states else Done(0)
 
     def purge(self, jobs: Sequence[Record], by: str) -> int:
         """Delete those of these jobs that still match."""
@@ -74,7 +75,7 @@ class Stint(msgspec.Struct, frozen=True):
         which = msgspec.structs.replace(self.which, ids=frozenset(job.id for job in jobs))
         return self.queue.store.purge(self.queue.key, which, len(jobs), by)
 
-    def _take(self, step: Callable[[Place], Done]) -> Done:
+    def _take(self, step: Callable[[Place], Done]) -> Steps[Done]:
         """Take one step after another until nothing is left, time is up or the service stops."""
         until = time.monotonic() + PATIENCE
         count, place = 0, self.place
@@ -84,6 +85,7 @@ class Stint(msgspec.Struct, frozen=True):
             if done.rest is None or time.monotonic() >= until or self.stopping():
                 return Done(count, done.rest)
             place = done.rest
+            yield
 
     def _page(self, cursor: str | None) -> Page:
         try:

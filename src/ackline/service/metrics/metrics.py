@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from ackline.service.metrics.queues import Queues
 from ackline.service.metrics.requests import Requests
 from ackline.service.metrics.siblings import Siblings, merge
 from ackline.service.metrics.work import Work
+from ackline.service.shared_calls import SharedCalls
 
 if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
@@ -33,11 +36,18 @@ class Metrics:
         for collector in (self.requests, self.work, Process(runtime)):
             self._own.register(collector)
         self._siblings = Siblings(folder, runtime.worker) if folder is not None else None
+        # Apart from all other work: what holds that up must be seen here.
+        self._thread = ThreadPoolExecutor(1, "ackline metrics")
+        self._scrapes = SharedCalls(self._in_thread)
 
     def publish(self) -> None:
         """Publish this process's figures for the other processes."""
         if self._siblings is not None:
             self._siblings.publish(generate_latest(self._own))
+
+    async def scrape(self) -> bytes:
+        """All figures as they are now."""
+        return await self._scrapes.call("text", self.text)
 
     def text(self) -> bytes:
         """All figures as they are now; it asks the store, so off the event loop."""
@@ -52,6 +62,13 @@ class Metrics:
         registry = CollectorRegistry()
         registry.register(Queues(self._runtime, self._broken, tenant, may_see))
         return generate_latest(registry)
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._thread.shutdown(wait=False)
+
+    def _in_thread(self, function: Callable[[], bytes]) -> asyncio.Future[bytes]:
+        return asyncio.get_running_loop().run_in_executor(self._thread, function)
 
 
 class _Together(Collector):

@@ -12,6 +12,7 @@ from litestar.params import PathParameter, QueryParameter
 from ackline.aio import AsyncQueue
 from ackline.errors import JobNotFound, WrongState
 from ackline.job import Record, State
+from ackline.queue.purging import purge_steps
 from ackline.service.admission import redrive
 from ackline.service.caller import Caller, Scope
 from ackline.service.default_queue import known_queue
@@ -107,8 +108,8 @@ async def delete_letter(
 async def purge(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> Purged:
     """All dead letters of the queue, gone for good."""
     line = (await known_queue(caller, queue, Scope.ADMIN)).sync
-    kinds = caller.kinds(None)
-    return Purged(await caller.slowly(line.purge, states=[State.FAILED], kinds=kinds, by=caller.by))
+    which = Filter(states=frozenset({State.FAILED}), kinds=caller.kinds(None))
+    return Purged(await caller.in_steps(purge_steps(line, which, caller.by)))
 
 
 async def _find(caller: Caller, queue: AsyncQueue[Any, Any], id: str) -> Record:

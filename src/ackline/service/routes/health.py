@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from litestar import MediaType, Request, Response, Router
@@ -53,9 +52,10 @@ async def metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
     """What the queues hold; for operators those of all tenants, and what this process does."""
     caller.require(Scope.READ)
     figures = caller.runtime.metrics
-    operator = caller.principal.operator
-    ask = figures.text if operator else partial(figures.text_for, caller.tenant, caller.may_see)
-    text = await caller.slowly(ask)
+    if caller.principal.operator:
+        text = await figures.scrape()
+    else:
+        text = await caller.slowly(figures.text_for, caller.tenant, caller.may_see)
     return Response(text, media_type=MEDIA_TYPE)
 
 

@@ -73,11 +73,10 @@ async def act_on_all(
     place = await runtime.call(place_of, data.cursor, data.as_of, line)
     stint = Stint(line, _filter(caller, data), place, lambda: runtime.draining)
     if data.dry_run:
-        done = await caller.slowly(bulk.count, stint)
+        steps = bulk.count(stint)
     else:
-        done = await caller.slowly(
-            bulk.act_within, runtime.limits, stint, data.action, target, caller.by
-        )
+        steps = bulk.act_within(runtime.limits, stint, data.action, target, caller.by)
+    done = await caller.in_steps(steps)
     return BulkDone(data.action, data.dry_run, done.count, done.cursor, place.began)
 
 

@@ -16,6 +16,7 @@ from ackline.service.error_groups import ErrorGroup, groups_in
 from ackline.service.letters import Letters, Remedy
 from ackline.service.parameters import KindList, Queue, Text
 from ackline.service.problems import Unfit
+from ackline.service.slow_work import Steps
 from ackline.service.stints import Done, Stint, place_of
 from ackline.stores.base import Filter
 
@@ -87,14 +88,15 @@ async def act_on_dlq(
     place = await runtime.call(place_of, data.cursor, data.as_of, line)
     letters = Letters(Stint(line, which, place, lambda: runtime.draining), data.fingerprint)
 
-    def act() -> Done:
+    def act() -> Steps[Done]:
         counts = data.action == "redrive" and runtime.limits.counts_jobs_of(caller.tenant)
-        runtime.limits.require_room(line.key, letters.count().count if counts else 0)
+        more = (yield from letters.count()).count if counts else 0
+        runtime.limits.require_room(line.key, more)
         if data.action == "delete":
-            return letters.delete(caller.by)
-        return letters.redrive(data.rate, caller.by)
+            return (yield from letters.delete(caller.by))
+        return (yield from letters.redrive(data.rate, caller.by))
 
-    done = await caller.slowly(letters.count if data.dry_run else act)
+    done = await caller.in_steps(letters.count() if data.dry_run else act())
     return RemedyDone(data.action, data.dry_run, done.count, done.cursor, place.began)
 
 

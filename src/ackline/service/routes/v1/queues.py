@@ -14,6 +14,8 @@ from ackline.aio import AsyncQueue
 from ackline.config import QueueSettings
 from ackline.job import LIVE, QueueKey, State
 from ackline.limits import short_note
+from ackline.queue.dropping import drop_steps
+from ackline.queue.purging import purge_steps
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller, Scope
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
@@ -21,7 +23,8 @@ from ackline.service.heads import get_or_head
 from ackline.service.job_bodies import PolicyBody
 from ackline.service.parameters import Queue, Seconds
 from ackline.service.renaming import Line, rename
-from ackline.stores.base import QueueInfo, WorkerRecord
+from ackline.service.slow_work import Steps
+from ackline.stores.base import Filter, QueueInfo, WorkerRecord
 
 
 class QueueDocument(msgspec.Struct):
@@ -156,7 +159,8 @@ async def purge(queue: Queue, caller: NamedDependency[Caller]) -> Changed:
     """Delete all jobs, whatever their state; the queue and its settings stay."""
     await caller.describe(queue, Scope.ADMIN)
     line = caller.queue(queue, Scope.ADMIN).sync
-    return Changed(await caller.slowly(line.purge, kinds=caller.kinds(None), by=caller.by))
+    which = Filter(kinds=caller.kinds(None))
+    return Changed(await caller.in_steps(purge_steps(line, which, caller.by)))
 
 
 @delete("/queues/{queue:str}", status_code=200, summary="Delete a queue")
@@ -175,7 +179,7 @@ async def delete_queue(
     line = _whole(caller, queue).sync
     info = await caller.describe(queue, Scope.ADMIN)
     require_match(if_match, msgspec.to_builtins(info.settings))
-    return Changed(await caller.slowly(line.drop, force=force, by=caller.by))
+    return Changed(await caller.in_steps(drop_steps(line, force, caller.by)))
 
 
 @post("/queues/{queue:str}/rename", status_code=200, summary="Rename a queue")
@@ -190,15 +194,15 @@ async def rename_queue(
     """
     source, target = _whole(caller, queue), _whole(caller, data.to)
     await caller.describe(queue, Scope.ADMIN)
-    await caller.slowly(_rename, caller, source.sync, target.sync, data.merge)
+    await caller.in_steps(_rename(caller, source.sync, target.sync, data.merge))
     return _document(await caller.describe(data.to, Scope.ADMIN))
 
 
-def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> None:
+def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> Steps[None]:
     counts = source.counts()
     more = sum(counts[state] for state in LIVE) if merge else 0
     caller.runtime.limits.require_room(target.key, more, moved=True)
-    rename(source, target, caller.by, merge=merge)
+    yield from rename(source, target, caller.by, merge=merge)
 
 
 @get("/queues/{queue:str}/workers", summary="List a queue's workers")
