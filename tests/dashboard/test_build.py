@@ -82,9 +82,11 @@ def test_it_is_small():
 
 def test_it_needs_nothing_from_elsewhere():
     page = (BUILD / "index.html").read_text()
-    assert set(re.findall(r'(?:src|href)="([^"]+)"', page)) == {
-        f"/assets/{file.name}" for file in (BUILD / "assets").iterdir()
-    }
+    assets = {f"/assets/{file.name}": file for file in (BUILD / "assets").iterdir()}
+    named = set(re.findall(r'(?:src|href)="([^"]+)"', page))
+    script = "".join(assets[name].read_text() for name in named if name.endswith(".js"))
+    (worker,) = re.findall(r"/assets/stream-worker-[^\"'`]+\.js", script)
+    assert named | {worker} == set(assets)
     assert "<style" not in page
     assert not re.search(r"<script[^>]*>[^<]", page), "an inline script"
     styles = "".join(file.read_text() for file in (BUILD / "assets").glob("*.css"))

@@ -10,14 +10,15 @@ import {
   useRef,
   useState,
 } from "react";
-import { onSilence } from "../api/client";
+import { base, heard, onSilence, token } from "../api/client";
 import { clock } from "../api/clock";
 import type { JournalEvent } from "../api/events";
 import { fetchSome, type Rows, type Which } from "../api/jobs";
 import { fetchMe } from "../api/session";
 import { type Changes, pair, summarize } from "./changes";
+import { follow } from "./follow";
 import { withRows, without } from "./lists";
-import { type Connection, Stream } from "./stream";
+import type { Connection } from "./stream";
 import { Throttle } from "./throttle";
 
 type Listener = (events: JournalEvent[]) => void;
@@ -49,7 +50,7 @@ export function LiveProvider({ from, session, children }: LiveProps) {
 
   useEffect(() => {
     const follower = new Follower(client);
-    const stream = new Stream(start.current, {
+    const following = follow({ base, token: token.read() }, start.current, {
       onEvents: (events) => {
         follower.follow(events);
         for (const listener of listeners) listener(events);
@@ -59,11 +60,13 @@ export function LiveProvider({ from, session, children }: LiveProps) {
         setConnection(now);
         if (now === "live") void fetchMe().catch(() => clock.forget());
       },
+      onAlive: heard,
+      // The page learns the same way that it has to ask for another token.
+      onRefused: () => void fetchMe().catch(() => clock.forget()),
     });
-    void stream.open();
     return () => {
-      start.current = stream.cursor;
-      stream.close();
+      start.current = following.cursor;
+      following.close();
       follower.close();
     };
   }, [client, listeners, session]);

@@ -1,5 +1,5 @@
 /** The stream of events: opened by a ticket, read on by cursor, and opened again when it breaks. */
-import { base, call, heard, Problem, type Schemas, token, withQuery } from "../api/client";
+import type { Schemas } from "../api/client";
 import type { JournalEvent } from "../api/events";
 
 export type Connection = "connecting" | "live" | "lost";
@@ -31,16 +31,30 @@ export const ACTS = [
 
 /** The service says something at least each 15 seconds. */
 const SILENCE = 40_000;
+/** Milliseconds after which nobody waits any more for a ticket. */
+const PATIENCE = 15_000;
 const SHORTEST_PAUSE = 500;
 const LONGEST_PAUSE = 5000;
 
-export interface Heard {
-  onEvents: (events: JournalEvent[]) => void;
-  /** Events were missed: what is shown may be old. */
-  onGap: () => void;
-  onConnection: (connection: Connection) => void;
+/** Where the service is, and who asks. */
+export interface Source {
+  base: string;
+  token: string | null;
 }
 
+export interface Listener {
+  /** Events, and the cursor behind the last one. */
+  onEvents: (events: JournalEvent[], cursor: string) => void;
+  /** Events were missed up to the cursor: what is shown may be old. */
+  onGap: (cursor: string) => void;
+  onConnection: (connection: Connection) => void;
+  /** The service has said something, whatever it was. */
+  onAlive: () => void;
+  /** Without a valid token nothing helps but a new one. */
+  onRefused: () => void;
+}
+
+/** It runs in a page or in a worker, so it knows of neither. */
 export class Stream {
   private source: EventSource | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -51,19 +65,20 @@ export class Stream {
 
   /** It reads on behind the cursor: nothing is missed that happened since that was the end. */
   constructor(
+    private readonly from: Source,
     public cursor: string,
-    private readonly heard: Heard,
+    private readonly listener: Listener,
   ) {}
 
   async open(): Promise<void> {
     if (this.closed) return;
     try {
-      const query = { after: this.cursor, ticket: token.read() ? await ticket() : null };
-      if (!this.closed) this.listen(withQuery(`${base}/v1/events/stream`, query));
-    } catch (error) {
-      // Without a valid token nothing helps but a new one, and the page asks for it.
-      if (error instanceof Problem && error.status === 401) this.heard.onConnection("lost");
-      else this.retry();
+      const address = await addressOf(this.from, this.cursor);
+      if (this.closed) return;
+      if (address === null) this.refuse();
+      else this.listen(address);
+    } catch {
+      this.retry();
     }
   }
 
@@ -80,7 +95,7 @@ export class Stream {
     source.addEventListener("ping", () => this.alive());
     source.addEventListener("dropped", (event) => {
       this.cursor = event.lastEventId || this.cursor;
-      this.heard.onGap();
+      this.listener.onGap(this.cursor);
     });
     for (const act of ACTS) source.addEventListener(act, (event) => this.note(event));
     source.onopen = () => this.opened();
@@ -90,7 +105,7 @@ export class Stream {
   private opened(): void {
     this.pause = SHORTEST_PAUSE;
     this.alive();
-    this.heard.onConnection("live");
+    this.listener.onConnection("live");
   }
 
   private note(event: MessageEvent<string>): void {
@@ -103,13 +118,18 @@ export class Stream {
   private tell(): void {
     const events = this.waiting;
     this.waiting = [];
-    if (!this.closed) this.heard.onEvents(events);
+    if (!this.closed) this.listener.onEvents(events, this.cursor);
   }
 
   private alive(): void {
-    heard();
+    this.listener.onAlive();
     clearTimeout(this.watchdog);
     this.watchdog = setTimeout(() => this.retry(), SILENCE);
+  }
+
+  private refuse(): void {
+    this.listener.onConnection("lost");
+    this.listener.onRefused();
   }
 
   private retry(): void {
@@ -117,12 +137,25 @@ export class Stream {
     clearTimeout(this.timer);
     clearTimeout(this.watchdog);
     if (this.closed) return;
-    this.heard.onConnection("lost");
+    this.listener.onConnection("lost");
     this.timer = setTimeout(() => void this.open(), this.pause);
     this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
   }
 }
 
-async function ticket(): Promise<string> {
-  return (await call<Schemas["Ticket"]>("POST", "/v1/tickets")).ticket;
+/** The address of the stream, with a ticket if callers must authenticate; null if the token is refused. */
+async function addressOf({ base, token }: Source, cursor: string): Promise<string | null> {
+  const query = new URLSearchParams({ after: cursor });
+  if (token) {
+    const answer = await fetch(`${base}/v1/tickets`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}` },
+      cache: "no-store",
+      signal: AbortSignal.timeout(PATIENCE),
+    });
+    if (answer.status === 401) return null;
+    if (!answer.ok) throw new Error(`The service answered ${answer.status}.`);
+    query.set("ticket", ((await answer.json()) as Schemas["Ticket"]).ticket);
+  }
+  return `${base}/v1/events/stream?${query}`;
 }
