@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,16 @@ from ackline import Queue, Worker
 from ackline.testing import ManualClock
 from ackline.testing.servers.postgres import PostgresServer
 from ackline.testing.servers.redis import RedisServer
+
+_numbers = itertools.count(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--every-store",
+        action="store_true",
+        help="also run on all stores what one store is enough for",
+    )
 
 
 def pytest_configure() -> None:
@@ -33,6 +45,31 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
+
+
+@pytest.fixture
+def empty_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
+    """The URL of an empty store of this name."""
+
+    def url_of(name: str) -> str:
+        number = next(_numbers)
+        if name == "memory":
+            return "memory://"
+        if name == "sqlite":
+            return f"sqlite:///{tmp_path}/jobs-{number}.db?durability=normal"
+        if name == "redis":
+            return f"{request.getfixturevalue('redis_server').url}?prefix=test{number}"
+        assert name == "postgres"
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        return f"{server.socket_url}&schema=test{number}"
+
+    return url_of
+
+
+@pytest.fixture
+def store_url(store_name: str, empty_store: Callable[[str], str]) -> str:
+    """An empty store, on which the test is to run."""
+    return empty_store(store_name)
 
 
 @pytest.fixture(scope="session")

@@ -1,22 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import ackline
 from ackline import Queues
 from ackline.testing import ManualClock
+from tests.store_choice import STORES, choose_stores
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    choose_stores(metafunc, *STORES)
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def queues(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[Queues]:
-    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db?durability=normal"}
-    with ackline.open(urls[request.param], clock=clock) as opened:
+def queues(store_url: str, clock: ManualClock) -> Iterator[Queues]:
+    with ackline.open(store_url, clock=clock) as opened:
         yield opened

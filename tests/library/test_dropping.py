@@ -45,6 +45,7 @@ def test_jobs_that_wait_keep_it(queue, options):
     assert queue.settings().max_jobs == 9
 
 
+@pytest.mark.every_store
 def test_force_takes_them_all(queue):
     queue.enqueue(1)
     queue.enqueue(1, delay=60)
@@ -84,6 +85,7 @@ def test_a_refusal_leaves_the_notes(queue):
     assert queue.store.read_keys("default", (OWN_KEYS,), 10)
 
 
+@pytest.mark.every_store
 def test_a_job_that_comes_in_between_is_not_taken_along(queue, monkeypatch):
     queue.enqueue(1, id="done")
     [job] = queue.claim()

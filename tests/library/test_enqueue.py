@@ -43,6 +43,7 @@ def test_a_job_without_an_id_gets_a_unique_one(queue: Queue[Any, Any]) -> None:
     assert len(ids) == 100
 
 
+@pytest.mark.every_store
 class TestSameId:
     def test_alive_it_is_a_duplicate_with_its_state(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue(1, id="a")

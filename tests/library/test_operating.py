@@ -146,6 +146,7 @@ class TestRedrive:
         with pytest.raises(WrongState, match=f"cannot redrive job 'a': it is {state}"):
             queue.redrive("a")
 
+    @pytest.mark.every_store
     def test_all_or_all_of_some_kinds(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue_many(range(600), kind="one")
         queue.enqueue_many(range(5), kind="other")
@@ -228,6 +229,7 @@ class TestEdit:
         assert queue.claim()[0].priority == 5
 
 
+@pytest.mark.every_store
 class TestMove:
     @pytest.mark.parametrize("state", [state for state in STATES if state != "processing"])
     def test_to_another_queue(self, queues: Queues, state: str) -> None:
@@ -250,6 +252,7 @@ class TestMove:
         assert queues["email"].claim()[0].payload == 1
 
 
+@pytest.mark.every_store
 class TestQueue:
     def test_pause_and_resume(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue_many([1, 2])
@@ -373,6 +376,7 @@ class TestJobs:
                 break
         assert seen == [f"{n:03}" for n in range(250)]
 
+    @pytest.mark.every_store
     def test_by_state_kind_time_and_text(self, queue: Queue[Any, Any], clock: ManualClock) -> None:
         queue.enqueue({"to": "ann"}, id="1", kind="welcome")
         clock.advance(10)
@@ -439,6 +443,7 @@ class TestEvents:
         queues["other"].enqueue(1)
         assert list(queues["email"].events()) == []
 
+    @pytest.mark.every_store
     @pytest.mark.parametrize("what", ["completed", State.COMPLETED, Act.COMPLETE])
     def test_by_callback(self, queue: Queue[Any, Any], what: Any) -> None:
         queue.enqueue(1, id="before")
@@ -459,6 +464,7 @@ class TestEvents:
         assert not watcher._thread.is_alive()
         assert caplog.text == ""
 
+    @pytest.mark.every_store
     def test_ends_when_its_store_is_closed(
         self, queue: Queue[Any, Any], caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -473,6 +479,7 @@ class TestEvents:
             queue.on("exploded", print)
 
 
+@pytest.mark.every_store
 class TestSettling:
     def test_a_stale_lease_changes_nothing(
         self, queue: Queue[Any, Any], clock: ManualClock

@@ -48,6 +48,7 @@ def cut(queue: Queue[Any, Any], most: int = 0) -> None:
     queue.store.prune(queue.key, 100)
 
 
+@pytest.mark.every_store
 class TestReader:
     def test_from_now_on(self, queue: Queue[Any, Any]) -> None:
         put(queue, "before")
@@ -244,6 +245,7 @@ class TestCut:
         assert "cannot be read" not in caplog.text
 
 
+@pytest.mark.every_store
 def test_who_meets_a_queue_while_it_is_pruned_keeps_its_place(
     queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

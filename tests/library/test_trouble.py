@@ -116,6 +116,7 @@ class TestTexts:
         assert failed.failure.message == "é" * LONGEST_MESSAGE + "… (1,000 more characters)"
 
 
+@pytest.mark.every_store
 class TestMany:
     def test_redrive_all_ends_though_the_jobs_fail_again(
         self, queue: Queue[Any, Any], clock: ManualClock, monkeypatch: pytest.MonkeyPatch

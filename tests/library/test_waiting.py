@@ -37,6 +37,7 @@ def run(queue: Queue[Any, Any], result: Any = None) -> None:
     queue.complete(job, result)
 
 
+@pytest.mark.every_store
 class TestEnqueueAndWait:
     @pytest.mark.parametrize("result", [{"ok": True}, None, 0])
     def test_answers_the_result(
@@ -149,6 +150,7 @@ class TestEnqueueAndWait:
             waiting.result(5)
 
 
+@pytest.mark.every_store
 class TestResult:
     def test_of_a_job_that_never_was(self, queue: Queue[Any, Any]) -> None:
         with pytest.raises(JobNotFound, match="queue 'img' has no job 'a'"):

@@ -218,6 +218,7 @@ def test_an_interval_of_nothing_is_refused(queue: Queue[Any, Any]) -> None:
         Promoter([queue], 0.0)
 
 
+@pytest.mark.every_store
 class TestPromoter:
     def test_promotes_what_is_due_and_nothing_else(
         self, queues: Queues, clock: ManualClock
@@ -271,6 +272,7 @@ class TestPromoter:
         assert Promoter([queue], 1.0).step() >= 0.05
 
 
+@pytest.mark.every_store
 class TestPruner:
     def test_prunes_everything_whose_time_is_over(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
@@ -304,6 +306,7 @@ class TestPruner:
 
 
 class TestMaintenance:
+    @pytest.mark.every_store
     def test_a_step_does_all_that_is_due(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
         queue.enqueue(1, id="delayed", delay=5)

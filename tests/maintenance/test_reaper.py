@@ -23,6 +23,7 @@ def state_of(queue: Queue[Any, Any], id: str) -> State:
     return job.state
 
 
+@pytest.mark.every_store
 def test_a_lapsed_lease_is_taken_back(queues: Queues, clock: ManualClock) -> None:
     queue = queues["email"]
     queue.enqueue(1, id="a")
@@ -55,6 +56,7 @@ def test_poison_ends_in_the_dlq_with_its_reason(queues: Queues, clock: ManualClo
     assert reaper.stats().done == {"expired": 3, "dead_lettered": 1}
 
 
+@pytest.mark.every_store
 def test_more_leases_than_one_batch_are_taken_back_at_once(
     queues: Queues, clock: ManualClock
 ) -> None:
@@ -66,6 +68,7 @@ def test_more_leases_than_one_batch_are_taken_back_at_once(
     assert queue.counts()[State.QUEUED] == 450
 
 
+@pytest.mark.every_store
 def test_two_reapers_take_each_lease_back_once(queues: Queues, clock: ManualClock) -> None:
     queue = queues["email"]
     queue.enqueue(1, id="a")
@@ -78,6 +81,7 @@ def test_two_reapers_take_each_lease_back_once(queues: Queues, clock: ManualCloc
     assert queue.claim()[0].attempts == 2
 
 
+@pytest.mark.every_store
 class TestSilentWorkers:
     def test_all_that_a_silent_worker_holds_is_taken_back(
         self, queues: Queues, clock: ManualClock

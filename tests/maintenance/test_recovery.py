@@ -49,6 +49,7 @@ class TestCounting:
 
         assert (stats.ways, stats.jobs, stats.overdue, stats.stuck) == ({}, 0, 0, ())
 
+    @pytest.mark.every_store
     def test_each_way_is_counted_for_itself(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
         lapse(queue, clock, "a", "b")
@@ -98,6 +99,7 @@ class TestCounting:
 
         assert counted(queue) == {Way.SWEEP: 1}
 
+    @pytest.mark.every_store
     def test_many_at_once_lose_no_count(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
         lapse(queue, clock, *map(str, range(24)))
@@ -140,6 +142,7 @@ class TestCounting:
 
 
 class TestTurnedOff:
+    @pytest.mark.every_store
     def test_a_queue_is_left_alone_by_sweeps_and_claims(
         self, queues: Queues, clock: ManualClock
     ) -> None:

@@ -75,6 +75,7 @@ def test_options_reach_the_job(queue: Queue[Any, Any], clock: ManualClock) -> No
     assert (job.priority, job.record.options.max_attempts) == (9, 1)
 
 
+@pytest.mark.every_store
 def test_many_instances_make_one_job_a_tick(queue: Queue[Any, Any], clock: ManualClock) -> None:
     schedulers = [Scheduler(queue, [MINUTELY]) for _ in range(4)]
     for scheduler in schedulers:
@@ -121,6 +122,7 @@ class TestAfterADowntime:
         assert ids(queue) == []
 
 
+@pytest.mark.every_store
 class TestRaces:
     def test_a_slow_instance_finds_the_tick_taken_though_its_job_is_pruned(
         self, queue: Queue[Any, Any], clock: ManualClock, monkeypatch: pytest.MonkeyPatch

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 import ackline
 from ackline import Queues
 from ackline.testing import ManualClock
-from ackline.testing.servers.postgres import PostgresServer
-from ackline.testing.servers.redis import RedisServer
-
-_numbers = itertools.count(1)
+from tests.store_choice import choose_stores
 
 OpenStore = Callable[[], Queues]
 
@@ -30,28 +25,20 @@ class Pair:
         self.target = target()
 
 
-def url_of(store: str, request: pytest.FixtureRequest, place: Path) -> str:
-    """An empty store of this sort."""
-    number = next(_numbers)
-    if store == "sqlite":
-        return f"sqlite:///{place}/jobs-{number}.db?durability=normal"
-    if store == "redis":
-        server: RedisServer = request.getfixturevalue("redis_server")
-        return f"{server.url}?prefix=relay{number}"
-    database: PostgresServer = request.getfixturevalue("postgres_server")
-    return f"{database.socket_url}&schema=relay{number}"
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    choose_stores(metafunc, "memory to memory", "sqlite to redis", "postgres to redis")
 
 
-@pytest.fixture(params=["memory to memory", "sqlite to redis", "postgres to redis"])
-def pair(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[Pair]:
+@pytest.fixture
+def pair(store_name: str, empty_store: Callable[[str], str], clock: ManualClock) -> Iterator[Pair]:
     with ExitStack() as stack:
 
         def opener(store: str) -> OpenStore:
             if store == "memory":
                 only = ackline.open("memory://", clock=clock)
                 return lambda: only
-            url = url_of(store, request, tmp_path)
+            url = empty_store(store)
             return lambda: stack.enter_context(ackline.open(url, clock=clock))
 
-        source, target = request.param.split(" to ")
+        source, target = store_name.split(" to ")
         yield Pair(opener(source), opener(target))

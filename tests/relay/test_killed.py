@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ackline.testing.faults.relay import NAIVE
 from ackline.testing.faults.relaying import Relayed, Relaying, RelayPlan
-from tests.relay.conftest import url_of
+
+EmptyStore = Callable[[str], str]
 
 SOURCES = ["sqlite", "postgres"]
 
 
 def relay(
-    source: str, request: pytest.FixtureRequest, place: Path, faults: int, **more: str | int
+    source: str, empty_store: EmptyStore, place: Path, faults: int, **more: str | int
 ) -> Relayed:
     plan = RelayPlan(
-        source=url_of(source, request, place),
-        target=url_of("redis", request, place),
+        source=empty_store(source),
+        target=empty_store("redis"),
         faults=faults,
         **more,  # type: ignore[arg-type]
     )
@@ -29,9 +31,9 @@ def relay(
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_job_runs_once_and_the_target_is_sound(
-    source: str, request: pytest.FixtureRequest, tmp_path: Path
+    source: str, empty_store: EmptyStore, tmp_path: Path
 ) -> None:
-    relayed = relay(source, request, tmp_path, faults=4, keep=3600)
+    relayed = relay(source, empty_store, tmp_path, faults=4, keep=3600)
 
     assert relayed.enqueued > 60
     assert sum(relayed.faults.values()) == 4
@@ -40,10 +42,8 @@ def test_every_job_runs_once_and_the_target_is_sound(
     assert relayed.ok, relayed
 
 
-def test_control_without_the_ledger_jobs_run_twice(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    relayed = relay("postgres", request, tmp_path, faults=8, variant=NAIVE)
+def test_control_without_the_ledger_jobs_run_twice(empty_store: EmptyStore, tmp_path: Path) -> None:
+    relayed = relay("postgres", empty_store, tmp_path, faults=8, variant=NAIVE)
 
     assert relayed.twice
     assert not relayed.lost
@@ -52,9 +52,7 @@ def test_control_without_the_ledger_jobs_run_twice(
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("source", SOURCES)
-def test_many_faults(
-    source: str, seed: int, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    relayed = relay(source, request, tmp_path, faults=50, seed=seed)
+def test_many_faults(source: str, seed: int, empty_store: EmptyStore, tmp_path: Path) -> None:
+    relayed = relay(source, empty_store, tmp_path, faults=50, seed=seed)
 
     assert relayed.ok, relayed

@@ -27,6 +27,8 @@ from tests.relay.words import (
     make_relay,
 )
 
+pytestmark = pytest.mark.every_store
+
 
 def enqueues(queue: Queue[Any, Any]) -> Counter[str]:
     """How often each job came into a queue, by its journal."""

@@ -14,6 +14,7 @@ from tests.relay.conftest import Pair
 from tests.relay.words import make_relay
 
 
+@pytest.mark.every_store
 def test_a_job_arrives_as_it_was(pair: Pair) -> None:
     source = pair.source.queue("email", serde="msgpack")
     target = pair.target.queue("email", serde="msgpack")
@@ -48,6 +49,7 @@ def test_a_job_arrives_as_it_was(pair: Pair) -> None:
     assert relay.stats().relayed == 1
 
 
+@pytest.mark.every_store
 def test_what_was_passed_on_is_completed_in_the_source(pair: Pair) -> None:
     source, target = pair.source["email"], pair.target["email"]
     source.enqueue_many([NewJob(n, id=f"email-{n}") for n in range(25)])
@@ -84,6 +86,7 @@ def test_a_delayed_job_waits_in_the_source_until_it_is_due(pair: Pair, clock: Ma
     assert [job.id for job in target.claim()] == ["later"]
 
 
+@pytest.mark.every_store
 def test_jobs_of_one_group_come_together(pair: Pair) -> None:
     source, target = pair.source["email"], pair.target["email"]
     source.enqueue_many([NewJob(n, id=f"email-{n}", group="ann") for n in range(20)])
@@ -116,6 +119,7 @@ def test_to_a_queue_of_another_name_and_tenant(pair: Pair) -> None:
     assert job.state is State.QUEUED
 
 
+@pytest.mark.every_store
 def test_an_id_that_is_used_again_is_another_job(pair: Pair, clock: ManualClock) -> None:
     source, target = pair.source["email"], pair.target["email"]
     for payload in ("first", "second"):

@@ -107,6 +107,7 @@ def test_a_target_that_refuses_everything_costs_no_job_anything(pair: Pair) -> N
     assert "it wants a password" in relay.stats().last_error
 
 
+@pytest.mark.every_store
 def test_a_full_target_is_filled_up_and_waited_for(pair: Pair) -> None:
     source, target = pair.source["email"], pair.target["email"]
     target.configure(max_jobs=30)

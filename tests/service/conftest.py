@@ -30,10 +30,15 @@ from ackline.service.runtime import Runtime
 from ackline.service.server import Server, address_of, bind
 from tests.certificates import make_certificate
 from tests.service.receiver import Receiver
+from tests.store_choice import STORES, choose_stores
 
 SOURCE = Path(ackline.__file__).parents[1]
 ROOT = Path(__file__).parents[2]
 HERE = "http://service.localhost"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    choose_stores(metafunc, *STORES)
 
 
 class Api:

@@ -15,10 +15,9 @@ from ackline.service.fair_shares import FairShares
 from ackline.worker.shares import Shares
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def settings(request, tmp_path) -> Settings:
-    store = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/jobs.db"
-    return Settings(store=store, drain=0.05)
+@pytest.fixture
+def settings(store_url) -> Settings:
+    return Settings(store=store_url, drain=0.05)
 
 
 NOISY_AND_QUIET = {"queue": ["noisy", "quiet"]}

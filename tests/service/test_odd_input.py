@@ -27,21 +27,11 @@ def test_cursors_that_are_none(api, cursor):
     assert api.get("/v1/events", 422, after=cursor)["at"] == "after"
 
 
+@pytest.mark.every_store
 class TestCursorsBeyondAllEvents:
-    @pytest.fixture(params=["memory", "sqlite", "redis", "postgres"])
-    def settings(self, settings, request, tmp_path):
-        match request.param:
-            case "redis":
-                server = request.getfixturevalue("redis_server")
-                url = f"{server.url}?prefix={tmp_path.name}"
-            case "postgres":
-                server = request.getfixturevalue("postgres_server")
-                url = f"{server.socket_url}&schema={tmp_path.name}"
-            case "sqlite":
-                url = f"sqlite:///{tmp_path / 'ackline.db'}"
-            case _:
-                url = "memory://"
-        return msgspec.structs.replace(settings, store=url)
+    @pytest.fixture
+    def settings(self, settings, store_url):
+        return msgspec.structs.replace(settings, store=store_url)
 
     def test_are_of_another_store(self, api):
         api.enqueue(1)

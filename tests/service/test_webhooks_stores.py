@@ -14,24 +14,13 @@ from tests.waiting import until
 JOBS = 30
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis", "postgres"])
-def url(request, tmp_path):
-    match request.param:
-        case "redis":
-            return f"{request.getfixturevalue('redis_server').url}?prefix={tmp_path.name}"
-        case "postgres":
-            server = request.getfixturevalue("postgres_server")
-            return f"{server.socket_url}&schema={tmp_path.name}"
-        case "sqlite":
-            return f"sqlite:///{tmp_path / 'ackline.db'}"
-        case _:
-            return "memory://"
+pytestmark = pytest.mark.every_store
 
 
 @pytest.fixture
-def live(url):
+def live(store_url):
     # Many are told at once here, by a machine that may be busy: nobody is to be told again for it.
-    live = hooks.start(store=url, webhooks=msgspec.structs.replace(hooks.HERE, timeout=30.0))
+    live = hooks.start(store=store_url, webhooks=msgspec.structs.replace(hooks.HERE, timeout=30.0))
     yield live
     live.stop()
 

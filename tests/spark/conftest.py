@@ -12,8 +12,7 @@ from ackline.clock import ManualClock
 from ackline.queues import Queues
 from ackline.stores.registry import store_from_url
 from tests.spark.addresses import TestAddress
-
-KINDS = ("sqlite", "redis", "postgres")
+from tests.store_choice import choose_stores
 
 FOR_FEW_ROWS = {
     # Java that lives for some minutes is faster when it compiles less, and does not collect in
@@ -40,18 +39,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("a lake" if lake else "spark"))
 
 
-@pytest.fixture(params=KINDS)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty store of each kind."""
-    match request.param:
-        case "redis":
-            server = request.getfixturevalue("redis_server")
-            return f"{server.url}?prefix={tmp_path.name}"
-        case "postgres":
-            server = request.getfixturevalue("postgres_server")
-            return f"{server.socket_url}&schema={tmp_path.name}"
-        case _:
-            return f"sqlite:///{tmp_path}/jobs.db?durability=normal"
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    choose_stores(metafunc, "sqlite", "redis", "postgres")
+
+
+@pytest.fixture
+def url(store_url: str) -> str:
+    return store_url
 
 
 @pytest.fixture

@@ -220,9 +220,8 @@ class TestOfAStore:
             queue.complete(job)
 
     @pytest.mark.parametrize(
-        "url",
+        "store_name",
         ["sqlite", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("redis", "postgres"))],
-        indirect=True,
     )
     def test_it_passes(self, spark, url):
         with ackline.open(url) as queues:

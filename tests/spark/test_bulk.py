@@ -276,6 +276,7 @@ class TestRedriving:
             for id in ids
         ]
 
+    @pytest.mark.every_store
     def test_what_was_chosen_runs_again(self, queue, redrive):
         self.bury(queue, "a", "b", "c")
 
@@ -337,6 +338,7 @@ class TestRedriving:
         assert (told["redriven"], told["left_alone"]) == (0, 1)
         assert queue.counts()[State.FAILED] == 1
 
+    @pytest.mark.every_store
     def test_by_the_state_alone_it_would_not_be(self, queue, redrive):
         """The control: with the token of the new failure it is redriven."""
         self.bury(queue, "a")

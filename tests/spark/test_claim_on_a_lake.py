@@ -101,6 +101,7 @@ def test_a_run_that_has_ended_leaves_the_lake(queues):
     assert watch.now == 0.0
 
 
+@pytest.mark.every_store
 def test_of_two_that_find_it_dead_one_gets_it(queues):
     claim_on(queues, system="another").take()
     other = claim_on(queues)

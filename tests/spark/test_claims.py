@@ -74,6 +74,7 @@ def put(queue, count, prefix="j", **options):
     return ids
 
 
+@pytest.mark.every_store
 def test_jobs_come_once_and_are_completed_when_committed(email, start, checkpoint):
     ids = put(email, 25)
     driver = start(checkpoint)
@@ -108,6 +109,7 @@ def test_rows_tell_what_the_job_is(email, start, checkpoint):
     assert (row["group"], dict(row["headers"])) == ("g", {"k": "v"})
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_driver_repeats_its_batch_while_leases_live(
     point, email, start, checkpoint, clock
@@ -127,6 +129,7 @@ def test_a_killed_driver_repeats_its_batch_while_leases_live(
     assert all(job.attempts == 1 for job in email.jobs().jobs)
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("stolen", [False, True])
 def test_nothing_is_lost_or_doubled_when_leases_lapse(
@@ -268,6 +271,7 @@ def test_a_driver_that_slept_hands_out_no_job_that_it_has_lost(
     assert email.counts()[State.COMPLETED] == 5
 
 
+@pytest.mark.every_store
 def test_a_zombie_is_fenced(email, start, checkpoint):
     put(email, 30)
     zombie = start(checkpoint)
@@ -1081,6 +1085,7 @@ class TestOutcomes:
         assert checkpoint.ids == ["j0", "j1"]
 
 
+@pytest.mark.every_store
 class TestLostAnswers:
     """The store did what was asked for, and the connection broke before it could say so."""
 

@@ -51,6 +51,7 @@ def told(checkpoint):
     return [(row["queue"], row["act"], row["id"]) for row in checkpoint.rows]
 
 
+@pytest.mark.every_store
 def test_all_that_happens_comes_once(queues, start, checkpoint):
     driver = start(checkpoint)
     queues["a"].enqueue(1, id="1")
@@ -69,6 +70,7 @@ def test_all_that_happens_comes_once(queues, start, checkpoint):
     assert not driver.trigger()
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_driver_reads_the_same_again(point, queues, start, checkpoint):
     for number in range(20):
@@ -135,6 +137,7 @@ def test_it_can_begin_now_and_hears_of_new_queues(queues, start, checkpoint):
     assert sorted(id for _, _, id in told(checkpoint)) == ["new", "newer"]
 
 
+@pytest.mark.every_store
 def test_a_pruned_journal_is_refused_loudly(queues, start, checkpoint):
     queue = queues["a"]
     queue.enqueue(1)
@@ -598,6 +601,7 @@ def test_a_new_queue_is_kept_for_the_reader_from_its_first_batch_on(queues, star
     assert [reader.name for reader in queues["b"].readers()] == ["lake"]
 
 
+@pytest.mark.every_store
 class TestDroppedQueues:
     """Who makes a queue for each reply, and drops it, must not burden the stream for ever."""
 
@@ -735,6 +739,7 @@ def test_a_commit_saves_only_what_has_moved(queues, start, checkpoint, monkeypat
     assert {queue for _, _, queue, _ in places} == {"b", EVERY_QUEUE}
 
 
+@pytest.mark.every_store
 def test_the_journal_is_kept_for_a_registered_reader(queues, start, checkpoint, clock):
     queue = queues["a"]
     queue.configure(keep_journal=10.0)

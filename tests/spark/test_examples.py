@@ -89,7 +89,7 @@ def submit(url, tmp_path):
     return call
 
 
-@pytest.mark.parametrize("url", ["sqlite", "redis"], indirect=True)
+@pytest.mark.parametrize("store_name", ["sqlite", "redis"])
 def test_the_lake_for_spark_submit(submit, wheel, environment, tmp_path):
     """As the guide says: an environment with the wheel in it, unpacked here and sent along."""
     own = tmp_path / "environment"
@@ -109,7 +109,7 @@ def test_the_lake_for_spark_submit(submit, wheel, environment, tmp_path):
     assert pyarrow.parquet.read_table(tmp_path / "lake" / "bronze").num_rows == JOBS
 
 
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("store_name", ["sqlite"])
 def test_a_file_sent_along_is_not_enough(submit, wheel, environment, tmp_path):
     """The control, and why the guide says so: Spark looks for formats where it has no such file."""
     shutil.copy(wheel, tmp_path / "ackline.zip")

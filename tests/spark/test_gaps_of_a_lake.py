@@ -103,7 +103,7 @@ def test_a_batch_that_was_broken_off_tells_what_it_lacks_when_it_is_done_again(s
     assert gather(side.spark, side.lake).gaps == ran.skipped
 
 
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("store_name", ["sqlite"])
 class TestAsSoonAsTheBatchIsThere:
     """Audits and reports must not wait for the end of the run. Spark is not needed."""
 

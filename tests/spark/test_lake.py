@@ -379,7 +379,7 @@ def test_each_failure_has_its_own_error(queues, address):
     assert [event.note.partition(":")[0] for event in dead] == ["ValueError", "KeyError", "OSError"]
 
 
-@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("store_name", ["sqlite"])
 class TestTheStoreThatHasTheErrors:
     @pytest.fixture
     def steps(self, queues):

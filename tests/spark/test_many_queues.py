@@ -56,6 +56,7 @@ def ids_of(checkpoint):
     return [row["id"] for row in checkpoint.rows if row["id"] != "old"]
 
 
+@pytest.mark.every_store
 @pytest.mark.parametrize("restarts", [False, True])
 def test_idle_queues_are_not_asked(restarts, many, start, checkpoint, monkeypatch):
     driver = start()
@@ -114,6 +115,7 @@ def test_many_events_are_not_searched(many, start, checkpoint, monkeypatch):
     assert set(asked) == {None, *(f"queue {number}" for number in range(MANY))}
 
 
+@pytest.mark.every_store
 def test_what_is_not_yet_to_be_seen_in_the_journal_of_all_queues_is_not_skipped(
     many, start, checkpoint, monkeypatch
 ):

@@ -46,7 +46,7 @@ def run(frame, checkpoint, lake):
     query.awaitTermination()
 
 
-@pytest.mark.parametrize("url", ["redis", "postgres"], indirect=True)
+@pytest.mark.parametrize("store_name", ["redis", "postgres"])
 def test_from_rows_to_jobs_to_a_lake(spark, url, read, stream, tmp_path):
     rows = spark.range(100).selectExpr(
         "concat('j', id) as id",
@@ -161,7 +161,7 @@ def test_the_order_of_calls_is_the_one_that_tests_go_by(spark, sqlite_url, tmp_p
     assert notes.read_text().split() == model.read_text().split()
 
 
-@pytest.mark.parametrize("url", ["redis"], indirect=True)
+@pytest.mark.parametrize("store_name", ["redis"])
 def test_a_mistake_is_told_in_a_sentence(spark, read):
     with pytest.raises(Exception, match="did you mean 'pageSize'"):
         read("jobs", pagSize="1").count()

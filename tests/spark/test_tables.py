@@ -46,6 +46,7 @@ def batches_of(reader, parts=None):
         yield from reader.read(pickle.loads(pickle.dumps(part)))
 
 
+@pytest.mark.every_store
 def test_jobs_of_all_queues_and_states(queues, read):
     queues["a"].enqueue({"n": 1}, id="1", kind="k", priority=9, group="g", headers={"h": "v"})
     queues["a"].enqueue(None, id="2", delay=60)
@@ -89,6 +90,7 @@ def test_the_dlq_has_only_what_failed(queues, read):
     assert [row["id"] for row in read("dlq")] == ["1"]
 
 
+@pytest.mark.every_store
 def test_pages_are_small_and_all_are_read(queues, read):
     queues["a"].enqueue_many(range(25))
 
@@ -199,6 +201,7 @@ def test_other_tenants_are_not_seen(queues, read, connect):
     assert [row["id"] for row in read("events")] == ["ours"]
 
 
+@pytest.mark.every_store
 def test_the_store_filters_by_what_the_options_say(queues, read, clock):
     queues["a"].enqueue(1, id="old", kind="k")
     clock.advance(100)
@@ -260,6 +263,7 @@ def test_no_reader_takes_filters_from_spark():
     assert EventsReader.pushFilters is DataSourceReader.pushFilters
 
 
+@pytest.mark.every_store
 def test_events_in_order_and_in_stretches(queues, read, address):
     for number in range(40):
         queues["a"].enqueue(number, id=str(number))
@@ -316,6 +320,7 @@ def test_events_that_are_dropped_while_they_are_read_are_missed_loudly(queues, a
         [row for part in parts for row in reader.read(part)]
 
 
+@pytest.mark.every_store
 def test_the_journal_of_a_dropped_queue_is_read_as_long_as_it_is_kept(queues, read):
     queues["a"].enqueue(1, id="1")
     queues["a"].drop(force=True)

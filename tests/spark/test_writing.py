@@ -215,6 +215,7 @@ def test_what_is_asked_for_all_jobs_holds_whatever_their_rows_say(queues, writer
     assert "production" not in list(queues)
 
 
+@pytest.mark.every_store
 def test_a_repeated_write_enqueues_nothing_twice(email, writer):
     table = pyarrow.table({"id": [str(n) for n in range(2500)], "payload": ["1"] * 2500})
     first = write(writer(table), table)
@@ -246,6 +247,7 @@ def test_what_fails_just_then_stays_as_it_is(email, writer, monkeypatch):
     assert email.status("a").state is State.FAILED
 
 
+@pytest.mark.every_store
 def test_what_failed_is_enqueued_anew_when_asked_to(email, writer):
     """The control: else a failed job stays as it is."""
     table = pyarrow.table({"id": ["a"], "payload": ["1"]})
@@ -532,6 +534,7 @@ class TestOutcomes:
             }
         )
 
+    @pytest.mark.every_store
     def test_each_row_settles_its_job(self, email, settler, clock):
         for id in "abcd":
             email.enqueue(id, id=id)
@@ -554,6 +557,7 @@ class TestOutcomes:
         assert email.status("b").record.failure.message == "slow"
         assert email.status("d").record.failure.message == "bad"
 
+    @pytest.mark.every_store
     def test_a_stale_token_changes_nothing_and_is_told(self, email, settler, clock):
         email.enqueue(1, id="a")
         old = email.claim(1, lease=10)

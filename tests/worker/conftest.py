@@ -1,21 +1,24 @@
-"""A queue on each store, and a worker that is stopped whatever happens."""
+"""A queue, and a worker that is stopped whatever happens."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ackline
 from ackline.queue import Queue
+from tests.store_choice import STORES, choose_stores
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def queues(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ackline.Queues]:
-    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/jobs.db"}
-    with ackline.open(urls[request.param]) as opened:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    choose_stores(metafunc, *STORES)
+
+
+@pytest.fixture
+def queues(store_url: str) -> Iterator[ackline.Queues]:
+    with ackline.open(store_url) as opened:
         yield opened
 
 

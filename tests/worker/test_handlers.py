@@ -31,6 +31,7 @@ def test_a_sync_handler_runs_and_its_return_value_is_the_result(queue, start):
     assert queue.enqueue_and_wait(21, timeout=SOON) == 42
 
 
+@pytest.mark.every_store
 def test_an_async_handler_runs_and_its_return_value_is_the_result(queue, start):
     @queue.handler
     async def double(job):
@@ -82,6 +83,7 @@ def test_a_payload_type_that_cannot_be_found_is_refused_at_once(queue):
             return job.payload.to
 
 
+@pytest.mark.every_store
 def test_an_exception_is_retried_until_attempts_are_spent_then_it_is_in_the_dlq(queue, start):
     seen = []
 
@@ -125,6 +127,7 @@ def test_retry_asks_for_another_attempt(queue, start):
     assert queue.enqueue_and_wait(1, timeout=SOON) == "second"
 
 
+@pytest.mark.every_store
 def test_snooze_gives_the_attempt_back(queue, start):
     runs = []
 
@@ -272,6 +275,7 @@ def test_no_job_sees_what_another_has_set_in_its_context(queue, start, sort):
     assert seen == ["the worker's"] * 11
 
 
+@pytest.mark.every_store
 def test_a_worker_serves_several_queues(queues, start):
     for name in ("a", "b"):
         queues[name].handler(lambda job: job.queue)

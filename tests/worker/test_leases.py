@@ -159,6 +159,7 @@ def test_a_callback_that_fails_does_not_end_the_timekeeper(queue, start, caplog)
     assert "a callback for a signal to stop failed" in caplog.text
 
 
+@pytest.mark.every_store
 def test_the_handler_of_a_lost_lease_is_stopped_and_its_result_refused(queue, start):
     began, stopped = threading.Event(), threading.Event()
 
@@ -236,6 +237,7 @@ def test_a_handler_that_was_stopped_so_fails_with_the_reason(start, sort, caplog
         queue.enqueue_and_wait(1, timeout=SOON)
 
 
+@pytest.mark.every_store
 def test_a_cancel_request_sets_the_signal_of_a_running_job_at_once(queue, start):
     began = threading.Event()
 
@@ -271,6 +273,7 @@ def test_a_blocked_event_loop_does_not_lose_its_leases(queue, start, sort):
     assert deliveries == [1]
 
 
+@pytest.mark.every_store
 def test_a_worker_is_known_to_the_store_and_says_goodbye(queue, start):
     queue.handler(lambda job: None)
     worker = start(queue, concurrency=7)

@@ -17,6 +17,7 @@ from ackline.worker import Worker
 SOON = 10.0
 
 
+@pytest.mark.every_store
 def test_running_jobs_end_and_waiting_ones_are_given_back_without_penalty(queue):
     began = threading.Event()
 

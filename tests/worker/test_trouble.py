@@ -384,6 +384,7 @@ def test_a_handler_may_end_within_the_grace_period_though_the_store_was_closed(q
     assert not stopping.is_alive()
 
 
+@pytest.mark.every_store
 def test_run_ends_when_its_store_is_closed(queue):
     queue.handler(lambda job: job.payload)
     worker = Worker(queue, maintenance=False)
