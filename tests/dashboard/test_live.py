@@ -86,7 +86,7 @@ def test_a_connection_that_breaks_is_said_and_resumed_where_it_broke(
 
 
 def test_ten_tabs_share_one_stream(board, open_tab):
-    """A browser opens six connections to a host over HTTP/1.1: ten streams leave none for requests."""
+    """Six connections to a host are a browser's most over HTTP/1.1: ten streams leave it none."""
     first = open_tab(f"{board.url}/queues/mail", fresh=True)
     tabs = [first, *(first.context.new_page() for _ in range(9))]
     for tab in tabs[1:]:
