@@ -96,8 +96,10 @@ class TestShortAnswers:
 
     @pytest.fixture(autouse=True)
     def _three(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for module in ("store_access.sizes", "store_access.permits", "routes.v1.store"):
-            monkeypatch.setattr(f"ackline.service.{module}.MOST", 3)
+        for place in ("store_access.sizes.MOST", "routes.v1.store.MOST"):
+            monkeypatch.setattr(f"ackline.service.{place}", 3)
+        for place in ("store_access.permits.MOST_NAMES", "routes.v1.store.MOST_NAMES"):
+            monkeypatch.setattr(f"ackline.service.{place}", 3)
 
     def test_pages_are_shorter_and_read_on(self, store):
         store.enqueue(QUEUE, drafts(5))

@@ -94,7 +94,7 @@ class TestWhatIsSaid:
     def test_what_nobody_asks_for_does_not_pile_up(self, listener, monkeypatch):
         monkeypatch.setattr(listen, "MOST_ENDS", 3)
         for _ in range(10):
-            listener._receive(b"\x00\x01a0")
+            listener._receive(b"", b"\x00\x01a0")
 
         assert len(listener._ends) <= 3
         assert listener.told() is None
@@ -144,7 +144,7 @@ class TestWhoWaits:
         monkeypatch.setattr(waiting, "MOST_EARLY", 2)
         waiter = queues["mail"].waiter
         for id in ("id0", "id1", "id2"):
-            waiter._listener._receive(b"\x00\x03" + id.encode() + b"1" + b'"done"')
+            waiter._listener._receive(b"", b"\x00\x03" + id.encode() + b"1" + b'"done"')
             assert waiter._deliver_news()
 
         with waiter.expect("id2", only=True) as expected:
@@ -227,6 +227,6 @@ class TestWhoWaits:
         """An id that a caller has chosen may have been another job's a moment ago."""
         waiter = queues["mail"].waiter
         with waiter.expect("id0") as expected:
-            waiter._listener._receive(b"\x00\x03id01" + b'"old"')
+            waiter._listener._receive(b"", b"\x00\x03id01" + b'"old"')
             assert not waiter._deliver_news()
             assert not expected.arrived
