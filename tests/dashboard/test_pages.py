@@ -200,6 +200,10 @@ class TestAnalytics:
         expect(tab.get_by_role("row", name=re.compile("images.*96.20 %"))).to_be_visible()
         expect(tab.get_by_role("row", name=re.compile("ConnectionError"))).to_be_visible()
         expect(tab.get_by_role("img", name="Time in line")).to_be_visible()
+        # The median of the last hour, of all queues together; and when that was so.
+        waits = tab.locator("section", has=tab.get_by_role("heading", name="Time in line"))
+        expect(waits.get_by_role("listitem").first).to_have_text("median46ms")
+        expect(tab.get_by_text(re.compile("As of .* ago"))).to_be_visible()
         assert violations(tab, axe) == []
 
         tab.get_by_label("Queue").select_option("images")

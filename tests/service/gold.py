@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from pathlib import Path
 
 import duckdb
@@ -14,13 +15,24 @@ TABLES = {
                (600 + 300 * sin(h / 3.8) + 40 * priority)::BIGINT AS enqueued,
                (590 + 290 * sin(h / 3.8) + 40 * priority)::BIGINT AS completed,
                (h % 5)::BIGINT AS failed, (h % 7 = 0)::BIGINT AS stalled,
-               0.02 + h / 900 AS wait_p50, 0.6 + 0.4 * sin(h / 2.0) AS wait_p99,
-               0.11 + h / 2000 AS run_p50, 0.8 + 0.1 * cos(h) AS run_p99,
-               CASE WHEN h % 7 = 0 THEN 0.14 END AS recovery_p50,
-               CASE WHEN h % 7 = 0 THEN 0.3 + h / 60 END AS recovery_max
+               9.9 AS wait_p50, 9.9 AS wait_p99
         FROM range({hours}) AS hours(h),
              (VALUES ('default', 'email', 4), ('default', 'email', 5), ('default', 'images', 5),
                      ('acme', 'email', 5)) AS lines(tenant, queue, priority)""",
+    # Not what can be made of `hourly`: quantiles cannot be put together.
+    "latency": """
+        SELECT DATE '{day}' AS day, TIMESTAMPTZ '{day} 00:00:00+00' + INTERVAL (h) HOUR AS hour,
+               tenant, queue, kind, f * (0.02 + h / 900) AS wait_p50,
+               f * (0.6 + 0.4 * sin(h / 2.0)) AS wait_p99,
+               f * (0.11 + h / 2000) AS run_p50, f * (0.8 + 0.1 * cos(h)) AS run_p99,
+               CASE WHEN h % 7 = 0 THEN f * 0.14 END AS recovery_p50,
+               CASE WHEN h % 7 = 0 THEN f * (0.3 + h / 60) END AS recovery_max
+        FROM range({hours}) AS hours(h),
+             (VALUES ('default', NULL, NULL, 1.0),
+                     ('default', 'email', NULL, 0.5), ('default', 'email', 'send', 0.5),
+                     ('default', 'images', NULL, 2.0), ('default', 'images', 'send', 2.0),
+                     ('acme', NULL, NULL, 9.0), ('acme', 'email', NULL, 9.0),
+                     ('acme', 'email', 'send', 9.0)) AS levels(tenant, queue, kind, f)""",
     "errors": """
         SELECT DATE '{day}' AS day, tenant, queue, 'send' AS kind, fingerprint, exception, message,
                jobs, TIMESTAMPTZ '{day} 03:00:00+00' AS first_at,
@@ -55,7 +67,10 @@ TABLES = {
 
 def make_gold(lake: Path, days: int = 7, hours: int = 24) -> None:
     """The last days, today too, with so many hours each."""
-    today = datetime.datetime.now(datetime.UTC).date()
+    now = datetime.datetime.now(datetime.UTC)
+    today = now.date()
+    lake.mkdir()
+    (lake / "lake.json").write_text(json.dumps({"schema": 3, "read_at": now.timestamp() - 125}))
     with duckdb.connect() as connection:
         for name, select in TABLES.items():
             (lake / "gold" / name).mkdir(parents=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ackline.service import Settings
@@ -40,11 +42,24 @@ class TestFigures:
         hours = api.get("/v1/analytics", days=2)["hours"]
         assert len(hours) == 48
         assert [hour["at"] for hour in hours] == sorted(hour["at"] for hour in hours)
-        # Jobs are added up; of quantiles the slowest counts.
         one = api.get("/v1/analytics", days=1, queue="images")["hours"][0]
         all_ = api.get("/v1/analytics", days=1)["hours"][0]
         assert all_["enqueued"] > one["enqueued"] > 0
-        assert all_["wait_p99"] == one["wait_p99"]
+
+    def test_quantiles_are_those_of_all_deliveries_together(self, api):
+        """Not the slowest queue's: its median is not that of all."""
+        medians = {
+            queue: api.get("/v1/analytics", days=1, **chosen)["hours"][0]["wait_p50"]
+            for queue, chosen in (
+                ("all", {}),
+                ("email", {"queue": "email"}),
+                ("images", {"queue": "images"}),
+            )
+        }
+        assert medians == {"all": 0.02, "email": 0.01, "images": 0.04}
+
+    def test_they_are_as_of_the_last_run(self, api):
+        assert 120 < time.time() - api.get("/v1/analytics")["as_of"] < 300
 
     def test_errors_objectives_and_workers(self, api):
         answer = api.get("/v1/analytics", days=3)
@@ -71,6 +86,16 @@ class TestFigures:
         assert [one.queue for one in found.objectives(**images)] == ["images"]
         of_a_kind = visible_to("default", None, {"other"})
         assert (found.hours(**of_a_kind), found.workers(**of_a_kind)) == ([], [])
+
+    def test_who_is_limited_sees_quantiles_of_one_queue_at_a_time(self, lake):
+        found = Lake(lake, 1)
+
+        def median(queues, kinds=None):
+            return found.hours(**visible_to("default", queues, kinds))[0].wait_p50
+
+        assert median({"email"}) == median({"email"}, {"send"}) == 0.01
+        assert median({"email", "images"}) is None
+        assert median(None, {"send"}) is None
 
     def test_a_file_that_is_broken_is_said(self, api, lake):
         next((lake / "gold" / "slo").glob("*.parquet")).write_bytes(b"nonsense")

@@ -105,6 +105,20 @@ def test_the_hours_that_are_drawn(page, board, told):
     expect(line if len(drawn) > 2 else words).to_be_visible()
 
 
+@pytest.mark.parametrize("queue", [None, "other"])
+def test_the_quantiles_that_are_drawn(board, told, queue):
+    """Those of all that is drawn, and not one of several rows of the hour."""
+    asked = {"days": 7} if queue is None else {"days": 7, "queue": queue}
+    drawn = board.api.get("/v1/analytics", **asked)
+    whole = [row for row in told.gold("latency") if row["queue"] == queue and row["kind"] is None]
+
+    assert {hour["at"]: hour["wait_p50"] for hour in drawn["hours"]} == {
+        row["hour"].timestamp(): row["wait_p50"] for row in whole
+    }
+    assert all(row["tenant"] == "default" for row in whole)
+    assert drawn["as_of"] == told.lake.require().read_at
+
+
 def test_another_lake_would_be_noticed(page, told):
     """The control: these are the figures of this lake, and of no fixed picture."""
     page.get_by_label("Queue").select_option("other")

@@ -14,7 +14,14 @@ from ackline.spark.pipelines.objectives import attainment
 from ackline.spark.pipelines.silver import lives_of, steps_with_times
 from ackline.spark.pipelines.sketches import merged, quantiles, sketch
 from ackline.spark.pipelines.so_far import carried
-from ackline.spark.pipelines.traffic import LONGEST_RUN, figures, parts_of
+from ackline.spark.pipelines.traffic import (
+    COUNTS,
+    LONGEST_RUN,
+    MEASURES,
+    figures,
+    latency,
+    parts_of,
+)
 
 MONDAY = datetime.datetime(2026, 11, 2, tzinfo=datetime.UTC)
 
@@ -40,6 +47,31 @@ def test_quantiles_of_merged_sketches_are_within_one_percent_of_rank(spark):
     )
     assert abs(ranks["wrong"] - wanted["s_p90"]) > 0.01
     rows.unpersist()
+
+
+def test_the_median_of_all_is_not_that_of_the_slowest(spark):
+    """A queue with many quick kinds of jobs and one slow kind, and another queue."""
+    rows = [("mail", "quick", priority, 0.1) for priority in (4, 5) for _ in range(40)]
+    rows += [("mail", "slow", 5, 60.0)] * 15 + [("images", "resize", 5, 2.0)] * 5
+    waits = spark.createDataFrame(rows, "queue string, kind string, priority int, s double")
+    hour = waits.withColumns(
+        {"day": F.lit(MONDAY.date()), "hour": F.lit(MONDAY), "tenant": F.lit("default")}
+    )
+    parts = hour.groupBy("day", "hour", "tenant", "queue", "kind", "priority").agg(
+        *(F.lit(0).alias(name) for name in (*COUNTS, "busy_seconds")),
+        *(sketch(F.when(F.lit(name == "wait"), F.col("s"))).alias(name) for name in MEASURES),
+    )
+
+    found = {(row.queue, row.kind): row for row in latency(parts).collect()}
+
+    assert {level: (row.wait_p50, row.wait_p99, row.run_p50) for level, row in found.items()} == {
+        (None, None): (0.1, 60.0, None),
+        ("mail", None): (0.1, 60.0, None),
+        ("mail", "quick"): (0.1, 0.1, None),
+        ("mail", "slow"): (60.0, 60.0, None),
+        ("images", None): (2.0, 2.0, None),
+        ("images", "resize"): (2.0, 2.0, None),
+    }
 
 
 TRACE = """Traceback (most recent call last):

@@ -1391,6 +1391,7 @@ export interface components {
         Act: "enqueue" | "claim" | "complete" | "fail" | "snooze" | "release" | "expire" | "extend" | "progress" | "promote" | "cancel" | "request_cancel" | "redrive" | "edit" | "move" | "prune" | "purge" | "pause" | "resume" | "configure" | "drop";
         /** Analytics */
         Analytics: {
+            as_of?: number | null;
             errors?: components["schemas"]["ErrorCluster"][];
             hours?: components["schemas"]["Hour"][];
             lake: boolean;
@@ -1740,13 +1741,13 @@ export interface components {
             completed: number;
             enqueued: number;
             failed: number;
-            recovery_max: number | null;
-            recovery_p50: number | null;
-            run_p50: number | null;
-            run_p99: number | null;
+            recovery_max?: number | null;
+            recovery_p50?: number | null;
+            run_p50?: number | null;
+            run_p99?: number | null;
             stalled: number;
-            wait_p50: number | null;
-            wait_p99: number | null;
+            wait_p50?: number | null;
+            wait_p99?: number | null;
         };
         /** Imported */
         Imported: {

@@ -9,7 +9,7 @@ import { cx, Empty, Title, Trouble, Waiting } from "../parts/basics";
 import { Chart } from "../parts/charts";
 import { Id, JobLink } from "../parts/id";
 import { QueueSelect } from "../parts/queue-select";
-import { Relative } from "../parts/times";
+import { Moment, Relative } from "../parts/times";
 import { Link, setQuery, toQueue, useAddress, useTitle } from "../routing";
 
 export function Analytics() {
@@ -65,7 +65,7 @@ function Choice({ queue, days }: { queue: string; days: string }) {
 
 interface Plot {
   title: Word;
-  lines: { name: Word; colour: string; read: (hour: Hour) => number | null }[];
+  lines: { name: Word; colour: string; read: (hour: Hour) => number | null | undefined }[];
   spans?: boolean;
   dots?: boolean;
 }
@@ -110,6 +110,11 @@ function Shown({ figures }: { figures: Figures }) {
   const t = useT();
   return (
     <div className="flex flex-col gap-4 px-4 pb-10 md:px-6">
+      {figures.as_of != null && (
+        <p className="-mt-2 text-xs text-muted">
+          {t("analytics.asOf")} <Moment at={figures.as_of} /> (<Relative at={figures.as_of} />)
+        </p>
+      )}
       <div className="grid gap-4 xl:grid-cols-2">
         {PLOTS.map((plot) => (
           <PlotPanel key={plot.title} plot={plot} hours={figures.hours ?? []} />
@@ -118,7 +123,7 @@ function Shown({ figures }: { figures: Figures }) {
       <Objectives rows={figures.objectives ?? []} />
       <Errors rows={figures.errors ?? []} />
       <WorkerFigures rows={figures.workers ?? []} />
-      <p className="text-xs text-muted">{t("analytics.slowest")}</p>
+      <p className="text-xs text-muted">{t("analytics.quantiles")}</p>
     </div>
   );
 }
@@ -128,7 +133,7 @@ function PlotPanel({ plot, hours }: { plot: Plot; hours: Hour[] }) {
   const lines = plot.lines.map((line) => ({
     label: t(line.name),
     colour: line.colour,
-    values: hours.map(line.read),
+    values: hours.map((hour) => line.read(hour) ?? null),
     dots: plot.dots ?? false,
   }));
   return (

@@ -16,20 +16,42 @@ from ackline.service.queries import sql
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Hour(msgspec.Struct):
-    """One hour of the chosen queues; spans in seconds, null where there was nothing to measure."""
+class Latency(msgspec.Struct):
+    """Quantiles of one hour, in seconds; null where there was nothing to measure."""
 
     at: float
-    enqueued: int
-    completed: int
-    failed: int
-    stalled: int
     wait_p50: float | None
     wait_p99: float | None
     run_p50: float | None
     run_p99: float | None
     recovery_p50: float | None
     recovery_max: float | None
+
+
+class Hour(msgspec.Struct):
+    """One hour of the chosen queues; spans in seconds, null where there was nothing to measure.
+
+    They are null, too, for a caller that is limited to some queues or kinds and has not chosen one:
+    the lake has quantiles of everything, of a queue, and of a kind in a queue.
+    """
+
+    at: float
+    enqueued: int
+    completed: int
+    failed: int
+    stalled: int
+    wait_p50: float | None = None
+    wait_p99: float | None = None
+    run_p50: float | None = None
+    run_p99: float | None = None
+    recovery_p50: float | None = None
+    recovery_max: float | None = None
+
+
+class _Mark(msgspec.Struct):
+    """What `lake.json` says of when the lake was last brought up to date."""
+
+    read_at: float | None = None
 
 
 class ErrorCluster(msgspec.Struct):
@@ -87,6 +109,7 @@ class Lake:
     """The gold tables of the last days."""
 
     def __init__(self, folder: Path, days: int) -> None:
+        self._folder = folder
         self._gold = folder / "gold"
         today = datetime.datetime.now(datetime.UTC).date()
         self._since = (today - datetime.timedelta(days=days - 1)).isoformat()
@@ -95,9 +118,36 @@ class Lake:
         """Whether a run of the pipeline has left anything."""
         return self._gold.is_dir()
 
+    def as_of(self) -> float | None:
+        """When the last run began, by the store's clock: the figures have what was before."""
+        try:
+            mark = (self._folder / "lake.json").read_bytes()
+            return msgspec.json.decode(mark, type=_Mark).read_at
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise StoreError(f"the lake cannot be read: {error}") from error
+
     def hours(self, **visible: Any) -> list[Hour]:
         """The figures of each hour."""
-        return self._ask("hourly", "hours", Hour, **visible)
+        latency = {one.at: msgspec.structs.asdict(one) for one in self._latency(**visible)}
+        hours = self._ask("hourly", "hours", Hour, **visible)
+        return [msgspec.structs.replace(hour, **latency.get(hour.at, {})) for hour in hours]
+
+    def _latency(
+        self, tenant: str, queues: list[str] | None, kinds: list[str] | None
+    ) -> list[Latency]:
+        """The quantiles of all that is visible, if the lake has them for just that."""
+        match queues, kinds:
+            case None, None:
+                queue, kind = None, None
+            case [queue], None:
+                kind = None
+            case [queue], [kind]:
+                pass
+            case _:
+                return []
+        return self._ask("latency", "latency", Latency, tenant=tenant, queue=queue, kind=kind)
 
     def errors(self, **visible: Any) -> list[ErrorCluster]:
         """The most frequent errors."""

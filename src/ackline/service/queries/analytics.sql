@@ -2,17 +2,19 @@
 -- $tenant, the queues as $queues and the kinds as $kinds (NULL is all).
 
 -- name: hours
--- Quantiles of several kinds and priorities cannot be put together: the slowest of them is shown.
 SELECT epoch(hour) AS at,
        sum(enqueued)::BIGINT AS enqueued, sum(completed)::BIGINT AS completed,
-       sum(failed)::BIGINT AS failed, sum(stalled)::BIGINT AS stalled,
-       max(wait_p50) AS wait_p50, max(wait_p99) AS wait_p99,
-       max(run_p50) AS run_p50, max(run_p99) AS run_p99,
-       max(recovery_p50) AS recovery_p50, max(recovery_max) AS recovery_max
+       sum(failed)::BIGINT AS failed, sum(stalled)::BIGINT AS stalled
 FROM read_parquet($files, union_by_name = true)
 WHERE tenant = $tenant AND ($queues IS NULL OR list_contains($queues, queue))
   AND ($kinds IS NULL OR list_contains($kinds, kind))
 GROUP BY hour ORDER BY hour;
+
+-- name: latency
+-- Of the queue $queue and the kind $kind; NULL is the row of all of them together.
+SELECT epoch(hour) AS at, wait_p50, wait_p99, run_p50, run_p99, recovery_p50, recovery_max
+FROM read_parquet($files, union_by_name = true)
+WHERE tenant = $tenant AND queue IS NOT DISTINCT FROM $queue AND kind IS NOT DISTINCT FROM $kind;
 
 -- name: errors
 -- `message` is without what may differ; the `examples` have the whole of theirs.

@@ -24,7 +24,7 @@ from ackline.spark.pipelines.objectives import attainment
 
 SLO = "slo"
 """The table that depends on the objectives of a lake."""
-BY_DAY = ("hourly", "daily", SLO, "workers", "errors")
+BY_DAY = ("hourly", "daily", "latency", SLO, "workers", "errors")
 """Tables with a file for each day."""
 DAY = re.compile(r"\d{4}-\d\d-\d\d\.parquet")
 """The names of those files."""
@@ -94,6 +94,7 @@ class Publisher:
         return {
             "hourly": traffic.figures(hourly, by_hour),
             "daily": traffic.figures(traffic.add_up(hourly, by_day), by_day),
+            "latency": traffic.latency(hourly),
             SLO: self._slo(hourly),
             "workers": workers.figures(
                 workers.add_up(self._summaries(WORKERS, days), of_worker), of_worker

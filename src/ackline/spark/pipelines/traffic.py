@@ -113,6 +113,25 @@ def figures(parts: DataFrame, by: Sequence[str]) -> DataFrame:
     )
 
 
+def latency(parts: DataFrame) -> DataFrame:
+    """The quantiles of each hour: of each kind, of each whole queue, and of the whole tenant.
+
+    `kind` is null in the row of a whole queue, and `queue` too in that of the tenant. Quantiles
+    cannot be put together afterwards, only the sketches that they are read from.
+    """
+    by, whole = ("day", "hour", "tenant", "queue", "kind"), F.lit(None).cast("string")
+    levels = F.array(
+        F.struct("queue", "kind"),
+        F.struct("queue", whole.alias("kind")),
+        F.struct(whole.alias("queue"), whole.alias("kind")),
+    )
+    counted_in = parts.withColumn("level", F.explode(levels))
+    of_levels = counted_in.withColumns({name: F.col(f"level.{name}") for name in ("queue", "kind")})
+    return add_up(of_levels, by).select(
+        *by, *(column for name in MEASURES for column in quantiles(name, name))
+    )
+
+
 def rate(part: str, *whole: str) -> Column:
     """The share of a column in the sum of others; null if that sum is zero."""
     total = sum((F.col(name) for name in whole[1:]), F.col(whole[0]))

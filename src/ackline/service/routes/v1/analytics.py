@@ -23,6 +23,8 @@ class Analytics(msgspec.Struct, kw_only=True):
     lake: bool
     """Whether the settings name a lake."""
     made: bool
+    as_of: float | None = None
+    """When the last run of the pipeline began: the figures have all that happened before."""
     hours: list[Hour] = []
     errors: list[ErrorCluster] = []
     objectives: list[Objective] = []
@@ -51,6 +53,7 @@ def _read(caller: Caller, days: int, queue: str | None) -> Analytics:
     return Analytics(
         lake=True,
         made=True,
+        as_of=lake.as_of(),
         hours=lake.hours(**own),
         errors=lake.errors(**own),
         objectives=lake.objectives(**own),
