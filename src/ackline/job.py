@@ -179,3 +179,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def failure(self) -> Failure | None:
         """The last error, if there was one."""
         return next((ended for ended in reversed(self.history) if ended.type), None)
+
+    def without_data(self) -> Record:
+        """The job without payload, progress and result, which may be large."""
+        return msgspec.structs.replace(self, payload=b"", progress=None, result=None)

@@ -9,7 +9,8 @@ from itertools import islice
 from ackline.errors import EventsDropped
 from ackline.events import Event
 from ackline.job import QueueKey, Record
-from ackline.stores.base import Filter, Store
+from ackline.stores.base import ANSWER_BYTES, Filter, Store, find_each
+from ackline.stores.budget import Budget
 
 PAGE = 500
 EVENTS = 5000
@@ -84,11 +85,14 @@ def _among(yielded: array[int], ids: set[str]) -> set[str]:
 def _looked_up(
     store: Store, queue: QueueKey, which: Filter, ids: Sequence[str]
 ) -> Iterator[list[Record]]:
-    left = iter(ids)
-    while part := list(islice(left, PAGE)):
-        jobs = [job for job in store.get(queue, part) if job is not None and which.matches(job)]
-        if jobs:
-            yield jobs
+    found = find_each(store, queue, ids)
+    matching = (job for job in found if job is not None and which.matches(job))
+    while jobs := list(Budget(ANSWER_BYTES).within(islice(matching, PAGE), _size)):
+        yield jobs
+
+
+def _size(job: Record) -> int:
+    return len(job.payload) + len(job.result or b"")
 
 
 def _rest(

@@ -14,7 +14,7 @@ from ackline.lifecycle import KEEPS_ID
 from ackline.limits import require_name
 from ackline.queues import DEFAULT_TENANT, Queues
 from ackline.service.problems import Conflict, Forbidden, NotFound, TooLarge
-from ackline.stores.base import QueueInfo
+from ackline.stores.base import QueueInfo, find_each
 
 if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
@@ -140,7 +140,7 @@ class Caller:
         """For each id: whether its job does not exist, or the caller may touch it. This blocks."""
         if self.principal.kinds is None:
             return [True] * len(ids)
-        found = self.runtime.store.get(queue, ids)
+        found = find_each(self.runtime.store, queue, ids)
         return [job is None or self.may_touch(job.kind) for job in found]
 
     async def require_own(self, queue: ServedQueue, ids: Sequence[str]) -> None:
@@ -152,7 +152,7 @@ class Caller:
         """Like `require_own`, for code that may block."""
         if self.principal.kinds is None:
             return
-        for job in self.runtime.store.get(queue, ids):
+        for job in find_each(self.runtime.store, queue, ids):
             if job is not None and job.state in REPLACED and not self.may_touch(job.kind):
                 raise taken(job.id)
 
@@ -178,6 +178,11 @@ class Caller:
         if size > most:
             raise TooLarge(f"{size:,} at once; the limit is {most:,}: send several requests")
 
+    @property
+    def unlimited(self) -> bool:
+        """Whether it may use all queues and kinds of its tenant."""
+        return self.principal.queues is None and self.principal.kinds is None
+
     def require_all_kinds(self) -> None:
         """Refuse an act on a whole queue to a caller that is limited to some kinds."""
         if self.principal.kinds is not None:
@@ -185,14 +190,14 @@ class Caller:
 
     def require_all_queues(self) -> None:
         """Refuse an act on the whole tenant to a caller that is limited to some queues or kinds."""
-        if self.principal.queues is not None or self.principal.kinds is not None:
+        if not self.unlimited:
             raise Forbidden(
                 "this affects the whole tenant, and your token is limited to part of it"
             )
 
     def require_keys(self, keys: Collection[object] | None) -> None:
         """Refuse `keys_if_undelivered` to a limited caller: keys belong to the whole tenant."""
-        if keys and (self.principal.queues is not None or self.principal.kinds is not None):
+        if keys and not self.unlimited:
             raise Forbidden(
                 "keys_if_undelivered writes keys of the whole tenant, and your token is limited to "
                 "part of it"

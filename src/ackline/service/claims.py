@@ -12,6 +12,8 @@ from ackline.service.fair_shares import Weights
 from ackline.service.held import Handed
 from ackline.service.source import Source, Wish
 from ackline.service.streams import StreamEnd
+from ackline.stores.base import ANSWER_BYTES
+from ackline.stores.budget import Budget
 
 
 class Claims:
@@ -34,14 +36,18 @@ class Claims:
         return len(self._sources)
 
     async def claim(self, limit: int) -> list[Handed]:
-        """Claim what is there now, up to `limit`; a client that leaves meanwhile gets nothing."""
-        claimed: list[Handed] = []
+        """Claim what is there now, up to `limit` jobs and `ANSWER_BYTES`.
+
+        A client that leaves meanwhile gets nothing.
+        """
+        claimed, budget = list[Handed](), Budget(ANSWER_BYTES)
         candidates = [source for source in self._sources.values() if source.promising]
         try:
-            while candidates and len(claimed) < limit:
+            while candidates and len(claimed) < limit and not budget.reached:
                 source, part = self._next(candidates, limit - len(claimed))
-                jobs = await source.claim(part)
+                jobs = await source.claim(part, budget.left)
                 claimed += [Handed(source.key, job) for job in jobs]
+                budget.spend(sum(len(job.payload) for job in jobs))
                 if len(jobs) < part:
                     candidates.remove(source)
         except BaseException:

@@ -19,6 +19,9 @@ PATIENCE = 2.0
 
 MOST_GROUPS = 200
 
+MOST_GATHERED = 1000
+"""Groups that are gathered, to show the largest of them: each takes some memory."""
+
 LONGEST_SAMPLE = 20_000
 """Characters of a sample's traceback."""
 
@@ -56,6 +59,9 @@ def groups_in(queue: Queue[Any, Any], which: Filter) -> tuple[list[ErrorGroup], 
         for record in page:
             name = fingerprint(record)
             if name not in groups:
+                if len(groups) == MOST_GATHERED:
+                    complete = False
+                    continue
                 groups[name] = _Gathered(name, record)
             groups[name].add(record)
         if time.monotonic() > until:

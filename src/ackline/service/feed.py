@@ -12,6 +12,7 @@ from ackline.pauses import Pauses
 from ackline.service.claims import Claims
 from ackline.service.held import Handed, Place, Window
 from ackline.service.streams import PING, StreamEnd
+from ackline.stores.base import find_each
 
 logger = logging.getLogger("ackline.service")
 
@@ -55,7 +56,10 @@ class Feed:
                     jobs = await self._claim_or_pause(left)
                     if jobs or left <= 0:
                         silent_since = time.monotonic()
-                        yield b"".join(map(self._write, jobs)) or PING
+                        written = b"".join(map(self._write, jobs)) or PING
+                        del jobs  # not held while the client reads, or until there are more
+                        yield written
+                        del written
         except Exception:
             self._stream.end()  # by the service: the client has not left
             raise
@@ -115,13 +119,13 @@ class Feed:
             else:
                 self._runtime.held.settled(queue, id, job.token)
 
-    def _look_up(self, places: list[Place]) -> tuple[dict[Place, Record | None], float]:
+    def _look_up(self, places: list[Place]) -> tuple[dict[Place, Record], float]:
         store = self._runtime.store
-        found: dict[Place, Record | None] = {}
+        found: dict[Place, Record] = {}
         for queue in {queue for queue, _ in places}:
             ids = [id for key, id in places if key == queue]
-            jobs = store.get(queue, ids)
-            found |= {(queue, id): job for id, job in zip(ids, jobs, strict=True)}
+            jobs = find_each(store, queue, ids)
+            found |= {(queue, job.id): job.without_data() for job in jobs if job is not None}
         return found, store.info().now
 
     def _end(self) -> None:

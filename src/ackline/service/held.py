@@ -14,6 +14,14 @@ MOST_HELD = 100_000
 """How many are remembered; for an older one, the store is asked."""
 
 
+def _what_settling_needs(job: Record) -> Record:
+    """A job without all that may be large: its policy, its token and its times."""
+    job, options = job.without_data(), job.options
+    if options.headers or options.trace:
+        options = msgspec.structs.replace(options, headers={}, trace=None)
+    return msgspec.structs.replace(job, options=options)
+
+
 Place = tuple[QueueKey, str]
 """A queue and an id: two queues may have jobs of the same id."""
 
@@ -76,9 +84,10 @@ class Held:
     def add(self, jobs: Iterable[Handed], window: Window | None = None) -> None:
         """Jobs were handed out."""
         for handed in jobs:
-            self._jobs[handed.place] = (handed.job, window)
+            job = _what_settling_needs(handed.job)
+            self._jobs[handed.place] = (job, window)
             if window is not None:
-                window.add(handed)
+                window.add(Handed(handed.queue, job))
         while len(self._jobs) > MOST_HELD:
             self._jobs.popitem(last=False)
 

@@ -22,6 +22,7 @@ from ackline.service.documents import unless_null
 from ackline.service.parameters import Seconds
 from ackline.service.problems import Problem, problem_of
 from ackline.service.settling import as_leased, token_of
+from ackline.stores.base import find_each
 
 
 class ErrorBody(Body):
@@ -106,9 +107,9 @@ def _look_up(
     """Get jobs from the store that this process did not hand out under these tokens."""
     missing = [index for index, record in enumerate(held) if record is None]
     if missing:
-        found = queue.store.get(queue.key, [outcomes[index].id for index in missing])
+        found = find_each(queue.store, queue.key, [outcomes[index].id for index in missing])
         for index, record in zip(missing, found, strict=True):
-            held[index] = record
+            held[index] = record and record.without_data()
 
 
 def _transition(queue: Queue[Any, Any], report: OutcomeBody, job: Record) -> Transition:

@@ -13,6 +13,7 @@ from ackline.events import Act
 from ackline.job import Record, State
 from ackline.queue import Queue
 from ackline.queue.recovery import Way
+from ackline.stores.base import find_each
 
 MOST_GIVEN_BACK = 3
 """How often a job is given back that its consumer may not have begun. Then it is a suspect too:
@@ -36,9 +37,9 @@ def take_back(queue: Queue[Any, Any], sent: Sequence[Record], first: str | None)
 
 def _still_held(queue: Queue[Any, Any], sent: Sequence[Record]) -> list[Record]:
     """The jobs still leased, as they are now: an extended lease has another deadline."""
-    found = queue.store.get(queue.key, [job.id for job in sent])
+    found = find_each(queue.store, queue.key, [job.id for job in sent])
     return [
-        now
+        now.without_data()
         for job, now in zip(sent, found, strict=True)
         if now is not None and now.state is State.PROCESSING and now.token == job.token
     ]

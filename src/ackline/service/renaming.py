@@ -12,7 +12,7 @@ from ackline.queue import Queue
 from ackline.queue.dropping import forget, notes_of
 from ackline.service.problems import Conflict
 from ackline.service.slow_work import Steps
-from ackline.stores.base import Filter, Key, KeyWrite
+from ackline.stores.base import Filter, Key, KeyWrite, find_each
 
 STEP = 500
 
@@ -54,7 +54,7 @@ def _require_free(target: Line) -> None:
 def _require_apart(source: Line, target: Line) -> Steps[None]:
     """Refuse, before anything is moved, an id that both queues have: its job could not be moved."""
     for ids in _pages(source):
-        taken = [job.id for job in target.store.get(target.key, ids) if job is not None]
+        taken = [job.id for job in find_each(target.store, target.key, ids) if job is not None]
         if taken:
             raise Conflict(
                 f"both queues have a job {taken[0]!r}; nothing was moved. Of {len(ids)} ids that "

@@ -70,29 +70,30 @@ class Source:
         """There may be something to claim again."""
         self._more = True
 
-    async def claim(self, limit: int) -> list[Record]:
+    async def claim(self, limit: int, max_bytes: int | None) -> list[Record]:
         """Claim what is there now; if the client leaves meanwhile, no job is lost."""
         self.share.take(limit)
         if self._wakeup is not None:
             self._seen = self._wakeup.version
         self._more = False
-        jobs: list[Record] | None = None
+        claimed: Claimed | None = None
         try:
-            jobs = await self._claim(limit)
+            claimed = await self._claim(limit, max_bytes)
         finally:
-            self.share.give_back(limit - len(jobs or ()))
-            if jobs is None:
+            self.share.give_back(limit - (len(claimed.jobs) if claimed is not None else 0))
+            if claimed is None:
                 self.look()  # nothing is known about the queue
-        self._woken = len(jobs) == limit
+        self._woken = len(claimed.jobs) == limit or claimed.more
         if self._woken:
             self.look()
-        return jobs
+        return claimed.jobs
 
-    async def _claim(self, limit: int) -> list[Record]:
+    async def _claim(self, limit: int, max_bytes: int | None) -> Claimed:
         wish = self._wish
         request = await self._runtime.call(
             self._queue.claim_request, limit, wish.lease, wish.kinds, wish.worker
         )
+        request = msgspec.structs.replace(request, max_bytes=max_bytes)
         handover = Handover(self._queue, request)
         try:
             claimed = await self._runtime.call(handover.claim)
@@ -100,9 +101,9 @@ class Source:
             self._runtime.threads.soon(handover.abandon)
             raise
         self._runtime.metrics.work.claimed(self.key, claimed)
-        if self._wakeup is not None and len(claimed.jobs) < limit:
+        if self._wakeup is not None and len(claimed.jobs) < limit and not claimed.more:
             self._expect(claimed)
-        return claimed.jobs
+        return claimed
 
     def _expect(self, claimed: Claimed) -> None:
         """Look again when the next job becomes due, or the next lease lapses."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, Self, runtime_checkable
 
 import msgspec
@@ -26,6 +26,10 @@ logger = logging.getLogger("ackline")
 
 REPAIR_LIMIT = 200
 """The most due jobs that one claim promotes, and the most lapsed ones that it reports."""
+
+ANSWER_BYTES = 4 * 1024 * 1024
+"""After how many bytes of jobs or keys an answer ends, so that large ones do not fill the memory
+of whoever asks for many: ask again for the rest."""
 
 HISTORY_LIMIT = 100
 """How many ended attempts are remembered for one job."""
@@ -100,6 +104,8 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str] | None = None
     lease_of_kind: Mapping[str, float] = {}
     """Leases of the kinds that have their own; a job's own lease comes before both."""
+    max_bytes: int | None = None
+    """No further job is leased after the one with which they have this many bytes together."""
 
 
 class WaitingClaim(ClaimRequest, frozen=True, kw_only=True):
@@ -136,7 +142,8 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     """When the leases began, by `time.monotonic`, if some were handed over before the call."""
     more: bool = False
-    """Whether there may be more: all jobs were handed over, and the store looked for no others."""
+    """Whether there may be more although it brought fewer jobs than wanted: they have reached
+    `max_bytes`, or all were handed over and the store looked for no others."""
     as_before: bool = False
     """Whether the store looked for no more jobs, so that the last claim's answer still holds."""
 
@@ -456,7 +463,13 @@ def refuse_to_join(store: str) -> Joining:
 
 
 class Store(Protocol):
-    """What a backend provides. Thread-safe; constructors store, `open` does the I/O."""
+    """What a backend provides. Thread-safe; constructors store, `open` does the I/O.
+
+    Where a verb takes `max_bytes`, its answer ends with the job or key with which that is reached:
+    it is never larger than that and one more, and always gets on. What counts is the payload,
+    options, progress, result and ended attempts of a job as it is stored, and the value of a key.
+    The store cuts its own answer, so that what is left out is never sent.
+    """
 
     capabilities: Capabilities
 
@@ -511,8 +524,8 @@ class Store(Protocol):
     ) -> list[Record]:
         """The leased jobs that have lapsed; with a worker, all that it holds.
 
-        Lapsed jobs come without payload, progress and result: they may be many and large, and
-        expiring them needs none of that.
+        They come without payload, progress and result: they may be many and large, and taking them
+        back needs none of that.
         """
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
@@ -525,8 +538,13 @@ class Store(Protocol):
 
     # --- looking ---
 
-    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
-        """The jobs of these ids, each with its ended attempts."""
+    def get(
+        self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
+    ) -> list[Record | None]:
+        """The jobs of these ids, each with its ended attempts.
+
+        With `max_bytes`, possibly only those of the first ids, see `find_each`.
+        """
 
     def page(
         self,
@@ -535,8 +553,11 @@ class Store(Protocol):
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
+        max_bytes: int = ANSWER_BYTES,
     ) -> Page:
         """Jobs by state, then in the order of their line.
+
+        A page that ends early because of `max_bytes` has a cursor, even if nothing comes after it.
 
         A job that keeps its place between two pages is listed once. One that changes its state may
         be missed or listed again: for a queue in use, see `ackline.queue.copying.each_job`.
@@ -613,8 +634,12 @@ class Store(Protocol):
         prefix: tuple[str, ...],
         limit: int,
         after: tuple[str, ...] | None = None,
+        max_bytes: int | None = None,
     ) -> list[Key]:
-        """The keys that start with these parts, in order; with `after`, those behind that key."""
+        """The keys that start with these parts, in order; with `after`, those behind that key.
+
+        With `max_bytes`, possibly fewer than the limit though there are more, see `each_key`.
+        """
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         """Apply all writes, or none if one of the versions is not as expected."""
@@ -624,6 +649,35 @@ def find_key(store: Store, tenant: str, key: tuple[str, ...]) -> Key | None:
     """The entry of exactly this key, if there is one."""
     found = store.read_keys(tenant, key, 1)
     return next((entry for entry in found if entry.key == key), None)
+
+
+def find_each(
+    store: Store, queue: QueueKey, ids: Sequence[str], max_bytes: int = ANSWER_BYTES
+) -> Iterator[Record | None]:
+    """The jobs of these ids, one after the other; only a few large ones are read at once."""
+    while ids:
+        found = store.get(queue, ids, max_bytes)
+        ids = ids[len(found) :]
+        yield from found
+
+
+def each_key(
+    store: Store,
+    tenant: str,
+    prefix: tuple[str, ...],
+    limit: int,
+    after: tuple[str, ...] | None = None,
+    max_bytes: int = ANSWER_BYTES,
+) -> Iterator[Key]:
+    """The keys that start with these parts, in order; only a few large ones are read at once."""
+    while limit > 0:
+        found = store.read_keys(tenant, prefix, limit, after, max_bytes)
+        limit -= len(found)
+        if sum(len(key.value) for key in found) < max_bytes:
+            limit = 0  # it ended because there are no more
+        if found:
+            after = found[-1].key
+        yield from found
 
 
 @runtime_checkable

@@ -41,6 +41,8 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """The most jobs or events in one answer; more are refused."""
     max_names: int
     """The most queues that one listener hears; more are refused."""
+    answer_bytes: int
+    """After how many bytes of jobs or keys an answer ends."""
     ping_every: float
     """Seconds of silence after which a stream sends a sign that it is alive."""
 

@@ -122,8 +122,9 @@ class TestShortAnswers:
         mine = [*store.claim(QUEUE, REQUEST).jobs, *store.claim(QUEUE, REQUEST).jobs]
         store.claim(QUEUE, msgspec.structs.replace(REQUEST, worker="another"))
 
-        assert store.leases(QUEUE, worker="w", limit=9) == mine
-        assert store.leases(QUEUE, worker="w", limit=5) == mine[:5]
+        held = [job.without_data() for job in mine]
+        assert store.leases(QUEUE, worker="w", limit=9) == held
+        assert store.leases(QUEUE, worker="w", limit=5) == held[:5]
 
     def test_maintenance_does_as_many_as_it_was_asked_for(self, store):
         store.enqueue(QUEUE, drafts(9))

@@ -20,7 +20,8 @@ from ackline.service.documents import payload_of
 from ackline.service.message_bodies import DEFAULT_QUEUE, Done
 from ackline.service.parameters import QueueName
 from ackline.service.problems import NotFound
-from ackline.stores.base import Filter
+from ackline.stores.base import ANSWER_BYTES, Filter
+from ackline.stores.budget import Budget
 
 DEAD = Filter(states=frozenset({State.FAILED}))
 FARTHEST = 100_000
@@ -62,7 +63,10 @@ async def list_letters(
     limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 50,
     offset: Annotated[int, QueryParameter(ge=0, le=FARTHEST)] = 0,
 ) -> list[DeadLetter]:
-    """Dead letters, in the order of their line."""
+    """Dead letters, in the order of their line.
+
+    Of large ones, fewer than `limit` come at once: go on with the `offset` behind them.
+    """
     line = await known_queue(caller, queue, Scope.READ)
     which = msgspec.structs.replace(DEAD, kinds=caller.kinds(None))
     found = await caller.slowly(_slice, line, which, offset, limit)
@@ -128,11 +132,11 @@ def _absent(queue: str, id: str) -> NotFound:
 def _slice(queue: AsyncQueue[Any, Any], which: Filter, offset: int, limit: int) -> list[Record]:
     """The store pages by cursor, so what lies before the offset is read and skipped."""
     store, key = queue.sync.store, queue.sync.key
-    found: list[Record] = []
+    found, budget = list[Record](), Budget(ANSWER_BYTES)
     cursor = None
-    while len(found) < limit:
+    while len(found) < limit and not budget.reached:
         page = store.page(key, which, cursor, offset + limit if offset else limit - len(found))
-        found += page.jobs[offset:]
+        found += budget.within(page.jobs[offset:], lambda job: len(job.payload))
         offset = max(0, offset - len(page.jobs))
         cursor = page.cursor
         if cursor is None:

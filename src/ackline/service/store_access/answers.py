@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +17,16 @@ from ackline.lifecycle import Transition, Verdict
 from ackline.limits import OWN_KEYS
 from ackline.service.caller import Caller, Scope
 from ackline.service.store_access.scopes import Arguments
-from ackline.stores.base import Claimed, Key, Page, QueueInfo, StoreInfo
+from ackline.stores.base import (
+    Claimed,
+    Key,
+    Page,
+    QueueInfo,
+    StoreInfo,
+    each_key,
+    find_each,
+)
+from ackline.stores.budget import Budget
 
 PASSED_AT_ONCE = 5000
 """Events that are read at once, to skip those that are not the caller's."""
@@ -38,6 +49,8 @@ def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
             return store.enqueue(**arguments)
     if verb == "events" and (arguments["queue"] is None or caller.principal.kinds is not None):
         return _events_seen(caller, **arguments)
+    if verb == "read_keys" and not caller.unlimited:
+        return _keys_seen(caller, **arguments)
     _require_room_for_steps(caller, **arguments)
     if arguments.get("transitions") and caller.principal.kinds is not None:
         answer = _step_within_kinds(caller, verb, arguments)
@@ -61,7 +74,7 @@ def _require_room_for_steps(
     steps = [step for step in transitions if step.act in (Act.REDRIVE, Act.MOVE)]
     if queue is None or not steps or not limits.counts_jobs_of(caller.tenant):
         return
-    found = caller.runtime.store.get(queue, [step.id for step in steps])
+    found = find_each(caller.runtime.store, queue, [step.id for step in steps])
     redriven, moved = 0, Counter[QueueKey]()
     for step, job in zip(steps, found, strict=True):
         if job is not None and step.target is not None:
@@ -115,6 +128,20 @@ def _events_seen(
     return []
 
 
+def _keys_seen(
+    caller: Caller,
+    tenant: str,
+    prefix: tuple[str, ...],
+    limit: int,
+    after: tuple[str, ...] | None,
+    max_bytes: int,
+) -> list[Key]:
+    """The next keys that are the caller's: others count neither for the limit nor the bytes."""
+    every = each_key(caller.runtime.store, tenant, prefix, sys.maxsize, after)
+    own = itertools.islice((key for key in every if _sees(caller, key)), limit)
+    return list(Budget(max_bytes).within(own, lambda key: len(key.value)))
+
+
 def _visible(caller: Caller, answer: Any) -> Any:
     match answer:
         case StoreInfo():
@@ -125,7 +152,7 @@ def _visible(caller: Caller, answer: Any) -> Any:
             return msgspec.structs.replace(answer, lapsed=_seen(caller, answer.lapsed))
         case [Record() | None, *_] if caller.principal.kinds is not None:
             return [job if job and _sees(caller, job) else None for job in answer]
-        case Events() | [Event() | QueueInfo() | Key(), *_]:
+        case Events() | [Event() | QueueInfo(), *_]:
             return _seen(caller, answer)
         case _:
             return answer

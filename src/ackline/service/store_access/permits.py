@@ -42,7 +42,7 @@ from ackline.service.store_access.sizes import (
     require_write,
 )
 from ackline.service.store_access.steps import permitted_step, with_own_keys
-from ackline.stores.base import BESIDE, ClaimRequest, Filter, Hold, WorkerBeat
+from ackline.stores.base import ANSWER_BYTES, BESIDE, ClaimRequest, Filter, Hold, WorkerBeat
 
 LATEST = 1e11
 """Seconds since 1970; moments must be before this one."""
@@ -60,6 +60,8 @@ def permit(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
     for name in BATCHES:
         caller.require_batch(len(arguments.get(name, ())))
     require_ids(arguments.get("which"))
+    if "max_bytes" in arguments:
+        arguments["max_bytes"] = min(arguments["max_bytes"] or ANSWER_BYTES, ANSWER_BYTES)
     check = _CHECKS.get(verb)
     return {**arguments, **check(caller, arguments)} if check is not None else arguments
 
@@ -96,10 +98,11 @@ def _claim(caller: Caller, given: Arguments) -> Arguments:
     for lease in (request.lease, *request.lease_of_kind.values()):
         require_lease(lease)
     kinds = caller.kinds(request.kinds)
-    # A limit is a maximum: a client that wants more claims again.
+    # Limits are maximums: a client that wants more claims again.
     limit = min(request.limit, caller.runtime.settings.max_batch)
+    most = min(request.max_bytes or ANSWER_BYTES, ANSWER_BYTES)
     return {
-        "request": msgspec.structs.replace(request, kinds=kinds, limit=limit),
+        "request": msgspec.structs.replace(request, kinds=kinds, limit=limit, max_bytes=most),
         **_apply(caller, given),
     }
 

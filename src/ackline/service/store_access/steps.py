@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from ackline.errors import InvalidOption
-from ackline.job import MOST_ATTEMPTS, QueueKey, Record
+from ackline.job import MOST_ATTEMPTS, QueueKey
 from ackline.lifecycle import Transition
 from ackline.limits import require_others_key, require_priority, require_seconds, short_note
 from ackline.queue.failures import shortened
 from ackline.service.caller import Caller, Scope
 from ackline.service.store_access.scopes import HELD, STEPS, require_queues, signed
 from ackline.service.store_access.sizes import require_size
-from ackline.stores.base import Store
+from ackline.stores.base import Store, find_each
 
 
 def permitted_step(caller: Caller, step: Transition) -> Transition:
@@ -39,12 +41,15 @@ def with_own_keys(store: Store, queue: QueueKey, steps: list[Transition]) -> lis
     ids = [step.id for step in steps if step.keys]
     if not ids:
         return steps
-    jobs = dict(zip(ids, store.get(queue, ids), strict=True))
-    return [_with_keys_of(jobs[step.id], step) if step.keys else step for step in steps]
+    own = {
+        job.id: job.options.keys_if_undelivered
+        for job in find_each(store, queue, ids)
+        if job is not None
+    }
+    return [_with_keys_of(own.get(step.id, ()), step) if step.keys else step for step in steps]
 
 
-def _with_keys_of(job: Record | None, step: Transition) -> Transition:
-    own = job.options.keys_if_undelivered if job is not None else ()
+def _with_keys_of(own: Collection[tuple[str, ...]], step: Transition) -> Transition:
     return msgspec.structs.replace(step, keys=tuple(key for key in step.keys if key in own))
 
 

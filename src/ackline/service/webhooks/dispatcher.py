@@ -19,7 +19,7 @@ from ackline.service.credentials import SERVICE_TENANT
 from ackline.service.webhooks import book, delivery
 from ackline.service.webhooks.delivery import Delivery
 from ackline.service.webhooks.webhook import CALLBACKS, Webhook, callbacks_of
-from ackline.stores.base import Store
+from ackline.stores.base import Store, find_each
 
 logger = logging.getLogger("ackline.service")
 
@@ -189,7 +189,7 @@ class Dispatcher(Loop):
     def _callbacks_for(
         self, own: Webhook, key: QueueKey, events: list[Event]
     ) -> Iterable[NewJob[Delivery]]:
-        jobs = self._store.get(key, [event.id for event in events]) if events else []
+        jobs = find_each(self._store, key, [event.id for event in events])
         for event, job in zip(events, jobs, strict=True):
             yield delivery.of_end(own, event, job, self._lanes)
 

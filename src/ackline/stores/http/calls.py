@@ -44,21 +44,27 @@ class Calls:
 
     def ask_each(self, method: Callable[..., list[T]], part: str, **arguments: Any) -> list[T]:
         """Run a verb on all items of the argument `part`, in several requests if need be."""
+        items, answers = arguments[part], list[T]()
+        while True:
+            rest = {**arguments, part: items[len(answers) :]}
+            answers += self.ask_first(method, part, **rest)
+            if len(answers) >= len(items):
+                return answers
+
+    def ask_first(self, method: Callable[..., list[T]], part: str, **arguments: Any) -> list[T]:
+        """Run a verb on as many of the items of the argument `part` as fit in one request.
+
+        Its answer may have a limit, too: then it is about the first of them.
+        """
         verb, items = VERBS[method.__name__], arguments[part]
         size = min(len(items), self.welcome.max_batch)
-        if size == len(items):
-            body = verb.pack(arguments)
-            if size < 2 or not self.too_many(items, body):
-                answers: list[T] = self._send(verb, body, arguments)
+        while True:
+            first = {**arguments, part: items[:size]}
+            body = verb.pack(first)
+            if size < 2 or not self.too_many(first[part], body):
+                answers: list[T] = self._send(verb, body, first)
                 return answers
             size = -(-size // 2)
-        return [
-            answer
-            for start in range(0, len(items), size)
-            for answer in self.ask_each(
-                method, part, **{**arguments, part: items[start : start + size]}
-            )
-        ]
 
     def ask_in_rounds(self, method: Callable[..., int], limit: int, **arguments: Any) -> int:
         """Run a verb on up to `limit` jobs, in several requests if need be; returns how many."""

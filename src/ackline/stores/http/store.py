@@ -13,6 +13,7 @@ from ackline.events import Event
 from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
+    ANSWER_BYTES,
     REPAIR_LIMIT,
     BeatReply,
     Capabilities,
@@ -35,6 +36,7 @@ from ackline.stores.base import (
     WorkerRecord,
     refuse_to_join,
 )
+from ackline.stores.budget import Budget
 from ackline.stores.http.address import Address
 from ackline.stores.http.calls import Calls
 from ackline.stores.http.connection import Connections
@@ -141,8 +143,11 @@ class HttpStore:
 
     # --- looking ---
 
-    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
-        return self._calls.ask_each(Store.get, "ids", queue=queue, ids=ids)
+    def get(
+        self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
+    ) -> list[Record | None]:
+        ask = self._calls.ask_each if max_bytes is None else self._calls.ask_first
+        return ask(Store.get, "ids", queue=queue, ids=ids, max_bytes=max_bytes)
 
     def page(
         self,
@@ -151,6 +156,7 @@ class HttpStore:
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
+        max_bytes: int = ANSWER_BYTES,
     ) -> Page:
         return self._calls.ask(
             Store.page,
@@ -159,6 +165,7 @@ class HttpStore:
             cursor=cursor,
             limit=self._calls.answerable(limit),
             newest_first=newest_first,
+            max_bytes=max_bytes,
         )
 
     def describe(
@@ -231,15 +238,19 @@ class HttpStore:
         prefix: tuple[str, ...],
         limit: int,
         after: tuple[str, ...] | None = None,
+        max_bytes: int | None = None,
     ) -> list[Key]:
-        keys: list[Key] = []
+        keys, budget, most = list[Key](), Budget(max_bytes), self._calls.welcome.answer_bytes
         while True:
             at_once = self._calls.answerable(limit - len(keys))
-            page = self._calls.ask(
-                Store.read_keys, tenant=tenant, prefix=prefix, limit=at_once, after=after
-            )
+            within = min(budget.left or most, most)
+            where = {"tenant": tenant, "prefix": prefix, "after": after}
+            page = self._calls.ask(Store.read_keys, limit=at_once, max_bytes=within, **where)
             keys += page
-            if len(page) < at_once or len(keys) == limit:
+            size = sum(len(entry.value) for entry in page)
+            budget.spend(size)
+            ended = len(page) < at_once and size < within
+            if ended or budget.reached or len(keys) == limit:
                 return keys
             after = page[-1].key
 
@@ -251,7 +262,7 @@ class HttpStore:
         which, cursor = Filter(states=frozenset({State.PROCESSING})), None
         while True:
             page = self.page(queue, which, cursor, self._calls.welcome.max_answer)
-            held = (job for job in page.jobs if job.worker == worker)
+            held = (job.without_data() for job in page.jobs if job.worker == worker)
             yield from (msgspec.structs.replace(job, history=()) for job in held)
             cursor = page.cursor
             if cursor is None:

@@ -30,6 +30,7 @@ from ackline.stores.base import (
     WorkerBeat,
     move_entries,
 )
+from ackline.stores.budget import Budget
 from ackline.stores.memory.apply import apply_one
 from ackline.stores.memory.lines import Line, Shelf, StoredJob, WorkerEntry
 from ackline.stores.memory.looking import lapsed
@@ -89,11 +90,11 @@ def claim(
     room: Room, queue: QueueKey, request: ClaimRequest, verdicts: list[Verdict], now: float
 ) -> Claimed:
     """Promote due jobs, report lapsed ones, lease the next jobs in line."""
-    shelf = room.shelf(queue)
+    shelf, budget = room.shelf(queue), Budget(request.max_bytes)
     taken: list[StoredJob] = []
     if not shelf.settings.paused:
         promote(room, queue, now, REPAIR_LIMIT)
-        taken = _take(shelf, request, now)
+        taken = _take(shelf, request, budget, now)
     journal = [
         Entry(
             Act.CLAIM,
@@ -114,15 +115,18 @@ def claim(
         lapsed=lapsed(shelf, now, REPAIR_LIMIT),
         next_at=_next_at(shelf, now),
         now=now,
+        more=budget.reached,
     )
 
 
-def _take(shelf: Shelf, request: ClaimRequest, now: float) -> list[StoredJob]:
+def _take(shelf: Shelf, request: ClaimRequest, budget: Budget, now: float) -> list[StoredJob]:
     wanted = shelf.ready if request.kinds is None else request.kinds
     lines = [line for kind in wanted if (line := shelf.ready.get(kind)) is not None]
     taken: list[StoredJob] = []
     token = 0
-    while len(taken) < request.limit and (job := _first_of(lines)) is not None:
+    while (
+        len(taken) < request.limit and not budget.reached and (job := _first_of(lines)) is not None
+    ):
         group = job.options.group
         if group is not None:
             running = shelf.running.get(group, 0)
@@ -139,6 +143,7 @@ def _take(shelf: Shelf, request: ClaimRequest, now: float) -> list[StoredJob]:
         usual = request.lease_of_kind.get(job.kind, request.lease)
         shelf.stand(job, State.PROCESSING, now + (job.options.lease or usual))
         taken.append(job)
+        budget.spend(job.size(history=False))
     return taken
 
 

@@ -65,6 +65,18 @@ class StoredJob:
         self.result: bytes | None = None
         self.history: deque[Failure] | tuple[()] = ()
 
+    def size(self, *, history: bool = True) -> int:
+        """About how many bytes another store would need for it."""
+        options = self.options
+        return (
+            len(self.payload)
+            + len(self.progress or b"")
+            + len(self.result or b"")
+            + sum(len(name) + len(value) for name, value in options.headers.items())
+            + sum(len(part) for key in options.keys_if_undelivered for part in key)
+            + sum(len(end.message) + len(end.traceback) for end in self.history if history)
+        )
+
     def remember(self, ended: Failure) -> None:
         """Add an attempt that did not complete; the oldest fall out."""
         if isinstance(self.history, tuple):

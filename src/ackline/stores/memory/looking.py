@@ -22,6 +22,7 @@ from ackline.stores.base import (
     read_place,
     require_kept,
 )
+from ackline.stores.budget import Budget
 from ackline.stores.memory.lines import Listed, Shelf, StoredJob
 from ackline.stores.memory.room import Room
 
@@ -29,10 +30,11 @@ _place_of = itemgetter(0)
 _STATE_ORDER = {state: index for index, state in enumerate(State)}
 
 
-def get(shelf: Shelf, ids: Sequence[str], now: float) -> list[Record | None]:
+def get(shelf: Shelf, ids: Sequence[str], max_bytes: int | None, now: float) -> list[Record | None]:
     """The jobs of these ids."""
     found = (shelf.find(id, now) for id in ids)
-    return [job.record() if job is not None else None for job in found]
+    within = Budget(max_bytes).within(found, lambda job: job.size() if job is not None else 0)
+    return [job.record() if job is not None else None for job in within]
 
 
 def lapsed(shelf: Shelf, now: float, limit: int) -> list[Record]:
@@ -41,10 +43,7 @@ def lapsed(shelf: Shelf, now: float, limit: int) -> list[Record]:
     if line.first_due(now) is None:
         return []
     over = [job for job in line.jobs() if job.at <= now]
-    return [
-        msgspec.structs.replace(job.record(history=False), payload=b"", progress=None, result=None)
-        for job in over[:limit]
-    ]
+    return [job.record(history=False).without_data() for job in over[:limit]]
 
 
 def leases(shelf: Shelf, worker: str | None, limit: int, now: float) -> list[Record]:
@@ -53,21 +52,29 @@ def leases(shelf: Shelf, worker: str | None, limit: int, now: float) -> list[Rec
         return lapsed(shelf, now, limit)
     held = [job for job in shelf.lines[State.PROCESSING].jobs() if job.worker == worker]
     held.sort(key=lambda job: job.num)
-    return [job.record(history=False) for job in held[:limit]]
+    return [job.record(history=False).without_data() for job in held[:limit]]
 
 
 def page(
-    shelf: Shelf, which: Filter, cursor: str | None, limit: int, newest_first: bool, now: float
+    shelf: Shelf,
+    which: Filter,
+    cursor: str | None,
+    limit: int,
+    newest_first: bool,
+    max_bytes: int,
+    now: float,
 ) -> Page:
     """One page of the jobs that match."""
     after = read_place(cursor, newest_first)
     listed = _listed(shelf, which, newest_first)
     start = 0 if after is None else bisect.bisect_right(listed, after, key=_place_of)
-    found = list(itertools.islice(_matching(shelf, which, listed, start, now), limit + 1))
+    budget = Budget(max_bytes)
+    within = budget.within(_matching(shelf, which, listed, start, now), lambda one: one[1].size())
+    found = list(itertools.islice(within, limit + 1))
     shown = found[:limit]
-    full = len(found) > limit
-    last = msgspec.json.encode(shown[-1][0]).decode() if full and shown else None
-    return Page([record for _, record in shown], last)
+    more = len(found) > limit or budget.reached
+    last = msgspec.json.encode(shown[-1][0]).decode() if more and shown else None
+    return Page([job.record() for _, job in shown], last)
 
 
 def _listed(shelf: Shelf, which: Filter, newest_first: bool) -> list[Listed]:
@@ -83,11 +90,10 @@ def _listed(shelf: Shelf, which: Filter, newest_first: bool) -> list[Listed]:
 
 def _matching(
     shelf: Shelf, which: Filter, listed: list[Listed], start: int, now: float
-) -> Iterator[tuple[Place, Record]]:
+) -> Iterator[Listed]:
     for place, job in itertools.islice(listed, start, None):
-        record = job.record()
-        if which.matches(record) and shelf.find(job.id, now) is not None:
-            yield place, record
+        if which.matches(job.record()) and shelf.find(job.id, now) is not None:
+            yield place, job
 
 
 def _place(job: StoredJob, newest_first: bool) -> Place:

@@ -9,6 +9,7 @@ from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.events import Act, Entry, read_cursor, unseen
 from ackline.job import TERMINAL, QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, Key, KeyWrite, act_of_change
+from ackline.stores.budget import Budget
 from ackline.stores.memory.lines import Shelf, StoredJob
 from ackline.stores.memory.room import Room
 
@@ -109,7 +110,12 @@ def _farewell(act: Act, job: StoredJob, by: str = "") -> Entry:
 
 
 def read_keys(
-    room: Room, tenant: str, prefix: tuple[str, ...], limit: int, after: tuple[str, ...] | None
+    room: Room,
+    tenant: str,
+    prefix: tuple[str, ...],
+    limit: int,
+    after: tuple[str, ...] | None,
+    max_bytes: int | None,
 ) -> list[Key]:
     """The keys that start with `prefix` and come after the key `after`."""
     found = [
@@ -117,7 +123,8 @@ def read_keys(
         for (owner, key), entry in room.keys.items()
         if owner == tenant and key[: len(prefix)] == prefix and (after is None or key > after)
     ]
-    return sorted(found, key=lambda entry: entry.key)[:limit]
+    first = sorted(found, key=lambda entry: entry.key)[:limit]
+    return list(Budget(max_bytes).within(first, lambda entry: len(entry.value)))
 
 
 def write_keys(room: Room, tenant: str, writes: Sequence[KeyWrite]) -> bool:

@@ -12,6 +12,7 @@ from ackline.events import Events
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
+    ANSWER_BYTES,
     REPAIR_LIMIT,
     BeatReply,
     Capabilities,
@@ -141,9 +142,11 @@ class MemoryStore:
         warn_of_unseen(queue, lost)
         return pruned
 
-    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
+    def get(
+        self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
+    ) -> list[Record | None]:
         with self._lock:
-            return looking.get(self._room.shelf(queue), ids, self._clock.now())
+            return looking.get(self._room.shelf(queue), ids, max_bytes, self._clock.now())
 
     def page(
         self,
@@ -152,11 +155,11 @@ class MemoryStore:
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
+        max_bytes: int = ANSWER_BYTES,
     ) -> Page:
         with self._lock:
-            return looking.page(
-                self._room.shelf(queue), which, cursor, limit, newest_first, self._clock.now()
-            )
+            shelf, now = self._room.shelf(queue), self._clock.now()
+            return looking.page(shelf, which, cursor, limit, newest_first, max_bytes, now)
 
     def describe(
         self, tenant: str | None, name: str | None = None, *, dropped: bool = False
@@ -223,9 +226,10 @@ class MemoryStore:
         prefix: tuple[str, ...],
         limit: int,
         after: tuple[str, ...] | None = None,
+        max_bytes: int | None = None,
     ) -> list[Key]:
         with self._lock:
-            return operating.read_keys(self._room, tenant, prefix, limit, after)
+            return operating.read_keys(self._room, tenant, prefix, limit, after, max_bytes)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         with self._lock:

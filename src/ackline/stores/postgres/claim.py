@@ -52,7 +52,7 @@ def claim(
 
 def claimed(engine: Engine, queue: QueueKey, answer: Answer) -> Claimed:
     """The answer, with lapsed jobs and the time of the next job as far as they can be read."""
-    only = Claimed(jobs=answer.jobs, verdicts=answer.verdicts, now=answer.now)
+    only = Claimed(jobs=answer.jobs, verdicts=answer.verdicts, now=answer.now, more=answer.more)
     if answer.entry is None:
         return only
     try:
@@ -81,6 +81,7 @@ def _looked_after(engine: Engine, queue: QueueKey, answer: Answer, entry: QueueE
         lapsed=lapsed,
         next_at=min((time for time in (*due, leased) if time is not None), default=None),
         now=now,
+        more=answer.more,
     )
 
 
@@ -106,6 +107,8 @@ class Answer(NamedTuple):
     """Its rows are read after the transaction, so that they cost no round trip of their own."""
     passed: bool = False
     """Whether it took no job, and passed over jobs that others had locked."""
+    more: bool = False
+    """Whether it has stopped because of the size of the jobs."""
     cut_short: bool = False
     """Whether it has stopped after parking many jobs of full groups, and has taken none yet."""
 
@@ -163,7 +166,7 @@ def _claim(
     claiming = claiming or Taking(tx, entry, request)
     jobs = claiming.run(row[4])
     return answered(tx, entry, verdicts, jobs, request)._replace(
-        passed=claiming.passed, cut_short=claiming.cut_short
+        passed=claiming.passed, more=claiming.more, cut_short=claiming.cut_short
     )
 
 

@@ -142,8 +142,9 @@ class PostgresJoined:
         entry = self._queues.begin(tx, queue)
         if entry is None:
             return Answer(tx.now, verdicts, [], None, None)
-        jobs = [] if entry.settings.paused else Taking(tx, entry, request).run()
-        return answered(tx, entry, verdicts, jobs, request)
+        taking = Taking(tx, entry, request)
+        jobs = [] if entry.settings.paused else taking.run()
+        return answered(tx, entry, verdicts, jobs, request)._replace(more=taking.more)
 
 
 class PostgresJoining:

@@ -8,6 +8,7 @@ from ackline.config import QueueSettings
 from ackline.events import Act, Entry
 from ackline.job import QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, act_of_change
+from ackline.stores.postgres import look
 from ackline.stores.postgres.arrays import Ints
 from ackline.stores.postgres.codes import (
     CODE,
@@ -18,9 +19,8 @@ from ackline.stores.postgres.codes import (
 )
 from ackline.stores.postgres.finding import Finding
 from ackline.stores.postgres.groups import leave_groups, unpark_all
-from ackline.stores.postgres.look import look_up, matching
 from ackline.stores.postgres.queues import QueueEntry, Queues
-from ackline.stores.postgres.rows import record_of
+from ackline.stores.postgres.rows import record_of, without_data
 from ackline.stores.postgres.transaction import EVENTS, Transaction
 
 _TERMINAL = (State.COMPLETED, State.FAILED, State.CANCELLED)
@@ -72,8 +72,7 @@ def find_ids(
 ) -> frozenset[str]:
     """The ids of the first jobs that match."""
     entry = queues.begin(tx, queue)
-    rows = [] if entry is None else matching(tx, entry, which, limit)
-    return frozenset(row[1].decode() for row in rows)
+    return frozenset() if entry is None else frozenset(look.find_ids(tx, entry, which, limit))
 
 
 def purge(
@@ -87,9 +86,10 @@ def purge(
     finding.find(ids)
     changes, left, gone = tx.changes_of(entry.key, entry.num), Counter[str](), list[int]()
     # They are locked and cannot change any more: now check whether they match.
-    for row in sorted(look_up(tx, entry, sorted(ids))):
+    found = look.look_up(tx, entry, sorted(ids))
+    for row in sorted(without_data(row) for row in found if which.matches(record_of(row))):
         record, job = record_of(row), finding.job(row[1].decode())
-        if job is None or job.num != row[0] or not which.matches(record):
+        if job is None or job.num != row[0]:
             continue
         changes.entries.append(
             Entry(Act.PURGE, record.id, record.kind, record.state, None, record.attempts, by=by)

@@ -17,14 +17,16 @@ def read_keys(
     prefix: tuple[str, ...],
     limit: int,
     after: tuple[str, ...] | None,
+    max_bytes: int | None,
 ) -> list[Key]:
     """The keys that start with `prefix` and come after the key `after`."""
     start, end = span_of(prefix, after)
     values = {"tenant": tenant.encode(), "start": start, "end": end, "limit": limit}
-    return [
-        Key(key=decode_key(key), value=value, version=version)
-        for key, value, version in tx.rows("read_keys", values)
-    ]
+    if max_bytes is None:
+        rows = tx.rows("read_keys", values)
+    else:
+        rows = tx.rows("read_keys_within", values | {"max_bytes": max_bytes or 1})
+    return [Key(key=decode_key(key), value=value, version=version) for key, value, version in rows]
 
 
 def write_keys(tx: Transaction, tenant: str, writes: Sequence[KeyWrite]) -> bool:

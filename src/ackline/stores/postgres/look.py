@@ -10,6 +10,7 @@ import msgspec
 
 from ackline.job import Failure, QueueKey, Record, State
 from ackline.stores.base import (
+    ANSWER_BYTES,
     Filter,
     Page,
     Place,
@@ -19,6 +20,7 @@ from ackline.stores.base import (
     read_place,
     start_after,
 )
+from ackline.stores.budget import Budget
 from ackline.stores.postgres.arrays import Blobs, Ints
 from ackline.stores.postgres.codes import (
     CODE,
@@ -35,26 +37,49 @@ from ackline.stores.postgres.rows import leased_record, record_of
 from ackline.stores.postgres.transaction import Transaction
 from ackline.stores.statements import in_order
 
-_NUM, _ID, _STATE, _AT = 0, 1, 7, 8
+_NUM, _ID, _STATE, _AT, _BYTES = 0, 1, 7, 8, 17
 _LEASED = CODE[State.PROCESSING]
 
 
 def get(
-    tx: Transaction, queues: Queues, queue: QueueKey, ids: Sequence[str]
+    tx: Transaction,
+    queues: Queues,
+    queue: QueueKey,
+    ids: Sequence[str],
+    max_bytes: int | None,
 ) -> list[Record | None]:
     """The jobs of these ids."""
     entry = queues.begin(tx, queue)
     if entry is None:
         return [None] * len(ids)
-    rows = [row for row in look_up(tx, entry, ids) if not _over(row, tx.now)]
+    looked_up, count = _look_up(tx, entry, ids, max_bytes)
+    rows = [row for row in looked_up if not _over(row, tx.now)]
     found = {record.id: record for record in _records(tx, rows)}
-    return [found.get(id) for id in ids]
+    return [found.get(id) for id in ids[:count]]
 
 
-def look_up(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> list[Row]:
-    """Rows of the jobs of these ids, as they stand now."""
-    encoded = Blobs([id.encode() for id in set(ids)])
-    rows = tx.rows("look_up", {"queue": entry.num, "ids": encoded})
+def look_up(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> Iterator[Row]:
+    """Rows of the jobs of these ids, as they stand now; only a few large ones are read at once."""
+    while ids:
+        rows, count = _look_up(tx, entry, ids, ANSWER_BYTES)
+        yield from rows
+        ids = ids[count:]
+
+
+def _look_up(
+    tx: Transaction, entry: QueueEntry, ids: Sequence[str], max_bytes: int | None
+) -> tuple[list[Row], int]:
+    """Rows of the jobs of the first of these ids, and how many ids that are."""
+    encoded = Blobs([id.encode() for id in dict.fromkeys(ids)])
+    most = None if max_bytes is None else max(1, max_bytes)
+    rows = tx.rows("look_up", {"queue": entry.num, "ids": encoded, "max_bytes": most})
+    count = len(ids)
+    if most is not None and rows and rows[-1][_BYTES] >= most:
+        count = ids.index(rows[-1][_ID].decode()) + 1
+    return _with_leases(tx, entry, rows), count
+
+
+def _with_leases(tx: Transaction, entry: QueueEntry, rows: list[Row]) -> list[Row]:
     homeless = [row[_NUM] for row in rows if row[_STATE] is None]
     if not homeless:
         return rows
@@ -71,7 +96,7 @@ def look_up(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> list[Row]
 def _with_lease(row: Row, lease: Row) -> Row:
     deadline, attempts, token, worker, started, asked, progress = lease
     state = (_LEASED, deadline, attempts, token, worker, started, None, asked, progress, None)
-    return row[:_STATE] + state
+    return (*row[:_STATE], *state, row[_BYTES])
 
 
 def _over(row: Row, now: float) -> bool:
@@ -114,53 +139,78 @@ def page(
     cursor: str | None,
     limit: int,
     newest_first: bool,
+    max_bytes: int,
 ) -> Page:
     """One page of the jobs that match."""
     entry = queues.begin(tx, queue)
     if entry is None:
         return Page([], None)
     after = read_place(cursor, newest_first)
-    found = matching(tx, entry, which, limit + 1, after, newest_first, tx.now)
+    found, more = _matching(tx, entry, which, limit + 1, after, newest_first, max_bytes, tx.now)
     shown = found[:limit]
     last = None
-    if len(found) > limit and shown:
+    if shown and (len(found) > limit or more):
         last = msgspec.json.encode(_place(shown[-1], newest_first)).decode()
     return Page(_records(tx, shown), last)
 
 
-def matching(
+def find_ids(tx: Transaction, entry: QueueEntry, which: Filter, limit: int) -> list[str]:
+    """The ids of the first jobs that match, also of those whose retention is over."""
+    ids, after, more = list[str](), None, True
+    while more and len(ids) < limit:
+        left = limit - len(ids)
+        rows, more = _matching(tx, entry, which, left, after, False, ANSWER_BYTES, -math.inf)
+        ids += [row[_ID].decode() for row in rows]
+        after = _place(rows[-1], newest_first=False) if rows else None
+    return ids
+
+
+def _matching(
     tx: Transaction,
     entry: QueueEntry,
     which: Filter,
     limit: int,
-    after: Place | None = None,
-    newest_first: bool = False,
-    now: float = -math.inf,
-) -> list[Row]:
+    after: Place | None,
+    newest_first: bool,
+    max_bytes: int,
+    now: float,
+) -> tuple[list[Row], bool]:
     """The first rows of jobs that match, by state, then in the order of their line.
 
-    Given a time, without the jobs whose retention is over by then.
+    Without the jobs whose retention is over by `now`. Also returns whether it has ended early
+    because of their size.
     """
     if which.ids is not None:
-        rows = _of_ids(tx, entry, which, after, newest_first)
-        return [row for row in rows if not _over(row, now)][: max(limit, 0)]
-    found: list[Row] = []
+        return _of_ids(tx, entry, which, limit, after, newest_first, max_bytes, now)
+    found, budget = list[Row](), Budget(max_bytes)
     for state in STATES:
-        if state in which.states and len(found) < limit:
-            left = limit - len(found)
-            found += _in_state(tx, entry, state, which, left, after, newest_first, now)
-    return found
+        if state in which.states and len(found) < limit and not budget.reached:
+            most = limit - len(found), budget.left
+            rows = _in_state(tx, entry, state, which, *most, after, newest_first, now)
+            budget.spend(rows[-1][_BYTES] if rows else 0)
+            found += rows
+    return found, budget.reached
 
 
 def _of_ids(
-    tx: Transaction, entry: QueueEntry, which: Filter, after: Place | None, newest_first: bool
-) -> list[Row]:
-    rows = [(_place(row, newest_first), row) for row in look_up(tx, entry, sorted(which.ids or ()))]
-    return [
-        row
-        for place, row in sorted(rows, key=lambda pair: pair[0])
-        if (after is None or place > after) and which.matches(record_of(row))
-    ]
+    tx: Transaction,
+    entry: QueueEntry,
+    which: Filter,
+    limit: int,
+    after: Place | None,
+    newest_first: bool,
+    max_bytes: int,
+    now: float,
+) -> tuple[list[Row], bool]:
+    """First only their places are kept, then as many jobs are read again as are wanted."""
+    placed = sorted(
+        (_place(row, newest_first), row[_ID].decode())
+        for row in look_up(tx, entry, sorted(which.ids or ()))
+        if which.matches(record_of(row)) and not _over(row, now)
+    )
+    behind = [id for place, id in placed if after is None or place > after][: max(limit, 0)]
+    rows, count = _look_up(tx, entry, behind, max_bytes)
+    return rows, count < len(behind)
 
 
 def _in_state(
@@ -169,13 +219,14 @@ def _in_state(
     state: State,
     which: Filter,
     limit: int,
+    max_bytes: int | None,
     after: Place | None,
     newest_first: bool,
     now: float,
-) -> Iterator[Row]:
+) -> list[Row]:
     code = CODE[state]
     if after is not None and code < after[0]:
-        return iter(())
+        return []
     at, num = start_after(after, code, newest_first)
     kinds = None if which.kinds is None else Blobs([kind.encode() for kind in which.kinds])
     values: dict[str, Any] = {
@@ -187,13 +238,14 @@ def _in_state(
         "created_before": which.created_before,
         "text": None if which.text is None else which.text.encode(),
         "limit": limit,
+        "max_bytes": max_bytes,
     }
     if state is State.QUEUED:
-        return iter(tx.rows(in_order("list_queued", newest_first), values))
+        return tx.rows(in_order("list_queued", newest_first), values)
     if state is State.PROCESSING:
-        return iter(tx.rows(in_order("list_leased", newest_first), values))
+        return tx.rows(in_order("list_leased", newest_first), values)
     values |= {"state": code, "now": now}
-    return iter(tx.rows(in_order("list_rest", newest_first), values))
+    return tx.rows(in_order("list_rest", newest_first), values)
 
 
 def _place(row: Row, newest_first: bool) -> Place:

@@ -33,15 +33,20 @@ class Picking:
         self._promoted = tx.callers
         self._sent: tuple[float, Sent] | None = None
 
-    def send(self, look: Look, limit: int) -> None:
+    def send(self, look: Look, limit: int, max_bytes: int | None) -> None:
         """Request the next jobs; `pick` waits for the answer."""
-        self._sent = time.monotonic(), self._tx.send("pick", self._values(look, limit))
+        began, values = time.monotonic(), self._values(look, limit)
+        if max_bytes is None:
+            self._sent = began, self._tx.send("pick", values)
+        else:
+            values |= {"max_bytes": max_bytes}
+            self._sent = began, self._tx.send("pick_within", values)
 
-    def pick(self, look: Look, limit: int) -> list[Row]:
+    def pick(self, look: Look, limit: int, max_bytes: int | None) -> list[Row]:
         """Take the next jobs; due ones are promoted first."""
         while True:
             if self._sent is None:
-                self.send(look, limit)
+                self.send(look, limit, max_bytes)
             first, rows = self._receive(look)
             if not first[_SAME]:
                 # The settings have changed in between.

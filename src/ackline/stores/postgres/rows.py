@@ -6,6 +6,9 @@ from ackline.job import Failure, Record, State
 from ackline.stores.postgres.codes import STATES, decode_options, name_of
 from ackline.stores.postgres.exchange import Row
 
+_PAYLOAD, _PROGRESS = 3, 15
+"""Columns of a row of `look_up`."""
+
 
 def leased_record(row: Row) -> Record:
     """A leased job, from a row of `lapsed` or `held`."""
@@ -31,11 +34,16 @@ def leased_record(row: Row) -> Record:
     )
 
 
+def without_data(row: Row) -> Row:
+    """A row of `look_up` or a similar statement without what may be large."""
+    return (*row[:_PAYLOAD], b"", *row[_PAYLOAD + 1 : _PROGRESS], None, None, 0)
+
+
 def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
     """Any job, from a row of `look_up` or a similar statement."""
     (
         _, id, kind, payload, priority, options, created, code, at, attempts, token, worker,
-        started, finished, asked, progress, result,
+        started, finished, asked, progress, result, _,
     ) = row  # fmt: skip
     state = STATES[code]
     return Record(

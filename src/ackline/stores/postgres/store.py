@@ -10,6 +10,7 @@ from ackline.events import Events
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
+    ANSWER_BYTES,
     REPAIR_LIMIT,
     BeatReply,
     Capabilities,
@@ -157,8 +158,10 @@ class PostgresStore:
 
     # --- looking ---
 
-    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
-        return self._engine.read(lambda tx: look.get(tx, self._queues, queue, ids))
+    def get(
+        self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
+    ) -> list[Record | None]:
+        return self._engine.read(lambda tx: look.get(tx, self._queues, queue, ids, max_bytes))
 
     def page(
         self,
@@ -167,9 +170,12 @@ class PostgresStore:
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
+        max_bytes: int = ANSWER_BYTES,
     ) -> Page:
         return self._engine.read(
-            lambda tx: look.page(tx, self._queues, queue, which, cursor, limit, newest_first)
+            lambda tx: look.page(
+                tx, self._queues, queue, which, cursor, limit, newest_first, max_bytes
+            )
         )
 
     def describe(
@@ -243,8 +249,11 @@ class PostgresStore:
         prefix: tuple[str, ...],
         limit: int,
         after: tuple[str, ...] | None = None,
+        max_bytes: int | None = None,
     ) -> list[Key]:
-        return self._engine.read(lambda tx: keys.read_keys(tx, tenant, prefix, limit, after))
+        return self._engine.read(
+            lambda tx: keys.read_keys(tx, tenant, prefix, limit, after, max_bytes)
+        )
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         return self._engine.write(lambda tx: keys.write_keys(tx, tenant, writes))

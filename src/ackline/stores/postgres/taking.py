@@ -9,6 +9,7 @@ from ackline.errors import CannotJoin
 from ackline.events import Act, Entry
 from ackline.job import NO_OPTIONS, Record, State
 from ackline.stores.base import ClaimRequest
+from ackline.stores.budget import Budget
 from ackline.stores.postgres.arrays import Floats, Ints
 from ackline.stores.postgres.codes import ODD, decode_options, name_of
 from ackline.stores.postgres.exchange import Row
@@ -53,11 +54,17 @@ class Taking:
         self._running: dict[str, int] = {}
         self._busy: set[str] = set()
         self._parked = self._left_there = 0
+        self._budget = Budget(request.max_bytes)
 
     @property
     def cut_short(self) -> bool:
         """Whether it has stopped among jobs of full groups, and has taken none."""
         return not self._taken and self._parked >= MOST_PARKED
+
+    @property
+    def more(self) -> bool:
+        """Whether it has stopped because of the size of the jobs."""
+        return self._budget.reached
 
     @property
     def passed(self) -> bool:
@@ -67,7 +74,7 @@ class Taking:
     def begin(self) -> None:
         """Request jobs, without waiting for the answer yet."""
         self._look = self._entry.hints.look(self._wanted)
-        self._picking.send(self._look, max(0, self._request.limit))
+        self._picking.send(self._look, max(0, self._request.limit), self._budget.left)
 
     def run(self, token: int = 0) -> list[Record]:
         """Take the next jobs whose groups have room, and lease them."""
@@ -76,9 +83,9 @@ class Taking:
         more, vain = 0, 0
         while look is not None:
             need = max(0, self._request.limit - len(self._taken))
-            rows = picking.pick(look, need + more)
+            rows = picking.pick(look, need + more, self._budget.left)
             aside = self._sort_out(rows)
-            if len(self._taken) >= self._request.limit:
+            if self._full:
                 break
             if max(self._parked, self._left_there) >= MOST_PARKED:
                 break
@@ -95,6 +102,10 @@ class Taking:
                 self._tx, self._entry, {name: self._entered[name] for name in self._running}
             )
         return self._lease() if self._taken else []
+
+    @property
+    def _full(self) -> bool:
+        return len(self._taken) >= self._request.limit or self._budget.reached
 
     def _look_again(self, look: Look) -> Look | None:
         """If nothing was found behind the hints, look from further back, once."""
@@ -116,14 +127,17 @@ class Taking:
             self._running |= enter_free(self._tx, self._entry, unknown)
             self._busy |= unknown - self._running.keys()
         if not groups and len(self._taken) + len(rows) <= self._request.limit:
+            for row in rows if self._budget.limited else ():
+                self._budget.spend(_size(row))
             self._taken += rows
             return 0
         aside = 0
         for row in rows:
-            if len(self._taken) >= self._request.limit:
+            if self._full:
                 self._put_back(row)
             elif row[_GROUP] is None or self._enter(row, name_of(row[_GROUP])):
                 self._taken.append(row)
+                self._budget.spend(_size(row))
             else:
                 aside += 1
         return aside
@@ -189,6 +203,10 @@ class Taking:
         if self._token <= highest:
             self._token = self._tx.next_token(highest)
         return self._token
+
+
+def _size(row: Row) -> int:
+    return len(row[_PAYLOAD]) + len(row[_OPTIONS] or b"")
 
 
 def _lease_arrays(rows: list[Row]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _apply_between(
 
 
 def _move(scripts: QueueScripts, queue: QueueKey, transition: Transition, target: QueueKey) -> Code:
-    time, flat = scripts.run("get", target, [transition.id])
+    time, flat, _ = scripts.run("get", target, ["", transition.id])
     taken = any(not _over(seen.record.state, seen.at, float(time)) for seen in seen_jobs(flat))
     step = Steps(scripts.names, queue).pack_departure(transition, taken)
     code = int(scripts.change("depart", queue, [transition.id, step]))

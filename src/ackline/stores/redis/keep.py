@@ -109,12 +109,13 @@ def purge(scripts: QueueScripts, queue: QueueKey, which: Filter, limit: int, by:
     states = "".join(str(CODE[state]) for state in which.states)
     while True:
         found = matching(scripts, queue, which, Walk(kept=False))
-        first = sorted(itertools.islice(found, max(limit, 0)), key=lambda seen: seen.number)
+        places = ((seen.number, seen.record.id) for seen in found)
+        first = sorted(itertools.islice(places, max(limit, 0)))
         if not first:
             return 0
         arguments: list[Argument] = [by, states]
-        for seen in first:
-            arguments += (seen.record.id, seen.number)
+        for number, id in first:
+            arguments += (id, number)
         if purged := int(scripts.change("purge", queue, arguments)):
             return purged
 
@@ -132,10 +133,11 @@ def read_keys(
     prefix: tuple[str, ...],
     limit: int,
     after: tuple[str, ...] | None,
+    max_bytes: int | None,
 ) -> list[Key]:
     """The keys that start with `prefix` and come after the key `after`."""
     room = scripts.names.room_for(tenant, prefix)
-    return run_read_keys(scripts.connection, room, prefix, after, limit)
+    return run_read_keys(scripts.connection, room, prefix, after, limit, max_bytes)
 
 
 def write_keys(scripts: QueueScripts, tenant: str, writes: Sequence[KeyWrite]) -> bool:

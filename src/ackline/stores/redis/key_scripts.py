@@ -19,9 +19,11 @@ def run_read_keys(
     prefix: tuple[str, ...],
     after: tuple[str, ...] | None,
     limit: int,
+    max_bytes: int | None = None,
 ) -> list[Key]:
     """The keys of a room that start with `prefix` and come after the key `after`."""
-    flat = connection.run("read_keys", [room], [*span_of(prefix, after), limit])
+    most = "" if max_bytes is None else max_bytes
+    flat = connection.run("read_keys", [room], [*span_of(prefix, after), limit, most])
     return [
         Key(
             key=decode_key(flat[index]),

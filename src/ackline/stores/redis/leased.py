@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ackline.job import QueueKey, Record, State
 from ackline.stores.redis.packing import Seen, seen_jobs
@@ -29,7 +29,12 @@ def leases(scripts: QueueScripts, queue: QueueKey, worker: str | None, limit: in
 
 
 def leased_by_age(
-    scripts: QueueScripts, queue: QueueKey, after: int, newest_first: bool, size: int
+    scripts: QueueScripts,
+    queue: QueueKey,
+    after: int,
+    newest_first: bool,
+    size: int,
+    max_bytes: int,
 ) -> Iterator[Seen]:
     """Leased jobs behind a number, by number; `size` of them are read in one call."""
     found = {member for members in _scan(scripts, queue) for member in members}
@@ -39,10 +44,25 @@ def leased_by_age(
         for number, member in numbered
         if (number < after if newest_first else number > after)
     ]
-    for start in range(0, len(ids), size):
-        _, flat = scripts.run("get", queue, ids[start : start + size])
+    for seen, _ in look_up(scripts, queue, ids, size, max_bytes):
         # Jobs that have ended since are left out.
-        yield from (seen for seen in seen_jobs(flat) if seen.record.state is State.PROCESSING)
+        if seen.record.state is State.PROCESSING:
+            yield seen
+
+
+def look_up(
+    scripts: QueueScripts, queue: QueueKey, ids: Sequence[bytes], size: int, max_bytes: int
+) -> Iterator[tuple[Seen, float]]:
+    """The jobs of these ids that there are, and the server's time.
+
+    In one call, `size` of them are read, up to the one with which they have `max_bytes`.
+    """
+    while ids:
+        time, flat, more = scripts.run("get", queue, [max_bytes, *ids[:size]])
+        found = seen_jobs(flat)
+        yield from ((seen, float(time)) for seen in found)
+        last = found[-1].record.id.encode() if more else None
+        ids = ids[size if last is None else ids.index(last) + 1 :]
 
 
 def _scan(scripts: QueueScripts, queue: QueueKey) -> Iterator[list[bytes]]:

@@ -11,6 +11,7 @@ import msgspec
 from ackline.config import DEFAULT_SETTINGS
 from ackline.job import QueueKey, Record, State
 from ackline.stores.base import (
+    ANSWER_BYTES,
     Filter,
     Page,
     Place,
@@ -21,8 +22,9 @@ from ackline.stores.base import (
     read_place,
     start_after,
 )
+from ackline.stores.budget import Budget
 from ackline.stores.redis.journal import all_queues
-from ackline.stores.redis.leased import leased_by_age
+from ackline.stores.redis.leased import leased_by_age, look_up
 from ackline.stores.redis.packing import CODE, STATES, Seen, seen_jobs
 from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.settings import decode_settings
@@ -35,17 +37,23 @@ _TIMES = struct.Struct(">dd")
 _decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
 
 
-def get(scripts: QueueScripts, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
+def get(
+    scripts: QueueScripts, queue: QueueKey, ids: Sequence[str], max_bytes: int | None
+) -> list[Record | None]:
     """The jobs of these ids."""
     if not ids:
         return []
-    time, flat = scripts.run("get", queue, ids)
-    found = {seen.record.id: seen.record for seen in _kept(flat, float(time))}
+    most = "" if max_bytes is None else max_bytes
+    time, flat, more = scripts.run("get", queue, [most, *ids])
+    jobs = seen_jobs(flat)
+    if more:
+        ids = ids[: ids.index(jobs[-1].record.id) + 1]
+    found = {seen.record.id: seen.record for seen in jobs if not _over(seen, float(time))}
     return [found.get(id) for id in ids]
 
 
-def _kept(flat: Sequence[object], now: float) -> Iterator[Seen]:
-    return (seen for seen in seen_jobs(flat) if not (seen.record.state.terminal and seen.at <= now))
+def _over(seen: Seen, now: float) -> bool:
+    return seen.record.state.terminal and seen.at <= now
 
 
 # --- pages ---
@@ -59,6 +67,8 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True):
     kept: bool
     """Whether to leave out jobs whose retention is over."""
     chunk: int = CHUNK
+    max_bytes: int = ANSWER_BYTES
+    """After how many bytes of jobs a call ends."""
 
 
 def page(
@@ -68,6 +78,7 @@ def page(
     cursor: str | None,
     limit: int,
     newest_first: bool,
+    max_bytes: int,
 ) -> Page:
     """One page of the jobs that match."""
     walk = Walk(
@@ -75,11 +86,14 @@ def page(
         newest_first=newest_first,
         kept=True,
         chunk=max(1, min(CHUNK, limit + 1)),
+        max_bytes=max_bytes,
     )
-    found = list(itertools.islice(matching(scripts, queue, which, walk), max(limit, 0) + 1))
+    budget = Budget(max_bytes)
+    within = budget.within(matching(scripts, queue, which, walk), lambda seen: seen.size)
+    found = list(itertools.islice(within, max(limit, 0) + 1))
     shown = found[:limit]
-    full = len(found) > limit and shown
-    last = msgspec.json.encode(_place(shown[-1], newest_first)).decode() if full else None
+    more = shown and (len(found) > limit or budget.reached)
+    last = msgspec.json.encode(_place(shown[-1], newest_first)).decode() if more else None
     return Page([seen.record for seen in shown], last)
 
 
@@ -88,18 +102,29 @@ def matching(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk) 
     found = (
         _in_states(scripts, queue, which, walk)
         if which.ids is None
-        else _of_ids(scripts, queue, which.ids, walk)
+        else _of_ids(scripts, queue, which, walk)
     )
     return (seen for seen in found if which.matches(seen.record))
 
 
-def _of_ids(
-    scripts: QueueScripts, queue: QueueKey, ids: frozenset[str], walk: Walk
+def _of_ids(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
+    """First only their places are kept, then as many jobs are read again as are wanted."""
+    ids = [id.encode() for id in which.ids or ()]
+    placed = sorted(
+        (_place(seen, walk.newest_first), seen.record.id)
+        for seen in _looked_up(scripts, queue, ids, walk)
+        if which.matches(seen.record)
+    )
+    behind = [id.encode() for place, id in placed if walk.after is None or place > walk.after]
+    return _looked_up(scripts, queue, behind, walk)
+
+
+def _looked_up(
+    scripts: QueueScripts, queue: QueueKey, ids: Sequence[bytes], walk: Walk
 ) -> Iterator[Seen]:
-    time, flat = scripts.run("get", queue, ids) if ids else (0.0, [])
-    jobs = _kept(flat, float(time)) if walk.kept else iter(seen_jobs(flat))
-    placed = sorted(((_place(seen, walk.newest_first), seen) for seen in jobs), key=lambda p: p[0])
-    return (seen for place, seen in placed if walk.after is None or place > walk.after)
+    for seen, now in look_up(scripts, queue, ids, walk.chunk, walk.max_bytes):
+        if not walk.kept or not _over(seen, now):
+            yield seen
 
 
 def _in_states(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
@@ -114,16 +139,19 @@ def _in_states(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk
 def _in_state(scripts: QueueScripts, queue: QueueKey, state: State, walk: Walk) -> Iterator[Seen]:
     if state is State.PROCESSING:
         bound = start_after(walk.after, CODE[state], walk.newest_first)[1]
-        yield from leased_by_age(scripts, queue, bound, walk.newest_first, walk.chunk)
+        yield from leased_by_age(
+            scripts, queue, bound, walk.newest_first, walk.chunk, walk.max_bytes
+        )
         return
     after, size, order = walk.after, walk.chunk, "newest" if walk.newest_first else ""
     while True:
         at, number = start_after(after, CODE[state], walk.newest_first)
         behind = ("", "") if after is None else (repr(at), number)
-        time, flat = scripts.run("page", queue, [CODE[state], *behind, size, order])
+        arguments = [CODE[state], *behind, size, order, walk.max_bytes]
+        time, flat, more = scripts.run("page", queue, arguments)
         jobs = seen_jobs(flat)
-        yield from _kept(flat, float(time)) if walk.kept else jobs
-        if len(jobs) < size:
+        yield from (seen for seen in jobs if not walk.kept or not _over(seen, float(time)))
+        if len(jobs) < size and not more:
             return
         after, size = _place(jobs[-1], walk.newest_first), CHUNK
 

@@ -196,6 +196,8 @@ class Seen(msgspec.Struct, frozen=True):
     at: float
     act: Act | None
     """How its last lease ended."""
+    size: int
+    """How many bytes it takes."""
 
 
 def seen_jobs(flat: Sequence[Any]) -> list[Seen]:
@@ -238,7 +240,8 @@ def _seen(
         result,
         tuple(map(_read_ended, history)),
     )
-    return Seen(record, body.number, at, SETTLING[act])
+    size = len(packed) + len(result or b"") + len(progress or b"") + sum(map(len, history))
+    return Seen(record, body.number, at, SETTLING[act], size)
 
 
 class Ended(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from ackline.events import Events, make_cursor
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
+    ANSWER_BYTES,
     REPAIR_LIMIT,
     BeatReply,
     Capabilities,
@@ -174,8 +175,10 @@ class RedisStore:
 
     # --- looking ---
 
-    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
-        return look.get(self._scripts, queue, ids)
+    def get(
+        self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
+    ) -> list[Record | None]:
+        return look.get(self._scripts, queue, ids, max_bytes)
 
     def page(
         self,
@@ -184,8 +187,9 @@ class RedisStore:
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
+        max_bytes: int = ANSWER_BYTES,
     ) -> Page:
-        return look.page(self._scripts, queue, which, cursor, limit, newest_first)
+        return look.page(self._scripts, queue, which, cursor, limit, newest_first, max_bytes)
 
     def describe(
         self, tenant: str | None, name: str | None = None, *, dropped: bool = False
@@ -263,8 +267,9 @@ class RedisStore:
         prefix: tuple[str, ...],
         limit: int,
         after: tuple[str, ...] | None = None,
+        max_bytes: int | None = None,
     ) -> list[Key]:
-        return keep.read_keys(self._scripts, tenant, prefix, limit, after)
+        return keep.read_keys(self._scripts, tenant, prefix, limit, after, max_bytes)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         return keep.write_keys(self._scripts, tenant, writes)

@@ -137,6 +137,7 @@ def _claim_from_server(
         next_at=float(next_at) if next_at else None,
         now=now,
         since=inbox.since(handed, asked_at) if inbox and handed else None,
+        more=request.max_bytes is not None and sum(map(len, jobs[1::2])) >= request.max_bytes,
     )
 
 
@@ -177,6 +178,8 @@ def _pack_request(request: ClaimRequest, handed: int, inbox: Inbox | None) -> by
         packed |= {"inbox": inbox.name, "received": inbox.received, "places": places}
     if request.kinds is not None:
         packed["kinds"] = sorted(request.kinds)
+    if request.max_bytes is not None:
+        packed["bytes"] = request.max_bytes
     return _encode(packed)
 
 

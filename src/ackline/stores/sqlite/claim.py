@@ -11,6 +11,7 @@ from ackline.events import Act, Entry
 from ackline.job import NO_OPTIONS, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict, rank
 from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest
+from ackline.stores.budget import Budget
 from ackline.stores.sqlite.apply import apply
 from ackline.stores.sqlite.groups import enter_groups, running_in
 from ackline.stores.sqlite.lines import Lines, find_lines
@@ -20,7 +21,7 @@ from ackline.stores.sqlite.rows import Row, decode_options, numbers, record_of
 from ackline.stores.sqlite.transaction import Transaction
 
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
-_NUM, _KIND, _OPTIONS, _GROUP = 1, 3, 6, 8
+_NUM, _KIND, _PAYLOAD, _OPTIONS, _GROUP = 1, 3, 4, 6, 8
 """Columns of a row of `line`."""
 Head = tuple[tuple[float, int], int]
 """Where a line begins, and its slot."""
@@ -47,12 +48,13 @@ def claim(
         gone = [Verdict(False, None)] * len(transitions)
         return Claimed(jobs=[], verdicts=gone, now=now), False
     verdicts = apply(lines, transitions, now) if transitions else []
-    jobs, cut_short = list[Record](), False
+    jobs, cut_short, budget = list[Record](), False, Budget(request.max_bytes)
     if not lines.settings.paused:
         promote(lines, now, REPAIR_LIMIT)
-        jobs, cut_short = _take(lines, request, now)
+        jobs, cut_short = _take(lines, request, budget, now)
         lines.flush()
-        if (cut_short or len(jobs) >= request.limit) and _ready_slots(lines):
+        full = cut_short or budget.reached or len(jobs) >= request.limit
+        if full and _ready_slots(lines):
             # More jobs are ready than this worker can take: wake another one.
             tx.wake(queue, "ready")
     *due, leased = _heads(lines)
@@ -64,6 +66,7 @@ def claim(
         lapsed=lapsed(lines, now) if late else [],
         next_at=min((time for time in times if time is not None), default=None),
         now=now,
+        more=budget.reached,
     )
     return claimed, cut_short and not jobs
 
@@ -77,7 +80,9 @@ def _heads(lines: Lines) -> tuple[float | None, float | None, float | None]:
 # --- handing out ---
 
 
-def _take(lines: Lines, request: ClaimRequest, now: float) -> tuple[list[Record], bool]:
+def _take(
+    lines: Lines, request: ClaimRequest, budget: Budget, now: float
+) -> tuple[list[Record], bool]:
     opened: list[Any] = []
 
     def read(slot: int) -> Any:
@@ -85,7 +90,7 @@ def _take(lines: Lines, request: ClaimRequest, now: float) -> tuple[list[Record]
         return opened[-1]
 
     rows = merged(_ready_heads(lines, request.kinds), read, _place_of)
-    taken, parked = _choose(lines, rows, request.limit)
+    taken, parked = _choose(lines, rows, request.limit, budget)
     for cursor in opened:
         cursor.close()
     _park(lines, parked)
@@ -106,7 +111,9 @@ def _ready_slots(lines: Lines) -> list[tuple[int, str]]:
     return list(lines.tx.execute(sql("ready_slots"), (lines.num,)))
 
 
-def _choose(lines: Lines, rows: Iterable[Row], limit: int) -> tuple[list[Row], list[Row]]:
+def _choose(
+    lines: Lines, rows: Iterable[Row], limit: int, budget: Budget
+) -> tuple[list[Row], list[Row]]:
     """The next jobs in line whose group has room, and the jobs passed over whose group has none."""
     taken: list[Row] = []
     parked: list[Row] = []
@@ -126,7 +133,9 @@ def _choose(lines: Lines, rows: Iterable[Row], limit: int) -> tuple[list[Row], l
                 continue
             entered[group] += 1
         taken.append(row)
-        if len(taken) >= limit:
+        if budget.limited:
+            budget.spend(len(row[_PAYLOAD]) + len(row[_OPTIONS] or b""))
+        if len(taken) >= limit or budget.reached:
             break
     if entered:
         enter_groups(lines, entered)

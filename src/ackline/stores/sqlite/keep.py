@@ -22,7 +22,7 @@ from ackline.stores.sqlite.lines import (
     make_lines,
     state_in,
 )
-from ackline.stores.sqlite.look import matching
+from ackline.stores.sqlite.look import bare_rows_of
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import decode_options
 from ackline.stores.sqlite.transaction import Transaction
@@ -122,7 +122,7 @@ def _trim_journal(lines: Lines, most: int, keep_from: str | None, now: float) ->
 def purge(tx: Transaction, queue: QueueKey, which: Filter, by: str, now: float) -> int:
     """Delete matching jobs, whatever their state; `which` names them by id."""
     lines = find_lines(tx, queue)
-    rows = sorted(matching(tx.execute, lines.num, which)) if lines is not None else []
+    rows = sorted(bare_rows_of(tx.execute, lines.num, which)) if lines is not None else []
     if lines is None or not rows:
         return 0
     entries, left = [], Counter[str]()

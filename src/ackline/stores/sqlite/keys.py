@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ackline.stores.base import Key, KeyWrite
+from ackline.stores.budget import Budget
 from ackline.stores.keys import decode_key, encode_key, span_of
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.lines import next_number
@@ -18,10 +19,14 @@ def read_keys(
     prefix: tuple[str, ...],
     limit: int,
     after: tuple[str, ...] | None,
+    max_bytes: int | None,
 ) -> list[Key]:
     """The keys that start with `prefix` and come after the key `after`."""
     rows = execute(sql("read_keys"), (tenant, *span_of(prefix, after), limit))
-    return [Key(key=decode_key(key), value=value, version=version) for key, value, version in rows]
+    within = Budget(max_bytes).within(rows, lambda row: len(row[1]))
+    return [
+        Key(key=decode_key(key), value=value, version=version) for key, value, version in within
+    ]
 
 
 def put_key(tx: Transaction, tenant: str, key: tuple[str, ...], value: bytes) -> None:

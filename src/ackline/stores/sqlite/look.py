@@ -22,13 +22,21 @@ from ackline.stores.base import (
     require_kept,
     start_after,
 )
+from ackline.stores.budget import Budget
 from ackline.stores.packed import unpack
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.dropped import last_dropped
 from ackline.stores.sqlite.lines import DROPPED, PARKED, STATES, decode_settings, slot_of, state_in
 from ackline.stores.sqlite.merging import merged
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import Row, record_of, records_of, rows_by_ids
+from ackline.stores.sqlite.rows import (
+    Row,
+    each_row,
+    record_of,
+    records_of,
+    size_of,
+    without_data,
+)
 from ackline.stores.statements import in_order
 
 _NUM, _ID, _KIND, _SLOT, _AT = 0, 1, 2, 7, 8
@@ -48,13 +56,21 @@ def queue_number(execute: Execute, queue: QueueKey) -> int | None:
     return rows[0][0] if rows else None
 
 
-def get(execute: Execute, queue: QueueKey, ids: Sequence[str], now: float) -> list[Record | None]:
+def get(
+    execute: Execute, queue: QueueKey, ids: Sequence[str], max_bytes: int | None, now: float
+) -> list[Record | None]:
     """The jobs of these ids."""
     num = queue_number(execute, queue)
     if num is None:
         return [None] * len(ids)
-    rows = rows_by_ids(execute, "look_up_many", "look_up", num, ids)
-    kept = [row for row in rows if not _over(row, now)]
+    budget = Budget(max_bytes)
+    rows = each_row(execute, "look_up_many", "look_up", num, ids)
+    if max_bytes is not None:
+        rows = budget.within(rows, lambda row: size_of(execute, row))
+    looked_up = list(rows)
+    if budget.reached:
+        ids = ids[: ids.index(looked_up[-1][_ID]) + 1]
+    kept = [row for row in looked_up if not _over(row, now)]
     found = {record.id: record for record in records_of(execute, kept)}
     return [found.get(id) for id in ids]
 
@@ -88,6 +104,7 @@ def page(
     cursor: str | None,
     limit: int,
     newest_first: bool,
+    max_bytes: int,
     now: float,
 ) -> Page:
     """One page of the jobs that match."""
@@ -96,11 +113,12 @@ def page(
         return Page([], None)
     after = read_place(cursor, newest_first)
     listed = matching(execute, num, which, after, newest_first)
-    rows = (row for row in listed if not _over(row, now))
-    found = list(itertools.islice(rows, limit + 1))
+    rows, budget = (row for row in listed if not _over(row, now)), Budget(max_bytes)
+    within = budget.within(rows, lambda row: size_of(execute, row))
+    found = list(itertools.islice(within, limit + 1))
     shown = found[:limit]
-    full = len(found) > limit and shown
-    last = msgspec.json.encode(_place(shown[-1], newest_first)).decode() if full else None
+    more = shown and (len(found) > limit or budget.reached)
+    last = msgspec.json.encode(_place(shown[-1], newest_first)).decode() if more else None
     return Page(records_of(execute, shown), last)
 
 
@@ -113,7 +131,9 @@ def matching(
 ) -> Iterator[Row]:
     """Rows of the jobs that match, by state, then in the order of their line."""
     if which.ids is not None:
-        return _matching_ids(execute, queue, which, after, newest_first)
+        found = bare_rows_of(execute, queue, which, after, newest_first)
+        look_up = sql("look_up")
+        return (row for bare in found for row in execute(look_up, (queue, bare[_ID])).fetchall())
     rows = itertools.chain.from_iterable(
         _in_state(execute, queue, state, which, after, newest_first)
         for state in STATES
@@ -129,19 +149,25 @@ def find_ids(execute: Execute, queue: QueueKey, which: Filter, limit: int) -> fr
     return frozenset(row[_ID] for row in itertools.islice(rows, max(limit, 0)))
 
 
-def _matching_ids(
-    execute: Execute, queue: int, which: Filter, after: Place | None, newest_first: bool
-) -> Iterator[Row]:
+def bare_rows_of(
+    execute: Execute,
+    queue: int,
+    which: Filter,
+    after: Place | None = None,
+    newest_first: bool = False,
+) -> list[Row]:
+    """Rows of the jobs that match and that are named by their ids, without their data."""
+
     def place(row: Row) -> Place:
         return _place(row, newest_first)
 
-    ids = list(which.ids or ())
-    rows = sorted(rows_by_ids(execute, "look_up_many", "look_up", queue, ids), key=place)
-    return (
-        row
+    rows = each_row(execute, "look_up_many", "look_up", queue, list(which.ids or ()))
+    found = (
+        without_data(row)
         for row in rows
         if (after is None or place(row) > after) and which.matches(record_of(row))
     )
+    return sorted(found, key=place)
 
 
 def _in_state(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -16,6 +16,9 @@ from ackline.stores.sqlite.lines import state_in
 from ackline.stores.sqlite.queries import sql
 
 Row = tuple[Any, ...]
+
+_PAYLOAD, _OPTIONS, _ATTEMPTS, _PROGRESS, _RESULT = 3, 5, 9, 15, 16
+"""Columns of a row of `look_up`."""
 
 SETTLING = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, Act.CANCEL)
 """The acts that end a lease. The file stores their place in this tuple: append only."""
@@ -44,15 +47,19 @@ def numbers(values: Iterable[int]) -> object:
 
 def rows_by_ids(execute: Execute, many: str, one: str, queue: int, ids: Sequence[str]) -> list[Row]:
     """The rows that a statement for many ids, or its twin for one id, finds for these ids."""
-    if len(ids) == 1:
-        return list(execute(sql(one), (queue, ids[0])))
-    if not ids:
-        return []
-    try:
-        return list(execute(sql(many), (queue, apsw.carray(tuple(ids)))))
-    except ValueError:
-        # An id with a NUL character, which carray cannot carry.
-        return [row for id in ids for row in execute(sql(one), (queue, id)).fetchall()]
+    return list(each_row(execute, many, one, queue, ids))
+
+
+def each_row(
+    execute: Execute, many: str, one: str, queue: int, ids: Sequence[str]
+) -> Iterator[Row]:
+    """The same, one row after the other, in the order of the ids."""
+    if len(ids) > 1:
+        try:
+            return iter(execute(sql(many), (queue, apsw.carray(tuple(ids)))))
+        except ValueError:
+            pass  # an id with a NUL character, which carray cannot carry
+    return (row for id in ids for row in execute(sql(one), (queue, id)).fetchall())
 
 
 def history_of(execute: Execute, job: int) -> tuple[Failure, ...]:
@@ -72,6 +79,18 @@ def records_of(execute: Execute, rows: Sequence[Row]) -> list[Record]:
     """Jobs with their history, from rows of `look_up` or a similar statement."""
     histories = histories_of(execute, (row[0] for row in rows)) if rows else {}
     return [record_of(row, histories.get(row[0], ())) for row in rows]
+
+
+def size_of(execute: Execute, row: Row) -> int:
+    """How many bytes a job takes, from a row of `look_up` or a similar statement."""
+    sizes = (len(row[at]) for at in (_PAYLOAD, _OPTIONS, _PROGRESS, _RESULT) if row[at] is not None)
+    ended = execute(sql("attempt_bytes"), (row[0],)).fetchall()[0][0] if row[_ATTEMPTS] else 0
+    return sum(sizes) + int(ended)
+
+
+def without_data(row: Row) -> Row:
+    """A row of `look_up` or a similar statement without what may be large."""
+    return (*row[:_PAYLOAD], b"", *row[_PAYLOAD + 1 : _PROGRESS], None, None)
 
 
 def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:

@@ -15,6 +15,7 @@ from ackline.events import Events
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
+    ANSWER_BYTES,
     REPAIR_LIMIT,
     BeatReply,
     Capabilities,
@@ -203,9 +204,11 @@ class SqliteStore:
 
     # --- looking ---
 
-    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
+    def get(
+        self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
+    ) -> list[Record | None]:
         with self._engine.read() as execute:
-            return look.get(execute, queue, ids, self._clock.now())
+            return look.get(execute, queue, ids, max_bytes, self._clock.now())
 
     def page(
         self,
@@ -214,9 +217,11 @@ class SqliteStore:
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
+        max_bytes: int = ANSWER_BYTES,
     ) -> Page:
         with self._engine.read() as execute:
-            return look.page(execute, queue, which, cursor, limit, newest_first, self._clock.now())
+            now = self._clock.now()
+            return look.page(execute, queue, which, cursor, limit, newest_first, max_bytes, now)
 
     def describe(
         self, tenant: str | None, name: str | None = None, *, dropped: bool = False
@@ -293,9 +298,10 @@ class SqliteStore:
         prefix: tuple[str, ...],
         limit: int,
         after: tuple[str, ...] | None = None,
+        max_bytes: int | None = None,
     ) -> list[Key]:
         with self._engine.read() as execute:
-            return keys.read_keys(execute, tenant, prefix, limit, after)
+            return keys.read_keys(execute, tenant, prefix, limit, after, max_bytes)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         def run(tx: Transaction) -> bool:

@@ -6,8 +6,6 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from ackline.clock import ManualClock
 from ackline.config import Policy, QueueSettings, Resolved, resolve
 from ackline.events import Act, Event
@@ -43,11 +41,6 @@ def policy_of(job: Record) -> Resolved:
 def failure(job: Record, message: str = "boom") -> Failure:
     """An error that a handler might have raised."""
     return Failure(act=Act.FAIL, attempt=job.attempts, type="ValueError", message=message)
-
-
-def lapsed_lease(job: Record) -> Record:
-    """A job as a store lists it once its lease has lapsed: without payload, progress, result."""
-    return msgspec.structs.replace(job, payload=b"", progress=None, result=None)
 
 
 def draft(
@@ -98,6 +91,7 @@ class Bench:
         lease: float = LEASE,
         kinds: Iterable[str] | None = None,
         transitions: Iterable[Transition] = (),
+        max_bytes: int | None = None,
     ) -> Claimed:
         """Claim, and return the whole answer of the store."""
         request = ClaimRequest(
@@ -105,6 +99,7 @@ class Bench:
             limit=limit,
             lease=lease,
             kinds=None if kinds is None else frozenset(kinds),
+            max_bytes=max_bytes,
         )
         return self.store.claim(self.queue, request, list(transitions))
 

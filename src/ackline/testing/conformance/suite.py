@@ -13,7 +13,7 @@ from ackline.testing.conformance.rules.joining import JoinRules
 from ackline.testing.conformance.rules.journal import FollowRules, JournalRules
 from ackline.testing.conformance.rules.keyed import KeyedEnqueueRules
 from ackline.testing.conformance.rules.keys import KeyRules
-from ackline.testing.conformance.rules.limits import LimitRules
+from ackline.testing.conformance.rules.limits import ByteRules, LimitRules
 from ackline.testing.conformance.rules.listening import ListenRules, SubscribeRules
 from ackline.testing.conformance.rules.looking import CountRules, DescribeRules, PageRules
 from ackline.testing.conformance.rules.move import MoveRules
@@ -68,6 +68,7 @@ class StoreConformance(
     DescribeRules,
     PageRules,
     LimitRules,
+    ByteRules,
     JournalRules,
     FollowRules,
     ReaderRules,

@@ -9,6 +9,7 @@ from ackline.events import Event
 from ackline.job import Draft, QueueKey, Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import (
+    ANSWER_BYTES,
     REPAIR_LIMIT,
     BeatReply,
     Claimed,
@@ -77,8 +78,10 @@ class StoreAround:
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
         return self.inner.prune(queue, limit, keep_from)
 
-    def get(self, queue: QueueKey, ids: Sequence[str]) -> list[Record | None]:
-        return self.inner.get(queue, ids)
+    def get(
+        self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
+    ) -> list[Record | None]:
+        return self.inner.get(queue, ids, max_bytes)
 
     def page(
         self,
@@ -87,8 +90,9 @@ class StoreAround:
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
+        max_bytes: int = ANSWER_BYTES,
     ) -> Page:
-        return self.inner.page(queue, which, cursor, limit, newest_first)
+        return self.inner.page(queue, which, cursor, limit, newest_first, max_bytes)
 
     def describe(
         self, tenant: str | None, name: str | None = None, *, dropped: bool = False
@@ -138,8 +142,9 @@ class StoreAround:
         prefix: tuple[str, ...],
         limit: int,
         after: tuple[str, ...] | None = None,
+        max_bytes: int | None = None,
     ) -> list[Key]:
-        return self.inner.read_keys(tenant, prefix, limit, after)
+        return self.inner.read_keys(tenant, prefix, limit, after, max_bytes)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         return self.inner.write_keys(tenant, writes)

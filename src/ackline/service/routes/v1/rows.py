@@ -14,7 +14,7 @@ from ackline.service.caller import Caller, Scope
 from ackline.service.paging import ListOrder, Order, read_page
 from ackline.service.parameters import Cursor, IdList, KindList, PageSize, Queue, States, Text
 from ackline.service.rows import Rows, rows_of
-from ackline.stores.base import Filter
+from ackline.stores.base import Filter, find_each
 
 WorkerId = Annotated[str, QueryParameter(description="The worker's id.")]
 
@@ -62,8 +62,9 @@ def _page(
 
 
 def _held(caller: Caller, line: Line[Any, Any], worker: str, limit: int) -> Rows:
-    held = line.store.leases(line.key, worker=worker, limit=limit)
-    own = [record for record in held if caller.may_touch(record.kind)]
+    ids = [job.id for job in line.store.leases(line.key, worker=worker, limit=limit)]
+    held = (job for job in find_each(line.store, line.key, ids) if job and job.worker == worker)
+    own = (job for job in held if caller.may_touch(job.kind))
     return Rows(line.store.info().now, rows_of(line, own), None)
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Router, get
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from ackline.job import QueueKey, Record
+from ackline.job import QueueKey
+from ackline.queue import Queue
 from ackline.service.caller import Caller, Scope
 from ackline.service.rows import Row, rows_of
-from ackline.stores.base import Filter, Store
+from ackline.stores.base import Filter
+
+Line = Queue[Any, Any]
 
 MOST = 50
 PER_QUEUE = 10
@@ -83,21 +86,21 @@ class _Search:
 
     def _look(self, key: QueueKey, by: str) -> None:
         line = self._caller.queue(key.name, Scope.READ).sync
-        found = self._by_id(line.store, key) if by == "id" else self._page(line.store, key, by)
-        own = (job for job in found if self._caller.may_touch(job.kind))
-        for row in rows_of(line, own):
-            self._hits.setdefault((key.name, row.id), Hit(key.name, by, row))
+        for row in self._by_id(line) if by == "id" else self._page(line, by):
+            if self._caller.may_touch(row.kind):
+                self._hits.setdefault((key.name, row.id), Hit(key.name, by, row))
 
-    def _by_id(self, store: Store, key: QueueKey) -> list[Record]:
-        whole = [job for job in store.get(key, [self._text]) if job is not None]
-        return whole or self._beginning(store, key)
+    def _by_id(self, line: Line) -> list[Row]:
+        whole = [job for job in line.store.get(line.key, [self._text]) if job is not None]
+        return rows_of(line, whole) or self._beginning(line)
 
-    def _beginning(self, store: Store, key: QueueKey) -> list[Record]:
-        start, found, cursor = self._text.casefold(), [], None
+    def _beginning(self, line: Line) -> list[Row]:
+        start, found, cursor = self._text.casefold(), list[Row](), None
         which = Filter(kinds=self._caller.principal.kinds)
         while True:
-            page = store.page(key, which, cursor, STEP)
-            found += [job for job in page.jobs if job.id.casefold().startswith(start)]
+            page = line.store.page(line.key, which, cursor, STEP)
+            begin_so = (job for job in page.jobs if job.id.casefold().startswith(start))
+            found += rows_of(line, begin_so)
             cursor = page.cursor
             if cursor is None and len(found) <= PER_QUEUE:
                 return found
@@ -108,13 +111,19 @@ class _Search:
                 self._complete = False
                 return found
 
-    def _page(self, store: Store, key: QueueKey, by: str) -> list[Record]:
+    def _page(self, line: Line, by: str) -> list[Row]:
         kinds = frozenset({self._text}) if by == "kind" else self._caller.principal.kinds
         which = Filter(kinds=kinds, text=self._text if by == "payload" else None)
+        found, cursor, most = list[Row](), None, PER_QUEUE + 1
         # One more than is shown tells whether there are more.
-        jobs = store.page(key, which, None, PER_QUEUE + 1).jobs
-        self._complete &= len(jobs) <= PER_QUEUE
-        return jobs[:PER_QUEUE]
+        while len(found) < most:
+            page = line.store.page(line.key, which, cursor, most - len(found))
+            found += rows_of(line, page.jobs)
+            cursor = page.cursor
+            if cursor is None:
+                break
+        self._complete &= len(found) <= PER_QUEUE
+        return found[:PER_QUEUE]
 
     def _took(self) -> float:
         return time.monotonic() - self._began

@@ -29,7 +29,7 @@ from ackline.service.store_access import (
 )
 from ackline.service.store_access.sizes import MOST, MOST_NAMES
 from ackline.service.streams import PING, event, stream_response
-from ackline.stores.base import Capabilities
+from ackline.stores.base import ANSWER_BYTES, Capabilities
 from ackline.stores.wire import (
     JSON,
     LISTEN,
@@ -63,6 +63,7 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
         max_batch=runtime.settings.max_batch,
         max_answer=MOST,
         max_names=MOST_NAMES,
+        answer_bytes=ANSWER_BYTES,
         ping_every=runtime.settings.ping_every,
     )
     encode = msgspec.json.encode if _media_type(request) == JSON else msgspec.msgpack.encode

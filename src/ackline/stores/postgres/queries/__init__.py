@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from ackline.stores.statements import read_statements
 
+_FITTING = re.compile(r"(\w+) /\*fitting\*/")
 _SCHEMA = re.compile(r"\backline(?=\.|;$)|(?<=SCHEMA )ackline\b", re.MULTILINE)
 
 
@@ -21,4 +22,7 @@ def in_schema(text: str, schema: str) -> str:
 def statements(schema: str) -> Mapping[str, str]:
     """All statements by name, for a schema."""
     found = read_statements(__package__)
+    found["pick_within"] = _FITTING.sub(
+        lambda jobs: f"({found['fitting'].replace('/*jobs*/', jobs[1])}) f", found["pick"]
+    )
     return MappingProxyType({name: in_schema(text, schema) for name, text in found.items()})

@@ -3,7 +3,8 @@
 -- name: pick
 -- Take the next jobs out of their lines. Nothing is taken if the queue has changed since it was
 -- looked at, or if jobs are due that must be promoted first: the first row says so, and how many
--- jobs were seen.
+-- jobs were seen. Its twin `pick_within` stops after so many bytes: it has `fitting` in each place
+-- that is marked.
 --
 -- First, each lane is read from its bound on, without locks, to find how many jobs to take of
 -- which; then those are locked, skipping jobs that others have locked. They are deleted by the ctid
@@ -31,15 +32,15 @@ WITH gate AS MATERIALIZED (
     WHERE g.same AND (g.promoted OR NOT g.due)
     ORDER BY r.rank, r.job LIMIT %(limit)b::bigint
 ), shares AS MATERIALIZED (
-    SELECT line, lane, min(rank) AS rank, count(*) AS n FROM seen GROUP BY line, lane
+    SELECT line, lane, min(rank) AS rank, count(*) AS n FROM seen /*fitting*/ GROUP BY line, lane
 ), locked AS MATERIALIZED (
-    SELECT r.place FROM shares s CROSS JOIN LATERAL (
-        SELECT ctid AS place FROM ackline.ready
+    SELECT r.place, r.rank, r.job FROM shares s CROSS JOIN LATERAL (
+        SELECT ctid AS place, rank, job FROM ackline.ready
         WHERE line = s.line::int AND lane = s.lane::smallint AND rank >= s.rank
         ORDER BY rank, job LIMIT s.n FOR UPDATE SKIP LOCKED
     ) r
 ), taken AS (
-    DELETE FROM ackline.ready WHERE ctid = ANY (ARRAY(SELECT place FROM locked))
+    DELETE FROM ackline.ready WHERE ctid = ANY (ARRAY(SELECT place FROM locked /*fitting*/))
     RETURNING line, lane, rank, job, attempts, token, worker, started, act
 )
 SELECT g.same, g.due, (SELECT count(*) FROM seen),
@@ -52,6 +53,17 @@ FROM gate g LEFT JOIN (
         FROM ackline.job WHERE num = t.job OFFSET 0
     ) j
 ) ON true;
+
+-- name: fitting
+-- The first of some jobs, up to the one with which they have so many bytes.
+SELECT * FROM (
+    SELECT f.*, sum(octet_length(j.payload) + coalesce(octet_length(j.options), 0)) OVER (
+        ORDER BY f.rank, f.job ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) AS before
+    FROM /*jobs*/ f CROSS JOIN LATERAL (
+        SELECT payload, options FROM ackline.job WHERE num = f.job OFFSET 0
+    ) j
+) g WHERE coalesce(before, 0) < %(max_bytes)b::bigint;
 
 -- name: heads
 -- The times of the first scheduled, the first failing and the first leased job. (see ahead.py)
@@ -116,19 +128,18 @@ CROSS JOIN LATERAL (
 ORDER BY o.deadline, o.job;
 
 -- name: held
--- The jobs that one worker holds.
-SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, o.deadline, o.attempts,
-       o.token, o.worker, o.started, o.asked, p.data
+-- The jobs that one worker holds, as `lapsed` has them.
+SELECT o.job, j.id, j.kind, ''::bytea, j.priority, j.options, j.created, o.deadline, o.attempts,
+       o.token, o.worker, o.started, o.asked, NULL::bytea
 FROM (
     SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.asked) AS asked
     FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
     WHERE l.queue = %(queue)b::int AND l.worker = %(worker)b
     ORDER BY u.job LIMIT %(limit)b::bigint
 ) o
-CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = o.job OFFSET 0) j
-LEFT JOIN LATERAL (
-    SELECT data FROM ackline.progress WHERE job = o.job AND token = o.token OFFSET 0
-) p ON true
+CROSS JOIN LATERAL (
+    SELECT id, kind, priority, options, created FROM ackline.job WHERE num = o.job OFFSET 0
+) j
 ORDER BY o.job;
 
 -- name: beat

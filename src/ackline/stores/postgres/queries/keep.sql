@@ -24,6 +24,19 @@ SELECT key, value, version FROM ackline.keyval
 WHERE tenant = %(tenant)b AND key >= %(start)b AND key < %(end)b
 ORDER BY key LIMIT %(limit)b::bigint;
 
+-- name: read_keys_within
+-- The same, up to the key with which they have so many bytes.
+SELECT key, value, version FROM (
+    SELECT k.*, sum(octet_length(value)) OVER (
+        ORDER BY key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ) AS before
+    FROM (
+        SELECT key, value, version FROM ackline.keyval
+        WHERE tenant = %(tenant)b AND key >= %(start)b AND key < %(end)b
+        ORDER BY key LIMIT %(limit)b::bigint
+    ) k
+) b WHERE coalesce(before, 0) < %(max_bytes)b::bigint ORDER BY key;
+
 -- name: lock_keys
 -- One writer of a tenant's keys at a time: a key that is not there cannot be locked.
 SELECT pg_advisory_xact_lock(hashtextextended('ackline.keys', %(tenant)b::bigint));

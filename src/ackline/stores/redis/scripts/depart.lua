@@ -23,7 +23,7 @@ elseif not guard(queue, job, step) then
 end
 insist()
 local at, left = exact(at_of(queue, job)), {}
-local seen = look_up(queue, {job.member}, {at}, true)
+local seen = look_up(queue, {job.member}, {at}, math.huge)
 clear(job, HELD)
 redis.call('HSET', queue.base .. ':away', id, cmsgpack.pack({
   entry = step.entry, move = step.move, at = at, body = seen[2], place = write_place(job),

@@ -1,7 +1,9 @@
 -- The jobs of these ids.
 --
--- ARGV[2…]  ids
--- Returns   {now, flat {id, body, place, at, result, progress, ended attempts} of those there are}
+-- ARGV[2]   after how many bytes of jobs to stop, or ''
+-- ARGV[3…]  ids
+-- Returns   {now, flat {id, body, place, at, result, progress, ended attempts} of those there are,
+--           1 if it stopped before the last of them, else 0}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -11,7 +13,7 @@ local queue = open_queue(KEYS[1])
 local members, ats = {}, {}
 if queue then
   local ids = {}
-  for index = 2, #ARGV do
+  for index = 3, #ARGV do
     ids[#ids + 1] = ARGV[index]
   end
   local jobs = load_jobs(queue, ids)
@@ -22,4 +24,8 @@ if queue then
     end
   end
 end
-return {exact(now), queue and look_up(queue, members, ats, true) or {}}
+local found, more = {}, 0
+if queue then
+  found, more = look_up(queue, members, ats, tonumber(ARGV[2]) or math.huge)
+end
+return {exact(now), found, more}

@@ -3,7 +3,7 @@
 -- ARGV[2]   how many of the lapsed at most
 -- ARGV[3]   the worker, or nothing
 -- ARGV[4…]  members of :processing to look at: all of them at once could be too many
--- Returns   flat {id, body, place, at, result, progress, {}}
+-- Returns   flat {id, body, place, at, false, false, {}}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -28,7 +28,7 @@ for index, place in ipairs(get_many('HMGET', queue.base .. ':place', ids)) do
   local is_its = place and string.find(place, named, WORKER_AT, true) == WORKER_AT
   local deadline = is_its and redis.call('ZSCORE', queue.base .. ':processing', member)
   if deadline then
-    held[#held + 1], deadlines[#deadlines + 1] = member, deadline
+    held[#held + 1], deadlines[#deadlines + 1] = ids[index], deadline
   end
 end
-return look_up(queue, held, deadlines)
+return look_up_leased(queue, held, deadlines)

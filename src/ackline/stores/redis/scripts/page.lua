@@ -5,7 +5,9 @@
 -- ARGV[4]  and the number of its last job
 -- ARGV[5]  how many at most
 -- ARGV[6]  'newest' to begin with the end of the line, or ''
--- Returns  {now, flat {id, body, place, at, result, progress, ended attempts}}
+-- ARGV[7]  after how many bytes of jobs to stop
+-- Returns  {now, flat {id, body, place, at, result, progress, ended attempts}, 1 if it stopped
+--          before the last of them, else 0}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -13,7 +15,7 @@
 
 local queue = open_queue(KEYS[1])
 if not queue then
-  return {exact(now), {}}
+  return {exact(now), {}, 0}
 end
 local state, after, limit = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
 local after_number = tonumber(ARGV[4])
@@ -101,4 +103,4 @@ local members, ats = {}, {}
 for index = 1, math.min(limit, #found) do
   members[index], ats[index] = found[index][3], found[index][4]
 end
-return {exact(now), look_up(queue, members, ats, true)}
+return {exact(now), look_up(queue, members, ats, tonumber(ARGV[7]))}

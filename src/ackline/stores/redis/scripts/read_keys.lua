@@ -4,14 +4,19 @@
 -- ARGV[1]  the lowest encoded key that may be read
 -- ARGV[2]  the upper bound, which is not read
 -- ARGV[3]  how many at most
+-- ARGV[4]  after how many bytes of values to stop, or ''
 -- Returns  flat {encoded key, version (8 bytes) and value}
 
 local names = redis.call(
   'ZRANGEBYLEX', KEYS[1] .. ':names', '[' .. ARGV[1], '(' .. ARGV[2], 'LIMIT', 0, ARGV[3]
 )
-local found = {}
+local found, left = {}, tonumber(ARGV[4]) or math.huge
 for _, name in ipairs(names) do
-  found[#found + 1] = name
-  found[#found + 1] = redis.call('HGET', KEYS[1] .. ':values', name)
+  local value = redis.call('HGET', KEYS[1] .. ':values', name)
+  found[#found + 1], found[#found + 2] = name, value
+  left = left - (#value - 8)
+  if left <= 0 then
+    break
+  end
 end
 return found

@@ -54,6 +54,9 @@ DELETE FROM attempt WHERE job = ? AND n <= ?;
 -- name: attempts_of
 SELECT failure FROM attempt WHERE job = ? ORDER BY n;
 
+-- name: attempt_bytes
+SELECT coalesce(sum(length(failure)), 0) FROM attempt WHERE job = ?;
+
 -- name: attempts_of_many
 SELECT job, failure FROM attempt WHERE job IN (SELECT value FROM carray(?)) ORDER BY job, n;
 

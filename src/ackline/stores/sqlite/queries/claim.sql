@@ -48,9 +48,9 @@ FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job
 WHERE p.slot = ? AND p.at <= ? ORDER BY p.at, p.job LIMIT ?;
 
 -- name: held
--- The jobs that one worker holds.
-SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, p.slot, p.at,
-       p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, p.progress, NULL
+-- The jobs that one worker holds, as `lapsed` has them.
+SELECT j.num, j.id, j.kind, x'', j.priority, j.options, j.created, p.slot, p.at,
+       p.attempts, p.token, p.worker, p.started, p.finished, p.cancel, NULL, NULL
 FROM place p INDEXED BY place_line CROSS JOIN job j ON j.num = p.job
 WHERE p.slot = ? AND p.worker = ? ORDER BY p.job LIMIT ?;
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ackline.job import State
 from ackline.lifecycle import Verdict, cancel, complete, redrive, release
 from ackline.stores.base import ClaimRequest, Filter
-from ackline.testing.conformance.bench import LEASE, Bench, draft, lapsed_lease, policy_of
+from ackline.testing.conformance.bench import LEASE, Bench, draft, policy_of
 from ackline.testing.conformance.case import StoreCase
 
 
@@ -100,7 +100,8 @@ class ClaimRules(StoreCase):
 
         jobs = bench.take(2, worker="w1")
 
-        assert bench.store.leases(bench.queue, worker="w1") == jobs
+        held = bench.store.leases(bench.queue, worker="w1")
+        assert held == [job.without_data() for job in jobs]
 
     def test_a_leased_job_is_not_handed_out_again(self, bench: Bench) -> None:
         """Rule 2: at most one live lease for each job."""
@@ -218,7 +219,7 @@ class ClaimRules(StoreCase):
         bench.take_one(lease=20.0)
         bench.clock.advance(10.0)
 
-        assert bench.claim(0).lapsed == [lapsed_lease(first)]
+        assert bench.claim(0).lapsed == [first.without_data()]
 
     def test_a_paused_queue_still_tells_what_has_lapsed(self, bench: Bench) -> None:
         """A lapsed lease must not last as long as a pause does (river 1258)."""
@@ -226,7 +227,7 @@ class ClaimRules(StoreCase):
         bench.configure(paused=True)
         bench.clock.advance(LEASE)
 
-        assert bench.claim(1).lapsed == [lapsed_lease(job)]
+        assert bench.claim(1).lapsed == [job.without_data()]
 
     def test_a_claim_tells_when_to_look_again(self, bench: Bench) -> None:
         now = bench.clock.now()

@@ -3,7 +3,8 @@
 -- The most due jobs that one claim promotes, and the most lapsed ones that it reports.
 local REPAIR_LIMIT = 200
 
--- About how many bytes of bodies one claim returns: more would make all other clients wait.
+-- About how many bytes of bodies one claim returns, unless its request says when to stop: more would
+-- make all other clients wait.
 local MOST_BYTES = 8 * 1024 * 1024
 local FIRST_LOOK = 4
 
@@ -284,25 +285,68 @@ local function put_aside(queue, lease, id, body, place, rank)
 end
 
 -- How many jobs to take next: as many as wanted, unless the first ones were large.
-local function next_look(limit, count, bytes)
+local function next_look(limit, count, bytes, most)
   if count == 0 then
     return math.min(limit, FIRST_LOOK)
   end
-  return math.min(limit - count, math.floor((MOST_BYTES - bytes) / (bytes / count + 1)))
+  return math.min(limit - count, math.max(1, math.floor((most - bytes) / (bytes / count + 1))))
 end
 
--- request: worker, limit, lease, leap, kinds or nil, leases of kinds that differ
+-- The jobs to look at next: those that a look before has left, or the best ones in the lines.
+local function next_jobs(lines, left, limit)
+  if left then
+    return left.members, left.kinds, left.ranks
+  end
+  return take_best(lines, limit)
+end
+
+-- Leave the jobs behind the one with which these have that many bytes; nil if there are none.
+local function leave_rest(queue, members, kinds, ranks, bytes)
+  local left = nil
+  for index, member in ipairs(members) do
+    if left then
+      local at = #left.members + 1
+      left.members[at], left.kinds[at], left.ranks[at] = member, kinds[index], ranks[index]
+      members[index] = nil
+    else
+      bytes = bytes - redis.call('HSTRLEN', queue.base .. ':job', id_of(member))
+      if bytes <= 0 and members[index + 1] then
+        left = {members = {}, kinds = {}, ranks = {}}
+      end
+    end
+  end
+  return left
+end
+
+local function put_back(lines, left)
+  local of_kind = {}
+  for _, line in ipairs(lines.all) do
+    of_kind[line.kind] = line
+  end
+  for _, kind in ipairs(left.kinds) do
+    of_kind[kind].taken = of_kind[kind].taken - 1
+  end
+end
+
+-- request: worker, limit, lease, leap, kinds or nil, leases of kinds that differ, bytes or nil
 -- Returns the token, flat {id, body}, and flat {index, attempts, flags} of those that are not new.
 local function take(queue, request)
   local sub, find = string.sub, string.find
   local lines = ready_lines(queue, request.kinds, request.limit)
   local jobs, again, leased, places = {}, {}, {}, {}
-  local lease, count, repeats, bytes = nil, 0, 0, 0
-  while count < request.limit and (not lease or #lease.held < MOST_HELD) do
-    local members, kinds, ranks = take_best(lines, next_look(request.limit, count, bytes))
+  local lease, count, repeats, bytes, left = nil, 0, 0, 0, nil
+  local most = request.bytes or MOST_BYTES
+  while
+    count < request.limit
+    and (bytes < most or count == 0)
+    and (not lease or #lease.held < MOST_HELD)
+  do
+    local size = next_look(request.limit, count, bytes, most)
+    local members, kinds, ranks = next_jobs(lines, left, size)
     if #members == 0 then
       break
     end
+    left = request.bytes and leave_rest(queue, members, kinds, ranks, most - bytes)
     lease = lease or new_lease(queue, request)
     local ids = {}
     for index = 1, #members do
@@ -343,6 +387,9 @@ local function take(queue, request)
     note_run(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, '', '', told_kinds,
       told_attempts, told_ids)
   end
+  if left then
+    put_back(lines, left)
+  end
   leave_lines(lines)
   call_many('ZADD', queue.base .. ':processing', leased)
   call_many('HSET', queue.base .. ':place', places)
@@ -353,7 +400,7 @@ local function take(queue, request)
   if count > 0 then
     hold(queue, request.worker, count)
   end
-  if count < request.limit and #lines > 0 then
+  if count < request.limit and (left or #lines > 0) then
     -- There are more jobs than one claim may look at: the worker must claim again at once.
     queue.idle = true
     tell(queue, 'ready')
