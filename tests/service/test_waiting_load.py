@@ -154,7 +154,8 @@ class Crowd:
 
     async def work(self, queues: list[str], seconds: float) -> list[float]:
         """Enqueue and look around; returns how long each request took."""
-        client, took = await self.client(), []
+        client = await self.client()
+        took: list[float] = []
         until = time.perf_counter() + seconds
         while (began := time.perf_counter()) < until:
             id = f"job-{len(took)}"
@@ -248,7 +249,8 @@ def url_of(store: str, place: Path, request: pytest.FixtureRequest) -> str:
         case "postgres":
             postgres: PostgresServer = request.getfixturevalue("postgres_server")
             return f"{postgres.socket_url}&schema={place.name}"
-    return f"sqlite:///{place}/jobs.db"
+        case _:
+            return f"sqlite:///{place}/jobs.db"
 
 
 @pytest.fixture
