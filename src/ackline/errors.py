@@ -27,6 +27,7 @@ AcklineError
     │   └── StoreClosed    it was closed, or never opened, by this program itself
     ├── StoreFull          no room for more jobs; settling and purging still work
     ├── StoreReadOnly      it can be read but not written
+    ├── StoreForbidden     a service does not allow this to the token
     ├── CannotJoin         it cannot take part in this transaction of yours; nothing was done
     └── StoreMismatch      the data belongs to another program or a newer Ackline
 """
@@ -265,6 +266,10 @@ class StoreFull(StoreError):
 
 class StoreReadOnly(StoreError):
     """The store can be read but not written."""
+
+
+class StoreForbidden(StoreError):
+    """A service does not allow this to the token: it lacks a scope, or is not for the queue."""
 
 
 class CannotJoin(StoreError):

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ackline.service.auth.api_keys import keep_key, new_key
-from ackline.service.caller import Scope
+from ackline.service.authorization import Scope
 from ackline.service.credentials import ApiKey, hash_of
 
 

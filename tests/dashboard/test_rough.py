@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 from ackline.cli.app import app
 from ackline.cli.commands import load_all
 from ackline.service.auth import api_keys
-from ackline.service.caller import Scope
+from ackline.service.authorization import Scope
 from ackline.service.credentials import ApiKey, hash_of
 from tests.dashboard.browser import ROOT
 from tests.docs.test_commands import parse

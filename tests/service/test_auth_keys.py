@@ -20,7 +20,8 @@ from ackline.queues import Queues
 from ackline.service import Settings
 from ackline.service.auth import api_keys, tickets
 from ackline.service.auth.api_keys import PREFIX, keep_key, list_keys, new_key, revoke_key
-from ackline.service.caller import Caller, Principal, Scope
+from ackline.service.authorization import Scope
+from ackline.service.caller import Caller, Principal
 from ackline.service.credentials import SERVICE_TENANT, ApiKey, hash_of
 from ackline.service.problems import Unauthorized
 from ackline.service.runtime import Runtime

@@ -22,7 +22,7 @@ from ackline.job import QueueKey
 from ackline.service import Settings
 from ackline.service.allowance import Allowance
 from ackline.service.auth.api_keys import new_key
-from ackline.service.caller import Scope
+from ackline.service.authorization import Scope
 from ackline.service.credentials import ApiKey, hash_of
 from ackline.service.limits.ledger import BUCKETS, PLACES, Ledger, new_file
 from ackline.service.limits.limits import _place

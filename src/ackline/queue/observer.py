@@ -8,7 +8,7 @@ from typing import Generic
 import msgspec
 
 from ackline.config import QueueSettings
-from ackline.errors import InvalidOption
+from ackline.errors import InvalidOption, StoreForbidden
 from ackline.events import Act, Event, read_cursor
 from ackline.job import State
 from ackline.limits import (
@@ -96,7 +96,10 @@ class Observer(Settler[P, R]):
     def counts(self) -> Mapping[State, int]:
         """How many jobs stand in each state; costs the same for ten jobs and ten million."""
         found = self.store.describe(self.key.tenant, self.key.name)
-        return found[0].counts if found else dict.fromkeys(State, 0)
+        counts = found[0].counts if found else dict.fromkeys(State, 0)
+        if len(counts) < len(State):
+            raise StoreForbidden(f"counting the jobs of queue {self.key} needs the scope read")
+        return counts
 
     def settings(self) -> QueueSettings:
         """The queue's settings as all processes share them; change them by `configure`."""

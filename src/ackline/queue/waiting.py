@@ -12,7 +12,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Self
 
-from ackline.errors import EventsDropped, JobNotFound, Timeout
+from ackline.errors import EventsDropped, JobNotFound, StoreForbidden, Timeout
 from ackline.job import QueueKey, Record
 from ackline.stores.base import Ended, Listener, Store, Telling
 
@@ -136,6 +136,8 @@ class ResultWaiter:
         """When the last look-up was, or the first waiter came."""
         self._cursor: str | None = None
         self._look_at_all_at = 0.0
+        self._reads_journal = True
+        """Whether it may: over HTTP, a producer's token does not open the journal."""
         self._in_vain = 0
         self._listen()
         self._thread = threading.Thread(target=self._run, name=f"results {key}", daemon=True)
@@ -291,7 +293,7 @@ class ResultWaiter:
         self._wake()
 
     def _look(self) -> None:
-        if len(self._expected) <= FEW:
+        if len(self._expected) <= FEW or not self._reads_journal:
             self._look_up(self._waiting_for(None))
             self._cursor = None
             return
@@ -310,6 +312,9 @@ class ResultWaiter:
         except EventsDropped:
             # The journal has lost some of the ends: look at all jobs, and go on from its end.
             self._cursor = None
+            self._look()
+        except StoreForbidden:
+            self._reads_journal = False
             self._look()
         except BaseException:
             self._look_at_all_at = 0.0

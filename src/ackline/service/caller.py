@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, assert_never, cast
 
 import msgspec
 from litestar.types import HTTPScope, Receive
@@ -13,6 +12,7 @@ from ackline.job import Draft, QueueKey, State
 from ackline.lifecycle import KEEPS_ID
 from ackline.limits import require_name
 from ackline.queues import DEFAULT_TENANT, Queues
+from ackline.service.authorization import RULES, Access, Reach, Scope, is_read
 from ackline.service.problems import Conflict, Forbidden, NotFound, TooLarge
 from ackline.stores.base import QueueInfo, find_each
 
@@ -23,15 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = ParamSpec("P")
-
-
-class Scope(enum.StrEnum):
-    """What a caller may do."""
-
-    PRODUCE = "produce"
-    CONSUME = "consume"
-    READ = "read"
-    ADMIN = "admin"
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -96,28 +87,64 @@ class Caller:
         """Its name in the journal."""
         return self.principal.name
 
-    def require(self, scope: Scope) -> None:
-        """Refuse a caller that lacks this scope."""
-        if scope not in self.principal.scopes:
-            raise Forbidden(f"your token lacks the scope {scope}, which this needs")
+    def may(self, access: Access) -> bool:
+        """Whether the caller may do or read this."""
+        rule = RULES[access]
+        return bool(self.principal.scopes & rule.scopes) and self.reaches(rule.reach)
 
-    def queue(self, name: str, scope: Scope) -> ServedQueue:
-        """A queue that the caller may do this with, whether it exists or not."""
-        self.require(scope)
+    def reaches(self, reach: Reach) -> bool:
+        """Whether the caller is not limited in what an act on so much affects."""
+        match reach:
+            case Reach.ITS_OWN:
+                return True
+            case Reach.ALL_KINDS:
+                return self.principal.kinds is None
+            case Reach.TENANT:
+                return self.principal.kinds is None and self.principal.queues is None
+            case _:
+                assert_never(reach)
+
+    def require(self, *accesses: Access) -> None:
+        """Refuse a caller that may do none of these."""
+        if any(map(self.may, accesses)):
+            return
+        rules = [RULES[access] for access in accesses]
+        scopes = frozenset[Scope]().union(*(rule.scopes for rule in rules))
+        if not self.principal.scopes & scopes:
+            words = " or ".join(sorted(scopes))
+            raise Forbidden(f"your token lacks the scope {words}, which this needs")
+        for rule in rules:
+            self.require_reach(rule.reach)
+
+    def require_reach(self, reach: Reach) -> None:
+        """Refuse an act on more than a limited caller's own queues and kinds."""
+        if not self.reaches(reach):
+            raise Forbidden(
+                "your token is limited to some kinds or queues of its tenant, "
+                f"and this affects {reach}"
+            )
+
+    def require_queue(self, name: str) -> None:
+        """Refuse a queue that the caller may not use."""
         require_name("queue", name)
         if not self.may_see(name):
             raise Forbidden(f"your token is not for queue {name!r}")
-        return self.runtime.queue(QueueKey(self.tenant, name), keep=scope is not Scope.READ)
 
-    async def known_queue(self, name: str, scope: Scope) -> ServedQueue:
+    def queue(self, name: str, access: Access) -> ServedQueue:
+        """A queue that the caller may do this with, whether it exists or not."""
+        self.require(access)
+        self.require_queue(name)
+        return self.runtime.queue(QueueKey(self.tenant, name), keep=not is_read(access))
+
+    async def known_queue(self, name: str, access: Access) -> ServedQueue:
         """Like `queue`, but it must exist: a typing error must not look like an empty queue."""
-        queue = self.queue(name, scope)
-        await self.describe(name, scope)
+        queue = self.queue(name, access)
+        await self.describe(name, access)
         return queue
 
-    async def describe(self, name: str, scope: Scope) -> QueueInfo:
+    async def describe(self, name: str, access: Access) -> QueueInfo:
         """The store's description of a queue, or `NotFound`."""
-        key = self.queue(name, scope).sync.key
+        key = self.queue(name, access).sync.key
         found = await self.runtime.call(self.runtime.store.describe, key.tenant, key.name)
         if not found:
             raise NotFound(f"there is no queue {name!r}; it comes into being with its first job")
@@ -178,32 +205,12 @@ class Caller:
         if size > most:
             raise TooLarge(f"{size:,} at once; the limit is {most:,}: send several requests")
 
-    @property
-    def unlimited(self) -> bool:
-        """Whether it may use all queues and kinds of its tenant."""
-        return self.principal.queues is None and self.principal.kinds is None
-
-    def require_all_kinds(self) -> None:
-        """Refuse an act on a whole queue to a caller that is limited to some kinds."""
-        if self.principal.kinds is not None:
-            raise Forbidden("this affects jobs of all kinds, and your token is limited to some")
-
-    def require_all_queues(self) -> None:
-        """Refuse an act on the whole tenant to a caller that is limited to some queues or kinds."""
-        if not self.unlimited:
-            raise Forbidden(
-                "this affects the whole tenant, and your token is limited to part of it"
-            )
-
     def require_keys(self, keys: Collection[object] | None) -> None:
         """Refuse `keys_if_undelivered` to a limited caller: keys belong to the whole tenant."""
-        if keys and not self.unlimited:
-            raise Forbidden(
-                "keys_if_undelivered writes keys of the whole tenant, and your token is limited to "
-                "part of it"
-            )
+        if keys:
+            self.require(Access.NAME_KEYS)
 
-    def room(self, scope: Scope) -> Queues:
+    def room(self, access: Access) -> Queues:
         """The tenant's keys and its list of queues."""
-        self.require(scope)
+        self.require(access)
         return Queues(self.runtime.store, self.tenant)

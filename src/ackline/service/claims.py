@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from ackline.job import QueueKey, Record
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 from ackline.service.fair_shares import Weights
 from ackline.service.held import Handed
 from ackline.service.source import Source, Wish
@@ -20,7 +21,7 @@ class Claims:
     """Claims from the queue that got the least by its weight, among those that may have jobs."""
 
     def __init__(self, caller: Caller, weights: Weights, most: int, wish: Wish) -> None:
-        queues = [caller.queue(name, Scope.CONSUME).sync for name, _ in weights]
+        queues = [caller.queue(name, Access.CLAIM).sync for name, _ in weights]
         self.runtime = runtime = caller.runtime
         self.tenant = caller.tenant
         self._shares, shares = runtime.fair_shares.of(caller.tenant, weights, most)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 from ackline.service.message_bodies import DEFAULT_QUEUE
 from ackline.service.served_queue import ServedQueue
 
 
-async def known_queue(caller: Caller, name: str, scope: Scope) -> ServedQueue:
+async def known_queue(caller: Caller, name: str, access: Access) -> ServedQueue:
     """A queue of messages that exists, or the default one."""
     if name == DEFAULT_QUEUE:
-        return caller.queue(name, scope)
-    return await caller.known_queue(name, scope)
+        return caller.queue(name, access)
+    return await caller.known_queue(name, access)

@@ -10,7 +10,8 @@ import msgspec
 from ackline.errors import EventsDropped
 from ackline.events import Act, Event, read_cursor
 from ackline.job import QueueKey
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 from ackline.service.documents import EventDocument, event_document
 from ackline.service.news import News
 from ackline.service.streams import PING, event
@@ -32,10 +33,10 @@ class Journal:
 
     def __init__(self, caller: Caller, queue: str | None) -> None:
         if queue is None:
-            caller.require(Scope.READ)
+            caller.require(Access.READ_EVENTS)
             self._key: QueueKey | None = None
         else:
-            self._key = caller.queue(queue, Scope.READ).sync.key
+            self._key = caller.queue(queue, Access.READ_EVENTS).sync.key
         self._caller = caller
         self._runtime = caller.runtime
         self._store = caller.runtime.store

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from ackline.limits import OWN_KEYS, require_others_key
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 from ackline.service.key_documents import KeyDocument, key_document
 from ackline.service.key_watches import read_keys
 from ackline.service.problems import Conflict, NotFound, problem_of
@@ -21,7 +22,6 @@ class Room:
     """The keys that one caller can reach."""
 
     def __init__(self, caller: Caller) -> None:
-        caller.require_all_queues()
         self._caller = caller
         self._runtime = caller.runtime
         self._store = caller.runtime.store
@@ -29,12 +29,12 @@ class Room:
 
     async def find_all(self, prefix: tuple[str, ...], limit: int) -> list[KeyDocument]:
         """The keys that start with this prefix."""
-        self._caller.require(Scope.READ)
+        self._caller.require(Access.READ_KEYS)
         return await self._caller.slowly(_listed, self._store, self._tenant, prefix, limit)
 
     async def get(self, key: tuple[str, ...]) -> KeyDocument:
         """One key, or `NotFound`."""
-        self._caller.require(Scope.READ)
+        self._caller.require(Access.READ_KEYS)
         found = await self._find(key)
         if found is None:
             raise _absent(key)
@@ -44,7 +44,7 @@ class Room:
         self, key: tuple[str, ...], value: msgspec.Raw, version: int | None
     ) -> KeyDocument:
         """Write one key, if it still has this version."""
-        self._caller.require(Scope.ADMIN)
+        self._caller.require(Access.WRITE_KEYS)
         require_others_key(key)
         write = KeyWrite(key=key, value=bytes(value), version=version)
         if not await self._runtime.call(self._store.write_keys, self._tenant, [write]):
@@ -57,14 +57,14 @@ class Room:
 
     async def delete(self, key: tuple[str, ...]) -> None:
         """Remove one key, or `NotFound`."""
-        room = self._caller.room(Scope.ADMIN)
+        room = self._caller.room(Access.WRITE_KEYS)
         if key[:1] == (OWN_KEYS,) or not await self._runtime.call(room.delete_key, *key):
             raise _absent(key)
         self._runtime.key_watches.wrote(self._tenant, key)
 
     async def watch(self, prefix: tuple[str, ...]) -> AsyncIterator[bytes]:
         """`set` for each key that is there or changes, `delete` for each that goes."""
-        self._caller.require(Scope.READ)
+        self._caller.require(Access.READ_KEYS)
         await self._runtime.key_watches.require_fit(self._tenant, prefix)
         return self._changes(prefix)
 

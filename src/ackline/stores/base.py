@@ -248,6 +248,7 @@ class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
     key: QueueKey
     settings: QueueSettings
     counts: Mapping[State, int]
+    """Over HTTP, a token that may not read queues gets only the counts that it needs."""
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ackline import errors
-from ackline.errors import StoreError, StoreMismatch, StoreUnavailable
+from ackline.errors import StoreError, StoreForbidden, StoreMismatch, StoreUnavailable
 from ackline.stores.base import Filter, KeyWrite, key_beside
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import read_address
@@ -63,7 +63,7 @@ def test_keys_that_changed_are_told_apart(store):
     ("status", "body", "kind", "says"),
     [
         (401, {"detail": "expired"}, StoreError, "expired.*ACKLINE_TOKEN"),
-        (403, {"detail": "this needs the scope admin"}, StoreError, "scope admin"),
+        (403, {"detail": "this needs the scope admin"}, StoreForbidden, "scope admin"),
         (404, None, StoreMismatch, "base path"),
         (302, None, StoreMismatch, "base path"),
         (429, {"detail": "slow down"}, StoreUnavailable, "slow down"),

@@ -13,7 +13,8 @@ import msgspec
 
 from ackline.errors import ConfigError, InvalidName
 from ackline.service.auth.key_sets import Keys, keys_for
-from ackline.service.caller import Principal, Scope
+from ackline.service.authorization import Scope
+from ackline.service.caller import Principal
 from ackline.service.credentials import Issuer, require_tenant
 from ackline.service.problems import Unauthorized
 

@@ -14,7 +14,8 @@ from ackline.errors import JobNotFound, WrongState
 from ackline.job import Record, State
 from ackline.queue.purging import purge_steps
 from ackline.service.admission import redrive
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 from ackline.service.default_queue import known_queue
 from ackline.service.documents import payload_of
 from ackline.service.message_bodies import DEFAULT_QUEUE, Done
@@ -67,7 +68,7 @@ async def list_letters(
 
     Of large ones, fewer than `limit` come at once: go on with the `offset` behind them.
     """
-    line = await known_queue(caller, queue, Scope.READ)
+    line = await known_queue(caller, queue, Access.READ_JOBS)
     which = msgspec.structs.replace(DEAD, kinds=caller.kinds(None))
     found = await caller.slowly(_slice, line, which, offset, limit)
     return [_letter(record) for record in found]
@@ -78,7 +79,7 @@ async def get_letter(
     id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> DeadLetter:
     """One dead letter."""
-    return _letter(await _find(caller, caller.queue(queue, Scope.READ), id))
+    return _letter(await _find(caller, caller.queue(queue, Access.READ_JOBS), id))
 
 
 @post("/{id:str}/requeue", status_code=200, summary="Requeue a dead letter")
@@ -86,7 +87,7 @@ async def requeue(
     id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> Requeued:
     """Back into its queue, with all its attempts; it moves and is never copied."""
-    line = caller.queue(queue, Scope.ADMIN)
+    line = caller.queue(queue, Access.REDRIVE)
     letter, runtime = await _find(caller, line, id), caller.runtime
     try:
         await runtime.call(redrive, runtime.limits, line.sync, letter, 0.0, caller.by)
@@ -100,7 +101,7 @@ async def delete_letter(
     id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> Done:
     """Gone for good."""
-    line = caller.queue(queue, Scope.ADMIN)
+    line = caller.queue(queue, Access.DELETE)
     if not await line.purge(
         states=[State.FAILED], kinds=caller.kinds(None), ids=[id], by=caller.by
     ):
@@ -111,7 +112,7 @@ async def delete_letter(
 @delete("/", status_code=200, summary="Purge the dead letters")
 async def purge(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> Purged:
     """All dead letters of the queue, gone for good."""
-    line = (await known_queue(caller, queue, Scope.ADMIN)).sync
+    line = (await known_queue(caller, queue, Access.DELETE)).sync
     which = Filter(states=frozenset({State.FAILED}), kinds=caller.kinds(None))
     return Purged(await caller.in_steps(purge_steps(line, which, caller.by)))
 

@@ -10,7 +10,8 @@ from litestar.openapi.datastructures import ResponseSpec
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from ackline.service.auth.guard import HALF_OPEN, OPEN
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 from ackline.service.heads import get_or_head
 from ackline.service.health import Readiness, examine
 from ackline.service.runtime import Runtime
@@ -50,7 +51,7 @@ async def readyz(
 @get_or_head("/metrics", summary="Figures for Prometheus", media_type=MediaType.TEXT)
 async def metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
     """What the queues hold; for operators those of all tenants, and what this process does."""
-    caller.require(Scope.READ)
+    caller.require(Access.READ_FIGURES)
     figures = caller.runtime.metrics
     if caller.principal.operator:
         text = await figures.scrape()

@@ -15,7 +15,8 @@ from ackline.job import State
 from ackline.queue import EnqueueOptions, Queued
 from ackline.service.admission import admitting
 from ackline.service.auth.guard import SETTLES
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 from ackline.service.claims import Claims
 from ackline.service.default_queue import known_queue
 from ackline.service.documents import unless_null
@@ -64,7 +65,7 @@ async def enqueue(
     options: EnqueueOptions = {**traced(traceparent), **data.options.for_enqueue()}
     caller.require_kind(options.get("kind", "default"))
     caller.require_keys(data.options.keys_if_undelivered)
-    line = caller.queue(name, Scope.PRODUCE)
+    line = caller.queue(name, Access.ENQUEUE)
     ids = [data.options.id] if data.options.id else []
     await caller.require_own(line, ids)
     async with admitting(caller.runtime, line, 1, ids):
@@ -118,7 +119,7 @@ async def poll(
 @post("/ack", status_code=200, summary="Acknowledge a message", opt=SETTLES)
 async def ack(data: JSONBody[Ack], caller: NamedDependency[Caller]) -> Done:
     """The message was dealt with, and leaves the queue."""
-    queue = caller.queue(data.queue, Scope.CONSUME)
+    queue = caller.queue(data.queue, Access.SETTLE)
     try:
         lease = await Lease.find(caller, queue, data.id, data.receipt)
     except LeaseLost as lost:
@@ -132,7 +133,7 @@ async def ack(data: JSONBody[Ack], caller: NamedDependency[Caller]) -> Done:
 @post("/nack", status_code=200, summary="Reject a message", opt=SETTLES)
 async def nack(data: JSONBody[Nack], caller: NamedDependency[Caller]) -> Done:
     """The message is tried again after its backoff or this delay, or goes to the DLQ."""
-    queue = caller.queue(data.queue, Scope.CONSUME)
+    queue = caller.queue(data.queue, Access.SETTLE)
     lease = await Lease.find(caller, queue, data.id, data.receipt)
     await lease.end(queue.fail(lease.job, data.error, delay=in_seconds(data.delay)))
     return Done()
@@ -141,7 +142,7 @@ async def nack(data: JSONBody[Nack], caller: NamedDependency[Caller]) -> Done:
 @post("/touch", status_code=200, summary="Hold a message for longer", opt=SETTLES)
 async def touch(data: JSONBody[Touch], caller: NamedDependency[Caller]) -> Done:
     """The lock runs from now on, for this duration or for as long as before."""
-    queue = caller.queue(data.queue, Scope.CONSUME)
+    queue = caller.queue(data.queue, Access.SETTLE)
     lease = await Lease.find(caller, queue, data.id, data.receipt)
     seconds = in_seconds(data.duration) or await lease.usual_span(queue)
     await lease.extend(queue.extend(lease.job, seconds), seconds)
@@ -151,7 +152,7 @@ async def touch(data: JSONBody[Touch], caller: NamedDependency[Caller]) -> Done:
 @get("/stats", summary="Count the messages")
 async def stats(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> Stats:
     """How many messages wait, are being processed, and were given up."""
-    counts = await (await known_queue(caller, queue, Scope.READ)).counts()
+    counts = await (await known_queue(caller, queue, Access.READ_QUEUES)).counts()
     waiting = (State.QUEUED, State.SCHEDULED, State.FAILING)
     pending = sum(counts[state] for state in waiting)
     processing, dead = counts[State.PROCESSING], counts[State.FAILED]

@@ -14,14 +14,17 @@ import msgspec
 from ackline.events import Act, Event, Events, make_cursor
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
-from ackline.limits import OWN_KEYS
-from ackline.service.caller import Caller, Scope
-from ackline.service.store_access.scopes import Arguments
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
+from ackline.service.heartbeats import heartbeat
+from ackline.service.store_access.arguments import Arguments
+from ackline.service.store_access.notes import is_readable
 from ackline.stores.base import (
     Claimed,
     Key,
     Page,
     QueueInfo,
+    Receipt,
     StoreInfo,
     each_key,
     find_each,
@@ -46,10 +49,12 @@ def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
     store, limits = caller.runtime.store, caller.runtime.limits
     if verb == "enqueue":
         with limits.admitting(arguments["queue"], len(arguments["drafts"])):
-            return store.enqueue(**arguments)
+            return _with_own_results(caller, arguments["queue"], store.enqueue(**arguments))
+    if verb == "heartbeat":
+        return heartbeat(caller, **arguments)
     if verb == "events" and (arguments["queue"] is None or caller.principal.kinds is not None):
         return _events_seen(caller, **arguments)
-    if verb == "read_keys" and not caller.unlimited:
+    if verb == "read_keys" and not (caller.may(Access.READ_KEYS) and caller.may(Access.READ_JOBS)):
         return _keys_seen(caller, **arguments)
     _require_room_for_steps(caller, **arguments)
     if arguments.get("transitions") and caller.principal.kinds is not None:
@@ -59,7 +64,7 @@ def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
     if verb in ("claim", "apply"):
         _count(caller, answer, **arguments)
     if verb == "leases":
-        return _seen(caller, answer)
+        answer = _seen(caller, answer)
     return _visible(caller, answer)
 
 
@@ -150,9 +155,11 @@ def _visible(caller: Caller, answer: Any) -> Any:
             return msgspec.structs.replace(answer, jobs=_seen(caller, answer.jobs))
         case Claimed() if caller.principal.kinds is not None:
             return msgspec.structs.replace(answer, lapsed=_seen(caller, answer.lapsed))
-        case [Record() | None, *_] if caller.principal.kinds is not None:
-            return [job if job and _sees(caller, job) else None for job in answer]
-        case Events() | [Event() | QueueInfo(), *_]:
+        case [Record() | None, *_]:
+            return [_job_seen(caller, job) if job is not None else None for job in answer]
+        case [QueueInfo(), *_]:
+            return [_queue_seen(caller, info) for info in _seen(caller, answer)]
+        case Events() | [Event(), *_]:
             return _seen(caller, answer)
         case _:
             return answer
@@ -173,14 +180,44 @@ def _sees(caller: Caller, one: Record | Event | QueueInfo | Key) -> bool:
         case QueueInfo():
             return caller.may_see(one.key.name)
         case Key():
-            if one.key[:1] == (OWN_KEYS,):
-                return all(map(caller.may_see, one.key[2:3]))
-            return caller.principal.queues is None and kinds is None
+            return is_readable(caller, one.key)
+
+
+def _job_seen(caller: Caller, job: Record) -> Record | None:
+    """A job; without what is in it, for callers that only settle, recover or await jobs."""
+    if not _sees(caller, job):
+        return None
+    if caller.may(Access.READ_JOBS):
+        return job
+    result = job.result if caller.may(Access.AWAIT) else None
+    return msgspec.structs.replace(job, payload=b"", progress=None, result=result)
+
+
+def _queue_seen(caller: Caller, info: QueueInfo) -> QueueInfo:
+    """A queue; for callers that only need its settings, without its counts.
+
+    Whoever takes back leases is told whether there are any.
+    """
+    if caller.may(Access.READ_QUEUES) or caller.may(Access.CONFIGURE):
+        return info
+    known = {State.PROCESSING} if caller.may(Access.RECOVER) else frozenset[State]()
+    counts = {state: count for state, count in info.counts.items() if state in known}
+    return msgspec.structs.replace(info, counts=counts)
+
+
+def _with_own_results(caller: Caller, queue: QueueKey, receipts: list[Receipt]) -> list[Receipt]:
+    """Receipts, without results of jobs of other kinds that had their ids before."""
+    ids = [receipt.id for receipt in receipts if receipt.result is not None]
+    hidden = {id for id, sees in zip(ids, caller.sees(queue, ids), strict=True) if not sees}
+    if not hidden:
+        return receipts
+    return [
+        msgspec.structs.replace(receipt, result=None) if receipt.id in hidden else receipt
+        for receipt in receipts
+    ]
 
 
 def _seen_info(caller: Caller, info: StoreInfo) -> StoreInfo:
     """What a store is, without its location and details, which only concern the service."""
-    admin = Scope.ADMIN in caller.principal.scopes
-    return msgspec.structs.replace(
-        info, location="", details={}, troubles=info.troubles if admin else ()
-    )
+    troubles = info.troubles if caller.may(Access.READ_TROUBLES) else ()
+    return msgspec.structs.replace(info, location="", details={}, troubles=troubles)

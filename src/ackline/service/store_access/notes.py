@@ -20,9 +20,10 @@ from ackline.queue.broken_notes import UNREADABLE
 from ackline.queue.reader_place import EVERY_QUEUE, read_place
 from ackline.queue.recovery import read_ways
 from ackline.service import schedules
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access, Reach
+from ackline.service.caller import Caller
 from ackline.service.problems import Forbidden
-from ackline.service.store_access.scopes import require_one_of, require_queues
+from ackline.service.store_access.arguments import require_queues
 from ackline.service.webhooks.dispatcher import READER
 from ackline.stores.base import BESIDE, KeyWrite
 
@@ -35,8 +36,8 @@ Read = Callable[[bytes], Any]
 class Note(msgspec.Struct, frozen=True, kw_only=True):
     """One sort of notes."""
 
-    writers: frozenset[Scope]
-    """Scopes that may write it, besides admin."""
+    access: Access
+    """Who may write it, and read it."""
     parts: int | None = None
     """How many parts its key has; None is any number."""
     read: Read | None = None
@@ -51,36 +52,55 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 NOTES: Mapping[str, Note] = {
     own_attempts.NOTE: Note(
-        writers=frozenset({Scope.CONSUME}), parts=3, read=own_attempts.read_attempts
+        access=Access.NOTES_OF_WORKERS, parts=3, read=own_attempts.read_attempts
     ),
     "callbacks": Note(
-        writers=frozenset({Scope.PRODUCE}),
+        access=Access.NOTES_OF_PRODUCERS,
         parts=3,
         read=callbacks.read_since,
         is_changed=False,
         is_reached=True,
     ),
-    "claims": Note(writers=frozenset({Scope.CONSUME})),
-    "cron": Note(writers=frozenset({Scope.CONSUME}), parts=4, read=read_note),
-    "fleets": Note(writers=frozenset({Scope.CONSUME}), parts=4),
-    "recovered": Note(writers=frozenset({Scope.CONSUME}), parts=3, read=read_ways),
+    "claims": Note(access=Access.NOTES_OF_WORKERS),
+    "cron": Note(access=Access.NOTES_OF_WORKERS, parts=4, read=read_note),
+    "fleets": Note(access=Access.NOTES_OF_WORKERS, parts=4),
+    "recovered": Note(access=Access.NOTES_OF_WORKERS, parts=3, read=read_ways),
     "readers": Note(
-        writers=frozenset({Scope.CONSUME, Scope.READ}),
+        access=Access.NOTES_OF_READERS,
         parts=4,
         read=lambda value: read_place(value).cursor,
         is_reached=True,
     ),
     # Made by routes of their own; dropping a queue deletes them.
-    "schedules": Note(writers=frozenset(), parts=4, is_set=False),
-    "spark": Note(writers=frozenset({Scope.CONSUME})),
-    BESIDE: Note(writers=frozenset({Scope.CONSUME, Scope.PRODUCE})),
+    "schedules": Note(access=Access.NOTES_OF_SCHEDULES, parts=4, is_set=False),
+    "spark": Note(access=Access.NOTES_OF_WORKERS),
+    BESIDE: Note(access=Access.NOTES_BESIDE),
 }
 """By the second part of their keys; only the service itself writes all others."""
 
 
-def is_note(write: KeyWrite) -> bool:
-    """Whether this is one of Ackline's own notes."""
-    return write.key[:1] == (OWN_KEYS,)
+def is_note(key: tuple[str, ...]) -> bool:
+    """Whether this is the key of one of Ackline's own notes, or the beginning of one."""
+    return key[:1] == (OWN_KEYS,)
+
+
+def require_readable(caller: Caller, prefix: tuple[str, ...]) -> None:
+    """Refuse keys that a caller may neither read nor write, given how they begin."""
+    if not is_note(prefix):
+        caller.require(Access.READ_KEYS)
+    elif note := NOTES.get(prefix[1]) if len(prefix) > 1 else None:
+        caller.require(Access.READ_JOBS, note.access)
+    else:
+        caller.require(Access.READ_JOBS)
+
+
+def is_readable(caller: Caller, key: tuple[str, ...]) -> bool:
+    """Whether a key that was found is for this caller, too."""
+    if not is_note(key):
+        return caller.may(Access.READ_KEYS)
+    note = NOTES.get(key[1]) if len(key) > 1 else None
+    mine = caller.may(Access.READ_JOBS) or (note is not None and caller.may(note.access))
+    return mine and all(map(caller.may_see, key[2:3]))
 
 
 def require_note(caller: Caller, write: KeyWrite) -> None:
@@ -89,9 +109,9 @@ def require_note(caller: Caller, write: KeyWrite) -> None:
     note = NOTES.get(key[1]) if len(key) >= LEAST_PARTS else None
     if note is None:
         raise Forbidden(f"the key {name} is reserved: only the service itself writes it")
-    require_one_of(caller, note.writers | {Scope.ADMIN})
+    caller.require(note.access)
     if key[1] == "readers" and key[2] == EVERY_QUEUE:
-        caller.require_all_queues()
+        caller.require_reach(Reach.TENANT)
     else:
         require_queues(caller, key[2])
     if note.parts not in (None, len(key)):
@@ -108,7 +128,7 @@ def require_note(caller: Caller, write: KeyWrite) -> None:
 
 def _require_not_fired_here(caller: Caller, write: KeyWrite) -> None:
     """Refuse to write the ticks of a schedule that the service fires; a drop may delete them."""
-    dropping = write.value is None and Scope.ADMIN in caller.principal.scopes
+    dropping = write.value is None and caller.may(Access.DROP)
     queue, name = QueueKey(caller.tenant, write.key[2]), write.key[3]
     if not dropping and schedules.find(caller.runtime.store, queue, name)[0] is not None:
         raise Forbidden(f"schedule {name!r} of queue {queue.name!r} is fired by the service itself")

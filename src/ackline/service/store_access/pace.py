@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ackline.events import Act
-from ackline.lifecycle import FENCED, Transition
+from ackline.lifecycle import Transition
+from ackline.service.authorization import is_settling
 from ackline.service.caller import Caller
 from ackline.service.store_access.answers import ask
-from ackline.service.store_access.scopes import Arguments
+from ackline.service.store_access.arguments import Arguments
 from ackline.stores.base import Claimed
 
 PACED_BY_BODY = frozenset({"claim", "apply", "heartbeat"})
@@ -30,9 +30,7 @@ def ask_within_rate(caller: Caller, verb: str, arguments: Arguments) -> Any:
 
 def _settles(steps: Sequence[Transition]) -> bool:
     """Whether there are steps, and holders of leases take all of them."""
-    return bool(steps) and all(
-        step.act in FENCED or (step.act is Act.CANCEL and step.token is not None) for step in steps
-    )
+    return bool(steps) and all(map(is_settling, steps))
 
 
 def _settle_alone(caller: Caller, arguments: Arguments, wait: float) -> Claimed:

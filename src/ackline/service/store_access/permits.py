@@ -12,7 +12,7 @@ import msgspec
 from ackline.config import QueueSettings
 from ackline.errors import InvalidOption
 from ackline.events import read_cursor
-from ackline.job import Draft, State
+from ackline.job import Draft
 from ackline.limits import (
     LONGEST_NAME,
     OWN_KEYS,
@@ -24,16 +24,10 @@ from ackline.limits import (
     storable,
 )
 from ackline.queue.reader import first_needed
-from ackline.service.caller import Caller, Scope
-from ackline.service.problems import Forbidden
-from ackline.service.store_access.notes import is_note, require_note
-from ackline.service.store_access.scopes import (
-    SCOPES,
-    Arguments,
-    require_one_of,
-    require_queues,
-    signed,
-)
+from ackline.service.authorization import OF_TOPICS, OF_VERBS, Access, Reach
+from ackline.service.caller import Caller
+from ackline.service.store_access.arguments import Arguments, require_queues, signed
+from ackline.service.store_access.notes import is_note, require_note, require_readable
 from ackline.service.store_access.sizes import (
     MOST_NAMES,
     require_ids,
@@ -41,7 +35,7 @@ from ackline.service.store_access.sizes import (
     require_size,
     require_write,
 )
-from ackline.service.store_access.steps import permitted_step, with_own_keys
+from ackline.service.store_access.steps import as_of_jobs, permitted_step
 from ackline.stores.base import ANSWER_BYTES, BESIDE, ClaimRequest, Filter, Hold, WorkerBeat
 
 LATEST = 1e11
@@ -53,7 +47,7 @@ BATCHES = ("drafts", "transitions", "holds", "ids", "keys", "writes")
 
 def permit(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
     """The arguments as they may be given to the store; raises if they may not."""
-    require_one_of(caller, SCOPES[verb])
+    caller.require(*OF_VERBS[verb])
     for name in ("queue", "queues", "name"):
         require_queues(caller, arguments.get(name))
     require_limit(arguments.get("limit", 0))
@@ -109,18 +103,16 @@ def _claim(caller: Caller, given: Arguments) -> Arguments:
 
 def _apply(caller: Caller, given: Arguments) -> Arguments:
     steps = [permitted_step(caller, step) for step in given["transitions"]]
-    return {"transitions": with_own_keys(caller.runtime.store, given["queue"], steps)}
+    return {"transitions": as_of_jobs(caller.runtime, given["queue"], steps)}
 
 
-def _heartbeat(caller: Caller, given: Arguments) -> Arguments:
+def _heartbeat(_caller: Caller, given: Arguments) -> Arguments:
     beat: WorkerBeat = given["beat"]
     require_name("worker", beat.id)
     require_seconds("ttl", beat.ttl)
     holds: list[Hold] = given["holds"]
     for hold in holds:
         require_seconds("seconds", hold.seconds)
-    if not all(caller.sees(given["queue"], [hold.id for hold in holds])):
-        raise Forbidden("some of these leases are for kinds that your token is not for")
     return {"beat": msgspec.structs.replace(beat, host=storable(beat.host[:LONGEST_NAME]))}
 
 
@@ -130,10 +122,9 @@ def _leases(_caller: Caller, given: Arguments) -> Arguments:
     return {}
 
 
-def _page(caller: Caller, given: Arguments) -> Arguments:
-    """Let consumers see jobs that are leased, as `leases` shows them, and no others."""
-    if given["which"].states != {State.PROCESSING}:
-        caller.require(Scope.READ)
+def _describe(caller: Caller, given: Arguments) -> Arguments:
+    if given["name"] is None:
+        caller.require(Access.READ_QUEUES)
     return {}
 
 
@@ -144,9 +135,13 @@ def _configure(caller: Caller, given: Arguments) -> Arguments:
     published = expected is not None and settings == msgspec.structs.replace(
         expected, kinds=settings.kinds
     )
-    require_one_of(caller, {Scope.CONSUME, Scope.ADMIN} if published else {Scope.ADMIN})
-    if not published or not _changes_own_kinds(caller, settings, expected):
-        caller.require_all_kinds()
+    if published and _changes_own_kinds(caller, settings, expected):
+        caller.require(Access.PUBLISH_POLICIES)
+    elif published:
+        caller.require(Access.PUBLISH_POLICIES)
+        caller.require_reach(Reach.ALL_KINDS)
+    else:
+        caller.require(Access.CONFIGURE)
     return {} if published and not given["by"] else {"by": signed(caller, given["by"])}
 
 
@@ -172,7 +167,6 @@ def _purge(caller: Caller, given: Arguments) -> Arguments:
 
 
 def _drop(caller: Caller, given: Arguments) -> Arguments:
-    caller.require_all_kinds()
     return {"by": signed(caller, given["by"])}
 
 
@@ -180,17 +174,22 @@ def _listen(caller: Caller, given: Arguments) -> Arguments:
     queues = list(dict.fromkeys(given["queues"]))
     if len(queues) > MOST_NAMES:
         raise InvalidOption(f"a listener hears at most {MOST_NAMES:,} queues, not {len(queues):,}")
+    caller.require(Access.READ_EVENTS, OF_TOPICS[given["topic"]])
     return {"queues": queues, "kinds": caller.kinds(given["kinds"])}
+
+
+def _read_keys(caller: Caller, given: Arguments) -> Arguments:
+    require_readable(caller, given["prefix"])
+    return {}
 
 
 def _write_keys(caller: Caller, given: Arguments) -> Arguments:
     for write in given["writes"]:
         require_write(caller, write)
-        if is_note(write):
+        if is_note(write.key):
             require_note(caller, write)
         else:
-            caller.require(Scope.ADMIN)
-            caller.require_all_queues()
+            caller.require(Access.WRITE_KEYS)
     return {}
 
 
@@ -200,7 +199,8 @@ _CHECKS: Mapping[str, Callable[[Caller, Arguments], Arguments]] = {
     "apply": _apply,
     "heartbeat": _heartbeat,
     "leases": _leases,
-    "page": _page,
+    "describe": _describe,
+    "read_keys": _read_keys,
     "configure": _configure,
     "prune": _prune,
     "purge": _purge,

@@ -2,55 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import msgspec
 
+from ackline.config import DEFAULT_SETTINGS, resolve
 from ackline.errors import InvalidOption
+from ackline.events import Act
 from ackline.job import MOST_ATTEMPTS, QueueKey
-from ackline.lifecycle import Transition
+from ackline.lifecycle import Transition, cancel
 from ackline.limits import require_others_key, require_priority, require_seconds, short_note
 from ackline.queue.failures import shortened
-from ackline.service.caller import Caller, Scope
-from ackline.service.store_access.scopes import HELD, STEPS, require_queues, signed
+from ackline.service.authorization import access_of, is_settling
+from ackline.service.caller import Caller
+from ackline.service.runtime import Runtime
+from ackline.service.store_access.arguments import require_queues, signed
 from ackline.service.store_access.sizes import require_size
-from ackline.stores.base import Store, find_each
+from ackline.stores.base import find_each
 
 
 def permitted_step(caller: Caller, step: Transition) -> Transition:
     """A transition as it may be applied; raises if it may not."""
-    held = step.token is not None and step.act in HELD
-    caller.require(Scope.CONSUME if held else STEPS[step.act])
+    caller.require(access_of(step))
     _require_possible(caller, step)
     if step.target is not None:
         require_queues(caller, step.target)
     failure = step.failure and shortened(step.failure)
     step = msgspec.structs.replace(step, note=short_note(step.note), failure=failure)
-    # The lease tells who settles a held job; all else is signed with the caller's name.
-    if held and not step.by:
+    # The lease tells who settles a job; all else is signed with the caller's name.
+    if is_settling(step) and not step.by:
         return step
     return msgspec.structs.replace(step, by=signed(caller, step.by))
 
 
-def with_own_keys(store: Store, queue: QueueKey, steps: list[Transition]) -> list[Transition]:
-    """The steps, each writing only keys that its job was enqueued with. This blocks.
+def as_of_jobs(runtime: Runtime, queue: QueueKey, steps: list[Transition]) -> list[Transition]:
+    """The steps, as far as what they carry is for the job itself to say. This blocks.
 
-    Other keys are left out instead of refused: a worker may still have those of a job that was
-    replaced by one of the same id, and its late step must not stop those that are sent with it.
+    Keys that their job was not enqueued with are left out instead of refused: a worker may still
+    have those of a job that was replaced by one of the same id, and its late step must not stop
+    those that are sent with it. How long a cancelled job is kept is for its policy to say, because
+    one that is kept for no time at all is deleted.
     """
-    ids = [step.id for step in steps if step.keys]
+    ids = [step.id for step in steps if step.keys or _cancels(step)]
     if not ids:
         return steps
+    found = runtime.store.describe(queue.tenant, queue.name)
+    settings = found[0].settings if found else DEFAULT_SETTINGS
     own = {
-        job.id: job.options.keys_if_undelivered
-        for job in find_each(store, queue, ids)
+        job.id: (job.options.keys_if_undelivered, resolve(job, settings, runtime.settings.defaults))
+        for job in find_each(runtime.store, queue, ids)
         if job is not None
     }
-    return [_with_keys_of(own.get(step.id, ()), step) if step.keys else step for step in steps]
+
+    def as_of_job(step: Transition) -> Transition:
+        keys, policy = own.get(step.id, ((), None))
+        if _cancels(step) and policy is not None:
+            return cancel(step.id, policy, step.by)
+        mine = tuple(key for key in step.keys if key in keys)
+        return msgspec.structs.replace(step, keys=mine) if step.keys else step
+
+    return [as_of_job(step) for step in steps]
 
 
-def _with_keys_of(own: Collection[tuple[str, ...]], step: Transition) -> Transition:
-    return msgspec.structs.replace(step, keys=tuple(key for key in step.keys if key in own))
+def _cancels(step: Transition) -> bool:
+    return step.act is Act.CANCEL and not is_settling(step)
 
 
 def _require_possible(caller: Caller, step: Transition) -> None:

@@ -12,7 +12,8 @@ from ackline.ids import new_id as new_delivery_id
 from ackline.job import Record, State
 from ackline.lifecycle import redrive
 from ackline.limits import require_url
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 from ackline.service.documents import attempt_document
 from ackline.service.paging import Order, read_page
 from ackline.service.problems import Conflict, NotFound
@@ -47,8 +48,7 @@ class Desk:
     """One caller's access to its tenant's webhooks; it needs to be an admin of all queues."""
 
     def __init__(self, caller: Caller) -> None:
-        caller.require(Scope.ADMIN)
-        caller.require_all_queues()
+        caller.require(Access.WEBHOOKS)
         self._tenant = caller.tenant
         self._call = caller.runtime.call
         self._slowly = caller.slowly

@@ -24,6 +24,7 @@ from ackline.spark.claims.replay import Replay
 from ackline.spark.claims.settling import Settling
 from ackline.spark.errors import StreamFenced, StreamMismatch
 from ackline.spark.options import ReadClaims
+from ackline.stores.base import Filter
 
 
 class Claims:
@@ -61,12 +62,21 @@ class Claims:
         if self._begun:
             accept(self.room.state)
             return
+        self._require_reading()
         self.room.begin(accept)
         self._keeper.hold(self.room.held)
         self._keeper.beat()
         self._intake.sweep()
         self._keeper.start()
         self._begun = True
+
+    def _require_reading(self) -> None:
+        """Raise `StoreForbidden` if this token may only claim: a job is read again when replayed.
+
+        A service shows jobs without their payloads to those who may not read them.
+        """
+        none = Filter(states=frozenset())
+        self._queue.store.page(self._queue.key, none, None, 1)
 
     def reset(self) -> None:
         """Take the stream over, forget what was committed with another checkpoint, and begin anew.

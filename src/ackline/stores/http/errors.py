@@ -56,7 +56,7 @@ def error_of(where: str, status: int, body: bytes) -> AcklineError:
             "pass token=… or set ACKLINE_TOKEN"
         )
     if status == 403:
-        return StoreError(f"{where} does not allow this: {problem.detail}")
+        return errors.StoreForbidden(f"{where} does not allow this: {problem.detail}")
     if status in (404, 405) or 300 <= status < 400:
         return StoreMismatch(
             f"{where} is not an Ackline service that can be opened as a store (status {status}): "

@@ -11,7 +11,8 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from ackline.service.analytics import ErrorCluster, Hour, Lake, Objective, Reliability, visible_to
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 
 Days = Annotated[int, QueryParameter(ge=1, le=90, description="How many days back, today too.")]
 OneQueue = Annotated[str | None, QueryParameter(description="Only of this queue.")]
@@ -36,9 +37,9 @@ async def analytics(
     caller: NamedDependency[Caller], days: Days = 7, queue: OneQueue = None
 ) -> Analytics:
     """Throughput, waits and recovery by the hour, errors, objectives and workers."""
-    caller.require(Scope.READ)
+    caller.require(Access.READ_FIGURES)
     if queue is not None:
-        caller.queue(queue, Scope.READ)
+        caller.queue(queue, Access.READ_FIGURES)
     if not caller.runtime.settings.lake:
         return Analytics(lake=False, made=False)
     return await caller.slowly(_read, caller, days, queue)

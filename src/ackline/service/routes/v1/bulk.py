@@ -9,9 +9,10 @@ from litestar.params import JSONBody
 
 from ackline.job import QueueKey, State
 from ackline.service import bulk
+from ackline.service.authorization import Access
 from ackline.service.bodies import Body
 from ackline.service.bulk import STATES, Action
-from ackline.service.caller import Caller, Scope
+from ackline.service.caller import Caller
 from ackline.service.parameters import Queue
 from ackline.service.problems import Unfit
 from ackline.service.stints import Stint, place_of
@@ -67,9 +68,9 @@ async def act_on_all(
     that have changed since the first of these requests, or since `as_of`, are left alone: send the
     `as_of` of a `dry_run` to act on what it counted.
     """
-    caller.require(Scope.ADMIN)
+    caller.require(Access.BULK)
     target, runtime = _target(caller, data), caller.runtime
-    line = (await caller.known_queue(queue, Scope.ADMIN)).sync
+    line = (await caller.known_queue(queue, Access.BULK)).sync
     place = await runtime.call(place_of, data.cursor, data.as_of, line)
     stint = Stint(line, _filter(caller, data), place, lambda: runtime.draining)
     if data.dry_run:
@@ -98,7 +99,7 @@ def _target(caller: Caller, data: BulkBody) -> QueueKey | None:
         raise Unfit("only `move` has a `to`", at="$.to")
     if data.action == "move" and data.to is None and not data.dry_run:
         raise Unfit("`to` must name the queue to move to", at="$.to")
-    return caller.queue(data.to, Scope.ADMIN).sync.key if data.to is not None else None
+    return caller.queue(data.to, Access.MOVE).sync.key if data.to is not None else None
 
 
 router = Router("/queues/{queue:str}", route_handlers=[act_on_all], tags=["Bulk"])

@@ -11,8 +11,9 @@ from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
 
 from ackline.limits import LONGEST_DELAY
+from ackline.service.authorization import Access
 from ackline.service.bodies import Body
-from ackline.service.caller import Caller, Scope
+from ackline.service.caller import Caller
 from ackline.service.claims import Claims
 from ackline.service.documents import payload_of
 from ackline.service.fair_shares import Weights, weighted
@@ -108,7 +109,7 @@ async def claim_as_they_come(
     not settled is released; what you have had the longest has cost an attempt, because it may have
     crashed you. Several queues share the window by their weights.
     """
-    caller.require(Scope.CONSUME)
+    caller.require(Access.CLAIM)
     wish = Wish(lease=lease, kinds=caller.kinds(kinds), worker=caller.runtime.worker)
     claims = Claims(caller, weighted(queues or [], weights), prefetch, wish)
     caller.will_wait_for(claims.names)

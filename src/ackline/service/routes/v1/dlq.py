@@ -10,8 +10,9 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from ackline.job import State
+from ackline.service.authorization import Access
 from ackline.service.bodies import Body
-from ackline.service.caller import Caller, Scope
+from ackline.service.caller import Caller
 from ackline.service.error_groups import ErrorGroup, groups_in
 from ackline.service.letters import Letters, Remedy
 from ackline.service.parameters import KindList, Queue, Text
@@ -66,7 +67,7 @@ async def list_groups(
     queue: Queue, caller: NamedDependency[Caller], kinds: KindList = None, text: Text = None
 ) -> ErrorGroups:
     """Errors that differ only in quoted words and numbers are one group, with a sample."""
-    line = (await caller.known_queue(queue, Scope.READ)).sync
+    line = (await caller.known_queue(queue, Access.READ_JOBS)).sync
     which = Filter(states=DEAD, kinds=caller.kinds(kinds), text=text)
     return ErrorGroups(*await caller.slowly(groups_in, line, which))
 
@@ -79,10 +80,10 @@ async def act_on_dlq(
 
     After some seconds it stops, and answers with the count so far and a cursor to go on with.
     """
-    caller.require(Scope.ADMIN)
+    caller.require(Access.BULK)
     if data.rate is not None and data.action != "redrive":
         raise Unfit("only `redrive` has a `rate`", at="$.rate")
-    line = (await caller.known_queue(queue, Scope.ADMIN)).sync
+    line = (await caller.known_queue(queue, Access.BULK)).sync
     which = Filter(states=DEAD, kinds=caller.kinds(data.kinds), text=data.text)
     runtime = caller.runtime
     place = await runtime.call(place_of, data.cursor, data.as_of, line)

@@ -12,11 +12,12 @@ from litestar.params import JSONBody
 from msgspec import UNSET, UnsetType
 
 from ackline.errors import StoreError
-from ackline.job import State
+from ackline.job import Record, State
 from ackline.queue import Completed, Enqueued, EnqueueOptions, Queued
 from ackline.service.admission import admitting
+from ackline.service.authorization import Access
 from ackline.service.bodies import ManyBody
-from ackline.service.caller import Caller, Scope
+from ackline.service.caller import Caller
 from ackline.service.documents import raw_result
 from ackline.service.idempotency import IdempotencyKey, enqueue_many_once, enqueue_once
 from ackline.service.job_bodies import JobBody, traced
@@ -91,7 +92,7 @@ async def _producing(caller: Caller, queue: str, jobs: list[JobBody]) -> ServedQ
         caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
         keys = job.keys_if_undelivered
         caller.require_keys(keys if isinstance(keys, list) else ())
-    line = caller.queue(queue, Scope.PRODUCE)
+    line = caller.queue(queue, Access.ENQUEUE)
     await caller.require_own(line, _ids(jobs))
     return line
 
@@ -116,21 +117,29 @@ async def _results(
     caller: Caller, line: ServedQueue, answers: Sequence[Enqueued]
 ) -> dict[str, msgspec.Raw]:
     completed = {answer.id: answer.result for answer in answers if isinstance(answer, Completed)}
-    # The job of this id may be of a kind whose results are not for the caller.
-    if not completed or caller.principal.kinds is not None:
+    if not completed:
         return {}
-    codecs = await _codecs(caller.runtime, line, list(completed))
-    return {id: raw_result(result, codecs.get(id)) for id, result in completed.items()}
+    jobs = await _jobs(caller.runtime, line, list(completed))
+    codecs = {id: job.options.codec for id, job in jobs.items()}
+    # The job of this id may be of a kind whose results are not for the caller.
+    hidden = {id for id, job in jobs.items() if not caller.may_touch(job.kind)}
+    if caller.principal.kinds is not None:
+        hidden |= completed.keys() - jobs.keys()
+    return {
+        id: raw_result(result, codecs.get(id))
+        for id, result in completed.items()
+        if id not in hidden
+    }
 
 
-async def _codecs(runtime: Runtime, line: ServedQueue, ids: list[str]) -> dict[str, str | None]:
-    """What wrote the payloads of jobs that are still there."""
+async def _jobs(runtime: Runtime, line: ServedQueue, ids: list[str]) -> dict[str, Record]:
+    """Jobs that are still there."""
     try:
         found = await runtime.call(runtime.store.get, line.sync.key, ids)
     except StoreError:
         # Other jobs of this request are stored: it must be answered.
         return {}
-    return {job.id: job.options.codec for job in found if job is not None}
+    return {job.id: job for job in found if job is not None}
 
 
 PATH = "/queues/{queue:str}/jobs"

@@ -15,8 +15,9 @@ from ackline.errors import JobNotFound
 from ackline.job import Record, State
 from ackline.queue import Job
 from ackline.service import admission
+from ackline.service.authorization import Access
 from ackline.service.bodies import Body
-from ackline.service.caller import Caller, Scope
+from ackline.service.caller import Caller
 from ackline.service.documents import JobDocument, event_document, job_document, result_of
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, names_a_state, require_match, tagged
 from ackline.service.heads import get_or_head
@@ -98,7 +99,7 @@ async def list_jobs(
     it. One that changes its state between two pages may be missed, or listed again: for all jobs
     of a queue that is in use, take an export.
     """
-    line = await caller.known_queue(queue, Scope.READ)
+    line = await caller.known_queue(queue, Access.READ_JOBS)
     which = Filter(
         states=frozenset(states or State),
         kinds=caller.kinds(kinds),
@@ -121,7 +122,7 @@ async def get_job(
     if_none_match: IfNoneMatch = None,
 ) -> Response[JobDocument]:
     """A job with the attempts that did not complete, and its timeline from the journal."""
-    line, record = await _find(caller, queue, id, Scope.READ)
+    line, record = await _find(caller, queue, id, Access.READ_JOBS)
     document = job_document(record, queue)
     if timeline:
         store = caller.runtime.store
@@ -142,20 +143,20 @@ async def get_result(
 
     503 if the service stops meanwhile.
     """
-    line, _ = await _find(caller, queue, id, Scope.READ)
+    line, _ = await _find(caller, queue, id, Access.AWAIT)
     with caller.runtime.using(line.sync.key) as kept:
         if wait:
             await wait_for(caller, lambda: kept.result(id, wait))
         else:
             await kept.result(id)
-    _, record = await _find(caller, queue, id, Scope.READ)
+    _, record = await _find(caller, queue, id, Access.AWAIT)
     return ResultDocument(id, result_of(record))
 
 
 @post("/{id:str}/cancel", status_code=200, summary="Cancel a job")
 async def cancel(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> Stands:
     """Cancel a job that waits; ask one that runs to stop. A finished one stays as it is."""
-    line, _ = await _find(caller, queue, id, Scope.PRODUCE)
+    line, _ = await _find(caller, queue, id, Access.CANCEL)
     return Stands(id, await line.cancel(id, by=caller.by))
 
 
@@ -164,7 +165,7 @@ async def redrive(
     queue: Queue, id: JobId, caller: NamedDependency[Caller], data: JSONBody[RedriveBody]
 ) -> Stands:
     """Take a job out of the DLQ and run it again, with all its attempts."""
-    line, record = await _find(caller, queue, id, Scope.ADMIN)
+    line, record = await _find(caller, queue, id, Access.REDRIVE)
     runtime = caller.runtime
     await runtime.call(admission.redrive, runtime.limits, line.sync, record, data.delay, caller.by)
     return Stands(id, State.SCHEDULED if data.delay else State.QUEUED)
@@ -179,7 +180,7 @@ async def edit(
     if_match: IfMatch = None,
 ) -> JobDocument:
     """Change the payload, the priority or the delay of a job that is not processing."""
-    line, seen = await _find(caller, queue, id, Scope.ADMIN)
+    line, seen = await _find(caller, queue, id, Access.EDIT)
     require_match(if_match, job_document(seen, queue))
     changes: dict[str, Any] = {"priority": data.priority, "delay": data.delay}
     if names_a_state(if_match):
@@ -187,7 +188,7 @@ async def edit(
     if data.payload is not UNSET:
         changes["payload"] = data.payload
     await line.edit(id, by=caller.by, **changes)
-    _, record = await _find(caller, queue, id, Scope.ADMIN)
+    _, record = await _find(caller, queue, id, Access.EDIT)
     return job_document(record, queue)
 
 
@@ -196,10 +197,10 @@ async def move(
     queue: Queue, id: JobId, data: JSONBody[MoveBody], caller: NamedDependency[Caller]
 ) -> JobDocument:
     """Hand a job that is not processing to another queue."""
-    line, seen = await _find(caller, queue, id, Scope.ADMIN)
-    target, runtime = caller.queue(data.to, Scope.ADMIN).sync.key, caller.runtime
+    line, seen = await _find(caller, queue, id, Access.MOVE)
+    target, runtime = caller.queue(data.to, Access.MOVE).sync.key, caller.runtime
     await runtime.call(admission.move, runtime.limits, line.sync, seen, target, caller.by)
-    _, record = await _find(caller, data.to, id, Scope.ADMIN)
+    _, record = await _find(caller, data.to, id, Access.MOVE)
     return job_document(record, data.to)
 
 
@@ -208,19 +209,19 @@ async def delete_job(
     queue: Queue, id: JobId, caller: NamedDependency[Caller], if_match: IfMatch = None
 ) -> None:
     """Gone for good, whatever its state; with `If-Match`, only in the state that you saw."""
-    line, seen = await _find(caller, queue, id, Scope.ADMIN)
+    line, seen = await _find(caller, queue, id, Access.DELETE)
     require_match(if_match, job_document(seen, queue))
     states = [seen.state] if names_a_state(if_match) else None
     if not await line.purge(ids=[id], states=states, by=caller.by):
-        _, now = await _find(caller, queue, id, Scope.ADMIN)
+        _, now = await _find(caller, queue, id, Access.DELETE)
         require_match(if_match, job_document(now, queue))
         raise JobNotFound(queue, id)
 
 
 async def _find(
-    caller: Caller, queue: str, id: str, scope: Scope
+    caller: Caller, queue: str, id: str, access: Access
 ) -> tuple[AsyncQueue[Any, Any], Record]:
-    line = caller.queue(queue, scope)
+    line = caller.queue(queue, access)
     record = (await caller.runtime.call(caller.runtime.store.get, line.sync.key, [id]))[0]
     if record is None or not caller.may_touch(record.kind):
         raise JobNotFound(queue, id)

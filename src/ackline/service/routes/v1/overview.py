@@ -7,7 +7,8 @@ from litestar import Router, get
 from litestar.di import NamedDependency
 
 from ackline.job import QueueKey, State
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access, Scope
+from ackline.service.caller import Caller
 from ackline.service.metrics import age_of_first
 from ackline.service.pulse import BUCKET, Beats, rate
 from ackline.stores.base import QueueInfo, Store, StoreInfo, Trouble
@@ -73,7 +74,7 @@ class Me(msgspec.Struct, kw_only=True):
 @get("/overview", summary="Everything at a glance")
 async def overview(caller: NamedDependency[Caller]) -> Overview:
     """Each queue's counts, rates, age and workers; rates are counted from the journal."""
-    caller.require(Scope.READ)
+    caller.require(Access.READ_FIGURES)
     return await caller.slowly(_overview, caller)
 
 
@@ -105,7 +106,7 @@ def _overview(caller: Caller) -> Overview:
         now=info.now,
         bucket=BUCKET,
         complete=complete,
-        store=_store(info, Scope.ADMIN in caller.principal.scopes),
+        store=_store(info, caller.may(Access.READ_TROUBLES)),
         workers=len(frozenset().union(*living.values())),
         queues=[_figures(caller, queue, len(living[queue.key]), info.now) for queue in queues],
     )

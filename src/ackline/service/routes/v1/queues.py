@@ -10,14 +10,14 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 
-from ackline.aio import AsyncQueue
 from ackline.config import QueueSettings
 from ackline.job import LIVE, QueueKey, State
 from ackline.limits import short_note
 from ackline.queue.dropping import drop_steps
 from ackline.queue.purging import purge_steps
+from ackline.service.authorization import Access
 from ackline.service.bodies import Body
-from ackline.service.caller import Caller, Scope
+from ackline.service.caller import Caller
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
 from ackline.service.heads import get_or_head
 from ackline.service.job_bodies import PolicyBody
@@ -105,7 +105,7 @@ class Workers(msgspec.Struct):
 @get("/queues", summary="List queues")
 async def list_queues(caller: NamedDependency[Caller]) -> Queues:
     """All queues with their counts; the cost does not depend on the number of jobs."""
-    return Queues([_document(info) for info in await _described(caller)])
+    return Queues([_document(info) for info in await _described(caller, Access.READ_QUEUES)])
 
 
 @get_or_head("/queues/{queue:str}", summary="Show a queue", **TAGGED)
@@ -113,7 +113,7 @@ async def get_queue(
     queue: Queue, caller: NamedDependency[Caller], if_none_match: IfNoneMatch = None
 ) -> Response[QueueDocument]:
     """One queue with its counts and settings."""
-    document = _document(await caller.describe(queue, Scope.READ))
+    document = _document(await caller.describe(queue, Access.READ_QUEUES))
     return tagged(document, document.settings, document.counts, if_none_match)
 
 
@@ -128,37 +128,37 @@ async def configure(
 
     What `If-Match` says is checked in the same step as the change.
     """
-    line = _whole(caller, queue).sync
+    line = caller.queue(queue, Access.CONFIGURE).sync
     if if_match is not None:
-        await caller.describe(queue, Scope.ADMIN)
+        await caller.describe(queue, Access.CONFIGURE)
 
     def change(stored: QueueSettings) -> QueueSettings:
         require_match(if_match, msgspec.to_builtins(stored))
         return line.policies.altered(stored, data.changes())
 
     await caller.runtime.call(line.policies.change, change, short_note(caller.by))
-    return _document(await caller.describe(queue, Scope.ADMIN))
+    return _document(await caller.describe(queue, Access.CONFIGURE))
 
 
 @post("/queues/{queue:str}/pause", status_code=200, summary="Pause a queue")
 async def pause(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out no more jobs; those that run go on."""
-    await _whole(caller, queue).pause(by=caller.by)
-    return _document(await caller.describe(queue, Scope.ADMIN))
+    await caller.queue(queue, Access.CONFIGURE).pause(by=caller.by)
+    return _document(await caller.describe(queue, Access.CONFIGURE))
 
 
 @post("/queues/{queue:str}/resume", status_code=200, summary="Resume a queue")
 async def resume(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out jobs again."""
-    await _whole(caller, queue).resume(by=caller.by)
-    return _document(await caller.describe(queue, Scope.ADMIN))
+    await caller.queue(queue, Access.CONFIGURE).resume(by=caller.by)
+    return _document(await caller.describe(queue, Access.CONFIGURE))
 
 
 @post("/queues/{queue:str}/purge", status_code=200, summary="Purge a queue")
 async def purge(queue: Queue, caller: NamedDependency[Caller]) -> Changed:
     """Delete all jobs, whatever their state; the queue and its settings stay."""
-    await caller.describe(queue, Scope.ADMIN)
-    line = caller.queue(queue, Scope.ADMIN).sync
+    await caller.describe(queue, Access.DELETE)
+    line = caller.queue(queue, Access.DELETE).sync
     which = Filter(kinds=caller.kinds(None))
     return Changed(await caller.in_steps(purge_steps(line, which, caller.by)))
 
@@ -176,8 +176,8 @@ async def delete_queue(
 
     Its journal stays for as long as it is kept. A new job makes the queue anew.
     """
-    line = _whole(caller, queue).sync
-    info = await caller.describe(queue, Scope.ADMIN)
+    line = caller.queue(queue, Access.DROP).sync
+    info = await caller.describe(queue, Access.DROP)
     require_match(if_match, msgspec.to_builtins(info.settings))
     return Changed(await caller.in_steps(drop_steps(line, force, caller.by)))
 
@@ -192,10 +192,10 @@ async def rename_queue(
     service is killed meanwhile, no job is lost, but the old queue stays paused with those that have
     not moved: send it again with `merge`, which moves the rest.
     """
-    source, target = _whole(caller, queue), _whole(caller, data.to)
-    await caller.describe(queue, Scope.ADMIN)
+    source, target = caller.queue(queue, Access.DROP), caller.queue(data.to, Access.DROP)
+    await caller.describe(queue, Access.DROP)
     await caller.in_steps(_rename(caller, source.sync, target.sync, data.merge))
-    return _document(await caller.describe(data.to, Scope.ADMIN))
+    return _document(await caller.describe(data.to, Access.DROP))
 
 
 def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> Steps[None]:
@@ -208,27 +208,21 @@ def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> Steps[No
 @get("/queues/{queue:str}/workers", summary="List a queue's workers")
 async def queue_workers(queue: Queue, caller: NamedDependency[Caller]) -> Workers:
     """The workers that have given a sign of life."""
-    info = await caller.describe(queue, Scope.READ)
+    info = await caller.describe(queue, Access.READ_WORKERS)
     return Workers(await caller.slowly(_workers, caller, [info.key]))
 
 
 @get("/workers", summary="List workers")
 async def all_workers(caller: NamedDependency[Caller]) -> Workers:
     """The workers of all queues."""
-    keys = [info.key for info in await _described(caller)]
+    keys = [info.key for info in await _described(caller, Access.READ_WORKERS)]
     return Workers(await caller.slowly(_workers, caller, keys))
 
 
-async def _described(caller: Caller) -> list[QueueInfo]:
-    room = caller.room(Scope.READ)
+async def _described(caller: Caller, access: Access) -> list[QueueInfo]:
+    room = caller.room(access)
     found = await caller.runtime.call(room.describe)
     return [info for info in found if caller.may_see(info.key.name)]
-
-
-def _whole(caller: Caller, name: str) -> AsyncQueue[Any, Any]:
-    line = caller.queue(name, Scope.ADMIN)
-    caller.require_all_kinds()
-    return line
 
 
 def _document(info: QueueInfo) -> QueueDocument:

@@ -10,7 +10,8 @@ from litestar.params import QueryParameter
 
 from ackline.job import State
 from ackline.queue import Queue as Line
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 from ackline.service.paging import ListOrder, Order, read_page
 from ackline.service.parameters import Cursor, IdList, KindList, PageSize, Queue, States, Text
 from ackline.service.rows import Rows, rows_of
@@ -35,7 +36,7 @@ async def list_rows(
 
     The time is the store's: only this clock decides whether a deadline has passed.
     """
-    line = (await caller.known_queue(queue, Scope.READ)).sync
+    line = (await caller.known_queue(queue, Access.READ_JOBS)).sync
     which = Filter(
         states=frozenset(states or State),
         kinds=caller.kinds(kinds),
@@ -50,7 +51,7 @@ async def list_held(
     queue: Queue, caller: NamedDependency[Caller], worker: WorkerId = "", limit: PageSize = 100
 ) -> Rows:
     """The jobs of one worker that are processing, in short."""
-    line = (await caller.known_queue(queue, Scope.READ)).sync
+    line = (await caller.known_queue(queue, Access.READ_JOBS)).sync
     return await caller.slowly(_held, caller, line, worker, limit)
 
 

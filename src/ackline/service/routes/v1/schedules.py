@@ -13,7 +13,8 @@ from ackline.cron import Schedule
 from ackline.job import QueueKey
 from ackline.limits import require_name
 from ackline.service import schedules
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
 from ackline.service.heads import get_or_head
 from ackline.service.job_bodies import JobOptions
@@ -58,14 +59,14 @@ async def list_all(caller: NamedDependency[Caller]) -> Schedules:
 
     A schedule may exist before its queue, which its first tick creates.
     """
-    caller.require(Scope.READ)
+    caller.require(Access.READ_SCHEDULES)
     return await caller.slowly(_list_all, caller)
 
 
 @get("/", summary="List schedules")
 async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> Schedules:
     """All schedules that were made here; those in workers' code are not listed."""
-    key = caller.queue(queue, Scope.READ).sync.key
+    key = caller.queue(queue, Access.READ_SCHEDULES).sync.key
     store = caller.runtime.store
     found = await caller.slowly(schedules.read_all, store, key)
     info = await caller.runtime.call(store.info)
@@ -81,7 +82,7 @@ async def get_schedule(
     if_none_match: IfNoneMatch = None,
 ) -> Response[ScheduleDocument]:
     """A schedule that was made here, and when it ticks next."""
-    key = caller.queue(queue, Scope.READ).sync.key
+    key = caller.queue(queue, Access.READ_SCHEDULES).sync.key
     store = caller.runtime.store
     found, _ = await caller.runtime.call(schedules.find, store, key, name)
     if found is None or not caller.may_touch(found.kind):
@@ -103,7 +104,7 @@ async def put_schedule(
 
     A queue has at most 1,000 schedules, and a tenant 10,000; 409 for one more.
     """
-    line = caller.queue(queue, Scope.ADMIN)
+    line = caller.queue(queue, Access.WRITE_SCHEDULES)
     require_name("schedule", name)
     options: dict[str, Any] = dict(data.for_enqueue())
     kind = options.pop("kind", "default")
@@ -123,7 +124,7 @@ async def delete_schedule(
     queue: Queue, name: Name, caller: NamedDependency[Caller], if_match: IfMatch = None
 ) -> None:
     """No more ticks; jobs of earlier ones stay."""
-    key = caller.queue(queue, Scope.ADMIN).sync.key
+    key = caller.queue(queue, Access.WRITE_SCHEDULES).sync.key
     await caller.runtime.call(_delete, caller, key, name, if_match)
 
 

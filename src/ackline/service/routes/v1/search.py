@@ -12,7 +12,8 @@ from litestar.params import QueryParameter
 
 from ackline.job import QueueKey
 from ackline.queue import Queue
-from ackline.service.caller import Caller, Scope
+from ackline.service.authorization import Access
+from ackline.service.caller import Caller
 from ackline.service.rows import Row, rows_of
 from ackline.stores.base import Filter
 
@@ -57,7 +58,7 @@ async def search(caller: NamedDependency[Caller], text: Searched = "") -> Found:
     A store finds whole ids at once. For those that only begin so it looks from job to job for a
     second, and then says that the search is not complete.
     """
-    caller.require(Scope.READ)
+    caller.require(Access.READ_JOBS)
     if not text:
         return Found([], complete=True)
     return await caller.slowly(_Search(caller, text).run)
@@ -85,7 +86,7 @@ class _Search:
         return self._found(complete=self._complete)
 
     def _look(self, key: QueueKey, by: str) -> None:
-        line = self._caller.queue(key.name, Scope.READ).sync
+        line = self._caller.queue(key.name, Access.READ_JOBS).sync
         for row in self._by_id(line) if by == "id" else self._page(line, by):
             if self._caller.may_touch(row.kind):
                 self._hits.setdefault((key.name, row.id), Hit(key.name, by, row))

@@ -9,8 +9,9 @@ from litestar.di import NamedDependency
 from litestar.response import Stream
 
 from ackline.job import State
+from ackline.service.authorization import Access
 from ackline.service.bodies import is_json
-from ackline.service.caller import Caller, Scope
+from ackline.service.caller import Caller
 from ackline.service.parameters import KindList, Queue, States, Text
 from ackline.service.problems import WrongMediaType
 from ackline.service.transfer import Import, Imported, export
@@ -39,7 +40,7 @@ async def import_jobs(
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in TAKEN and not is_json(media_type):
         raise WrongMediaType(f"the body must be {LINES}; its content type is {media_type!r}")
-    line = caller.queue(queue, Scope.PRODUCE)
+    line = caller.queue(queue, Access.ENQUEUE)
     return await Import(caller, line).read(request.stream())
 
 
@@ -56,7 +57,7 @@ async def export_jobs(
     Each job that exists all the time is exported once, even while workers change jobs; those that
     change meanwhile come last, as they are then.
     """
-    line = await caller.known_queue(queue, Scope.READ)
+    line = await caller.known_queue(queue, Access.READ_JOBS)
     which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds), text=text)
     return Stream(export(caller, line, which), media_type=LINES)
 

@@ -9,15 +9,16 @@ from litestar import Router, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from ackline.job import QueueKey
 from ackline.limits import require_name
 from ackline.service.auth.guard import SETTLES
+from ackline.service.authorization import Access
 from ackline.service.bodies import Body, ManyBody
-from ackline.service.caller import Caller, Scope
+from ackline.service.caller import Caller
+from ackline.service.heartbeats import heartbeat
 from ackline.service.outcomes import OutcomeBody, Settled, settle_all
 from ackline.service.parameters import Queue
 from ackline.service.settling import token_of
-from ackline.stores.base import BeatReply, Hold, WorkerBeat
+from ackline.stores.base import Hold, WorkerBeat
 
 LONGEST_TTL = 3600.0
 
@@ -68,7 +69,7 @@ async def settle(
 ) -> SettledJobs:
     """Say what became of claimed jobs: each is done or refused by itself."""
     caller.require_batch(len(data.outcomes))
-    line = caller.queue(queue, Scope.CONSUME)
+    line = caller.queue(queue, Access.SETTLE)
     return SettledJobs(await settle_all(caller, line, data.outcomes))
 
 
@@ -79,12 +80,12 @@ async def extend(
     """A worker's heartbeat: it holds these leases for longer, and learns which it lost."""
     caller.require_batch(len(data.leases))
     require_name("worker", data.worker)
-    key = caller.queue(queue, Scope.CONSUME).sync.key
+    key = caller.queue(queue, Access.SETTLE).sync.key
     holds = [
         Hold(held.id, token_of(held.token, f"$.leases[{at}].token"), held.seconds)
         for at, held in enumerate(data.leases)
     ]
-    reply = await caller.runtime.call(_heartbeat, caller, key, _beat(data), holds)
+    reply = await caller.runtime.call(heartbeat, caller, key, _beat(data), holds)
     for index, hold in enumerate(holds):
         if index in reply.lost:
             caller.runtime.held.settled(key, hold.id, hold.token)
@@ -93,19 +94,6 @@ async def extend(
     return Extended(
         [holds[index].id for index in reply.lost], [holds[index].id for index in reply.cancelled]
     )
-
-
-def _heartbeat(caller: Caller, key: QueueKey, beat: WorkerBeat, holds: list[Hold]) -> BeatReply:
-    """Extend leases on jobs of kinds that the caller may touch; the others count as lost."""
-    store = caller.runtime.store
-    if caller.principal.kinds is None:
-        return store.heartbeat(key, beat, holds)
-    found = store.get(key, [hold.id for hold in holds])
-    own = [at for at, job in enumerate(found) if job is not None and caller.may_touch(job.kind)]
-    reply = store.heartbeat(key, beat, [holds[at] for at in own])
-    kept = set(own) - {own[at] for at in reply.lost}
-    lost = [at for at in range(len(holds)) if at not in kept]
-    return BeatReply(lost, [own[at] for at in reply.cancelled])
 
 
 def _beat(data: ExtendBody) -> WorkerBeat:
