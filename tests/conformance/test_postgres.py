@@ -28,6 +28,15 @@ def wiping(postgres_server: PostgresServer) -> Iterator[psycopg.Connection[Any]]
         yield connection
 
 
+@pytest.fixture(autouse=True)
+def no_errors(postgres_server: PostgresServer) -> Iterator[None]:
+    """What the store does is no error to the server: nothing fills its log."""
+    begin = postgres_server.log.stat().st_size
+    yield
+    logged = postgres_server.log.read_bytes()[begin:].decode(errors="replace")
+    assert [line for line in logged.splitlines() if "ERROR:" in line] == []
+
+
 class TestPostgres(StoreConformance):
     @pytest.fixture(autouse=True)
     def _server(self, postgres_server: PostgresServer, wiping: psycopg.Connection[Any]) -> None:

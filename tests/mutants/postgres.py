@@ -414,8 +414,29 @@ POSTGRES = [
     Mutant(
         "postgres: jobs are enqueued into a queue as it was",
         f"{_SQL}/enqueue.sql",
-        "WHERE num = %(queue)b::int AND version = %(version)b::bigint\n), given",
-        "WHERE num = %(queue)b::int AND version <= %(version)b::bigint + 9\n), given",
+        "WHERE num = %(queue)b::int AND version = %(version)b::bigint\n), body",
+        "WHERE num = %(queue)b::int AND version <= %(version)b::bigint + 9\n), body",
+        f"{_TESTS}/test_server_log.py",
+    ),
+    Mutant(
+        "postgres: many jobs are enqueued into a queue as it was",
+        f"{_STORE}/migrations/0001_start.sql",
+        "WHERE q.num = in_queue AND q.version = in_version\n",
+        "WHERE q.num = in_queue AND q.version <= in_version + 9\n",
+    ),
+    Mutant(
+        "postgres: the journal tells of new jobs that were known",
+        f"{_SQL}/journal.sql",
+        "%(size)b::int, %(entries)b\nWHERE %(blind)b::bigint = 0 OR ",
+        "%(size)b::int, %(entries)b\nWHERE true OR %(blind)b::bigint = 0 OR ",
+        f"{_TESTS}/test_server_log.py",
+    ),
+    Mutant(
+        "postgres: a known id is an error to the server",
+        f"{_SQL}/enqueue.sql",
+        "    ON CONFLICT (queue, id) DO NOTHING RETURNING num, priority, created\n",
+        "    RETURNING num, priority, created\n",
+        f"{_TESTS}/test_server_log.py",
     ),
     Mutant(
         "postgres: who waits is not told",
@@ -563,8 +584,8 @@ POSTGRES_ALONE = [
     Mutant(
         "postgres: a deadlock is told to the caller",
         f"{_STORE}/errors.py",
-        '"40001", "40P01", "23505"',
-        '"40001", "23505"',
+        '"40001", "40P01"',
+        '"40001"',
         f"{_TESTS}/test_races.py",
     ),
     Mutant(
@@ -592,15 +613,15 @@ POSTGRES_ALONE = [
     ),
     Mutant(
         "postgres: new jobs are inserted in the order in which they come",
-        f"{_SQL}/enqueue.sql",
-        "priority, now, options, payload\n    FROM given ORDER BY id\n",
-        "priority, now, options, payload\n    FROM given\n",
+        f"{_STORE}/migrations/0001_start.sql",
+        "g.now, g.options, g.payload\n        FROM given g ORDER BY g.id\n",
+        "g.now, g.options, g.payload\n        FROM given g\n",
         f"{_TESTS}/test_enqueue_waits.py",
     ),
     Mutant(
         "postgres: a ring of producers is an error",
-        f"{_STORE}/errors.py",
-        "    psycopg.errors.DeadlockDetected,\n",
+        f"{_STORE}/engine.py",
+        "            if error.sqlstate in AGAIN:\n                raise Again from error\n",
         "",
         f"{_TESTS}/test_enqueue_waits.py",
     ),

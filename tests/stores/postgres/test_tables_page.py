@@ -19,6 +19,9 @@ CONSTRAINTS = """
 SELECT conname FROM pg_constraint c JOIN pg_namespace n ON n.oid = c.connamespace
 WHERE n.nspname = %s AND c.contype IN ('c', 'f')
 """
+FUNCTIONS = """
+SELECT proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = %s
+"""
 AUTOVACUUM = """
 SELECT c.relname, split_part(o, '=', 2) FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace CROSS JOIN unnest(c.reloptions) o
@@ -58,6 +61,10 @@ def test_indexes(names) -> None:
 
 def test_sequences(names) -> None:
     assert on_page("Sequences").keys() == names(RELATIONS, "S")
+
+
+def test_functions(names) -> None:
+    assert on_page("Functions").keys() == names(FUNCTIONS)
 
 
 def test_checks(names) -> None:

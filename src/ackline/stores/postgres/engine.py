@@ -16,7 +16,7 @@ from ackline.clock import Clock
 from ackline.errors import StoreError, StoreUnavailable
 from ackline.stores.postgres.address import Address
 from ackline.stores.postgres.connections import Connections, session_settings
-from ackline.stores.postgres.errors import AGAIN, LOOK_AGAIN, translate, translated
+from ackline.stores.postgres.errors import AGAIN, translate, translated
 from ackline.stores.postgres.exchange import NO_VALUES, Connection, Exchange, Row, compiled
 from ackline.stores.postgres.migrate import Migrator, require_server
 from ackline.stores.postgres.queries import statements
@@ -78,12 +78,11 @@ class Engine:
         its tokens must be raised before it hands one out.
         """
         self.queues.forget()
-        try:
+        with Exchange(connection, self._compiled) as exchange:
+            [(writes,)] = exchange.send("may_write").fetchall()
+        if writes:
             self._execute(connection, "raise_epoch", NO_VALUES)
-        except (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege):
-            self._calm(connection)
-            return False
-        return True
+        return bool(writes)
 
     def moment(self) -> float | None:
         """The time of the store's own clock; None if the server's counts."""
@@ -115,12 +114,15 @@ class Engine:
         )
 
     def once(self, work: Work[T]) -> T:
-        """Run a transaction only once; errors of `LOOK_AGAIN` are left to the caller."""
+        """Run a transaction that may have to wait for somebody's open one, only once.
+
+        Raises `Again` if others got in its way: then nothing was done.
+        """
         try:
             return self._run(work, "begin_write", lingers=True)
-        except LOOK_AGAIN:
-            raise
         except psycopg.Error as error:
+            if error.sqlstate in AGAIN:
+                raise Again from error
             raise translate(error, self.where) from error
 
     def read(self, work: Work[T]) -> T:

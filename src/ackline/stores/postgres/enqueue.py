@@ -13,7 +13,6 @@ from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.postgres.arrays import Blobs, Floats, Ints
 from ackline.stores.postgres.codes import STATES, encode_options, name_of
 from ackline.stores.postgres.engine import Engine
-from ackline.stores.postgres.errors import LOOK_AGAIN
 from ackline.stores.postgres.homes import Homes
 from ackline.stores.postgres.keys import write_keys
 from ackline.stores.postgres.queues import QueueEntry
@@ -62,19 +61,26 @@ def _insert_blindly(
     """Insert in one statement; None if existing jobs have to be looked up first."""
     states = [_SCHEDULED if draft.delay > 0 else _QUEUED for draft in drafts]
     later = states.count(_SCHEDULED)
-    values = _columns(drafts) | {
-        "queue": entry.num,
-        "version": entry.version,
-        "ageing": entry.settings.ageing,
-        "lines": Ints([entry.lines[draft.kind] for draft in drafts]),
-        "delays": Floats([draft.delay for draft in drafts] if later else []),
-    }
+    values = {"queue": entry.num, "version": entry.version, "ageing": entry.settings.ageing}
+    if len(drafts) == 1:
+        statement, values = "add_one", values | _columns_of_one(entry, drafts[0])
+    else:
+        statement, values = (
+            "add_new",
+            values
+            | _columns(drafts)
+            | {
+                "lines": Ints([entry.lines[draft.kind] for draft in drafts]),
+                "delays": Floats([draft.delay for draft in drafts] if later else []),
+            },
+        )
 
     def insert(tx: Transaction) -> Sent:
-        sent = tx.send("add_new", values | {"now": tx.clock})
+        sent = tx.send(statement, values | {"now": tx.clock})
         # The server inserts while we write the journal entries.
         tx.push(len(drafts))
         changes = tx.changes_of(entry.key, entry.num)
+        changes.blind = True
         changes.entries += [
             Entry(Act.ENQUEUE, draft.id, draft.kind, None, state, priority=draft.priority)
             for draft, state in zip(drafts, states, strict=True)
@@ -85,12 +91,29 @@ def _insert_blindly(
         return sent
 
     try:
-        [(now, _)] = engine.once(insert).fetchall()
-    except LOOK_AGAIN:
+        rows = engine.once(insert).fetchall()
+    except Again:
         return None
+    if not rows or rows[0][0] is None:
+        return None
+    now: float = rows[0][0]
     for line, priority in {(entry.lines[draft.kind], draft.priority) for draft in drafts}:
         entry.hints.lower(line, priority, (rank(now, priority, entry.settings.ageing), 0))
     return [Receipt(draft.id, True, state) for draft, state in zip(drafts, states, strict=True)]
+
+
+def _columns_of_one(entry: QueueEntry, draft: Draft) -> dict[str, Any]:
+    options, group = draft.options, draft.options.group
+    return {
+        "id": draft.id.encode(),
+        "kind": draft.kind.encode(),
+        "group": None if group is None else group.encode(),
+        "priority": draft.priority,
+        "options": encode_options(options),
+        "payload": draft.payload,
+        "line": entry.lines[draft.kind],
+        "delay": float(draft.delay),
+    }
 
 
 def _columns(drafts: Sequence[Draft]) -> dict[str, Any]:

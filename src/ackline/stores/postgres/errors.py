@@ -15,19 +15,8 @@ from ackline.errors import (
     StoreUnavailable,
 )
 
-AGAIN = frozenset({"40001", "40P01", "23505"})
-"""Errors caused by another transaction that got in the way: another try may succeed.
-
-A duplicate id is one of them: another process inserted it between our look and our write.
-"""
-
-LOOK_AGAIN = (
-    psycopg.errors.UniqueViolation,
-    psycopg.errors.DivisionByZero,
-    psycopg.errors.DeadlockDetected,
-)
-"""Why an insert without a look may fail: an id exists already, the queue has changed, or another
-transaction inserts the same ids in another order."""
+AGAIN = frozenset({"40001", "40P01"})
+"""Errors caused by another transaction that got in the way: another try may succeed."""
 
 Meaning = tuple[type[StoreError], str]
 
@@ -44,7 +33,8 @@ _BY_CODE: dict[str, Meaning] = {
               "installation"),
     "42703": (StoreMismatch, "a column is missing: run `ackline migrate`, or upgrade this "
               "installation"),
-    "42883": (StoreMismatch, "a function is missing: PostgreSQL must be 13 or newer"),
+    "42883": (StoreMismatch, "a function is missing: run `ackline migrate`, or upgrade this "
+              "installation; and PostgreSQL must be 13 or newer"),
     "3F000": (StoreMismatch, "the schema is missing: run `ackline migrate`"),
     "3D000": (StoreError, "there is no such database: create it, or see the URL"),
     "28P01": (StoreError, "it does not accept this user and password: see the URL"),

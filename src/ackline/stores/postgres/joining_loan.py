@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.errors import SerializationFailure, UniqueViolation
+from psycopg.errors import SerializationFailure
 from psycopg.pq import TransactionStatus
 
 from ackline.errors import CannotJoin, StoreMismatch, StoreReadOnly, StoreUnavailable
@@ -87,7 +87,7 @@ class Loan:
             for turn in range(TRIES):
                 try:
                     return self._step(work)
-                except (Again, UniqueViolation, SerializationFailure) as error:
+                except (Again, SerializationFailure) as error:
                     self.require_fresh_look(error)
                 except psycopg.Error as error:
                     # Also a deadlock: an earlier step may hold one of its locks.

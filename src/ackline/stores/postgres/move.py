@@ -10,7 +10,7 @@ from ackline.stores.postgres.codes import ODD
 from ackline.stores.postgres.homes import Homes
 from ackline.stores.postgres.queues import QueueEntry, Queues
 from ackline.stores.postgres.standing import PARKED, READY, REST, Standing, resting
-from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.postgres.transaction import Again, Transaction
 
 
 class Arrivals:
@@ -56,7 +56,8 @@ class Arrivals:
 
     def _hand_over(self, job: Standing, target: QueueEntry) -> None:
         values = {"queue": target.num, "job": job.num}
-        self._tx.send("move_body", values)
+        if not self._tx.rows("move_body", values):
+            raise Again
         if job.home == REST:
             self._tx.send("move_rest", values)
         else:

@@ -30,12 +30,14 @@ class Again(Exception):
 class QueueChanges:
     """What a transaction has changed in one queue: its journal entries and its counts."""
 
-    __slots__ = ("entries", "key", "num", "shifts")
+    __slots__ = ("blind", "entries", "key", "num", "shifts")
 
     def __init__(self, key: QueueKey, num: int) -> None:
         self.key = key
         self.num = num
         self.entries: list[Entry] = []
+        self.blind = False
+        """Whether they count only if the server has found all jobs of `add_new` to be new."""
         self.shifts = [0] * len(STATES)
 
 
@@ -118,6 +120,7 @@ class Transaction:
                     "size": len(changes.entries),
                     "entries": pack(changes.entries),
                     "states": Ints(changes.shifts),
+                    "blind": int(changes.blind),
                 }
                 self.send("tell", values)
                 self._add_news(changes)

@@ -245,3 +245,51 @@ CREATE UNLOGGED TABLE ackline.waiting (
     until timestamptz NOT NULL,
     PRIMARY KEY (tag, topic, who)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- Inserts jobs that are believed to be new, all or none. It is a function so that an id that is
+-- known after all undoes everything without an error: the client has sent its COMMIT already, and
+-- the server would log the error. The journal's row, which is written apart, asks for
+-- `ackline_transaction.added`.
+--
+-- The arrays are unnested side by side: in FROM, each of them would be copied first. Jobs are
+-- numbered in the given order, but inserted in the order of their ids, so that two transactions
+-- with the same ids wait for each other in the same order.
+CREATE FUNCTION ackline.add_new(
+    in_queue integer, in_version bigint, clock double precision, ageing double precision,
+    ids bytea[], kinds bytea[], groups bytea[], priorities bigint[],
+    delays double precision[], options_of bytea[], payloads bytea[], lines bigint[]
+) RETURNS double precision LANGUAGE plpgsql AS $$
+DECLARE
+    inserted double precision;
+    told text;
+BEGIN
+    WITH moment AS MATERIALIZED (
+        SELECT coalesce(clock, extract(epoch FROM clock_timestamp())::float8) AS now
+        FROM ackline.queue q WHERE q.num = in_queue AND q.version = in_version
+    ), given AS MATERIALIZED (
+        SELECT nextval('ackline.job_num') AS num, m.now, g.*
+        FROM moment m, (
+            SELECT unnest(ids) AS id, unnest(kinds) AS kind, unnest(groups) AS grp,
+                   unnest(priorities) AS priority, unnest(delays) AS delay,
+                   unnest(options_of) AS options, unnest(payloads) AS payload,
+                   unnest(lines) AS line
+        ) g
+    ), bodies AS (
+        INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
+        SELECT g.num, in_queue, g.id, g.kind, g.grp, g.priority, g.now, g.options, g.payload
+        FROM given g ORDER BY g.id
+    ), queued AS (
+        INSERT INTO ackline.ready (line, lane, rank, job)
+        SELECT g.line, g.priority, g.now - g.priority * ageing, g.num FROM given g
+        WHERE coalesce(g.delay, 0) <= 0
+    ), later AS (
+        INSERT INTO ackline.rest (job, queue, state, at)
+        SELECT g.num, in_queue, 0, g.now + g.delay FROM given g WHERE g.delay > 0
+    )
+    SELECT m.now, set_config('ackline_transaction.added', 'yes', true) INTO inserted, told
+    FROM moment m;
+    RETURN inserted;
+EXCEPTION WHEN unique_violation THEN
+    RETURN NULL;
+END
+$$;

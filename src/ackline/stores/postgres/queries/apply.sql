@@ -193,7 +193,15 @@ FROM ackline.job WHERE num = %(job)b::bigint
 ON CONFLICT (tenant, key) DO UPDATE SET value = excluded.value, version = excluded.version;
 
 -- name: move_body
-UPDATE ackline.job SET queue = %(queue)b::int WHERE num = %(job)b::bigint;
+-- Its row is written anew: no row is returned, and the job is lost unless the transaction is rolled
+-- back, if another transaction has just inserted this id there.
+WITH gone AS (
+    DELETE FROM ackline.job WHERE num = %(job)b::bigint
+    RETURNING num, id, kind, grp, priority, created, options, payload
+)
+INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
+SELECT num, %(queue)b::int, id, kind, grp, priority, created, options, payload FROM gone
+ON CONFLICT (queue, id) DO NOTHING RETURNING num;
 
 -- name: move_rest
 UPDATE ackline.rest SET queue = %(queue)b::int WHERE job = %(job)b::bigint;

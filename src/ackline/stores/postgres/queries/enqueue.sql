@@ -1,35 +1,36 @@
 -- Jobs into the store.
 
--- name: add_new
--- Jobs that are all new, in one statement. It fails if an id is known; and, by a division by zero,
--- if the queue has changed since it was looked at. The arrays are unnested side by side: in FROM,
--- each of them would be copied first. Jobs are numbered in the given order, but inserted in the
--- order of their ids, so that two transactions with the same ids wait for each other in the same
--- order.
-WITH moment AS MATERIALIZED (
+-- name: add_one
+-- One job that is believed to be new: returns when it was inserted. No row, and nothing is done, if
+-- its id is known, or if the queue has changed since it was looked at.
+WITH moment AS (
     SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8) AS now
     FROM ackline.queue WHERE num = %(queue)b::int AND version = %(version)b::bigint
-), given AS MATERIALIZED (
-    SELECT nextval('ackline.job_num') AS num, m.now, g.*
-    FROM moment m, (
-        SELECT unnest(%(ids)b::bytea[]) AS id, unnest(%(kinds)b::bytea[]) AS kind,
-               unnest(%(groups)b::bytea[]) AS grp, unnest(%(priorities)b::bigint[]) AS priority,
-               unnest(%(delays)b::float8[]) AS delay, unnest(%(options)b::bytea[]) AS options,
-               unnest(%(payloads)b::bytea[]) AS payload, unnest(%(lines)b::bigint[]) AS line
-    ) g
-), bodies AS (
+), body AS (
     INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
-    SELECT num, %(queue)b::int, id, kind, grp, priority, now, options, payload
-    FROM given ORDER BY id
+    SELECT nextval('ackline.job_num'), %(queue)b::int, %(id)b, %(kind)b, %(group)b,
+           %(priority)b::bigint, now, %(options)b, %(payload)b
+    FROM moment
+    ON CONFLICT (queue, id) DO NOTHING RETURNING num, priority, created
 ), queued AS (
     INSERT INTO ackline.ready (line, lane, rank, job)
-    SELECT line, priority, now - priority * %(ageing)b::float8, num FROM given
-    WHERE coalesce(delay, 0) <= 0
+    SELECT %(line)b::bigint, priority, created - priority * %(ageing)b::float8, num FROM body
+    WHERE %(delay)b::float8 <= 0
 ), later AS (
     INSERT INTO ackline.rest (job, queue, state, at)
-    SELECT num, %(queue)b::int, 0, now + delay FROM given WHERE delay > 0
+    SELECT num, %(queue)b::int, 0, created + %(delay)b::float8 FROM body
+    WHERE %(delay)b::float8 > 0
 )
-SELECT now, 1 / (SELECT count(*) FROM moment) FROM (SELECT (SELECT now FROM moment) AS now) m;
+SELECT created, set_config('ackline_transaction.added', 'yes', true) FROM body;
+
+-- name: add_new
+-- Jobs that are all new: returns when they were inserted; NULL, and does nothing, if an id is known,
+-- or if the queue has changed since it was looked at.
+SELECT ackline.add_new(
+    %(queue)b::int, %(version)b::bigint, %(now)b::float8, %(ageing)b::float8,
+    %(ids)b::bytea[], %(kinds)b::bytea[], %(groups)b::bytea[], %(priorities)b::bigint[],
+    %(delays)b::float8[], %(options)b::bytea[], %(payloads)b::bytea[], %(lines)b::bigint[]
+);
 
 -- name: known_jobs
 -- Where the jobs of these ids stand, as of one moment.

@@ -1,18 +1,21 @@
 -- The journal and the counts.
 
 -- name: tell
--- One batch of a queue's journal, and how its counts have changed.
+-- One batch of a queue's journal, and how its counts have changed. If it tells of jobs that were
+-- believed to be new (`blind`), only if this transaction has inserted them.
 WITH counted AS (
     INSERT INTO ackline.tally (queue, states, events)
-    VALUES (%(queue)b::int, %(states)b::bigint[], %(size)b::bigint)
+    SELECT %(queue)b::int, %(states)b::bigint[], %(size)b::bigint
+    WHERE %(blind)b::bigint = 0 OR current_setting('ackline_transaction.added', true) = 'yes'
 )
 INSERT INTO ackline.journal (era, moment, queue, at, size, entries)
-VALUES ((SELECT era FROM ackline.epoch),
-        greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-                 pg_current_xact_id()::text::bigint + 1)::text::xid8,
-        %(queue)b::int,
-        coalesce(%(at)b::float8, extract(epoch FROM clock_timestamp())::float8),
-        %(size)b::int, %(entries)b);
+SELECT (SELECT era FROM ackline.epoch),
+       greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+                pg_current_xact_id()::text::bigint + 1)::text::xid8,
+       %(queue)b::int,
+       coalesce(%(at)b::float8, extract(epoch FROM clock_timestamp())::float8),
+       %(size)b::int, %(entries)b
+WHERE %(blind)b::bigint = 0 OR current_setting('ackline_transaction.added', true) = 'yes';
 
 -- name: read_queue
 -- From a batch on, but not beyond the oldest transaction that still runs.

@@ -17,5 +17,11 @@ ROLLBACK;
 SELECT set_config(s.name, s.value, true)
 FROM (SELECT unnest(%(names)s::text[]) AS name, unnest(%(values)s::text[]) AS value) s;
 
+-- name: may_write
+-- Whether this user may write here, and this is no standby. Asked first: to be refused would leave
+-- an error in the server's log for each new connection.
+SELECT NOT current_setting('transaction_read_only')::boolean
+       AND has_table_privilege('ackline.epoch', 'UPDATE');
+
 -- name: session_number
 SELECT pg_backend_pid();
