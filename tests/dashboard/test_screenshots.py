@@ -19,7 +19,7 @@ from ackline.service.auth import authenticator_for
 from ackline.service.runtime import Runtime
 from ackline.spark.reports.page import page
 from ackline.stores.sqlite import SqliteStore
-from tests.dashboard.scene import Shop
+from tests.dashboard.scene import MINUTES, Shop
 from tests.service.gold import make_gold
 from tests.spark.shop_report import HOUR, MONDAY, WEEK, shop_report
 
@@ -55,7 +55,7 @@ def shop(start_board, tmp_path):
     clock = ManualClock(1_794_823_200.0)
     store = SqliteStore(str(tmp_path / "jobs.db"), clock=clock)
     lake = tmp_path / "lake"
-    make_gold(lake)
+    make_gold(lake, read_at=clock.now() + MINUTES * 60 - 8)
     settings = Settings(store="memory://", maintenance=False, drain=0.0, lake=str(lake))
     runtime = Runtime(settings, store, authenticator_for(settings, store))
     board = start_board("", runtime=runtime)

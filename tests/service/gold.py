@@ -65,12 +65,13 @@ TABLES = {
 }
 
 
-def make_gold(lake: Path, days: int = 7, hours: int = 24) -> None:
-    """The last days, today too, with so many hours each."""
+def make_gold(lake: Path, days: int = 7, hours: int = 24, read_at: float | None = None) -> None:
+    """The last days, today too, with so many hours each; as of two minutes ago if not said."""
     now = datetime.datetime.now(datetime.UTC)
     today = now.date()
     lake.mkdir()
-    (lake / "lake.json").write_text(json.dumps({"schema": 3, "read_at": now.timestamp() - 125}))
+    mark = {"schema": 3, "read_at": read_at or now.timestamp() - 125}
+    (lake / "lake.json").write_text(json.dumps(mark))
     with duckdb.connect() as connection:
         for name, select in TABLES.items():
             (lake / "gold" / name).mkdir(parents=True)

@@ -72,7 +72,7 @@ function Tabs(props: { queue: string; tab: Tab; counts: Partial<Record<Tab, numb
     <nav
       ref={nav}
       aria-label={t("queue.states")}
-      className="flex gap-1 overflow-x-auto border-b border-line px-3 [scrollbar-width:none] md:px-5"
+      className="flex gap-1 overflow-x-auto border-b border-line px-3 [scrollbar-width:none] md:flex-wrap md:px-5"
     >
       {STATES.map((state) => {
         const current = state === props.tab;
