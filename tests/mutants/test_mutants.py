@@ -1,5 +1,6 @@
 import pytest
 from tests.mutants import campaign
+from tests.mutants.__main__ import source_passes
 from tests.mutants.catalogue import ALL, QUICK
 from tests.mutants.mutant import Mutant
 
@@ -24,6 +25,11 @@ def test_a_mutant_that_does_not_apply_is_not_taken_for_dead():
     stale = Mutant("stale", "lifecycle.py", "no such line", "")
 
     assert campaign.try_one(stale).outcome == "does not apply"
+
+
+@pytest.mark.slow
+def test_control_the_source_itself_passes():
+    assert source_passes(ALL)
 
 
 @pytest.mark.slow

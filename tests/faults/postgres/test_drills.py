@@ -9,14 +9,13 @@ from ackline.testing.faults.server.drill import Drill
 from tests.faults.drilling import run_drill
 
 QUICK = {
-    "stop": 3,
+    "stop": 2,
     "stop-forgetful": 2,
     "terminate": len(MOMENTS),
-    "cut-commit": 5,
+    "cut-commit": 3,
     "cut-resent": 4,
-    "pool": 2,
 }
-"""A few of the faults, and how often; the others are on demand."""
+"""A few of the faults, and how often (a control until it must fail); all are for `./prove`."""
 
 MORE = {"crowd": 300, "crowd-unfenced": 300}
 """What is not a blow each, but one act of many."""
