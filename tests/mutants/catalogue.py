@@ -428,13 +428,6 @@ SQLITE = [
         shown_by=_PRESENCE,
     ),
     Mutant(
-        "sqlite: what was written to a removed log is answered",
-        "stores/sqlite/writer.py",
-        "            self._log.require_kept()\n",
-        "",
-        shown_by=_PRESENCE,
-    ),
-    Mutant(
         "sqlite: a claim opens the lines of all kinds",
         "stores/sqlite/merging.py",
         "    lines = [(head, slot, None, nothing) for head, slot in heads]",

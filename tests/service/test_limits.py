@@ -617,6 +617,7 @@ def test_a_full_store_is_507_and_the_rest_goes_on(call):
 
 
 def test_a_full_disk_is_told_and_a_purge_makes_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "LOOK_EVERY", 0.0)
     with client_for(Settings(store=f"sqlite:///{tmp_path}/jobs.db", drain=0.0)) as client:
         api = Api(client, "/api")
         for _ in range(40):

@@ -148,25 +148,7 @@ def fill(store, pages):
     return None
 
 
-def test_when_full_only_enqueue_is_refused(store):
-    error = fill(store, 200)
-    assert "largest size" in str(error)
-    before = store.describe("default")[0].counts[State.QUEUED]
-
-    claimed = store.claim(QUEUE, REQUEST).jobs
-    done = store.apply(QUEUE, [lifecycle.complete(job, b"r", DEFAULTS) for job in claimed])
-    cancelled = store.apply(QUEUE, [lifecycle.cancel("id200", DEFAULTS)])
-    assert all(verdict.applied for verdict in done + cancelled)
-    assert len(claimed) == 100
-    purged = store.purge(QUEUE, Filter(), before)
-
-    assert purged == before
-    assert store.enqueue(QUEUE, drafts(1, 5000))[0].accepted
-
-
-def test_when_not_even_the_reserve_is_left_nothing_is_half_done(store, monkeypatch):
-    monkeypatch.setattr(room, "SIZE_RESERVE", 10**9)
-
+def test_when_not_even_the_reserve_is_left_nothing_is_half_done(store):
     error = fill(store, 100)
 
     assert "no room left" in str(error)
@@ -184,6 +166,17 @@ def test_a_nearly_full_disk_refuses_enqueue(store, monkeypatch):
         store.enqueue(QUEUE, drafts(1))
 
 
+def test_a_disk_that_had_room_is_not_asked_again_for_each_job(store, monkeypatch):
+    asked = []
+    free = room.free_on_disk
+    monkeypatch.setattr(room, "free_on_disk", lambda path: asked.append(path) or free(path))
+    monkeypatch.setattr(room, "LOOK_EVERY", 100.0)
+    for n in range(5):
+        store.enqueue(QUEUE, drafts(1, n))
+
+    assert len(asked) == 1
+
+
 class TestNearlyFullDisk:
     """A purge frees pages inside of the file, which does not shrink."""
 
@@ -192,12 +185,20 @@ class TestNearlyFullDisk:
     @pytest.fixture
     def left(self, store, monkeypatch):
         """A disk whose last 30 MB are left, and 4 MB of jobs."""
+        monkeypatch.setattr(room, "LOOK_EVERY", 0.0)
         store.enqueue(QUEUE, [Draft(str(n), "k", self.LARGE) for n in range(40)])
         left = [room.DISK_RESERVE - 2 * 1_048_576]
         monkeypatch.setattr(room, "free_on_disk", lambda _path: left[0])
         with pytest.raises(StoreFull, match="purge jobs"):
             store.enqueue(QUEUE, drafts(1))
         return left
+
+    def test_only_enqueue_is_refused(self, store, left):
+        claimed = store.claim(QUEUE, REQUEST).jobs
+        done = store.apply(QUEUE, [lifecycle.complete(job, b"r", DEFAULTS) for job in claimed])
+
+        assert len(claimed) == 40
+        assert all(verdict.applied for verdict in done)
 
     def test_a_purge_makes_room(self, store, left):
         assert store.purge(QUEUE, Filter(), 1000) == 40

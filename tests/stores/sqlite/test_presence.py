@@ -100,11 +100,6 @@ def test_where_there_are_no_such_locks_it_refuses(path, tmp_path, monkeypatch, l
     store.close()
 
 
-def test_a_log_removed_during_a_write_is_told(store, path):
-    with pytest.raises(StoreUnavailable, match="send it again"):
-        store._engine.write(lambda tx: os.unlink(f"{path}-wal"))
-
-
 def test_nobody_builds_the_index_of_the_log_anew_while_it_is_in_use(start, path):
     writer = start(
         "import sqlite3, subprocess\n"

@@ -26,8 +26,12 @@ Execute = Callable[..., Any]
 BUSY_SECONDS = 5.0
 """How long a writer waits for its turn before it reports that the store is busy."""
 
-CHECKPOINT_PAGES = 1000
-"""SQLite itself copies the write-ahead log back at this size, if no reader is in the way."""
+CHECKPOINT_PAGES = 1900
+"""SQLite itself copies the write-ahead log back at this size, if no reader is in the way.
+
+Just below the 8 MiB at which `log` cuts it: each time costs two syncs of the disk and every page
+that has changed, however often it has.
+"""
 
 
 def connect(path: str, durability: Durability, *, make: bool = False) -> apsw.Connection:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from ackline.errors import StoreClosed, StoreUnavailable
+from ackline.errors import StoreClosed, StoreError, StoreUnavailable
 from ackline.job import QueueKey
 from ackline.stores.base import Topic
 from ackline.stores.sqlite.connection import Durability, Execute, explain, explain_system
@@ -96,10 +96,13 @@ class Engine:
         """Raise SQLite's errors as Ackline's."""
         try:
             yield
-        except apsw.Error as error:
-            raise explain(error, self.path) from error
-        except OSError as error:
-            raise explain_system(error, self.path) from error
+        except (apsw.Error, OSError) as error:
+            raise self._explain(error) from error
+
+    def _explain(self, error: apsw.Error | OSError) -> StoreError:
+        if isinstance(error, OSError):
+            return explain_system(error, self.path)
+        return explain(error, self.path)
 
     # --- forking ---
 
@@ -139,10 +142,10 @@ class Engine:
 
     def write(self, operation: Operation[T]) -> T:
         """Run an operation in a transaction, alone or with others; durable once it returns."""
-        self._require_open()
         try:
-            with self.explained():
-                return self._group.run(operation)
+            return self._group.run(operation)
+        except (apsw.Error, OSError) as error:
+            raise self._explain(error) from error
         except Exception:
             raise
         except BaseException:

@@ -11,7 +11,7 @@ from ackline.lifecycle import arrive, keeps_id
 from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.keys import write_keys
-from ackline.stores.sqlite.lines import Lines, make_lines, next_number, state_in
+from ackline.stores.sqlite.lines import Lines, make_lines, state_in
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import encode_options, rows_by_ids
 from ackline.stores.sqlite.transaction import Transaction
@@ -59,10 +59,10 @@ def enqueue(
 
 
 def _insert_blindly(lines: Lines, drafts: Sequence[Draft], now: float) -> list[Receipt] | None:
-    first = next_number(lines.tx, "job", len(drafts))
+    first = lines.numbers.next_jobs(len(drafts))
     if not _add_jobs(lines, first, drafts, now):
         lines.tx.execute(sql("take_back_jobs"), (first, first + len(drafts) - 1))
-        next_number(lines.tx, "job", -len(drafts))
+        lines.numbers.job = first - 1
         return None
     states = _add_places(lines, first, drafts, now)
     return _report(lines, drafts, states, [None] * len(drafts), now)
@@ -81,7 +81,7 @@ def _insert_checked(lines: Lines, drafts: Sequence[Draft], now: float) -> list[R
     replaced = [there for id in fresh if (there := known.get(id)) is not None]
     drop_jobs(lines, [(there.num, there.slot) for there in replaced])
     new = list(fresh.values())
-    first = next_number(lines.tx, "job", len(new))
+    first = lines.numbers.next_jobs(len(new))
     _add_jobs(lines, first, new, now)
     states = _add_places(lines, first, new, now)
     sources = [known[id].state if id in known else None for id in fresh]
@@ -150,7 +150,9 @@ def _add_jobs(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> 
 
 def _add_places(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> list[State]:
     kind = drafts[0].kind
-    plain = all(draft.kind == kind and draft.run_at is None and not draft.delay for draft in drafts)
+    plain = len(drafts) > 1 and all(
+        draft.kind == kind and draft.run_at is None and not draft.delay for draft in drafts
+    )
     if not plain:
         return _add_mixed_places(lines, first, drafts, now)
     slot, count = lines.ready(kind), len(drafts)

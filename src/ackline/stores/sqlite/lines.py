@@ -11,7 +11,7 @@ from ackline.events import Entry
 from ackline.job import TERMINAL, QueueKey, State
 from ackline.stores.packed import pack
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.transaction import Transaction
+from ackline.stores.sqlite.transaction import Numbers, Transaction
 
 STATES = tuple(State)
 """A state's code is its place in this tuple: files depend on it, so append only."""
@@ -45,12 +45,29 @@ def state_in(slot: int) -> State:
 class Lines:
     """One queue within a transaction: its settings, its lines, and how their counts change."""
 
-    __slots__ = ("_ready", "_shifts", "dropped", "key", "last_token", "num", "settings", "tx")
+    __slots__ = (
+        "_ready",
+        "_shifts",
+        "dropped",
+        "key",
+        "last_token",
+        "num",
+        "numbers",
+        "settings",
+        "tx",
+    )
 
     def __init__(
-        self, tx: Transaction, key: QueueKey, num: int, settings: QueueSettings, last_token: int
+        self,
+        tx: Transaction,
+        numbers: Numbers,
+        key: QueueKey,
+        num: int,
+        settings: QueueSettings,
+        last_token: int,
     ) -> None:
         self.tx = tx
+        self.numbers = numbers
         self.key = key
         self.num = num
         self.settings = settings
@@ -107,7 +124,8 @@ class Lines:
     def write_journal(self, at: float, entries: list[Entry]) -> None:
         """Append one batch, in the same transaction as the changes that it reports."""
         if entries:
-            self.tx.execute(sql("add_batch"), (self.num, at, pack(entries)))
+            batch = (self.numbers.next_batch(), self.num, at, pack(entries))
+            self.tx.execute(sql("add_batch"), batch)
             self.shift(None, -(self.num * 16 + JOURNAL), len(entries))
             self.tx.wake(self.key, "changes")
             if any(entry.to is None or entry.to in TERMINAL for entry in entries):
@@ -116,8 +134,11 @@ class Lines:
 
 def find_lines(tx: Transaction, key: QueueKey) -> Lines | None:
     """A queue, if it exists."""
-    for num, settings, last_token in tx.execute(sql("find_queue"), (key.tenant, key.name)):
-        lines = Lines(tx, key, num, decode_settings(settings), last_token)
+    rows = tx.execute(sql("find_queue"), (key.tenant, key.name)).fetchall()
+    for num, settings, last_token, last_job, last_batch in rows:
+        if tx.numbers is None:
+            tx.numbers = Numbers(last_job, last_batch)
+        lines = Lines(tx, tx.numbers, key, num, decode_settings(settings), last_token)
         lines.dropped = settings == DROPPED
         return lines
     return None
@@ -132,14 +153,13 @@ def make_lines(tx: Transaction, key: QueueKey) -> Lines:
         codes = [code for code in range(JOURNAL + 1) if code not in (READY, PARKED)]
         slots = [(-(num * 16 + code), num, code, "", "") for code in codes]
         tx.executemany(sql("add_slot"), slots)
-        lines = Lines(tx, key, num, DEFAULT_SETTINGS, 0)
-    elif lines.dropped:
+        return make_lines(tx, key)
+    if lines.dropped:
         tx.execute(sql("set_settings"), (encode_settings(DEFAULT_SETTINGS), lines.num))
         lines.dropped = False
     return lines
 
 
-def next_number(tx: Transaction, counter: str, count: int = 1) -> int:
-    """Take `count` numbers that were never given out before; returns the first of them."""
-    last = tx.execute(sql("next_number"), (count, counter)).fetchall()[0][0]
-    return int(last) - count + 1
+def next_number(tx: Transaction, counter: str) -> int:
+    """A number that this counter never gave before."""
+    return int(tx.execute(sql("next_number"), (counter,)).fetchall()[0][0])

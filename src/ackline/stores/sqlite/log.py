@@ -8,7 +8,6 @@ import apsw
 
 from ackline.errors import StoreUnavailable
 from ackline.stores.sqlite.connection import BUSY_SECONDS
-from ackline.stores.sqlite.group_commit import Undecided
 from ackline.stores.sqlite.opening import identity
 
 LONGEST_LOG = 8 * 1024 * 1024
@@ -34,16 +33,6 @@ class Log:
             raise StoreUnavailable(
                 f"{self.path} was removed while it was in use: nothing was written. "
                 "Close the store and open it again"
-            )
-
-    def require_kept(self) -> None:
-        """After a transaction: do not confirm writes to a log that may be gone."""
-        if self.removed():
-            raise Undecided(
-                StoreUnavailable(
-                    f"{self.path} was removed while it was written to, so it may be done "
-                    "or not: close the store, open it again, and send it again"
-                )
             )
 
     def removed(self) -> bool:

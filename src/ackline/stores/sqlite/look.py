@@ -257,8 +257,7 @@ def workers(execute: Execute, queue: QueueKey) -> list[WorkerRecord]:
 
 def journal_end(execute: Execute) -> str:
     """The cursor after everything that has happened."""
-    rows = execute(sql("last_batch")).fetchall()
-    return make_cursor(rows[0][0] + 1 if rows else 1, 0)
+    return make_cursor(execute(sql("last_batch")).fetchall()[0][0] + 1, 0)
 
 
 def events(

@@ -39,13 +39,14 @@ from ackline.stores.base import (
     warn_of_unseen,
 )
 from ackline.stores.migrations import Migrated
-from ackline.stores.sqlite import claim, enqueue, heartbeat, keep, keys, look, room
+from ackline.stores.sqlite import claim, enqueue, heartbeat, keep, keys, look
 from ackline.stores.sqlite.apply import apply
 from ackline.stores.sqlite.connection import Durability
 from ackline.stores.sqlite.engine import Engine
 from ackline.stores.sqlite.lines import find_lines
 from ackline.stores.sqlite.migrate import pending, schema_of
 from ackline.stores.sqlite.opening import first_connection
+from ackline.stores.sqlite.room import DiskSpace
 from ackline.stores.sqlite.transaction import Together, Transaction, split
 from ackline.stores.sqlite.wake import Wakes
 
@@ -77,6 +78,7 @@ class SqliteStore:
         self._path = os.path.abspath(path)
         self._durability: Durability = durability
         self._clock = clock or SystemClock()
+        self._disk = DiskSpace(self._path)
         self._wakes = Wakes(self._path)
         self._engine = Engine(self._path, durability, self._wakes.tell)
 
@@ -104,7 +106,7 @@ class SqliteStore:
     def info(self) -> StoreInfo:
         with self._engine.read() as execute:
             schema, cursor = schema_of(execute), look.journal_end(execute)
-            troubles = room.troubles(execute, self._path)
+            troubles = self._disk.troubles(execute)
         return StoreInfo(
             name="sqlite",
             location=self._path,
@@ -123,13 +125,13 @@ class SqliteStore:
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
         def run(tx: Transaction, batches: list[Sequence[Draft]]) -> list[list[Receipt]]:
-            room.require_room(tx.execute, self._path)
+            self._disk.require_room(tx.execute)
             everything = list(itertools.chain.from_iterable(batches))
             receipts = enqueue.enqueue(tx, queue, everything, self._clock.now())
             return split(receipts, batches)
 
         def run_alone(tx: Transaction) -> list[Receipt]:
-            room.require_room(tx.execute, self._path)
+            self._disk.require_room(tx.execute)
             return enqueue.enqueue(tx, queue, drafts, self._clock.now(), keys)
 
         if keys:
@@ -305,7 +307,7 @@ class SqliteStore:
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         def run(tx: Transaction) -> bool:
-            room.require_room_for_keys(tx.execute, self._path, writes)
+            self._disk.require_room_for_keys(tx.execute, writes)
             return keys.write_keys(tx, tenant, writes)
 
         return self._engine.write(run)

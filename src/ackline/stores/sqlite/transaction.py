@@ -10,21 +10,61 @@ import apsw
 from ackline.job import QueueKey
 from ackline.stores.base import Topic
 from ackline.stores.sqlite.connection import Execute
+from ackline.stores.sqlite.queries import sql
+
+JOB_NUMBER, BATCH_NUMBER = 0, -1
+"""The slots that count the numbers of jobs and of batches of the journal."""
 
 T = TypeVar("T")
 Item = TypeVar("Item")
 
 
+class Numbers:
+    """The numbers of jobs and of batches of the journal, each given once and in order."""
+
+    __slots__ = ("_before", "batch", "job")
+
+    def __init__(self, job: int, batch: int) -> None:
+        self._before = (job, batch)
+        self.job = job
+        """The last number that a job was given."""
+        self.batch = batch
+
+    def next_jobs(self, count: int) -> int:
+        """Numbers for so many jobs; returns the first."""
+        first = self.job + 1
+        self.job += count
+        return first
+
+    def next_batch(self) -> int:
+        """A number for a batch of the journal."""
+        self.batch += 1
+        return self.batch
+
+    def taken(self) -> list[tuple[int, int]]:
+        """What has changed: the last number and its slot."""
+        job, batch = self._before
+        changed = [(self.job, JOB_NUMBER)] if self.job != job else []
+        return [*changed, (self.batch, BATCH_NUMBER)] if self.batch != batch else changed
+
+
 class Transaction:
     """A transaction under way; the listeners noted in `wakes` are woken after the commit."""
 
-    __slots__ = ("connection", "execute", "executemany", "wakes")
+    __slots__ = ("connection", "execute", "executemany", "numbers", "wakes")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
         self.execute: Execute = connection.execute
         self.executemany: Execute = connection.executemany
         self.wakes: set[tuple[Topic, QueueKey]] = set()
+        self.numbers: Numbers | None = None
+        """Read with the first queue that the transaction looks up."""
+
+    def finish(self) -> None:
+        """Write what is kept until the end; call it before the commit."""
+        if self.numbers is not None:
+            self.executemany(sql("set_number"), self.numbers.taken())
 
     def wake(self, queue: QueueKey, *topics: Topic) -> None:
         """Wake this queue's listeners once the transaction is committed."""
@@ -53,6 +93,8 @@ class Together(Generic[Item, T]):
 
 def run_all(tx: Transaction, operations: Sequence[Operation[Any]]) -> list[Any]:
     """Run the operations of concurrent callers, in any order: none depends on another."""
+    if len(operations) == 1:
+        return [operations[0](tx)]
     answers: list[Any] = [None] * len(operations)
     shared: dict[Hashable, list[int]] = {}
     for index, operation in enumerate(operations):

@@ -81,8 +81,6 @@ class _Line:
 
     def _take(self, timeout: float) -> bool:
         with self._lock:
-            through = self._through = threading.Lock()
-            through.acquire()
             self._wanted = True
             if self._standing:
                 timeout *= SECOND_PATIENCE
@@ -90,6 +88,8 @@ class _Line:
                 if self._take_at_once(self._file):
                     return True
                 self._send_one_to_stand(self._file)
+            through = self._through = threading.Lock()
+            through.acquire()
         return through.acquire(timeout=timeout)
 
     def _take_at_once(self, file: int) -> bool:

@@ -120,9 +120,10 @@ class Wakes:
     def tell(self, news: Iterable[tuple[Topic, QueueKey]]) -> None:
         """Wake the listeners; never fails, because the work itself is done already."""
         with self._lock:
+            self._look()
             records: list[bytes] = []
             for topic, queue in news:
-                for path in self._listeners(topic, queue):
+                for path in self._listed.get(f"{topic}.{queue_tag(queue)}", ()):
                     # A listener that cannot be woken must not keep the others from it.
                     with contextlib.suppress(OSError):
                         if topic == "ready":
@@ -137,7 +138,8 @@ class Wakes:
     def forget_queue(self, queue: QueueKey) -> None:
         """Remove the shared FIFOs of a dropped queue that nobody reads any more."""
         with self._lock:
-            for path in self._listeners("ready", queue):
+            self._look()
+            for path in self._listed.get(f"ready.{queue_tag(queue)}", ()):
                 file = self._kept.pop(path, None)
                 if file is not None:
                     os.close(file)
@@ -182,19 +184,18 @@ class Wakes:
             os.close(self._kept.popitem(last=False)[1])
         return True
 
-    def _listeners(self, topic: Topic, queue: QueueKey) -> list[str]:
-        with contextlib.suppress(OSError):
-            self._list()
-        return self._listed.get(f"{topic}.{queue_tag(queue)}", [])
-
-    def _list(self) -> None:
+    def _look(self) -> None:
+        """Find out who listens, if that has changed."""
         try:
             changed = os.stat(self._folder).st_mtime_ns
+            if changed != self._listed_at:
+                self._list(changed)
         except FileNotFoundError:
             self._listed, self._listed_at = {}, -1
-            return
-        if changed == self._listed_at:
-            return
+        except OSError:
+            pass  # as before, then: whoever waits looks now and then itself
+
+    def _list(self, changed: int) -> None:
         before = time.time_ns()
         self._listed = {}
         for name in os.listdir(self._folder):

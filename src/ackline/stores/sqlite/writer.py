@@ -89,8 +89,8 @@ class Writer:
         try:
             self._begin(transaction)
             answers = run_all(transaction, operations)
+            transaction.finish()
             self._make_safe(transaction)
-            self._log.require_kept()
             self.follow_up(self._log.cut, transaction.connection)
         finally:
             self.end()

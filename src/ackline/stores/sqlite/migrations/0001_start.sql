@@ -8,12 +8,13 @@
 -- 6 cancelled, 7 queued but parked (of a group and kind), 8 journal events (only counted).
 
 -- The last number given out. Never handed out twice, whatever is deleted.
+-- (Those of jobs and of batches of the journal are kept in `slot`.)
 -- Also `dropped/QUEUE`: the end of what was dropped of a queue's journal.
 CREATE TABLE counter (
     name TEXT PRIMARY KEY,
     last INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO counter VALUES ('job', 0), ('slot', 0), ('version', 0);
+INSERT INTO counter VALUES ('slot', 0), ('version', 0);
 
 CREATE TABLE queue (
     num INTEGER PRIMARY KEY,
@@ -33,6 +34,10 @@ CREATE TABLE slot (
     n INTEGER NOT NULL DEFAULT 0,
     UNIQUE (queue, code, grp, kind)
 ) STRICT;
+
+-- The last numbers of a job (slot 0) and of a batch of the journal (-1). They are here, not in a
+-- table of their own nor left to AUTOINCREMENT, because every transaction changes this page anyway.
+INSERT INTO slot VALUES (0, 0, 9, '', '', 0), (-1, 0, 10, '', '', 0);
 
 CREATE TABLE job (
     num INTEGER PRIMARY KEY,
@@ -95,9 +100,9 @@ CREATE TABLE worker (
     PRIMARY KEY (queue, id)
 ) STRICT, WITHOUT ROWID;
 
--- One row for each batch. AUTOINCREMENT: a cursor must never meet another batch again.
+-- One row for each batch. A number is never used again, so that no cursor meets another batch.
 CREATE TABLE journal (
-    cursor INTEGER PRIMARY KEY AUTOINCREMENT,
+    cursor INTEGER PRIMARY KEY,
     queue INTEGER NOT NULL,
     at REAL NOT NULL,
     entries BLOB NOT NULL

@@ -1,7 +1,7 @@
 -- The journal.
 
 -- name: add_batch
-INSERT INTO journal (queue, at, entries) VALUES (?, ?, ?);
+INSERT INTO journal (cursor, queue, at, entries) VALUES (?, ?, ?, ?);
 
 -- name: read_queue
 SELECT cursor, queue, at, entries FROM journal INDEXED BY journal_queue
@@ -49,4 +49,4 @@ SELECT max(c.last) FROM queue q JOIN counter c ON c.name = 'dropped/' || q.num
 WHERE q.tenant = ?;
 
 -- name: last_batch
-SELECT seq FROM sqlite_sequence WHERE name = 'journal';
+SELECT n FROM slot WHERE num = -1;

@@ -1,7 +1,10 @@
 -- Queues, their lines and their groups.
 
 -- name: find_queue
-SELECT num, settings, last_token FROM queue WHERE tenant = ? AND name = ?;
+-- With the last numbers that a job and a batch of the journal were given.
+SELECT num, settings, last_token, (SELECT n FROM slot WHERE num = 0),
+       (SELECT n FROM slot WHERE num = -1)
+FROM queue WHERE tenant = ? AND name = ?;
 
 -- name: add_queue
 INSERT INTO queue (tenant, name, settings) VALUES (?, ?, ?) RETURNING num;
@@ -12,9 +15,12 @@ UPDATE queue SET settings = ? WHERE num = ?;
 -- name: set_last_token
 UPDATE queue SET last_token = ? WHERE num = ?;
 
+-- name: set_number
+UPDATE slot SET n = ? WHERE num = ?;
+
 -- name: next_number
--- Take the next numbers of a counter; returns the last of them.
-UPDATE counter SET last = last + ? WHERE name = ? RETURNING last;
+-- Take the next number of a counter.
+UPDATE counter SET last = last + 1 WHERE name = ? RETURNING last;
 
 -- name: add_slot
 INSERT INTO slot (num, queue, code, grp, kind) VALUES (?, ?, ?, ?, ?);
