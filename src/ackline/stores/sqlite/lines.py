@@ -110,8 +110,9 @@ class Lines:
 
     def flush(self) -> None:
         """Write the counts; call it before anything that reads them, and at the end."""
-        changed = [(count, slot) for slot, count in self._shifts.items() if count]
+        shifts = [(count, slot) for slot, count in self._shifts.items()]
         self._shifts.clear()
+        changed = [shift for shift in (*shifts, *self.numbers.shifts()) if shift[0]]
         if changed:
             self.tx.executemany(sql("count_slot"), changed)
 

@@ -10,7 +10,6 @@ import apsw
 from ackline.job import QueueKey
 from ackline.stores.base import Topic
 from ackline.stores.sqlite.connection import Execute
-from ackline.stores.sqlite.queries import sql
 
 JOB_NUMBER, BATCH_NUMBER = 0, -1
 """The slots that count the numbers of jobs and of batches of the journal."""
@@ -22,10 +21,10 @@ Item = TypeVar("Item")
 class Numbers:
     """The numbers of jobs and of batches of the journal, each given once and in order."""
 
-    __slots__ = ("_before", "batch", "job")
+    __slots__ = ("_batch_written", "_job_written", "batch", "job")
 
     def __init__(self, job: int, batch: int) -> None:
-        self._before = (job, batch)
+        self._job_written, self._batch_written = job, batch
         self.job = job
         """The last number that a job was given."""
         self.batch = batch
@@ -41,11 +40,11 @@ class Numbers:
         self.batch += 1
         return self.batch
 
-    def taken(self) -> list[tuple[int, int]]:
-        """What has changed: the last number and its slot."""
-        job, batch = self._before
-        changed = [(self.job, JOB_NUMBER)] if self.job != job else []
-        return [*changed, (self.batch, BATCH_NUMBER)] if self.batch != batch else changed
+    def shifts(self) -> list[tuple[int, int]]:
+        """How many were given since the last call, and the slot that counts them."""
+        jobs, batches = self.job - self._job_written, self.batch - self._batch_written
+        self._job_written, self._batch_written = self.job, self.batch
+        return [(jobs, JOB_NUMBER), (batches, BATCH_NUMBER)]
 
 
 class Transaction:
@@ -60,11 +59,6 @@ class Transaction:
         self.wakes: set[tuple[Topic, QueueKey]] = set()
         self.numbers: Numbers | None = None
         """Read with the first queue that the transaction looks up."""
-
-    def finish(self) -> None:
-        """Write what is kept until the end; call it before the commit."""
-        if self.numbers is not None:
-            self.executemany(sql("set_number"), self.numbers.taken())
 
     def wake(self, queue: QueueKey, *topics: Topic) -> None:
         """Wake this queue's listeners once the transaction is committed."""

@@ -89,7 +89,6 @@ class Writer:
         try:
             self._begin(transaction)
             answers = run_all(transaction, operations)
-            transaction.finish()
             self._make_safe(transaction)
             self.follow_up(self._log.cut, transaction.connection)
         finally:

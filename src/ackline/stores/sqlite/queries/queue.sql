@@ -15,9 +15,6 @@ UPDATE queue SET settings = ? WHERE num = ?;
 -- name: set_last_token
 UPDATE queue SET last_token = ? WHERE num = ?;
 
--- name: set_number
-UPDATE slot SET n = ? WHERE num = ?;
-
 -- name: next_number
 -- Take the next number of a counter.
 UPDATE counter SET last = last + 1 WHERE name = ? RETURNING last;

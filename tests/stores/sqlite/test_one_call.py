@@ -1,0 +1,77 @@
+"""What one enqueue costs, counted: most producers enqueue one job at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import Counter
+
+import apsw
+import pytest
+from tests.stores.sqlite.conftest import QUEUE
+
+from ackline.job import Draft
+from ackline.stores.sqlite import room
+from ackline.stores.sqlite.queries import statements
+
+
+def enqueue(store, n):
+    store.enqueue(QUEUE, [Draft(f"id{n}", "mail", b"1", surely_new=True)])
+
+
+@pytest.fixture
+def writer(store, monkeypatch):
+    """The connection that writes; the queue and the line of its kind are there already."""
+    monkeypatch.setattr(room, "LOOK_EVERY", 1000.0)
+    enqueue(store, 0)
+    return store._engine._writer.connection
+
+
+def test_it_takes_few_statements(store, writer):
+    names = {text: name for name, text in statements().items()}
+    ran: list[str] = []
+    writer.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: ran.append(event["sql"]))
+
+    enqueue(store, 1)
+    writer.trace_v2(0)
+
+    assert [names.get(text, text) for text in ran] == [
+        "BEGIN IMMEDIATE",
+        "find_queue",
+        "add_job",
+        "find_slot",
+        "add_place",
+        "add_batch",
+        *["count_slot"] * 4,
+        "COMMIT",
+    ]
+    assert "RETURNING" not in "".join(ran), "it costs as much as several statements"
+
+
+def test_it_changes_few_pages(store, writer):
+    """A job, its place and their indexes, a batch of the journal and its index, the counts."""
+    lengths: list[int] = []
+    writer.set_wal_hook(lambda _, _name, pages: lengths.append(pages) or apsw.SQLITE_OK)
+
+    for n in range(1, 6):
+        enqueue(store, n)
+
+    assert [after - before for before, after in zip(lengths, lengths[1:], strict=False)] == [7] * 4
+
+
+def test_it_makes_few_system_calls_of_its_own(store, writer, monkeypatch):
+    calls = Counter[str]()
+
+    def count(module, name):
+        call = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *args: calls.update([name]) or call(*args))
+
+    count(os, "stat")
+    count(os, "statvfs")
+    count(os, "open")
+    count(fcntl, "flock")
+
+    enqueue(store, 1)
+
+    # The file, its log and the folder of the listeners; the turn, taken and left.
+    assert calls == {"stat": 3, "flock": 2}
