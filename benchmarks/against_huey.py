@@ -1,4 +1,4 @@
-"""Ackline and Huey on SQLite in one run, alternating, medians of several rounds.
+"""Ackline and Huey on SQLite, and SQLite itself, in one run, in turns: medians of several rounds.
 
 .venv/bin/python benchmarks/against_huey.py            # needs: tools/environment bench
 """
@@ -15,6 +15,9 @@ from pathlib import Path
 from field.program import call
 
 HERE = Path(__file__).parent
+
+SINGLES = 2_000
+"""Jobs that are enqueued by one call each. Huey's are as many as it is to drain."""
 
 
 def main() -> None:
@@ -35,19 +38,26 @@ def main() -> None:
 
 def one_round(jobs: int) -> dict[str, dict[str, float]]:
     return {
+        "SQLite itself, full": raw(fsync=True),
         "Ackline, durability=full": ackline(jobs, "full"),
         "Huey, fsync": huey(jobs, workers=1, fsync=True),
+        "SQLite itself, normal": raw(fsync=False),
         "Ackline, durability=normal": ackline(jobs, "normal"),
         "Huey, no fsync": huey(jobs, workers=1, fsync=False),
         "Huey, no fsync, 4 threads": huey(jobs, workers=4, fsync=False),
     }
 
 
+def raw(*, fsync: bool) -> dict[str, float]:
+    program = [sys.executable, str(HERE / "peers" / "raw_sqlite.py"), "--jobs", str(SINGLES)]
+    return {"enqueue_one": call([*program, *(["--fsync"] if fsync else [])])["enqueue_one"]}
+
+
 def ackline(jobs: int, durability: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         figures = call([
             sys.executable, "-m", "ackline", "--store", f"sqlite:///{folder}/jobs.db?durability={durability}",
-            "--json", "bench", "--jobs", str(jobs), "--singles", "2000",
+            "--json", "bench", "--jobs", str(jobs), "--singles", str(SINGLES),
             "--only", "enqueue one", "--only", "enqueue bulk", "--only", "drain sync",
         ])  # fmt: skip
     rates = {figure["name"]: figure["per_second"] for figure in figures["figures"]}
@@ -72,7 +82,8 @@ def table(figures: dict[str, dict[str, float]]) -> str:
         "|---|---:|---:|---:|",
     ]
     for name, row in figures.items():
-        cells = " | ".join(f"{row[key]:,.0f}" for key in ("enqueue_one", "enqueue_bulk", "drain"))
+        keys = ("enqueue_one", "enqueue_bulk", "drain")
+        cells = " | ".join(f"{row[key]:,.0f}" if key in row else "" for key in keys)
         lines.append(f"| {name} | {cells} |")
     return "\n".join(lines)
 

@@ -52,7 +52,7 @@ def against_huey() -> str:
     if not file.exists():
         return NOT_MEASURED
     rows = [
-        (name, *(f"{figures[key]:,.0f}" for key in ("enqueue_one", "enqueue_bulk", "drain")))
+        (name, *(_number(figures.get(key), 0) for key in ("enqueue_one", "enqueue_bulk", "drain")))
         for name, figures in json.loads(file.read_text()).items()
     ]
     head = ("jobs/s, one worker process", "enqueue, one call", "enqueue, bulk", "drain")

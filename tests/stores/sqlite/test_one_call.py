@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 from collections import Counter
 
@@ -56,7 +57,7 @@ def test_it_changes_few_pages(store, writer):
     for n in range(1, 6):
         enqueue(store, n)
 
-    assert [after - before for before, after in zip(lengths, lengths[1:], strict=False)] == [7] * 4
+    assert [after - before for before, after in itertools.pairwise(lengths)] == [7] * 4
 
 
 def test_it_makes_few_system_calls_of_its_own(store, writer, monkeypatch):

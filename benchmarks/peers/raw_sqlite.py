@@ -1,0 +1,56 @@
+"""SQLite itself, as the limit of a queue that keeps jobs in it: one transaction for each job.
+
+The transaction inserts two rows, without which no such queue can do: the job, found by its id, and
+its place in line, found in order. It writes no state, journal or counts, and serves nobody.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import apsw
+import msgspec
+from shared import PAYLOAD
+
+from ackline.ids import new_id
+
+TABLES = """
+CREATE TABLE job (num INTEGER PRIMARY KEY, id TEXT NOT NULL, payload BLOB NOT NULL);
+CREATE UNIQUE INDEX job_id ON job (id);
+CREATE TABLE place (job INTEGER PRIMARY KEY, at REAL NOT NULL);
+CREATE INDEX place_line ON place (at);
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=2_000)
+    parser.add_argument("--fsync", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(run(Path(folder), arguments.jobs, fsync=arguments.fsync)))
+
+
+def run(folder: Path, jobs: int, *, fsync: bool) -> dict[str, float]:
+    connection = apsw.Connection(str(folder / "raw.db"))
+    connection.execute("PRAGMA journal_mode = wal").fetchall()
+    synchronous = "PRAGMA synchronous = full" if fsync else "PRAGMA synchronous = normal"
+    connection.execute(synchronous).fetchall()
+    connection.execute(TABLES).fetchall()
+
+    began = time.perf_counter()
+    for num in range(jobs):
+        payload = msgspec.json.encode(PAYLOAD)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO job VALUES (?, ?, ?)", (num, new_id(), payload))
+        connection.execute("INSERT INTO place VALUES (?, ?)", (num, time.time()))
+        connection.execute("COMMIT")
+    return {"enqueue_one": jobs / (time.perf_counter() - began)}
+
+
+if __name__ == "__main__":
+    main()
