@@ -169,7 +169,12 @@ def test_a_nearly_full_disk_refuses_enqueue(store, monkeypatch):
 def test_a_disk_that_had_room_is_not_asked_again_for_each_job(store, monkeypatch):
     asked = []
     free = room.free_on_disk
-    monkeypatch.setattr(room, "free_on_disk", lambda path: asked.append(path) or free(path))
+
+    def ask(path):
+        asked.append(path)
+        return free(path)
+
+    monkeypatch.setattr(room, "free_on_disk", ask)
     monkeypatch.setattr(room, "LOOK_EVERY", 100.0)
     for n in range(5):
         store.enqueue(QUEUE, drafts(1, n))

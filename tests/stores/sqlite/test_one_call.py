@@ -52,7 +52,12 @@ def test_it_takes_few_statements(store, writer):
 def test_it_changes_few_pages(store, writer):
     """A job, its place and their indexes, a batch of the journal and its index, the counts."""
     lengths: list[int] = []
-    writer.set_wal_hook(lambda _, _name, pages: lengths.append(pages) or apsw.SQLITE_OK)
+
+    def note(_connection, _name, pages):
+        lengths.append(pages)
+        return apsw.SQLITE_OK
+
+    writer.set_wal_hook(note)
 
     for n in range(1, 6):
         enqueue(store, n)
@@ -65,7 +70,12 @@ def test_it_makes_few_system_calls_of_its_own(store, writer, monkeypatch):
 
     def count(module, name):
         call = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *args: calls.update([name]) or call(*args))
+
+        def counted(*args):
+            calls[name] += 1
+            return call(*args)
+
+        monkeypatch.setattr(module, name, counted)
 
     count(os, "stat")
     count(os, "statvfs")
