@@ -121,11 +121,11 @@ class Crowd:
         done = [task for task in self._tasks if task.done() and not task.cancelled()]
         return [error for task in done if (error := task.exception()) is not None]
 
-    async def claim(self, queues: list[str], wait: float = 60.0) -> None:
-        """Claim for ever, and settle what comes."""
+    async def claim(self, queues: list[str]) -> None:
+        """Claim for ever, and settle what comes; not all come back at the same time."""
         client = await self.client()
-        body = {"queues": queues, "wait": wait}
         while True:
+            body = {"queues": queues, "wait": random.uniform(20.0, 60.0)}
             for job in (await client.ask("POST", "/api/v1/claims", body))["jobs"]:
                 self.delays.append(time.perf_counter() - self._sent.pop(job["id"]))
                 await self.ack(client, job["queue"], job["id"], job["token"])
@@ -233,7 +233,7 @@ async def random_names(process: Process, claims: int, each: int) -> Figures:
     }
     assert not crowd.failed(), crowd.failed()[:3]
     await crowd.leave()
-    await asyncio.sleep(12.0)
+    await asyncio.sleep(18.0)
     used = crowd.process.cpu
     await asyncio.sleep(4.0)
     figures["cores after all have left"] = (crowd.process.cpu - used) / 4

@@ -31,8 +31,10 @@ Maker = Callable[[], Transition]
 class Threads:
     """The threads that blocking calls run in, shared by all queues of a store."""
 
-    def __init__(self, calls: int = 8, waits: int = 256) -> None:
+    def __init__(self, calls: int = 8, waits: int = 256, carries: int = 8) -> None:
         self._calls = ThreadPoolExecutor(calls, "ackline call")
+        self.carries = ThreadPoolExecutor(carries, "ackline carry")
+        """Where enqueues and settles are carried to the store, each queue's one after the other."""
         # Apart from the calls, so that callers that wait never take the threads of those that work.
         self._waits = ThreadPoolExecutor(waits, "ackline wait")
 
@@ -57,6 +59,7 @@ class Threads:
     def close(self) -> None:
         """Let the threads end."""
         self._calls.shutdown(wait=False)
+        self.carries.shutdown(wait=False)
         self._waits.shutdown(wait=False)
 
 
@@ -68,7 +71,7 @@ class AsyncQueueBase(Generic[P, R]):
         self._own_threads = threads is None
         self._threads = threads or Threads()
         self._watchers: weakref.WeakSet[AsyncWatcher] = weakref.WeakSet()
-        self._carrier = Carrier(f"ackline {queue.key}")
+        self._carrier = Carrier(self._threads.carries)
         batch = queue.store.capabilities.batch
         self._enqueues: Coalescer[Draft, Receipt] = Coalescer(
             self._carrier, self._insert, batch, payload_size

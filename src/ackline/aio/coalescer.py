@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -33,44 +34,52 @@ Calls = list[Call[Any, Any]]
 Parcel = tuple["Coalescer[Any, Any]", asyncio.AbstractEventLoop, Calls]
 
 
-class Carrier:
-    """The one thread that takes parcels of calls to the store and brings the answers back."""
+SLICE = 0.02
+"""Seconds for which a carrier keeps its thread before others that wait for one have their turn."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._parcels: queue.SimpleQueue[Parcel | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+
+class Carrier:
+    """Takes parcels of calls to the store, one after the other, and brings the answers back.
+
+    It has a thread of the pool only while there is something to carry: queues may be thousands.
+    """
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+        self._parcels: list[Parcel] = []
+        self._under_way = False
+        self._changed = threading.Condition()
 
     def send(self, parcel: Parcel) -> None:
         """Have these calls made soon."""
-        self._parcels.put(parcel)
-        if self._thread is None:
-            self._start()
+        with self._changed:
+            self._parcels.append(parcel)
+            begin, self._under_way = not self._under_way, True
+        if begin:
+            self._submit()
 
     def close(self) -> None:
-        """End the thread when all that was sent is done; a later call starts another."""
-        with self._lock:
-            thread, self._thread = self._thread, None
-            if thread is not None:
-                self._parcels.put(None)
-        if thread is not None:
-            thread.join(timeout=5)
+        """Wait until all that was sent is done, but not for ever."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._under_way, timeout=5)
 
-    def _start(self) -> None:
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+    def _submit(self) -> None:
+        try:
+            self._pool.submit(self._run)
+        except RuntimeError:  # closed: what was sent is still to be done
+            threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
-        ended = False
-        while not ended:
-            parcels = [self._parcels.get()]
-            while not self._parcels.empty():
-                parcels.append(self._parcels.get())
-            ended = None in parcels
-            self._carry([parcel for parcel in parcels if parcel is not None])
+        until = time.monotonic() + SLICE
+        while time.monotonic() < until:
+            with self._changed:
+                parcels, self._parcels = self._parcels, []
+                if not parcels:
+                    self._under_way = False
+                    self._changed.notify_all()
+                    return
+            self._carry(parcels)
+        self._submit()
 
     def _carry(self, parcels: list[Parcel]) -> None:
         together: dict[Coalescer[Any, Any], Calls] = {}

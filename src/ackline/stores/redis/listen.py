@@ -322,6 +322,8 @@ class RedisSubscription(PubSub):
         self._arm_subjects = arm
         self._subjects: dict[bytes, Subject] = {}
         self._added: set[Subject] = set()
+        self._changed = False
+        """Whether other channels are wanted than the server has confirmed."""
         self._heard: set[bytes] = set()
         """The channels that the server has confirmed."""
         self._lost = False
@@ -336,12 +338,14 @@ class RedisSubscription(PubSub):
         for subject in subjects:
             self._subjects[self._channel_of(*subject).encode()] = subject
             self._added.add(subject)
+        self._changed = True
 
     def remove(self, subjects: Iterable[Subject]) -> None:
         for subject in subjects:
             self._subjects.pop(self._channel_of(*subject).encode(), None)
             self._added.discard(subject)
             self._news.discard(subject)
+        self._changed = True
 
     def wait(self, timeout: float) -> Collection[Subject] | None:
         self._wait(timeout)
@@ -359,14 +363,17 @@ class RedisSubscription(PubSub):
         super()._subscribe()
         self._lost = self._lost or bool(self._heard)
         self._heard = set()
+        self._changed = True
 
     def _change_channels(self) -> bool:
+        if not self._changed:
+            return False
         wanted = self._subjects.keys()
         new = list(wanted - self._heard)
         self._send(b"UNSUBSCRIBE", list(self._heard - wanted))
         self._send(b"SUBSCRIBE", new)
         self._arm_subjects({*map(self._subjects.__getitem__, new), *self._added})
-        self._heard = set(wanted)
+        self._heard, self._changed = set(wanted), False
         self._news |= self._added
         self._added = set()
         self._missed, self._lost = self._missed or self._lost, False
