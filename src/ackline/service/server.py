@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import logging
 import socket
 import time
@@ -33,6 +34,12 @@ OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 REPORT_EVERY = 60.0
 """Seconds between two reports that connections cannot be accepted."""
+
+
+COLLECT_EVERY = 600.0
+"""Seconds between two searches of all objects for garbage."""
+
+NEVER = 1_000_000_000
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -68,6 +75,18 @@ class QuietServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         yield
+
+
+def collect_seldom() -> None:
+    """Leave the search of all objects for garbage to `Server`.
+
+    Thousands of waiting requests are a million objects. To go through them takes a second, and
+    Python would do so whenever a quarter of them has come anew: every few seconds. What a request
+    leaves behind is found among the young objects.
+    """
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(young, middle, NEVER)
+    gc.freeze()
 
 
 class AcceptErrors:
@@ -121,6 +140,7 @@ class Server:
     def run(self, listener: socket.socket) -> None:
         """Serve on this socket until SIGTERM, SIGINT or SIGHUP; a second one stops at once."""
         allow_many()
+        collect_seldom()
         deafen = hear_signals(lambda _number: self.request_stop())
         try:
             factory = self._server.config.get_loop_factory()
@@ -144,10 +164,12 @@ class Server:
             return
         self._loop.set_exception_handler(AcceptErrors())
         announcing = self._loop.create_task(self._announce(listener))
+        collecting = self._loop.create_task(self._collect())
         try:
             await self._server.serve([listener])
         finally:
             announcing.cancel()
+            collecting.cancel()
 
     async def _announce(self, listener: socket.socket) -> None:
         while not self._server.started:
@@ -155,6 +177,11 @@ class Server:
         listener.listen(BACKLOG)  # asyncio has set it to what it accepts at once
         if self._on_start is not None:
             self._on_start()
+
+    async def _collect(self) -> None:
+        while True:
+            await asyncio.sleep(COLLECT_EVERY)
+            gc.collect()
 
     def _drain(self) -> None:
         logger.info("stopping: no longer ready, ending streams")
