@@ -29,6 +29,7 @@ from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace
 from ackline.service import Settings, schedules
 from ackline.service.authorization import OF_VERBS, RULES, Scope
 from ackline.service.caller import Principal
+from ackline.service.health import StoreChecks
 from ackline.service.runtime import Runtime
 from ackline.service.store_access import answers
 from ackline.stores.base import ClaimRequest, Filter, Hold, KeyWrite, Trouble, WorkerBeat
@@ -329,7 +330,9 @@ class TestWhatANarrowTokenSees:
 
 
 @pytest.mark.parametrize("scopes", [{Scope.READ}, {Scope.READ, Scope.ADMIN}])
-def test_only_admins_see_the_troubles_of_the_store(client, ask, who, store, monkeypatch, scopes):
+def test_only_admins_see_the_troubles_of_the_store(
+    running, client, ask, who, store, monkeypatch, scopes
+):
     trouble = Trouble("eviction", "jobs may be evicted", "set noeviction")
     info = msgspec.structs.replace(store.info(), troubles=(trouble,))
     monkeypatch.setattr(store, "info", lambda: info)
@@ -339,6 +342,10 @@ def test_only_admins_see_the_troubles_of_the_store(client, ask, who, store, monk
 
     assert [one["what"] for one in shown] == (["eviction"] if Scope.ADMIN in scopes else [])
     assert [one["what"] for one in shown] == [one.what for one in ask("info").troubles]
+    running[0].store_checks = StoreChecks()
+    checks = client.get("/readyz").json()["checks"]
+    assert {"store", "durability"} <= checks.keys()
+    assert ("eviction" in checks) is (Scope.ADMIN in scopes)
 
 
 class TestNotes:

@@ -39,6 +39,23 @@ class Principal(msgspec.Struct, frozen=True):
     until: float | None = None
     """When it has to authenticate again; its streams end then."""
 
+    def may(self, access: Access) -> bool:
+        """Whether it may do or read this."""
+        rule = RULES[access]
+        return bool(self.scopes & rule.scopes) and self.reaches(rule.reach)
+
+    def reaches(self, reach: Reach) -> bool:
+        """Whether it is not limited in what an act on so much affects."""
+        match reach:
+            case Reach.ITS_OWN:
+                return True
+            case Reach.ALL_KINDS:
+                return self.kinds is None
+            case Reach.TENANT:
+                return self.kinds is None and self.queues is None
+            case _:
+                assert_never(reach)
+
 
 NAMES = "ackline.names"
 """Where a request's scope has the queue names that it waits for, and whose they are."""
@@ -89,20 +106,7 @@ class Caller:
 
     def may(self, access: Access) -> bool:
         """Whether the caller may do or read this."""
-        rule = RULES[access]
-        return bool(self.principal.scopes & rule.scopes) and self.reaches(rule.reach)
-
-    def reaches(self, reach: Reach) -> bool:
-        """Whether the caller is not limited in what an act on so much affects."""
-        match reach:
-            case Reach.ITS_OWN:
-                return True
-            case Reach.ALL_KINDS:
-                return self.principal.kinds is None
-            case Reach.TENANT:
-                return self.principal.kinds is None and self.principal.queues is None
-            case _:
-                assert_never(reach)
+        return self.principal.may(access)
 
     def require(self, *accesses: Access) -> None:
         """Refuse a caller that may do none of these."""
@@ -118,7 +122,7 @@ class Caller:
 
     def require_reach(self, reach: Reach) -> None:
         """Refuse an act on more than a limited caller's own queues and kinds."""
-        if not self.reaches(reach):
+        if not self.principal.reaches(reach):
             raise Forbidden(
                 "your token is limited to some kinds or queues of its tenant, "
                 f"and this affects {reach}"

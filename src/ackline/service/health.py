@@ -60,6 +60,10 @@ class StoreChecks:
             return self._found
 
 
+SHOWN = frozenset({"draining", "store", "schema", "durability", "sweep"})
+"""Checks for everyone who is known; others tell of troubles of the store."""
+
+
 async def examine(runtime: Runtime) -> Readiness:
     """Check everything that a request may need."""
     store = {} if runtime.draining else await runtime.store_checks.of(runtime)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from litestar import MediaType, Request, Response, Router
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
@@ -13,7 +14,7 @@ from ackline.service.auth.guard import HALF_OPEN, OPEN
 from ackline.service.authorization import Access
 from ackline.service.caller import Caller
 from ackline.service.heads import get_or_head
-from ackline.service.health import Readiness, examine
+from ackline.service.health import SHOWN, Readiness, examine
 from ackline.service.runtime import Runtime
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")
@@ -40,11 +41,14 @@ async def readyz(
     """Whether the store can be written and swept, and what an answered enqueue survives.
 
     503 while one of these fails, and from the moment that the service was asked to stop.
-    Where callers have to authenticate, only those who did see the checks.
+    Where callers have to authenticate, only those who did see the checks, and only admins what
+    troubles the store.
     """
-    readiness = await examine(runtime)
-    if request.scope["user"] is None:
-        readiness.checks.clear()
+    readiness, user = await examine(runtime), request.scope["user"]
+    if user is None or not user.may(Access.READ_TROUBLES):
+        shown = frozenset[str]() if user is None else SHOWN
+        checks = {name: check for name, check in readiness.checks.items() if name in shown}
+        readiness = msgspec.structs.replace(readiness, checks=checks)
     return Response(readiness, status_code=200 if readiness.ready else 503)
 
 
