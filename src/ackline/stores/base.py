@@ -143,7 +143,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     """When the leases began, by `time.monotonic`, if some were handed over before the call."""
     more: bool = False
     """Whether there may be more although it brought fewer jobs than wanted: they have reached
-    `max_bytes`, or all were handed over and the store looked for no others."""
+    `max_bytes`, or the store has not looked at all jobs that it could have taken."""
     as_before: bool = False
     """Whether the store looked for no more jobs, so that the last claim's answer still holds."""
 

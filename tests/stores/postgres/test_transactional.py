@@ -9,11 +9,16 @@ import pytest
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.shop import Shop
 
-from ackline import CannotJoin, LeaseLost, NewJob, Queues, StoreUnavailable
+from ackline import CannotJoin, LeaseLost, NewJob, Queues, StoreUnavailable, lifecycle
 from ackline.job import State
 from ackline.stores.base import Hold, WorkerBeat
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.hints import FULL_EVERY
+
+OPEN_TRANSACTIONS = """
+SELECT state FROM pg_stat_activity
+WHERE application_name = 'ackline' AND state <> 'idle' AND pid <> %s
+"""
 
 
 def quickly(act: Any, *arguments: Any, within: float = 5.0) -> Any:
@@ -443,6 +448,53 @@ def test_a_group_is_no_reason_to_wait(shop: Shop, open_store: OpenStore) -> None
     assert second.id == "g2"
     elsewhere.complete(second)
     assert [one.id for one in elsewhere.claim(9)] == ["g3"]
+
+
+def test_a_claim_holds_no_lock_while_it_waits_for_a_group(
+    shop: Shop, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = Queues(open_store())["work"]
+    shop.queue.enqueue_many(NewJob({}, id=id, group="g") for id in ("g1", "g2"))
+    [job] = shop.queue.claim()
+    shop.queue.enqueue({}, id="h1", group="h", priority=9)
+    [also] = elsewhere.claim()
+    slept, open_then = time.sleep, []
+    with shop.connect() as tx, shop.connect(autocommit=True) as looker:
+        job.complete(1, connection=tx)
+
+        def look_and_sleep(seconds: float) -> None:
+            rows = looker.execute(OPEN_TRANSACTIONS, [tx.info.backend_pid]).fetchall()
+            open_then.append([state for (state,) in rows])
+            slept(seconds)
+
+        monkeypatch.setattr(time, "sleep", look_and_sleep)
+        request = elsewhere.claim_request(1, 30.0, None, "w")
+        done = lifecycle.complete(also.record, b"1", elsewhere.policies.of(also.record))
+        claimed = elsewhere.claim_records(request, [done])
+
+    assert claimed.jobs == []
+    assert [verdict.applied for verdict in claimed.verdicts] == [True]
+    assert open_then
+    assert not any(open_then)
+
+
+def test_a_claim_that_stops_at_a_group_says_that_there_may_be_more(shop: Shop) -> None:
+    shop.queue.enqueue_many(NewJob({}, id=id, group="g") for id in ("g1", "g2"))
+    [job] = shop.queue.claim()
+    shop.queue.enqueue_many([named("a"), named("b")])
+    shop.queue.enqueue({}, id="urgent", priority=9)
+    request = shop.queue.claim_request(2, 30.0, None, "w")
+    with shop.connect() as tx:
+        job.complete(1, connection=tx)
+        claims = [shop.queue.claim_records(request) for _ in range(4)]
+
+    assert [[job.id for job in claimed.jobs] for claimed in claims] == [
+        ["urgent"],
+        ["a"],
+        ["b"],
+        [],
+    ]
+    assert [claimed.more for claimed in claims] == [True, True, True, False]
 
 
 def test_the_group_of_a_rolled_back_completion_stays_full(shop: Shop) -> None:

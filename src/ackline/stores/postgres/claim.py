@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import time
@@ -29,6 +30,9 @@ from ackline.stores.postgres.transaction import MANY, Again, Sent, Transaction
 
 logger = logging.getLogger("ackline")
 
+PAUSES = (0.001, 0.002, 0.004, 0.008)
+"""Seconds before each further look at groups that others have locked: most are locked no longer."""
+
 SOON = 0.2
 """Seconds after which to look again at jobs that others have locked: a rollback may free them."""
 
@@ -44,9 +48,20 @@ def claim(
         answer = engine.write(
             lambda tx: _claim(engine, tx, queue, request, transitions, patient=True)
         )
-    while answer.cut_short:
-        further = engine.write(lambda tx: _claim(engine, tx, queue, request, ()))
-        answer = further._replace(verdicts=answer.verdicts)
+    pauses = list(PAUSES)
+    while answer.cut_short or (answer.stopped and not answer.jobs):
+        if answer.stopped:
+            # Between two transactions: this one's locks are gone.
+            time.sleep(pauses.pop(0))
+        again = functools.partial(
+            _claim,
+            engine,
+            queue=queue,
+            request=request,
+            transitions=(),
+            reads_past_busy=not pauses,
+        )
+        answer = engine.write(again)._replace(verdicts=answer.verdicts)
     return claimed(engine, queue, answer)
 
 
@@ -108,9 +123,11 @@ class Answer(NamedTuple):
     passed: bool = False
     """Whether it took no job, and passed over jobs that others had locked."""
     more: bool = False
-    """Whether it has stopped because of the size of the jobs."""
+    """Whether it has stopped early, because of the size of the jobs or at a locked group."""
     cut_short: bool = False
     """Whether it has stopped after parking many jobs of full groups, and has taken none yet."""
+    stopped: bool = False
+    """Whether it has stopped at a group that others had locked."""
 
 
 def answered(
@@ -135,6 +152,7 @@ def _claim(
     transitions: Sequence[Transition],
     *,
     patient: bool = False,
+    reads_past_busy: bool = False,
 ) -> Answer:
     known = engine.queues.remembered(queue)
     opening = tx.send("begin_claim", names_of(tx, queue))
@@ -142,7 +160,7 @@ def _claim(
     if not patient and known is not None and _changes_no_line(known, transitions):
         # Sent in the same go: nothing is taken if the queue is no longer as remembered.
         locked = send_for_leases(tx, known, transitions)
-        claiming = Taking(tx, known, request)
+        claiming = Taking(tx, known, request, reads_past_busy=reads_past_busy)
         claiming.begin()
     [row] = opening.fetchall()
     tx.now = row[3]
@@ -163,10 +181,13 @@ def _claim(
         )
     if entry.settings.paused:
         return answered(tx, entry, verdicts, [], request)
-    claiming = claiming or Taking(tx, entry, request)
+    claiming = claiming or Taking(tx, entry, request, reads_past_busy=reads_past_busy)
     jobs = claiming.run(row[4])
     return answered(tx, entry, verdicts, jobs, request)._replace(
-        passed=claiming.passed, more=claiming.more, cut_short=claiming.cut_short
+        passed=claiming.passed,
+        more=claiming.more,
+        cut_short=claiming.cut_short,
+        stopped=claiming.stopped,
     )
 
 

@@ -7,15 +7,11 @@ many does no harm: the next claim parks it again. A transaction that changes a g
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 
 from ackline.stores.postgres.arrays import Blobs, Ints
 from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Transaction
-
-MOMENTS = (0.0, 0.001, 0.002, 0.004, 0.008)
-"""Seconds before each try at groups that others have locked: most locks are held no longer."""
 
 
 def running_in(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dict[str, int]:
@@ -25,20 +21,13 @@ def running_in(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dic
 
 
 def enter_free(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dict[str, int]:
-    """The same, but only of groups that nobody has locked for longer than a moment.
+    """The same, but only of groups that nobody has locked.
 
     A caller's transaction that has settled a job of a group locks the group until its end: no
     claim should wait for that.
     """
-    running, left = dict[str, int](), set(groups)
-    for pause in MOMENTS:
-        time.sleep(pause)
-        rows = tx.rows("try_groups", {"queue": entry.num, "names": _names(left)})
-        running |= {name.decode(): count for name, count in rows}
-        left -= running.keys()
-        if not left:
-            break
-    return running
+    rows = tx.rows("try_groups", {"queue": entry.num, "names": _names(groups)})
+    return {name.decode(): running for name, running in rows}
 
 
 def change_groups(tx: Transaction, entry: QueueEntry, changes: Mapping[str, int]) -> None:

@@ -38,10 +38,19 @@ MOST_PARKED = 5000
 class Taking:
     """The jobs that one claim takes."""
 
-    def __init__(self, tx: Transaction, entry: QueueEntry, request: ClaimRequest) -> None:
+    def __init__(
+        self,
+        tx: Transaction,
+        entry: QueueEntry,
+        request: ClaimRequest,
+        *,
+        reads_past_busy: bool = True,
+    ) -> None:
+        """Unless it `reads_past_busy`, it stops at a group that another transaction has locked."""
         self._tx = tx
         self._entry = entry
         self._request = request
+        self._reads_past_busy = reads_past_busy
         self._token = 0
         self._picking = Picking(tx, entry)
         kinds, lines = request.kinds, entry.lines
@@ -63,8 +72,13 @@ class Taking:
 
     @property
     def more(self) -> bool:
-        """Whether it has stopped because of the size of the jobs."""
-        return self._budget.reached
+        """Whether it has stopped early, because of the size of the jobs or at a locked group."""
+        return self._budget.reached or self.stopped
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has stopped at a group that another transaction has locked."""
+        return bool(self._busy) and not self._reads_past_busy
 
     @property
     def passed(self) -> bool:
@@ -86,6 +100,8 @@ class Taking:
             rows = picking.pick(look, need + more, self._budget.left)
             aside = self._sort_out(rows)
             if self._full:
+                break
+            if self.stopped:
                 break
             if max(self._parked, self._left_there) >= MOST_PARKED:
                 break
