@@ -13,8 +13,8 @@ from ackline.job import Record
 from ackline.lifecycle import Transition, Verdict
 from ackline.maintenance import Maintenance, Reaper, expire_worker, recover
 from ackline.queue import Recovered, Way
-from ackline.queue import recovery as module
 from ackline.queue.consumer import LONGEST_POLL, time_to_next
+from ackline.queue.recovery import recovered
 from ackline.stores.base import REPAIR_LIMIT, ClaimRequest, WorkerBeat
 from ackline.testing import ManualClock
 
@@ -126,11 +126,42 @@ class TestCounting:
         def away(*_given: object) -> bool:
             raise StoreUnavailable("it is away")
 
-        monkeypatch.setattr(module, "_add", away)
-        Reaper([queue], 1.0).step()
+        with monkeypatch.context() as patched:
+            patched.setattr(queue.store, "write_keys", away)
+            Reaper([queue], 1.0).step()
 
         assert queue.counts()[State.QUEUED] == 1
-        assert "1 recovered jobs are not counted: it is away" in caplog.text
+        assert "1 recovered jobs are not counted yet: it is away" in caplog.text
+        assert counted(queue) == {Way.SWEEP: 1}
+
+    def test_a_claim_writes_no_counts(
+        self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, "a")
+
+        def refuse(*_given: object) -> None:
+            raise AssertionError("a claim must not wait for a count")
+
+        with monkeypatch.context() as patched:
+            for verb in ("write_keys", "read_keys"):
+                patched.setattr(queue.store, verb, refuse)
+            assert [job.id for job in queue.claim()] == ["a"]
+
+        Reaper([queue], 1.0).step()
+        assert recovered(queue.store, queue.key)[Way.CLAIM].jobs == 1
+
+    def test_counts_that_others_keep_writing_are_left_to_the_next_time(
+        self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, "a")
+        with monkeypatch.context() as patched:
+            patched.setattr(queue.store, "write_keys", lambda *_given: False)
+            Reaper([queue], 1.0).step()
+
+        assert recovered(queue.store, queue.key) == {}
+        assert counted(queue) == {Way.SWEEP: 1}
 
     def test_queues_are_counted_apart(self, queues: Queues, clock: ManualClock) -> None:
         lapse(queues["email"], clock, "a")

@@ -146,6 +146,7 @@ class Reaper(Loop):
         self._reported: dict[Queue[Any, Any], frozenset[tuple[str, int]]] = {}
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
+        queue.recoveries.save()
         found = queue.store.describe(queue.key.tenant, queue.key.name)
         if not found or not found[0].counts[State.PROCESSING]:
             return NOTHING_KNOWN

@@ -18,6 +18,7 @@ from ackline.queue.drafting import Drafter
 from ackline.queue.handlers import Handlers
 from ackline.queue.joining import within
 from ackline.queue.policies import Policies
+from ackline.queue.recovery import RecoveryCounts
 from ackline.queue.serdes import Serdes
 from ackline.queue.watching import Watcher
 from ackline.stores.base import Joined, Receipt, Store
@@ -40,6 +41,7 @@ class QueueBase(Generic[P, R]):
         self.random = random.Random()
         self.watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
         """They call back for events of this queue; the thread of a running one keeps it alive."""
+        self.recoveries = RecoveryCounts(store, key)
         self._callbacks_noted = False
         self._lock = threading.Lock()
         renew_in_child(self, "_lock")

@@ -29,7 +29,7 @@ from ackline.queue.base import P, R
 from ackline.queue.handlers import DEFAULT_KIND, policy_from
 from ackline.queue.job import Job
 from ackline.queue.joining import within
-from ackline.queue.recovery import Way, count_recovered
+from ackline.queue.recovery import Way
 from ackline.queue.settler import Settler
 from ackline.retry import Backoff
 from ackline.stores.base import Claimed, ClaimRequest, Joined
@@ -179,7 +179,7 @@ class Consumer(Settler[P, R]):
         try:
             if not self.policies.settings().recovery:
                 return msgspec.structs.replace(claimed, lapsed=[])
-            taken_back = self.expire(claimed.lapsed, way=Way.CLAIM)
+            taken_back = self._take_back(claimed.lapsed, "lease expired", Way.CLAIM)
             if claimed.jobs:
                 return claimed
             again = store.claim(self.key, request)
@@ -222,6 +222,11 @@ class Consumer(Settler[P, R]):
         self, leases: Sequence[Record], reason: str = "lease expired", way: Way = Way.HAND
     ) -> list[Verdict]:
         """Take leases back, unless they were settled or extended since they were seen."""
+        verdicts = self._take_back(leases, reason, way)
+        self.recoveries.save()
+        return verdicts
+
+    def _take_back(self, leases: Sequence[Record], reason: str, way: Way) -> list[Verdict]:
         steps = [lifecycle.expire(job, self.policies.of(job), reason) for job in leases]
         try:
             verdicts = self.apply(steps)
@@ -230,7 +235,7 @@ class Consumer(Settler[P, R]):
         except StoreError:
             # The store may refuse a single step: it must not hold up the others.
             verdicts = [self._expire_alone(step) for step in steps]
-        count_recovered(self.store, self.key, way, verdicts)
+        self.recoveries.note(way, verdicts)
         return verdicts
 
     def _expire_alone(self, step: Transition) -> Verdict:

@@ -115,6 +115,7 @@ class Observer(Settler[P, R]):
         >>> queue.recovery().ways  # doctest: +SKIP
         {<Way.HEARTBEAT: 'heartbeat'>: Recovered(jobs=12, dead_lettered=0, last_at=1773.2)}
         """
+        self.recoveries.save()
         lapsed = self.store.leases(self.key)
         now = self.store.info().now if lapsed else 0.0
         late = {job.id: now - (job.deadline or now) for job in lapsed}

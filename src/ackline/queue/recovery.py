@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import enum
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
 
 from ackline.errors import StoreError
+from ackline.forks import renew_in_child
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Verdict
 from ackline.limits import OWN_KEYS
@@ -36,6 +38,9 @@ class Way(enum.StrEnum):
 
 MOST_COUNTED = 2**53
 """More than that, and a float could not tell one from the next."""
+
+TRIES = 3
+"""How often counts are written that other processes are writing, too."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_COUNTED)]
 
@@ -82,32 +87,67 @@ def recovered(
     return {way: ways[way] for way in Way if way in ways}
 
 
-def count_recovered(store: Store, queue: QueueKey, way: Way, verdicts: Sequence[Verdict]) -> None:
-    """Count the leases that were taken back.
+class RecoveryCounts:
+    """Counts what one process takes back in a queue.
 
-    Counting follows the act itself, so a process that is killed in between leaves it uncounted;
-    the journal has every one. If counting fails, the recovery still stands.
+    A claim only notes it in memory: it must not wait for a count that other claims write, too. The
+    maintenance loops save the notes. A process that is killed in between leaves some uncounted; the
+    journal has every one.
     """
-    applied = [verdict for verdict in verdicts if verdict.applied]
-    if not applied:
-        return
-    dead = sum(verdict.state is State.FAILED for verdict in applied)
-    try:
-        now = store.info().now
-        while not _add(store, queue, way, Recovered(len(applied), dead, now)):
-            continue
-    except StoreError as error:
-        logger.warning("%s: %d recovered jobs are not counted: %s", queue, len(applied), error)
+
+    def __init__(self, store: Store, queue: QueueKey) -> None:
+        self._store = store
+        self._queue = queue
+        self._noted: _Ways = {}
+        self._lock = threading.Lock()
+        renew_in_child(self, "_lock")
+
+    def note(self, way: Way, verdicts: Sequence[Verdict]) -> None:
+        """Remember the leases that were taken back, until they are saved."""
+        applied = [verdict for verdict in verdicts if verdict.applied]
+        if applied:
+            dead = sum(verdict.state is State.FAILED for verdict in applied)
+            self._keep({way: Recovered(len(applied), dead, 0.0)})
+
+    def _keep(self, ways: _Ways) -> None:
+        with self._lock:
+            self._noted = _sum(self._noted, ways)
+
+    def save(self) -> None:
+        """Add what was noted to the stored counts; what fails is left to the next time."""
+        with self._lock:
+            noted, self._noted = self._noted, {}
+        if not noted:
+            return
+        try:
+            now = self._store.info().now
+            more = {way: msgspec.structs.replace(new, last_at=now) for way, new in noted.items()}
+            if any(self._add(more) for _ in range(TRIES)):
+                return
+        except StoreError as error:
+            jobs = sum(new.jobs for new in noted.values())
+            logger.warning(
+                "%s: %d recovered jobs are not counted yet: %s", self._queue, jobs, error
+            )
+        self._keep(noted)
+
+    def _add(self, more: _Ways) -> bool:
+        ways, version = _read(self._store, self._queue)
+        value = msgspec.json.encode(_sum(ways, more))
+        write = KeyWrite(key=_key(self._queue), value=value, version=version)
+        return self._store.write_keys(self._queue.tenant, [write])
 
 
-def _add(store: Store, queue: QueueKey, way: Way, more: Recovered) -> bool:
-    ways, version = _read(store, queue)
-    before = ways.get(way, Recovered(0, 0, 0.0))
-    ways[way] = Recovered(
-        before.jobs + more.jobs, before.dead_lettered + more.dead_lettered, more.last_at
-    )
-    write = KeyWrite(key=_key(queue), value=msgspec.json.encode(ways), version=version)
-    return store.write_keys(queue.tenant, [write])
+def _sum(ways: _Ways, more: _Ways) -> _Ways:
+    total = dict(ways)
+    for way, added in more.items():
+        before = ways.get(way, Recovered(0, 0, 0.0))
+        total[way] = Recovered(
+            before.jobs + added.jobs,
+            before.dead_lettered + added.dead_lettered,
+            max(before.last_at, added.last_at),
+        )
+    return total
 
 
 def _read(store: Store, queue: QueueKey, on_broken: OnBroken = warn_of_broken) -> tuple[_Ways, int]:

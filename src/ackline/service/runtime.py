@@ -150,6 +150,11 @@ class Runtime:
         while True:
             await asyncio.sleep(PUBLISH_EVERY)
             await self.call(self.metrics.publish)
+            await self.call(self._save_recoveries)
+
+    def _save_recoveries(self) -> None:
+        for queue in list(self._queues.values()):
+            queue.sync.recoveries.save()
 
     async def close(self) -> None:
         """Close everything, after the tasks in progress."""
@@ -162,6 +167,7 @@ class Runtime:
         await asyncio.to_thread(self.caretaker.stop)
         await asyncio.to_thread(self.metrics.publish)
         self.metrics.close()
+        await asyncio.to_thread(self._save_recoveries)
         for queue in self._queues.values():
             await queue.close()
         await asyncio.to_thread(self.store.close)
