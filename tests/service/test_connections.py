@@ -220,3 +220,43 @@ def test_more_files_are_allowed_than_a_shell_gives(monkeypatch):
     connections.allow_many()
 
     assert asked == [(5000, 5000)]
+
+
+class TestHalfBodies:
+    """Clients that send almost all of a large body must not take memory without end."""
+
+    LIMIT = 4 * 1024 * 1024
+    SIZE = 1024 * 1024
+
+    @pytest.fixture
+    def settings(self, settings):
+        return msgspec.structs.replace(
+            settings, receive_timeout=20.0, max_body=self.LIMIT, max_bodies=self.LIMIT
+        )
+
+    def _send_half(self, live, path: str = "/api/v1/queues/q/jobs/batch") -> socket.socket:
+        link = connect(live)
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        link.sendall(f"{head}content-length: {self.SIZE}\r\n\r\n".encode() + b"[" * (self.SIZE - 9))
+        return link
+
+    def test_the_oldest_of_too_many_halves_are_refused(self, live):
+        memory = live.runtime.body_memory
+        with contextlib.ExitStack() as stack:
+            halves = [stack.enter_context(self._send_half(live)) for _ in range(4)]
+            until(lambda: memory.taken == 4 * (self.SIZE - 9))
+            for oldest in halves:
+                stack.enter_context(self._send_half(live))
+                answer = oldest.recv(65536) + oldest.recv(65536)
+                assert answer.startswith(b"HTTP/1.1 503 ")
+                assert b"busy" in answer
+            until(lambda: memory.taken == 4 * (self.SIZE - 9))
+
+            assert live.api.post("/queue/enqueue", {"value": "x" * 500_000})["ok"]
+        until(lambda: memory.taken == 0)
+
+    def test_what_was_answered_is_forgotten(self, live):
+        for _ in range(10):
+            live.api.post("/queue/enqueue", {"value": "x" * 900_000})
+
+        until(lambda: live.runtime.body_memory.taken == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from contextlib import ExitStack, contextmanager
 from itertools import islice
@@ -160,3 +161,49 @@ def test_a_watch_ends_with_its_store_and_can_begin_anew(live, monkeypatch):
 
     with watching(live) as events:
         assert told(events, 1) == [("set", "a")]
+
+
+ROUNDS, KEYS = 10, 20
+
+
+def test_a_slow_reader_is_sent_the_latest_values_and_costs_no_memory(live):
+    names = [("w", str(n)) for n in range(KEYS)]
+    watches, store = live.runtime.key_watches, live.runtime.store
+    host, port = live.url.removeprefix("http://").split(":")
+    with socket.socket() as link:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        link.connect((host, int(port)))
+        link.sendall(b"GET /api/watch?prefix=w HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        until(lambda: len(live.runtime.streams) == 1)
+        [lookout] = watches._lookouts.values()
+        for count in range(ROUNDS):
+            value = b'"' + str(count).encode() * 300_000 + b'"'
+            assert store.write_keys("default", [KeyWrite(key=name, value=value) for name in names])
+            versions = {
+                entry.key: entry.version for entry in store.read_keys("default", ("w",), 99)
+            }
+            until(lambda now=versions: lookout._seen.versions == now)
+
+        [watcher] = lookout._following
+        assert watcher._changed.keys() <= set(names)
+        assert sum(map(len, lookout._seen.events.values())) < key_watches.KEPT_BYTES + 400_000
+
+        link.settimeout(10)
+        latest, sent = {str(version).encode() for version in versions.values()}, []
+        with link.makefile("rb") as lines:
+            while not latest <= set(sent):
+                line = lines.readline()
+                sent += [line.split()[1]] if line.startswith(b"id:") else []
+    assert len(sent) < ROUNDS * KEYS / 2
+
+
+def test_keys_are_listed_within_bytes(live):
+    value = "x" * 900_000
+    for n in range(8):
+        live.api.put(f"/keys/w/{n}", {"value": value})
+
+    first = live.api.get("/keys", prefix="w")
+    rest = live.api.get("/keys", prefix="w", after=first[-1]["key"])
+
+    assert [key["key"][1] for key in first] == list("01234")
+    assert [key["key"][1] for key in rest] == list("567")

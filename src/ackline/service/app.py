@@ -12,6 +12,7 @@ from litestar.types import ASGIApp
 
 from ackline.service.auth.guard import guard
 from ackline.service.bodies import BESIDE_PAYLOAD, PatientRequest, StrictBodies
+from ackline.service.body_memory import Remembered
 from ackline.service.caller import Caller
 from ackline.service.heads import WithoutBody
 from ackline.service.limits.seats import Seated
@@ -83,7 +84,7 @@ def create_routes(settings: Settings) -> Litestar:
 def attach(routes: Litestar, runtime: Runtime) -> ASGIApp:
     """The application that serves a runtime, on routes created from its settings."""
     routes.state.runtime = runtime
-    seated = WithoutBody(Seated(routes, runtime.limits))
+    seated = WithoutBody(Seated(Remembered(routes, runtime.body_memory), runtime.limits))
     return KeepSegments(Measured(seated, runtime.metrics.requests))
 
 

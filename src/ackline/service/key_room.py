@@ -13,7 +13,8 @@ from ackline.service.key_documents import KeyDocument, key_document
 from ackline.service.key_watches import read_keys
 from ackline.service.problems import Conflict, NotFound, problem_of
 from ackline.service.streams import PING, event
-from ackline.stores.base import Key, KeyWrite, Store, find_key
+from ackline.stores.base import ANSWER_BYTES, Key, KeyWrite, Store, find_key
+from ackline.stores.budget import Budget
 
 _encode = msgspec.json.Encoder().encode
 
@@ -27,10 +28,12 @@ class Room:
         self._store = caller.runtime.store
         self._tenant = caller.tenant
 
-    async def find_all(self, prefix: tuple[str, ...], limit: int) -> list[KeyDocument]:
+    async def find_all(
+        self, prefix: tuple[str, ...], limit: int, after: tuple[str, ...] | None
+    ) -> list[KeyDocument]:
         """The keys that start with this prefix."""
         self._caller.require(Access.READ_KEYS)
-        return await self._caller.slowly(_listed, self._store, self._tenant, prefix, limit)
+        return await self._caller.slowly(_listed, self._store, self._tenant, prefix, limit, after)
 
     async def get(self, key: tuple[str, ...]) -> KeyDocument:
         """One key, or `NotFound`."""
@@ -75,8 +78,11 @@ class Room:
                 yield PING
                 while not stream.ended:
                     woken = await stream.pause(self._runtime.settings.ping_every)
-                    if (events := watcher.take()) or not woken:
-                        yield events or PING
+                    while events := await watcher.take():
+                        yield events
+                        del events  # not held while there are no others
+                    if not woken:
+                        yield PING
                 if watcher.refusal is not None:
                     yield event("error", _encode(problem_of(watcher.refusal)))
         finally:
@@ -92,5 +98,9 @@ def _absent(key: tuple[str, ...]) -> NotFound:
     return NotFound(f"there is no key {' / '.join(key)}")
 
 
-def _listed(store: Store, tenant: str, prefix: tuple[str, ...], limit: int) -> list[KeyDocument]:
-    return list(map(key_document, read_keys(store, tenant, prefix, limit)))
+def _listed(
+    store: Store, tenant: str, prefix: tuple[str, ...], limit: int, after: tuple[str, ...] | None
+) -> list[KeyDocument]:
+    keys = read_keys(store, tenant, prefix, limit, after)
+    within = Budget(ANSWER_BYTES).within(keys, lambda entry: len(entry.value))
+    return list(map(key_document, within))

@@ -1,24 +1,26 @@
-"""Watching keys: each prefix is read once for all its watchers, and only changes are encoded."""
+"""Watching keys: each prefix is read once for all its watchers, who are sent the latest values."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ackline.limits import OWN_KEYS
-from ackline.queues import Queues
 from ackline.service.key_documents import GoneDocument, key_document
 from ackline.service.news import News
 from ackline.service.problems import Refused, Unfit
 from ackline.service.slow_work import TooManyLooks
 from ackline.service.streams import StreamEnd, event
-from ackline.stores.base import Key, Store
+from ackline.stores.base import ANSWER_BYTES, Key, Store, each_key, find_key
+from ackline.stores.budget import Budget
 
 if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
@@ -27,6 +29,12 @@ logger = logging.getLogger("ackline.service")
 
 MOST_WATCHED = 10_000
 """Keys under one watched prefix."""
+
+KEPT_BYTES = 256 * 1024
+"""Events of changed keys that are kept for all watchers of a prefix until the next look."""
+
+MOST_AT_ONCE = 500
+"""Keys that a watcher is sent at once."""
 
 REST = 4
 """The pause after a look, as a multiple of its duration: looks use a fifth of a thread."""
@@ -38,60 +46,76 @@ Prefix = tuple[str, ...]
 Place = tuple[str, Prefix]
 """A tenant's prefix."""
 
-Versions = Mapping[tuple[str, ...], int]
+Name = tuple[str, ...]
+Versions = Mapping[Name, int]
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What a look found: the versions, the changes for old watchers, and all keys for new ones."""
+    """What a look found: the versions, which keys have changed or are gone, and some events."""
 
     versions: Versions
-    changes: bytes
-    whole: bytes
+    changed: list[Name]
+    events: Mapping[Name, bytes]
+    """Up to `KEPT_BYTES`; watchers read the other values when they are about to be sent them."""
 
 
 def look(store: Store, place: Place, known: Versions, whole: bool) -> Seen:
     """Read all keys under a prefix: with only some of them, deleted keys could not be found out."""
-    found = read_keys(store, *place, MOST_WATCHED + 1)
-    if len(found) > MOST_WATCHED:
+    versions, events, budget = dict[Name, int](), dict[Name, bytes](), Budget(KEPT_BYTES)
+    for entry in read_keys(store, *place, MOST_WATCHED + 1):
+        versions[entry.key] = entry.version
+        wanted = whole or known.get(entry.key) != entry.version
+        if wanted and not budget.reached:
+            events[entry.key] = _set(entry)
+            budget.spend(len(events[entry.key]))
+    if len(versions) > MOST_WATCHED:
         raise Unfit(
             f"more than {MOST_WATCHED:,} keys start with this prefix: watch a longer one",
             at="prefix",
         )
-    versions = {entry.key: entry.version for entry in found}
-    changed = [_set(entry) for entry in found if known.get(entry.key) != entry.version]
-    gone = [_gone(key) for key in sorted(known.keys() - versions.keys())]
-    all_of_it = b"".join(map(_set, found)) if whole else b""
-    return Seen(versions, b"".join(changed + gone), all_of_it)
+    changed = [key for key, version in versions.items() if known.get(key) != version]
+    return Seen(versions, changed + sorted(known.keys() - versions.keys()), events)
 
 
-def read_keys(store: Store, tenant: str, prefix: Prefix, limit: int) -> list[Key]:
+def read_keys(
+    store: Store, tenant: str, prefix: Prefix, limit: int, after: Name | None = None
+) -> Iterator[Key]:
     """A tenant's keys under a prefix; Ackline's own are not among them."""
-    return [] if prefix[:1] == (OWN_KEYS,) else Queues(store, tenant).keys(*prefix, limit=limit)
+    if prefix:
+        own = prefix[:1] == (OWN_KEYS,)
+        return each_key(store, tenant, prefix, 0 if own else limit, after)
+    every = each_key(store, tenant, (), sys.maxsize, after)
+    return itertools.islice((entry for entry in every if entry.key[:1] != (OWN_KEYS,)), limit)
 
 
 def _set(entry: Key) -> bytes:
     return event("set", _encode(key_document(entry)), str(entry.version))
 
 
-def _gone(key: tuple[str, ...]) -> bytes:
+def _gone(key: Name) -> bytes:
     return event("delete", _encode(GoneDocument(key)))
 
 
 class Watcher:
-    """A stream that watches a prefix, and the events that it has not been sent yet."""
+    """A stream that watches a prefix, and the keys of which it is to be sent the latest value.
 
-    def __init__(self, stream: StreamEnd) -> None:
+    Only their names are kept, however slowly its client reads.
+    """
+
+    def __init__(self, runtime: Runtime, lookout: Lookout, stream: StreamEnd) -> None:
+        self._runtime = runtime
+        self._lookout = lookout
         self._stream = stream
-        self._waiting: list[bytes] = []
+        self._changed: dict[Name, None] = {}
         self.refusal: Unfit | None = None
         """Why the watch ended, if it was refused."""
 
-    def add(self, events: bytes) -> None:
-        """Add events to be sent."""
-        if events:
-            self._waiting.append(events)
+    def add(self, names: Iterable[Name]) -> None:
+        """These keys have changed, or are gone."""
+        self._changed.update(dict.fromkeys(names))
+        if self._changed:
             self._stream.wake.set()
 
     def end(self, why: Exception | None) -> None:
@@ -100,10 +124,30 @@ class Watcher:
             self.refusal = why
         self._stream.end()
 
-    def take(self) -> bytes:
-        """What is to be sent now."""
-        events, self._waiting = b"".join(self._waiting), []
-        return events
+    async def take(self) -> bytes:
+        """What is to be sent now; empty if there is nothing."""
+        names, self._changed = list(self._changed), {}
+        now, later = names[:MOST_AT_ONCE], names[MOST_AT_ONCE:]
+        kept = [self._lookout.latest(name) for name in now]
+        if None in kept:
+            kept = await self._runtime.call(self._read, now, kept)
+            later = now[len(kept) :] + later
+        self._changed = {**dict.fromkeys(later), **self._changed}
+        return b"".join(one or b"" for one in kept)
+
+    def _read(self, names: list[Name], kept: list[bytes | None]) -> list[bytes | None]:
+        """The events of the first of these keys; values that are not kept are read."""
+        return list(
+            Budget(ANSWER_BYTES).within(self._each(names, kept), lambda one: len(one or b""))
+        )
+
+    def _each(self, names: list[Name], kept: list[bytes | None]) -> Iterator[bytes | None]:
+        store, tenant = self._runtime.store, self._lookout.place[0]
+        for name, one in zip(names, kept, strict=True):
+            if one is None and (entry := find_key(store, tenant, name)) is not None:
+                yield _set(entry)
+            else:
+                yield one  # if it is gone by now, the next look tells
 
 
 class Lookout:
@@ -113,7 +157,7 @@ class Lookout:
         self.place: Place = (tenant, prefix)
         self.error: Exception | None = None
         self._runtime = runtime
-        self._versions: Versions = {}
+        self._seen = Seen({}, [], {})
         self._new: set[Watcher] = set()
         """Watchers that get all keys from the next look that begins."""
         self._following: set[Watcher] = set()
@@ -124,6 +168,10 @@ class Lookout:
     def used(self) -> bool:
         """Whether anybody watches."""
         return bool(self._new or self._following)
+
+    def latest(self, name: Name) -> bytes | None:
+        """What the last look found of a key, as an event; None if its value is not kept."""
+        return self._seen.events.get(name) if name in self._seen.versions else _gone(name)
 
     def join(self, watcher: Watcher) -> None:
         """Give a watcher all keys once, then changes."""
@@ -169,7 +217,7 @@ class Lookout:
         runtime, tenant = self._runtime, self.place[0]
         try:
             seen = await runtime.slow_work.call(
-                tenant, look, runtime.store, self.place, self._versions, bool(new)
+                tenant, look, runtime.store, self.place, self._seen.versions, bool(new)
             )
         except TooManyLooks:
             if not self._begun.is_set():
@@ -177,9 +225,9 @@ class Lookout:
             self._new |= new & self._following
             self._following -= new
             return
-        self._versions = seen.versions
+        self._seen = seen
         for watcher in self._following:
-            watcher.add(seen.whole if watcher in new else seen.changes)
+            watcher.add(seen.versions if watcher in new else seen.changed)
         self._begun.set()
 
 
@@ -202,7 +250,8 @@ class KeyWatches:
     @contextmanager
     def watching(self, tenant: str, prefix: Prefix, stream: StreamEnd) -> Iterator[Watcher]:
         """Watch a prefix inside the block."""
-        lookout, watcher = self._lookout(tenant, prefix), Watcher(stream)
+        lookout = self._lookout(tenant, prefix)
+        watcher = Watcher(self._runtime, lookout, stream)
         lookout.join(watcher)
         try:
             yield watcher

@@ -131,6 +131,12 @@ class Stopping(Refused):
         return {"retry-after": str(RETRY_AFTER)}
 
 
+class Busy(Stopping):
+    """The service has no room for more at this moment."""
+
+    type = "busy"
+
+
 class TooLarge(Refused):
     """More than a request may have."""
 

@@ -15,6 +15,7 @@ from ackline.job import QueueKey
 from ackline.queue.consumer import worker_id
 from ackline.queues import Queues
 from ackline.service.auth import Authenticator, authenticator_for
+from ackline.service.body_memory import BodyMemory
 from ackline.service.caretaker import Caretaker
 from ackline.service.fair_shares import FairShares
 from ackline.service.health import StoreChecks
@@ -62,6 +63,7 @@ class Runtime:
         self.held = Held()
         self.fair_shares = FairShares()
         self.streams = Streams()
+        self.body_memory = BodyMemory(settings.max_bodies)
         self.journal_reads = SharedCalls(self.call)
         self.key_watches = KeyWatches(self)
         self.caretaker = Caretaker(store, settings)

@@ -66,6 +66,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     max_body: int = 16 * 1024 * 1024
     """Bytes of a request; a larger one is refused before it is read."""
+    max_bodies: int = 128 * 1024 * 1024
+    """Bytes of the requests that a process receives and handles at once, all together; when there
+    are more, the one that has stalled is refused. At least `max_body`."""
     max_payload: int = 1024 * 1024
     """Bytes of one payload or result."""
     max_batch: int = 1000
@@ -104,6 +107,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         for name in ("processes", "max_attempts", "sweep_batch", "max_body", "max_payload"):
             value = getattr(self, name)
             _require(name, value >= 1, "1 or more", value)
+        _require(
+            "max_bodies", self.max_bodies >= self.max_body, "max_body or more", self.max_bodies
+        )
         _require("max_batch", 1 <= self.max_batch <= 10_000, "from 1 to 10,000", self.max_batch)
         timeouts = ("receive_timeout", "send_timeout", "idle_timeout")
         for name in ("lease", "ping_every", *timeouts):

@@ -15,13 +15,14 @@ from ackline.queue.copying import each_job
 from ackline.queue.lines import draft_of, line_of
 from ackline.service.admission import admitting
 from ackline.service.bodies import LARGE, read_json
+from ackline.service.body_memory import ReceivedBody
 from ackline.service.caller import Caller
 from ackline.service.collector import collector_paused
 from ackline.service.documents import NULL
 from ackline.service.job_bodies import JobOptions
 from ackline.service.problems import Problem, TooLarge, problem_of
 from ackline.service.served_queue import ServedQueue
-from ackline.stores.base import Filter
+from ackline.stores.base import ANSWER_BYTES, Filter
 
 CHUNK = 1000
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -70,8 +71,9 @@ class Imported(msgspec.Struct):
 class Import:
     """Lines on their way into a queue."""
 
-    def __init__(self, caller: Caller, queue: ServedQueue) -> None:
+    def __init__(self, caller: Caller, queue: ServedQueue, body: ReceivedBody) -> None:
         self._caller = caller
+        self._body = body
         self._queue = queue
         self._jobs: list[Draft] = []
         self._first = 1
@@ -86,7 +88,8 @@ class Import:
                 text = line.removeprefix(BYTE_ORDER_MARK) if self.counts.lines == 1 else line
                 if text.strip():
                     await self._add(text)
-                if len(self._jobs) == CHUNK and not await self._store():
+                full = len(self._jobs) == CHUNK or self._body.size >= ANSWER_BYTES
+                if full and not await self._store():
                     return self.counts
         except AcklineError as error:
             self._stop(error, self.counts.lines)
@@ -119,6 +122,7 @@ class Import:
     async def _store(self) -> bool:
         """Enqueue what was read; if that is refused, stop at the first of these lines."""
         jobs, self._jobs = self._jobs, []
+        self._body.forget()
         if not jobs:
             return True
         try:

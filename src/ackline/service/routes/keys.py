@@ -23,6 +23,10 @@ Prefix = Annotated[
     list[str] | None,
     QueryParameter(description="The first parts of the keys; give it once for each part."),
 ]
+After = Annotated[
+    list[str] | None,
+    QueryParameter(description="Only keys behind this one: its parts, one parameter for each."),
+]
 WholeKey = Annotated[
     str, PathParameter(description="The parts of the key, one segment each, percent-encoded.")
 ]
@@ -40,9 +44,14 @@ async def list_keys(
     caller: NamedDependency[Caller],
     prefix: Prefix = None,
     limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 1000,
+    after: After = None,
 ) -> list[KeyDocument]:
-    """The keys that start with these parts, in order."""
-    return await Room(caller).find_all(tuple(prefix or ()), limit)
+    """The keys that start with these parts, in order.
+
+    Of large ones, fewer than `limit` come at once: read on behind the last one until none come.
+    """
+    behind = tuple(after) if after else None
+    return await Room(caller).find_all(tuple(prefix or ()), limit, behind)
 
 
 @get_or_head("/keys/{key:path}", summary="Read a key")

@@ -11,6 +11,7 @@ from litestar.response import Stream
 from ackline.job import State
 from ackline.service.authorization import Access
 from ackline.service.bodies import is_json
+from ackline.service.body_memory import body_of
 from ackline.service.caller import Caller
 from ackline.service.parameters import KindList, Queue, States, Text
 from ackline.service.problems import WrongMediaType
@@ -41,7 +42,7 @@ async def import_jobs(
     if media_type not in TAKEN and not is_json(media_type):
         raise WrongMediaType(f"the body must be {LINES}; its content type is {media_type!r}")
     line = caller.queue(queue, Access.ENQUEUE)
-    return await Import(caller, line).read(request.stream())
+    return await Import(caller, line, body_of(request.scope)).read(request.stream())
 
 
 @get("/export", summary="Export jobs", media_type=LINES)
