@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import islice
 
 import httpx
@@ -182,19 +183,23 @@ def test_a_slow_reader_is_sent_the_latest_values_and_costs_no_memory(live):
             versions = {
                 entry.key: entry.version for entry in store.read_keys("default", ("w",), 99)
             }
-            until(lambda now=versions: lookout._seen.versions == now)
+            until(partial(_is_seen, lookout, versions))
 
         [watcher] = lookout._following
         assert watcher._changed.keys() <= set(names)
         assert sum(map(len, lookout._seen.events.values())) < key_watches.KEPT_BYTES + 400_000
 
         link.settimeout(10)
-        latest, sent = {str(version).encode() for version in versions.values()}, []
+        latest, sent = {str(version).encode() for version in versions.values()}, list[bytes]()
         with link.makefile("rb") as lines:
             while not latest <= set(sent):
                 line = lines.readline()
                 sent += [line.split()[1]] if line.startswith(b"id:") else []
     assert len(sent) < ROUNDS * KEYS / 2
+
+
+def _is_seen(lookout, versions):
+    return lookout._seen.versions == versions
 
 
 def test_keys_are_listed_within_bytes(live):

@@ -11,7 +11,7 @@ from ackline.job import QueueKey, Record, State
 from ackline.pauses import Pauses
 from ackline.service.claims import Claims
 from ackline.service.held import Handed, Place, Window
-from ackline.service.streams import PING, StreamEnd
+from ackline.service.streams import LARGE, NOTHING, PING, StreamEnd
 from ackline.stores.base import find_each
 
 logger = logging.getLogger("ackline.service")
@@ -58,8 +58,11 @@ class Feed:
                         silent_since = time.monotonic()
                         written = b"".join(map(self._write, jobs)) or PING
                         del jobs  # not held while the client reads, or until there are more
+                        large = len(written) > LARGE
                         yield written
                         del written
+                        if large:
+                            yield NOTHING
         except Exception:
             self._stream.end()  # by the service: the client has not left
             raise

@@ -12,7 +12,7 @@ from ackline.service.caller import Caller
 from ackline.service.key_documents import KeyDocument, key_document
 from ackline.service.key_watches import read_keys
 from ackline.service.problems import Conflict, NotFound, problem_of
-from ackline.service.streams import PING, event
+from ackline.service.streams import NOTHING, PING, event
 from ackline.stores.base import ANSWER_BYTES, Key, KeyWrite, Store, find_key
 from ackline.stores.budget import Budget
 
@@ -80,7 +80,8 @@ class Room:
                     woken = await stream.pause(self._runtime.settings.ping_every)
                     while events := await watcher.take():
                         yield events
-                        del events  # not held while there are no others
+                        del events
+                        yield NOTHING
                     if not woken:
                         yield PING
                 if watcher.refusal is not None:

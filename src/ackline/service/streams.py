@@ -33,6 +33,12 @@ _NO_BREAKS = {ord(break_): "\N{REPLACEMENT CHARACTER}" for break_ in "\r\n\0"}
 
 PING = event("ping")
 
+NOTHING = b""
+"""Sent after a large piece: what serves a stream refers to the last piece until it gets another."""
+
+LARGE = 64 * 1024
+"""Bytes of a large piece."""
+
 TICKET = "ticket"
 """The parameter with which a page in a browser authenticates: it cannot send a header."""
 
