@@ -21,7 +21,8 @@ from ackline.retry import Backoff
 T = TypeVar("T")
 
 MOST_ATTEMPTS = 1_000_000
-LONGEST_NOTES = 65_536
+MOST_OPTIONS = 65_536
+"""Characters of the options of a job, all together: whoever lists many jobs gets them, too."""
 
 
 class State(enum.StrEnum):
@@ -82,12 +83,14 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
             require_name("group", self.group)
         if self.callback_url is not None:
             require_url("callback_url", self.callback_url)
-        if self.headers or self.trace:
-            notes = [self.trace or "", *self.headers, *self.headers.values()]
-            if sum(len(str(note)) for note in notes) > LONGEST_NOTES:
+        if self.headers or self.keys_if_undelivered or self.trace or self.codec or self.request:
+            texts = [self.trace or "", self.codec or "", self.request or ""]
+            texts += [*self.headers, *self.headers.values()]
+            texts += [part for key in self.keys_if_undelivered for part in key]
+            if sum(len(str(text)) for text in texts) > MOST_OPTIONS:
                 raise InvalidOption(
-                    f"headers and trace may have {LONGEST_NOTES:,} characters together: "
-                    "put what is larger into the payload"
+                    f"headers, keys_if_undelivered and trace may have {MOST_OPTIONS:,} characters "
+                    "together: put what is larger into the payload"
                 )
 
 

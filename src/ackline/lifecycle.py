@@ -19,7 +19,14 @@ from ackline.config import CALLBACK_KEPT, Resolved
 from ackline.errors import InvalidOption
 from ackline.events import TELLS_PRIORITY, Act
 from ackline.job import TERMINAL, WAITING, Draft, Failure, QueueKey, Record, State
-from ackline.limits import require_seconds, short_note
+from ackline.limits import (
+    LONGEST_NAME,
+    require_seconds,
+    short_message,
+    short_note,
+    short_traceback,
+    storable,
+)
 from ackline.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
 
 _S = State
@@ -452,6 +459,16 @@ def place(
 # --- what a worker reports -------------------------------------------------------------------
 
 
+def short_failure(failure: Failure) -> Failure:
+    """A failure as a job keeps it, whoever reported it: no part of it is of any length."""
+    return msgspec.structs.replace(
+        failure,
+        type=storable(failure.type[:LONGEST_NAME]),
+        message=short_message(failure.message),
+        traceback=short_traceback(failure.traceback),
+    )
+
+
 def complete(job: Record, result: bytes | None, policy: Resolved, note: str = "") -> Transition:
     """The work is done."""
     keep = policy.result_ttl
@@ -491,7 +508,7 @@ def fail(
         job.token,
         delay=wait,
         keep=policy.keep_cancelled,
-        failure=failure,
+        failure=short_failure(failure),
         calls_back=_calls_back(job),
     )
 
@@ -505,7 +522,7 @@ def bury(job: Record, failure: Failure, policy: Resolved) -> Transition:
         job.token,
         keep=policy.keep_failed,
         keep_cancelled=policy.keep_cancelled,
-        failure=failure,
+        failure=short_failure(failure),
         keys=job.options.keys_if_undelivered,
         calls_back=_calls_back(job),
     )

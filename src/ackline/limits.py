@@ -15,6 +15,10 @@ MOST_PARTS = 64
 LONGEST_URL = 2048
 LONGEST_NOTE = 1_000
 """Characters of a note or a `by` in the journal: readers get many entries at once."""
+LONGEST_TRACEBACK = 16_384
+LONGEST_MESSAGE = 16_384
+_LEFT_OUT = 40
+"""Characters for the number of those that are left out of a message."""
 LONGEST_DELAY = 10 * 365 * 86400.0
 SHORTEST_LEASE = 0.01
 """Seconds: a shorter lease is over before anyone can begin the job, or keep it."""
@@ -87,6 +91,23 @@ def short_note(text: str) -> str:
     """
     text = storable(text)
     return text if len(text) <= LONGEST_NOTE else text[: LONGEST_NOTE - 1] + "…"
+
+
+def short_message(text: str) -> str:
+    """The message of an error as a job keeps it: storable, and cut off after `LONGEST_MESSAGE`.
+
+    >>> short_message("x" * 1_000_000)[-30:]
+    'xxxx… (983,656 more characters)'
+    """
+    if len(text) > LONGEST_MESSAGE:
+        kept = LONGEST_MESSAGE - _LEFT_OUT
+        text = f"{text[:kept]}… ({len(text) - kept:,} more characters)"
+    return storable(text)
+
+
+def short_traceback(text: str) -> str:
+    """A traceback as a job keeps it: storable, and its end, which says most."""
+    return storable(text[-LONGEST_TRACEBACK:])
 
 
 def names_in(given: Iterable[str] | None, what: str = "kinds") -> frozenset[str] | None:

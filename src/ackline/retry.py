@@ -18,6 +18,10 @@ Shape = Literal["schedule", "fixed", "linear", "exponential"]
 Jitter = Literal["none", "full", "equal"]
 
 
+MOST_DELAYS = 1000
+"""Of a schedule: it is kept with each job that has one of its own."""
+
+
 class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """How long to wait before attempt n + 1; build it with the functions of this module."""
 
@@ -35,6 +39,8 @@ class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             raise InvalidOption(
                 f"backoff factor must be a number from 1 to {MOST_FACTOR:,.0f}, not {self.factor!r}"
             )
+        if len(self.delays) > MOST_DELAYS:
+            raise InvalidOption(f"a backoff schedule has at most {MOST_DELAYS:,} delays")
         for delay in self.delays:
             require_seconds("backoff delay", delay)
         if self.shape == "schedule" and not self.delays:

@@ -40,10 +40,11 @@ from ackline.lifecycle import (
     repeats,
     request_cancel,
     settle,
+    short_failure,
     snooze,
     stop,
 )
-from ackline.limits import LONGEST_NOTE
+from ackline.limits import LONGEST_MESSAGE, LONGEST_NAME, LONGEST_NOTE, LONGEST_TRACEBACK
 from ackline.outcome import Cancel, Dead, Done, Retry, Snooze
 from ackline.retry import fixed
 
@@ -565,3 +566,32 @@ def test_an_edit_that_would_change_nothing_is_refused(state: State):
 def test_long_notes_and_names_are_cut_off(step: Callable[[str], Transition]) -> None:
     decided = step("é" * 5_000_000)
     assert len(decided.note) + len(decided.by) == LONGEST_NOTE
+
+
+@pytest.mark.parametrize(
+    "step",
+    [lambda job, error: fail(job, error, POLICY, ANY), lambda job, error: bury(job, error, POLICY)],
+)
+def test_long_failures_are_cut_off_whoever_reports_them(step) -> None:
+    text = "é" * 5_000_000
+    error = Failure(act=Act.FAIL, attempt=1, type=text, message=text, traceback=text)
+    kept = step(leased(), error).failure
+    assert len(kept.type) == LONGEST_NAME
+    assert len(kept.message) <= LONGEST_MESSAGE
+    assert kept.message.endswith(" more characters)")
+    assert len(kept.traceback) == LONGEST_TRACEBACK
+    assert short_failure(kept) == kept
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"headers": {"a": "x" * 65_536}},
+        {"headers": {str(n): "x" * 10 for n in range(6_000)}},
+        {"keys_if_undelivered": tuple((str(n), "x" * 1000) for n in range(70))},
+        {"trace": "x" * 65_537},
+    ],
+)
+def test_the_options_of_a_job_have_a_limit(options) -> None:
+    with pytest.raises(InvalidOption, match="65,536 characters"):
+        Options(**options)

@@ -22,7 +22,7 @@ from ackline import (
     Timeout,
     lifecycle,
 )
-from ackline.queue.failures import LONGEST_MESSAGE
+from ackline.limits import LONGEST_MESSAGE
 from ackline.queue.waiting import Expected
 from ackline.testing import ManualClock, memory_queues
 
@@ -113,7 +113,7 @@ class TestTexts:
         failed = queue.status("a")
         assert failed is not None
         assert failed.failure is not None
-        assert failed.failure.message == "é" * LONGEST_MESSAGE + "… (1,000 more characters)"
+        assert failed.failure.message == "é" * (LONGEST_MESSAGE - 40) + "… (1,040 more characters)"
 
 
 @pytest.mark.every_store

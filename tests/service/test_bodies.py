@@ -66,7 +66,7 @@ def test_a_bad_body_is_refused_with_what_and_where(api, body):
         ({"maxAttempts": 0}, "max_attempts must be a whole number from 1"),
         ({"lockDuration": 0}, "lease must be at least 0.01 seconds"),
         ({"keysIfUndelivered": [["ackline", "x"]]}, "are reserved"),
-        ({"headers": {"a": "x" * 70_000}}, "headers and trace"),
+        ({"headers": {"a": "x" * 70_000}}, "headers, keys_if_undelivered and trace"),
     ],
 )
 def test_what_the_library_refuses_is_422(api, options, says):

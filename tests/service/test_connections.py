@@ -243,14 +243,14 @@ class TestHalfBodies:
     def test_the_oldest_of_too_many_halves_are_refused(self, live):
         memory = live.runtime.body_memory
         with contextlib.ExitStack() as stack:
-            halves = []
+            halves = list[socket.socket]()
             while len(halves) < 4:
                 halves.append(stack.enter_context(self._send_half(live)))
                 until(lambda: memory.taken == len(halves) * (self.SIZE - 9))
             for oldest in halves:
                 stack.enter_context(self._send_half(live))
                 answer = b""
-                while b"/busy" not in answer and b'"busy"' not in answer:
+                while b"problem:busy" not in answer:
                     answer += oldest.recv(65536)
                 assert answer.startswith(b"HTTP/1.1 503 ")
             until(lambda: memory.taken == 4 * (self.SIZE - 9))

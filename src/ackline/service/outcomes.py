@@ -13,9 +13,7 @@ from ackline.errors import AcklineError, JobNotFound, LeaseLost
 from ackline.events import Act
 from ackline.job import Failure, Record, State
 from ackline.lifecycle import Transition, Verdict
-from ackline.limits import storable
 from ackline.queue import Queue
-from ackline.queue.failures import LONGEST_MESSAGE, LONGEST_TRACEBACK
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller
 from ackline.service.documents import unless_null
@@ -146,9 +144,9 @@ def _failure(report: OutcomeBody, job: Record) -> Failure:
     return Failure(
         act=Act.FAIL,
         attempt=job.attempts,
-        type=storable(error.type[:512]) or "Error",
-        message=storable(error.message[:LONGEST_MESSAGE]),
-        traceback=storable(error.traceback[-LONGEST_TRACEBACK:]),
+        type=error.type or "Error",
+        message=error.message,
+        traceback=error.traceback,
     )
 
 

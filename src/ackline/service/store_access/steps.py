@@ -8,9 +8,8 @@ from ackline.config import DEFAULT_SETTINGS, resolve
 from ackline.errors import InvalidOption
 from ackline.events import Act
 from ackline.job import MOST_ATTEMPTS, QueueKey
-from ackline.lifecycle import Transition, cancel
+from ackline.lifecycle import Transition, cancel, short_failure
 from ackline.limits import require_others_key, require_priority, require_seconds, short_note
-from ackline.queue.failures import shortened
 from ackline.service.authorization import access_of, is_settling
 from ackline.service.caller import Caller
 from ackline.service.runtime import Runtime
@@ -25,7 +24,7 @@ def permitted_step(caller: Caller, step: Transition) -> Transition:
     _require_possible(caller, step)
     if step.target is not None:
         require_queues(caller, step.target)
-    failure = step.failure and shortened(step.failure)
+    failure = step.failure and short_failure(step.failure)
     step = msgspec.structs.replace(step, note=short_note(step.note), failure=failure)
     # The lease tells who settles a job; all else is signed with the caller's name.
     if is_settling(step) and not step.by:
