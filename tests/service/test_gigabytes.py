@@ -89,15 +89,13 @@ def client(url: str) -> Iterator[httpx.Client]:
         yield one
 
 
-def list_all(url: str, path: str, **query: object) -> int:
+def list_all(url: str, path: str) -> int:
     """All jobs, page by page; returns how many."""
     count, cursor = 0, None
     with client(url) as api:
         while True:
-            page = {"cursor": cursor} if cursor else {}
-            with api.stream("GET", path, params={"limit": 1000, **query, **page}) as answer:
-                assert answer.status_code == 200
-                document = json.loads(answer.read())
+            answer = api.get(path, params={"limit": 1000, **({"cursor": cursor} if cursor else {})})
+            document = answer.raise_for_status().json()
             count += len(document.get("jobs", document.get("rows", ())))
             cursor = document["cursor"]
             if cursor is None:
@@ -158,11 +156,11 @@ def together(work: list[threading.Thread]) -> None:
         assert not thread.is_alive()
 
 
-def run(serve, url: str, jobs: int) -> dict[str, float]:
+def run(serve, url: str, jobs: int) -> dict[str, int]:
     """All of it through one service process; returns how much it grew, in MB, by act."""
     fill(url, jobs)
     service = serve("--store", url, ACKLINE_PING_EVERY="1")
-    half, figures = jobs // 2, {}
+    half, figures = jobs // 2, dict[str, int]()
     with Memory(service.process.pid) as memory:
 
         def note(act: str, began: float) -> None:
