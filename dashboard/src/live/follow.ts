@@ -23,9 +23,16 @@ function alone(source: Source, cursor: string, listener: Listener): Following {
   return stream;
 }
 
+/** Milliseconds in which the worker answers a tab that joins, if it could be loaded. */
+const ANSWER = 3000;
+/** Milliseconds without a word after which it is taken for dead: a stream says something each 15 seconds. */
+const SILENCE = 60_000;
+
+/** Follows the worker's stream; and one of its own while the worker says nothing. */
 class Shared implements Following {
   private readonly worker = new SharedWorker(new URL("./stream-worker.ts", import.meta.url), { type: "module" });
-  private readonly unheard = new AbortController();
+  private readonly closing = new AbortController();
+  private watchdog: ReturnType<typeof setTimeout> | undefined;
   private own: Following | null = null;
   private seen: string;
 
@@ -35,9 +42,8 @@ class Shared implements Following {
     private readonly listener: Listener,
   ) {
     this.seen = cursor;
-    const { signal } = this.unheard;
+    const { signal } = this.closing;
     this.worker.port.onmessage = ({ data }: MessageEvent<Said>) => this.take(data);
-    this.worker.addEventListener("error", () => this.goAlone(), { signal });
     // A tab that is closed does not say so by itself; one that comes back by Back joins again.
     addEventListener("pagehide", () => this.ask("leave"), { signal });
     addEventListener("pageshow", ({ persisted }) => persisted && this.join(), { signal });
@@ -49,7 +55,8 @@ class Shared implements Following {
   }
 
   close(): void {
-    this.unheard.abort();
+    this.closing.abort();
+    clearTimeout(this.watchdog);
     this.ask("leave");
     this.worker.port.close();
     this.own?.close();
@@ -61,14 +68,20 @@ class Shared implements Following {
 
   private join(): void {
     this.ask({ join: this.source, cursor: this.seen });
+    this.expectWord(ANSWER);
   }
 
-  /** The worker could not be loaded. */
-  private goAlone(): void {
-    this.own ??= alone(this.source, this.seen, this.listener);
+  private expectWord(within: number): void {
+    clearTimeout(this.watchdog);
+    this.watchdog = setTimeout(() => {
+      this.own ??= alone(this.source, this.seen, this.listener);
+    }, within);
   }
 
   private take(said: Said): void {
+    this.expectWord(SILENCE);
+    this.own?.close();
+    this.own = null;
     if (said === "alive") this.listener.onAlive();
     else if (said === "refused") this.listener.onRefused();
     else if ("connection" in said) this.listener.onConnection(said.connection);
