@@ -579,3 +579,19 @@ class TestCommand:
         said = capsys.readouterr().err
         assert "ackline token create" in said
         assert "--stored-keys" in said
+
+
+def test_schedules_of_all_queues_are_those_that_one_may_see(api_for):
+    whole = api_for()
+    for queue, kind in (("a", "one"), ("a", "two"), ("b", "one")):
+        schedule = {"cron": "0 3 * * *", "kind": kind}
+        whole.put(f"/v1/queues/{queue}/schedules/{kind}", schedule)
+
+    def seen(**limit):
+        found = api_for(**limit).get("/v1/schedules")["schedules"]
+        return [(one["queue"], one["kind"]) for one in found]
+
+    assert seen() == [("a", "one"), ("a", "two"), ("b", "one")]
+    assert seen(queues=frozenset({"b"})) == [("b", "one")]
+    assert seen(kinds=frozenset({"two"})) == [("a", "two")]
+    api_for(scopes=frozenset({Scope.CONSUME})).get("/v1/schedules", 403)

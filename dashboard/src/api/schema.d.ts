@@ -82,6 +82,8 @@ export interface paths {
         /**
          * List dead letters
          * @description Dead letters, in the order of their line.
+         *
+         *     Of large ones, fewer than `limit` come at once: go on with the `offset` behind them.
          */
         get: operations["dead_letters_list_letters"];
         put?: never;
