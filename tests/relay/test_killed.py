@@ -29,7 +29,7 @@ def relay(
     return relayed
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def test_every_job_runs_once_and_the_target_is_sound(
     source: str, empty_store: EmptyStore, tmp_path: Path
 ) -> None:
@@ -42,6 +42,7 @@ def test_every_job_runs_once_and_the_target_is_sound(
     assert relayed.ok, relayed
 
 
+@pytest.mark.slow
 def test_control_without_the_ledger_jobs_run_twice(empty_store: EmptyStore, tmp_path: Path) -> None:
     relayed = relay("postgres", empty_store, tmp_path, faults=8, variant=NAIVE)
 

@@ -26,6 +26,7 @@ from ackline.errors import ConfigError
 from ackline.spark import session
 from ackline.spark.audit import auditing
 from ackline.spark.audit.auditing import Audit
+from ackline.spark.events.gaps import Gap
 from ackline.spark.java import JAVA, require_java
 from ackline.spark.pipelines.audit import MEANINGS
 from ackline.spark.version import require_spark
@@ -77,32 +78,45 @@ def test_a_lost_job_ends_it_with_1(audit, sqlite_url):
     assert "the journal does not add up: 1 finding" in said.err
 
 
-def test_a_journal_without_its_beginning_proves_nothing(audit, sqlite_url):
-    with ackline.open(sqlite_url) as queues:
-        queue = queues["email"]
-        queue.configure(max_journal=1)
-        queue.enqueue("last")
-        queue.store.prune(queue.key, 100)
-        [first, *_] = queue.events()
+class TestOfAnAudit:
+    """What the command makes of what an audit found; Spark is not needed."""
 
-    code, said = audit("--tenant=default")
+    @pytest.fixture
+    def of(self, sqlite_url, monkeypatch, capsys):
+        monkeypatch.setattr(audit_command, "start_spark", lambda session, master: NoSpark())
+        with ackline.open(sqlite_url) as queues:
+            queues["email"].enqueue(1)
 
-    assert code == 0, "a journal is dropped by its age in the course of things"
-    assert "Nothing was lost of all that the journal still tells" in said.out
-    assert "Not seen, queue email: events after cursor 0.0 up to" in said.out
-    code, said = audit("--json", "--whole")
-    assert code == 4
-    assert "not proven: what the journal still tells adds up" in said.err
-    found = json.loads(said.out)
-    assert (found["passed"], found["proven"]) == (True, False)
-    assert [(gap["queue"], gap["kept_from"]) for gap in found["unseen"]] == [("email", first.at)]
+        def call(found, *arguments):
+            monkeypatch.setattr(auditing, "run_audit", lambda *_, **__: found)
+            code = run(["--store", sqlite_url, "pipeline", "audit", *arguments])
+            return code, capsys.readouterr()
 
+        return call
 
-def test_a_whole_journal_is_a_proof(audit):
-    code, said = audit("--tenant=default")
+    def test_a_journal_without_its_beginning_proves_nothing(self, of):
+        gap = Gap(queue="email", after="0.0", until="7.1", kept_from=1000.0)
+        found = Audit(events=2, jobs=11, counts={}, listed=[], unseen=(gap,))
 
-    assert code == 0
-    assert "Nothing was lost." in said.out
+        code, said = of(found, "--tenant=default")
+
+        assert code == 0, "a journal is dropped by its age in the course of things"
+        assert "Nothing was lost of all that the journal still tells" in said.out
+        assert "Not seen, queue email: events after cursor 0.0 up to" in said.out
+        code, said = of(found, "--json", "--whole")
+        assert code == 4
+        assert "not proven: what the journal still tells adds up" in said.err
+        told = json.loads(said.out)
+        assert (told["passed"], told["proven"]) == (True, False)
+        assert [(gap["queue"], gap["kept_from"]) for gap in told["unseen"]] == [("email", 1000.0)]
+
+    def test_a_whole_journal_is_a_proof(self, of):
+        found = Audit(events=10, jobs=10, counts={}, listed=[], unseen=())
+
+        code, said = of(found, "--tenant=default")
+
+        assert code == 0
+        assert "Nothing was lost." in said.out
 
 
 class TestOfNothing:

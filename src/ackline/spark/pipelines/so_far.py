@@ -56,7 +56,7 @@ FIELDS = {
 
 
 def with_so_far(entries: DataFrame) -> DataFrame:
-    """The entries, none of them carried on if they do not say so: an earlier version did not."""
+    """The entries, none of them carried on if they do not say so."""
     if SO_FAR in entries.columns:
         return entries
     fields = ", ".join(f"{name}: {kind}" for name, kind in FIELDS.items())

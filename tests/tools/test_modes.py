@@ -1,0 +1,67 @@
+"""The modes of `.ci/run`: what is missing is reported, and what failed fails the run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from tools import modes
+from tools.modes import Mode
+
+
+def rows_of(printed: str) -> dict[str, str]:
+    return {line[:32].strip(): line[32:].strip() for line in printed.splitlines()}
+
+
+def passed(name: str, **counts: int) -> Mode:
+    return Mode(name, [], counts={"tests": 3, "failures": 0, "errors": 0, "skipped": 0} | counts)
+
+
+def test_a_mode_without_its_program_is_reported_and_does_not_fail_the_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mode = Mode("pooled", ["tests"], needs=lambda: None)
+
+    modes.run(mode)
+    status = modes.report([passed("./check"), mode])
+
+    assert status == 0
+    assert rows_of(capsys.readouterr().out)["pooled"].endswith(
+        "NOT TESTED: its program is not on this machine"
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        passed("a failure", failures=1),
+        passed("an error", errors=1),
+        Mode("no results", []),
+        Mode("no time", [], note="NOT RUN: out of time"),
+        Mode("hung", [], counts=passed("x").counts, note="ended after 720 s"),
+    ],
+    ids=lambda row: row.name,
+)
+def test_whatever_else_did_not_pass_fails_it(row: Mode) -> None:
+    assert modes.report([passed("./check"), row]) == 1
+
+
+def test_what_is_only_reported_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    row = passed("other Python", failures=2)
+    row.fails_the_run = False
+
+    assert modes.report([passed("./check"), row]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 0 failed"
+
+
+def test_the_program_of_a_mode_is_the_one_that_its_tests_take(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        f"import os\ndef test_it(): assert os.environ['IT'] == {sys.executable!r}"
+    )
+    mode = Mode("it", [str(tmp_path)], [], lambda: Path(sys.executable), "IT")
+
+    modes.run(mode)
+
+    assert mode.counts == {"tests": 1, "failures": 0, "errors": 0, "skipped": 0}
+    assert mode.note == f"with {sys.executable}"
