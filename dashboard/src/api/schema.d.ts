@@ -14,6 +14,8 @@ export interface paths {
         /**
          * List keys
          * @description The keys that start with these parts, in order.
+         *
+         *     Of large ones, fewer than `limit` come at once: read on behind the last one until none come.
          */
         get: operations["keys_list_keys"];
         put?: never;
@@ -377,6 +379,8 @@ export interface paths {
         /**
          * List keys
          * @description The keys that start with these parts, in order.
+         *
+         *     Of large ones, fewer than `limit` come at once: read on behind the last one until none come.
          */
         get: operations["v1_keys_list_keys"];
         put?: never;
@@ -1351,7 +1355,8 @@ export interface paths {
          * @description Whether the store can be written and swept, and what an answered enqueue survives.
          *
          *     503 while one of these fails, and from the moment that the service was asked to stop.
-         *     Where callers have to authenticate, only those who did see the checks.
+         *     Where callers have to authenticate, only those who did see the checks, and only admins what
+         *     troubles the store.
          */
         get: operations["health_readyz"];
         put?: never;
@@ -2527,6 +2532,8 @@ export interface operations {
                 /** @description The first parts of the keys; give it once for each part. */
                 prefix?: string[];
                 limit?: number;
+                /** @description Only keys behind this one: its parts, one parameter for each. */
+                after?: string[];
             };
             header?: never;
             path?: never;
@@ -3310,6 +3317,8 @@ export interface operations {
                 /** @description The first parts of the keys; give it once for each part. */
                 prefix?: string[];
                 limit?: number;
+                /** @description Only keys behind this one: its parts, one parameter for each. */
+                after?: string[];
             };
             header?: never;
             path?: never;
