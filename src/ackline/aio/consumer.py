@@ -31,9 +31,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Handover:
     """Claimed jobs on their way to a caller that may be cancelled meanwhile."""
 
-    def __init__(self, queue: Queue[Any, Any], request: ClaimRequest) -> None:
+    def __init__(self, queue: Queue[Any, Any], make_request: Callable[[], ClaimRequest]) -> None:
         self._queue = queue
-        self._request = request
+        self._make_request = make_request
         self._lock = threading.Lock()
         self._claimed: Claimed | None = None
         self._abandoned = False
@@ -43,7 +43,7 @@ class Handover:
         with self._lock:
             if self._abandoned:
                 raise asyncio.CancelledError
-            self._claimed = self._queue.claim_records(self._request)
+            self._claimed = self._queue.claim_records(self._make_request())
             return self._claimed
 
     def abandon(self) -> None:
@@ -145,7 +145,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
             return await self._join(
                 connection, lambda joined: self.sync.claim_from(joined, request)
             )
-        handover = Handover(self.sync, request)
+        handover = Handover(self.sync, lambda: request)
         try:
             return await self._call(handover.claim)
         except asyncio.CancelledError:

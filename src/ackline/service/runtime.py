@@ -37,8 +37,8 @@ from ackline.stores.registry import store_from_url
 T = TypeVar("T")
 P = ParamSpec("P")
 
-MOST_QUEUES = 1000
-"""Queues that are kept open; each may have a thread that writes for it."""
+MOST_QUEUES = 5000
+"""Queues that are kept open: each takes some kilobytes, and some time to open again."""
 
 
 class Runtime:

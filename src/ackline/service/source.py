@@ -20,7 +20,7 @@ from ackline.queue import Queue
 from ackline.service import parting
 from ackline.service.runtime import Runtime
 from ackline.service.wakeups import Waiter, Wakeup
-from ackline.stores.base import Claimed
+from ackline.stores.base import Claimed, ClaimRequest
 from ackline.worker.shares import Share
 
 logger = logging.getLogger("ackline.service")
@@ -89,12 +89,7 @@ class Source:
         return claimed.jobs
 
     async def _claim(self, limit: int, max_bytes: int | None) -> Claimed:
-        wish = self._wish
-        request = await self._runtime.call(
-            self._queue.claim_request, limit, wish.lease, wish.kinds, wish.worker
-        )
-        request = msgspec.structs.replace(request, max_bytes=max_bytes)
-        handover = Handover(self._queue, request)
+        handover = Handover(self._queue, lambda: self._request(limit, max_bytes))
         try:
             claimed = await self._runtime.call(handover.claim)
         except asyncio.CancelledError:
@@ -104,6 +99,12 @@ class Source:
         if self._wakeup is not None and len(claimed.jobs) < limit and not claimed.more:
             self._expect(claimed)
         return claimed
+
+    def _request(self, limit: int, max_bytes: int | None) -> ClaimRequest:
+        """This blocks: it may have to read the queue's settings."""
+        wish = self._wish
+        request = self._queue.claim_request(limit, wish.lease, wish.kinds, wish.worker)
+        return msgspec.structs.replace(request, max_bytes=max_bytes)
 
     def _expect(self, claimed: Claimed) -> None:
         """Look again when the next job becomes due, or the next lease lapses."""

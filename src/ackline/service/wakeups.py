@@ -24,8 +24,11 @@ logger = logging.getLogger("ackline.service")
 LOOK_EVERY = 1.0
 """Seconds after which a waiter looks by itself, because news can be lost."""
 
-LOOKS_PER_SECOND = 200
+LOOKS_PER_SECOND = 50
 """How many waiters of a process look by themselves: the more there are, the more seldom each."""
+
+LOOKS_AFTER_A_LOSS = 200
+"""… after news was surely lost, because a connection broke."""
 
 BURST = 50
 """How many of them may look at once after a while without any looks."""
@@ -166,8 +169,8 @@ class Looks:
         """The longest waiting first."""
         self._timer: asyncio.TimerHandle | None = None
         self._all_since = float("-inf")
-        self._credit = float(BURST)
-        self._credited_at = 0.0
+        self._next_at = 0.0
+        """When the next look may be; up to a burst in the past, after a while without any."""
 
     def add(self, waiter: Waiter) -> None:
         """Wake this waiter when it has waited for long enough."""
@@ -197,17 +200,21 @@ class Looks:
     def _run(self) -> None:
         self._timer = None
         now = time.monotonic()
-        earned = (now - self._credited_at) * LOOKS_PER_SECOND
-        self._credit = min(float(BURST), self._credit + earned)
-        self._credited_at = now
-        while self._waiting:
-            waiter = next(iter(self._waiting))
-            due = waiter.since if waiter.since <= self._all_since else waiter.since + LOOK_EVERY
-            if due > now or self._credit < 1.0:
+        waiter = self._first()
+        while waiter is not None:
+            lost = waiter.since <= self._all_since
+            rate = LOOKS_AFTER_A_LOSS if lost else LOOKS_PER_SECOND
+            due = waiter.since if lost else waiter.since + LOOK_EVERY
+            self._next_at = max(self._next_at, now - BURST / rate)
+            if max(due, self._next_at) > now:
                 self._start(max(due - now, TICK))
                 return
-            self._credit -= 1.0
+            self._next_at += 1 / rate
             waiter.wakeup.wake(waiter)
+            waiter = self._first()
+
+    def _first(self) -> Waiter | None:
+        return next(iter(self._waiting), None)
 
 
 class Heard:
