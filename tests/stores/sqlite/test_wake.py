@@ -279,3 +279,81 @@ def test_nothing_happened(store):
 def test_tags_are_never_confused():
     tags = {wake.queue_tag(QueueKey(*pair)) for pair in (("a", "b:c"), ("a:b", "c"), ("1", "1:a"))}
     assert len(tags) == 3
+
+
+MANY = [QueueKey("default", f"queue {n}") for n in range(3000)]
+
+
+class TestSubscription:
+    """One FIFO for all subjects, in which writers say what happened."""
+
+    @staticmethod
+    def folder(path):
+        return [name for name in os.listdir(f"{path}-wake") if name.startswith("all.")]
+
+    def test_there_is_a_fifo_only_while_there_are_subjects(self, store, path):
+        with store.subscribe() as subscription:
+            subscription.wait(0)
+            assert self.folder(path) == []
+            subscription.add((queue, "ready") for queue in MANY)
+            assert len(subscription.wait(LONG)) == len(MANY)
+            assert len(self.folder(path)) == 1
+            subscription.remove((queue, "ready") for queue in MANY)
+            subscription.wait(0)
+            assert self.folder(path) == []
+
+    def test_another_process_is_heard(self, store, start):
+        with store.subscribe() as subscription:
+            subscription.add([(QUEUE, "ready"), (QUEUE, "changes"), (QUEUE, "ends")])
+            assert len(subscription.wait(LONG)) == 3
+            start("store.enqueue(queue, [Draft('a', 'mail', b'')])")
+
+            heard = set(subscription.wait(LONG))
+            while len(heard) < 2:
+                heard |= set(subscription.wait(LONG))
+            assert heard == {(QUEUE, "ready"), (QUEUE, "changes")}
+
+    @pytest.mark.parametrize("at_once", [1, 7, 29])
+    def test_who_falls_behind_is_told_that_anything_may_have_happened(
+        self, store, monkeypatch, at_once
+    ):
+        monkeypatch.setattr(wake, "PIPE_BYTES", 4096)
+        news = [("ready", queue) for queue in MANY[:at_once]]
+        with store.subscribe() as subscription:
+            subscription.add(("ready", queue)[::-1] for queue in MANY)
+            subscription.wait(LONG)
+            for _ in range(1000):
+                store._wakes.tell(news)
+
+            assert subscription.wait(LONG) is None
+            store._wakes.tell(news)
+            assert set(subscription.wait(LONG)) == {(queue, "ready") for queue in MANY[:at_once]}
+
+    def test_one_that_died_is_tidied_away(self, store, path, start):
+        child = start(
+            "subscription = store.subscribe()\n"
+            "subscription.add([(queue, 'ready')])\n"
+            "subscription.wait(0)\n"
+            "say('hears'); input()"
+        )
+        assert child.stdout.readline() == "hears\n"
+        assert len(self.folder(path)) == 1
+        child.kill()
+        child.wait()
+
+        store.enqueue(QUEUE, drafts(1))
+
+        assert self.folder(path) == []
+
+    def test_without_fifos_it_looks_at_the_database(self, store, monkeypatch):
+        def refuse(*_given):
+            raise OSError("no FIFOs here")
+
+        monkeypatch.setattr(wake, "_make_fifo", refuse)
+        with store.subscribe() as subscription:
+            subscription.add([(QUEUE, "ready")])
+            while subscription.wait(0.1) or subscription.wait(0.1) is None:
+                pass
+            store.enqueue(QUEUE, drafts(1))
+
+            assert subscription.wait(LONG) is None

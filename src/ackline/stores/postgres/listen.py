@@ -145,6 +145,8 @@ class PostgresSubscription:
         self._unwanted: set[Subject] = set()
         self._news: set[base.Subject] = set()
         self._missed = False
+        self._looked_at = time.monotonic()
+        """When everything was last looked at, because no news arrives."""
         self._woken = threading.Event()
         self._closed = False
 
@@ -199,13 +201,15 @@ class PostgresSubscription:
         while True:
             left = max(0.0, until - time.monotonic())
             blind = not self._source.hears and bool(self._subjects)
-            pause = min(left, POLL) if blind else left
+            due_in = self._looked_at + POLL - time.monotonic()
+            pause = min(left, max(0.0, due_in)) if blind else left
             woken = self._woken.wait(pause)
             self._woken.clear()
             with self._lock:
                 news, self._news = self._news, set()
                 missed, self._missed = self._missed, False
-            if missed or (blind and not woken and pause < left):
+            if missed or (blind and time.monotonic() >= self._looked_at + POLL):
+                self._looked_at = time.monotonic()
                 return None
             if woken or left <= pause:
                 return news
