@@ -975,7 +975,7 @@ REDIS_ALONE = [
     ),
     Mutant(
         "redis: the client's clock is the store's",
-        f"{_REDIS}/queue_script.py",
+        f"{_REDIS}/script_calls.py",
         'return "" if self._clock is None else repr(self._clock.now())',
         'return repr(__import__("time").time() if self._clock is None else self._clock.now())',
         f"{_TESTS}/test_time.py",

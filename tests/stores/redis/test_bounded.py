@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import pytest
 from tests.stores.redis.conftest import BEAT, BOOM, QUEUE, done, lapse, wants
 
 from ackline.config import DEFAULTS, QueueSettings
-from ackline.job import Draft, Options, Record
+from ackline.job import Draft, Options, QueueKey, Record
 from ackline.lifecycle import Transition, cancel, fail, progress, redrive, release, snooze
 from ackline.stores.base import Filter, KeyWrite
 from ackline.stores.redis import RedisStore
@@ -218,14 +218,13 @@ def test_a_higher_limit_of_groups_holds_up_nobody_for_long(store, monkeypatch):
     )
     assert len(store.claim(QUEUE, wants(200)).jobs) == len(groups)
     at_once: list[int] = []
-    run = store._scripts.run
+    open_groups = store._scripts.open_groups
 
-    def noting(name: str, queue: Any, arguments: Any = ()) -> Any:
-        if name == "open_groups":
-            at_once.append(len(arguments))
-        return run(name, queue, arguments)
+    def noting(queue: QueueKey, groups: Sequence[bytes]) -> None:
+        at_once.append(len(groups))
+        open_groups(queue, groups)
 
-    monkeypatch.setattr(store._scripts, "run", noting)
+    monkeypatch.setattr(store._scripts, "open_groups", noting)
 
     store.configure(QUEUE, QueueSettings(group_limit=2))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -19,7 +20,6 @@ SCRIPTS = sorted((FOLDER / "scripts").glob("*.lua"))
 LIBRARY = sorted((FOLDER / "scripts" / "lib").glob("*.lua"))
 
 INCLUDE = re.compile(r"^-- include (\S+)$", re.MULTILINE)
-RUN = re.compile(r"""(?:\brun|\brun_safely|\bchange|\bmake_and_run|\bscript)\)?\(\s*"(\w+)"[,)]""")
 
 GIVEN = {
     *("redis", "struct", "cmsgpack", "bit", "string", "table", "math", "KEYS", "ARGV"),
@@ -30,7 +30,22 @@ GIVEN = {
 WORDS = {"and", "or", "not", "if", "elseif", "while", "return", "function", "for", "in", "until"}
 """Words of the language that may stand before a parenthesis."""
 
+MODULES = sorted(FOLDER.glob("*.py"))
+
+RUNS = re.compile(r"\.run\(|\.run_safely\(|connection\.run\b|\bscript\(|EVALSHA")
+
 ALL_BEHIND = 10**6
+
+
+def strings(path: Path, names: set[str]) -> list[tuple[str, str]]:
+    """Which of these names a module passes to calls as text, each with the module's own name."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    return [
+        (argument.value, path.stem)
+        for call in calls
+        for argument in call.args
+        if isinstance(argument, ast.Constant) and argument.value in names
+    ]
 
 
 def header_of(path: Path) -> str:
@@ -147,10 +162,26 @@ class TestFiles:
     def test_shared_files_include_nothing_themselves(self):
         assert [path.name for path in LIBRARY if INCLUDE.search(path.read_text())] == []
 
-    def test_python_runs_every_script_and_no_other(self):
-        code = "\n".join(path.read_text() for path in FOLDER.glob("*.py"))
+    def test_every_script_is_called_in_one_place_only(self):
+        """There its keys, arguments and answer have names and types."""
+        names = {path.stem for path in SCRIPTS}
+        named = [found for path in MODULES for found in strings(path, names)]
 
-        assert set(RUN.findall(code)) == {path.stem for path in SCRIPTS}
+        assert sorted(named) == sorted(
+            (name, "connection" if name == "touch" else "script_calls") for name in names
+        )
+
+    def test_no_other_module_runs_scripts_by_their_name(self):
+        callers = {path.stem for path in MODULES if RUNS.search(path.read_text())}
+
+        assert callers == {"connection", "script_calls"}
+
+    def test_control_other_calls_are_found(self, tmp_path):
+        path = tmp_path / "other.py"
+        path.write_text('scripts.connection.run("prune", [], [1])\nname = "drop"\n')
+
+        assert RUNS.search(path.read_text())
+        assert strings(path, {"prune", "drop", "purge"}) == [("prune", "other")]
 
 
 @pytest.mark.parametrize("name", [path.stem for path in SCRIPTS])

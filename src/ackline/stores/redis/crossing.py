@@ -16,10 +16,8 @@ import msgspec
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Transition
 from ackline.stores.base import KeyWrite
-from ackline.stores.redis.key_scripts import run_read_keys, run_write_keys
-from ackline.stores.redis.packing import GONE, REFUSED, in_full, seen_jobs
-from ackline.stores.redis.queue_script import QueueScripts
-from ackline.stores.redis.steps import Steps
+from ackline.stores.redis.packing import GONE, REFUSED
+from ackline.stores.redis.script_calls import Applied, ScriptCalls
 
 logger = logging.getLogger("ackline")
 
@@ -28,16 +26,12 @@ MANY = 1000
 Code = int
 """A verdict as the scripts return it."""
 
-Applied = tuple[list[Code], list[Any]]
-"""A verdict for each transition; and for refused ones, how the job's last lease ended (see
-`ended_leases`)."""
-
 _decode = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
 _decode_text = msgspec.msgpack.Decoder(str).decode
 
 
 def apply_in_cluster(
-    scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition]
+    scripts: ScriptCalls, queue: QueueKey, transitions: Sequence[Transition]
 ) -> Applied:
     """Apply in order: moves one by one, the transitions between two moves together."""
     codes, ends, start = list[Code](), list[Any](), 0
@@ -48,25 +42,24 @@ def apply_in_cluster(
             ends += explained
             start = index + 1
     more, explained = _apply_between(scripts, queue, transitions[start:])
-    return codes + more, ends + explained
+    return Applied(codes + more, ends + explained)
 
 
 def _apply_between(
-    scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition]
+    scripts: ScriptCalls, queue: QueueKey, transitions: Sequence[Transition]
 ) -> Applied:
     if not transitions:
-        return [], []
-    runs, ends = scripts.change("apply", queue, Steps(scripts.names, queue).pack(transitions))
+        return Applied([], [])
+    codes, ends = scripts.apply(queue, transitions)
     if any(transition.keys for transition in transitions):
         deliver_keys(scripts, queue)
-    return in_full(runs) or [GONE] * len(transitions), ends
+    return Applied(codes or [GONE] * len(transitions), ends)
 
 
-def _move(scripts: QueueScripts, queue: QueueKey, transition: Transition, target: QueueKey) -> Code:
-    time, flat, _ = scripts.run("get", target, ["", transition.id])
-    taken = any(not _over(seen.record.state, seen.at, float(time)) for seen in seen_jobs(flat))
-    step = Steps(scripts.names, queue).pack_departure(transition, taken)
-    code = int(scripts.change("depart", queue, [transition.id, step]))
+def _move(scripts: ScriptCalls, queue: QueueKey, transition: Transition, target: QueueKey) -> Code:
+    there = scripts.get(target, [transition.id], None)
+    taken = any(not _over(seen.record.state, seen.at, there.now) for seen in there.jobs)
+    code = scripts.depart(queue, transition, taken=taken)
     if code == GONE or code >= REFUSED:
         return code
     return code if finish_move(scripts, queue, transition.id) else code + REFUSED
@@ -76,7 +69,7 @@ def _over(state: State, at: float, now: float) -> bool:
     return state.terminal and at <= now
 
 
-def finish_move(scripts: QueueScripts, queue: QueueKey, id: str) -> bool:
+def finish_move(scripts: ScriptCalls, queue: QueueKey, id: str) -> bool:
     """Bring a moving job to its new queue; or back, if its id is taken there."""
     names = scripts.names
     with scripts.connection.translated:
@@ -86,8 +79,8 @@ def finish_move(scripts: QueueScripts, queue: QueueKey, id: str) -> bool:
         return True
     kept = _decode(away)
     entry, move = (_decode_text(kept[field]) for field in ("entry", "move"))
-    arrived = scripts.change("arrive", names.queue_of(entry), [id, away, move, "here"])
-    if not arrived and not scripts.change("arrive", queue, [id, away, f"{move} back", "back"]):
+    arrived = scripts.arrive(names.queue_of(entry), id, away, move, back=False)
+    if not arrived and not scripts.arrive(queue, id, away, f"{move} back", back=True):
         logger.error(
             "job %r is neither in queue %s nor in %s: both have its id. It is kept, and goes back "
             "when the id is free",
@@ -96,26 +89,25 @@ def finish_move(scripts: QueueScripts, queue: QueueKey, id: str) -> bool:
             names.queue_of(entry),
         )
         return False
-    scripts.change("settled", queue, [id, away])
-    scripts.change("forget", names.queue_of(entry), [move])
-    scripts.change("forget", queue, [f"{move} back"])
-    return bool(arrived)
+    scripts.settled(queue, id, away)
+    scripts.forget(names.queue_of(entry), move)
+    scripts.forget(queue, f"{move} back")
+    return arrived
 
 
-def deliver_keys(scripts: QueueScripts, queue: QueueKey) -> None:
+def deliver_keys(scripts: ScriptCalls, queue: QueueKey) -> None:
     """Bring the keys of undelivered jobs to the tenant's room."""
     here, room = scripts.names.room_of(queue), scripts.names.room(queue.tenant)
-    connection = scripts.connection
-    while kept := run_read_keys(connection, here, (), None, MANY):
+    while kept := scripts.read_keys(here, (), None, MANY):
         for key in kept:
             # Even if memory is short: what is written there is dropped here.
             arriving = KeyWrite(key=key.key, value=key.value)
-            run_write_keys(connection, room, [arriving], insist=True)
+            scripts.write_keys(room, [arriving], insist=True)
             leaving = KeyWrite(key=key.key, value=None, version=key.version)
-            run_write_keys(connection, here, [leaving], insist=True)
+            scripts.write_keys(here, [leaving], insist=True)
 
 
-def finish_crossings(scripts: QueueScripts, queue: QueueKey) -> None:
+def finish_crossings(scripts: ScriptCalls, queue: QueueKey) -> None:
     """Complete moves and deliveries of keys that a crash left halfway."""
     deliver_keys(scripts, queue)
     with scripts.connection.translated:

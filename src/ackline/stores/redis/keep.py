@@ -17,20 +17,17 @@ from ackline.stores.base import (
     allowed_when_full,
     warn_of_unseen,
 )
-from ackline.stores.redis.connection import Argument
 from ackline.stores.redis.crossing import finish_crossings
 from ackline.stores.redis.journal import first_needed
-from ackline.stores.redis.key_scripts import run_read_keys, run_write_keys
 from ackline.stores.redis.look import Walk, matching
-from ackline.stores.redis.packing import CODE
-from ackline.stores.redis.queue_script import QueueScripts
-from ackline.stores.redis.settings import decode_settings, fields_of
+from ackline.stores.redis.script_calls import ScriptCalls
+from ackline.stores.redis.settings import decode_settings
 
 GROUPS_AT_ONCE = 10
 """Groups to open in one step: each may let a thousand jobs into line, and other clients wait."""
 
 
-def settings_of(scripts: QueueScripts, queue: QueueKey) -> tuple[bytes | None, QueueSettings]:
+def settings_of(scripts: ScriptCalls, queue: QueueKey) -> tuple[bytes | None, QueueSettings]:
     """The settings of a queue, as the server keeps them and decoded."""
     base = scripts.names.base(queue)
     with scripts.connection.translated:
@@ -39,7 +36,7 @@ def settings_of(scripts: QueueScripts, queue: QueueKey) -> tuple[bytes | None, Q
 
 
 def configure(
-    scripts: QueueScripts,
+    scripts: ScriptCalls,
     queue: QueueKey,
     settings: QueueSettings,
     expected: QueueSettings | None,
@@ -54,8 +51,7 @@ def configure(
             scripts.make(queue)
             continue
         act = act_of_change(current, settings)
-        arguments = [kept, act, by, *fields_of(settings)]
-        done = scripts.change("configure", queue, arguments)
+        done = scripts.configure(queue, settings, kept, act, by)
         if done == _WIDER:
             _open_groups(scripts, queue)
         if done:
@@ -66,7 +62,7 @@ _WIDER = 2
 """The script's answer when groups may have more room than before."""
 
 
-def _open_groups(scripts: QueueScripts, queue: QueueKey) -> None:
+def _open_groups(scripts: ScriptCalls, queue: QueueKey) -> None:
     """Let jobs into line that full groups hold back.
 
     If this is cut short, the other jobs follow when the next job of their group ends.
@@ -75,11 +71,11 @@ def _open_groups(scripts: QueueScripts, queue: QueueKey) -> None:
     with scripts.connection.translated:
         groups = iter(scripts.connection.client.sscan_iter(held, count=GROUPS_AT_ONCE))
         while chunk := list(itertools.islice(groups, GROUPS_AT_ONCE)):
-            scripts.run("open_groups", queue, chunk)
+            scripts.open_groups(queue, chunk)
 
 
 def prune(
-    scripts: QueueScripts,
+    scripts: ScriptCalls,
     queue: QueueKey,
     limit: int,
     most: int,
@@ -90,45 +86,43 @@ def prune(
     if scripts.names.clustered:
         finish_crossings(scripts, queue)
     _, settings = settings_of(scripts, queue)
-    arguments: list[Argument] = [
-        int((now - settings.keep_journal) * 1e6),
-        *first_needed(scripts.names, queue, keep_from),
-        most if settings.max_journal is None else settings.max_journal,
-        repr(now - WORKER_MEMORY),
-    ]
-    total, unseen, more = 0, 0, 1
+    needed = first_needed(scripts.names, queue, keep_from)
+    total, unseen, more = 0, 0, True
     while more:
-        count, more, lost = scripts.run("prune", queue, [limit - total, *arguments])
-        total, unseen = total + count, unseen + lost
+        pruned = scripts.prune(
+            queue,
+            limit - total,
+            too_old=int((now - settings.keep_journal) * 1e6),
+            needed=needed,
+            most=most if settings.max_journal is None else settings.max_journal,
+            forget_before=now - WORKER_MEMORY,
+        )
+        total, unseen, more = total + pruned.jobs, unseen + pruned.unseen, pruned.more
     warn_of_unseen(queue, unseen)
     return total
 
 
-def purge(scripts: QueueScripts, queue: QueueKey, which: Filter, limit: int, by: str) -> int:
+def purge(scripts: ScriptCalls, queue: QueueKey, which: Filter, limit: int, by: str) -> int:
     """Delete matching jobs, whatever their state."""
-    states = "".join(str(CODE[state]) for state in which.states)
     while True:
         found = matching(scripts, queue, which, Walk(kept=False))
         places = ((seen.number, seen.record.id) for seen in found)
         first = sorted(itertools.islice(places, max(limit, 0)))
         if not first:
             return 0
-        arguments: list[Argument] = [by, states]
-        for number, id in first:
-            arguments += (id, number)
-        if purged := int(scripts.change("purge", queue, arguments)):
+        if purged := scripts.purge(queue, by, which.states, first):
             return purged
 
 
-def drop(scripts: QueueScripts, queue: QueueKey, by: str) -> bool:
+def drop(scripts: ScriptCalls, queue: QueueKey, by: str) -> bool:
     """Forget everything of an empty queue except its journal."""
     if scripts.names.clustered:
         finish_crossings(scripts, queue)
-    return bool(scripts.change("drop", queue, [by]))
+    return scripts.drop(queue, by)
 
 
 def read_keys(
-    scripts: QueueScripts,
+    scripts: ScriptCalls,
     tenant: str,
     prefix: tuple[str, ...],
     limit: int,
@@ -137,10 +131,10 @@ def read_keys(
 ) -> list[Key]:
     """The keys that start with `prefix` and come after the key `after`."""
     room = scripts.names.room_for(tenant, prefix)
-    return run_read_keys(scripts.connection, room, prefix, after, limit, max_bytes)
+    return scripts.read_keys(room, prefix, after, limit, max_bytes)
 
 
-def write_keys(scripts: QueueScripts, tenant: str, writes: Sequence[KeyWrite]) -> bool:
+def write_keys(scripts: ScriptCalls, tenant: str, writes: Sequence[KeyWrite]) -> bool:
     """Apply all writes, or none."""
     by_room: dict[str, list[KeyWrite]] = {}
     for write in writes:
@@ -148,6 +142,6 @@ def write_keys(scripts: QueueScripts, tenant: str, writes: Sequence[KeyWrite]) -
     if len(by_room) > 1:
         raise StoreError("a cluster cannot write keys beside queues together with others")
     return all(
-        run_write_keys(scripts.connection, room, together, insist=allowed_when_full(together))
+        scripts.write_keys(room, together, insist=allowed_when_full(together))
         for room, together in by_room.items()
     )

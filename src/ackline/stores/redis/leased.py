@@ -6,8 +6,8 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from ackline.job import QueueKey, Record, State
-from ackline.stores.redis.packing import Seen, seen_jobs
-from ackline.stores.redis.queue_script import QueueScripts
+from ackline.stores.redis.packing import Seen
+from ackline.stores.redis.script_calls import ScriptCalls
 
 SCANNED = 500
 """Leases whose names are read in one call."""
@@ -15,13 +15,13 @@ SCANNED = 500
 _NUMBER = struct.Struct(">HI")
 
 
-def leases(scripts: QueueScripts, queue: QueueKey, worker: str | None, limit: int) -> list[Record]:
+def leases(scripts: ScriptCalls, queue: QueueKey, worker: str | None, limit: int) -> list[Record]:
     """Leased jobs that have lapsed, or those of one worker."""
     if worker is None:
-        return [seen.record for seen in seen_jobs(scripts.run("leases", queue, [limit]))]
+        return [seen.record for seen in scripts.lapsed(queue, limit)]
     held: dict[str, Seen] = {}
     for members in _scan(scripts, queue):
-        for seen in seen_jobs(scripts.run("leases", queue, [limit, worker, *members])):
+        for seen in scripts.leased_by(queue, worker, limit, members):
             held[seen.record.id] = seen
         if len(held) >= limit:
             break
@@ -29,7 +29,7 @@ def leases(scripts: QueueScripts, queue: QueueKey, worker: str | None, limit: in
 
 
 def leased_by_age(
-    scripts: QueueScripts,
+    scripts: ScriptCalls,
     queue: QueueKey,
     after: int,
     newest_first: bool,
@@ -51,21 +51,20 @@ def leased_by_age(
 
 
 def look_up(
-    scripts: QueueScripts, queue: QueueKey, ids: Sequence[bytes], size: int, max_bytes: int
+    scripts: ScriptCalls, queue: QueueKey, ids: Sequence[bytes], size: int, max_bytes: int
 ) -> Iterator[tuple[Seen, float]]:
     """The jobs of these ids that there are, and the server's time.
 
     In one call, `size` of them are read, up to the one with which they have `max_bytes`.
     """
     while ids:
-        time, flat, more = scripts.run("get", queue, [max_bytes, *ids[:size]])
-        found = seen_jobs(flat)
-        yield from ((seen, float(time)) for seen in found)
-        last = found[-1].record.id.encode() if more else None
+        found = scripts.get(queue, ids[:size], max_bytes)
+        yield from ((seen, found.now) for seen in found.jobs)
+        last = found.jobs[-1].record.id.encode() if found.more else None
         ids = ids[size if last is None else ids.index(last) + 1 :]
 
 
-def _scan(scripts: QueueScripts, queue: QueueKey) -> Iterator[list[bytes]]:
+def _scan(scripts: ScriptCalls, queue: QueueKey) -> Iterator[list[bytes]]:
     """The members of the line of leased jobs, some at a time; one may come twice."""
     cursor, line = 0, f"{scripts.names.base(queue)}:processing"
     while True:

@@ -25,8 +25,8 @@ from ackline.stores.base import (
 from ackline.stores.budget import Budget
 from ackline.stores.redis.journal import all_queues
 from ackline.stores.redis.leased import leased_by_age, look_up
-from ackline.stores.redis.packing import CODE, STATES, Seen, seen_jobs
-from ackline.stores.redis.queue_script import QueueScripts
+from ackline.stores.redis.packing import CODE, STATES, Seen
+from ackline.stores.redis.script_calls import ScriptCalls
 from ackline.stores.redis.settings import decode_settings
 
 CHUNK = 200
@@ -38,18 +38,16 @@ _decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
 
 
 def get(
-    scripts: QueueScripts, queue: QueueKey, ids: Sequence[str], max_bytes: int | None
+    scripts: ScriptCalls, queue: QueueKey, ids: Sequence[str], max_bytes: int | None
 ) -> list[Record | None]:
     """The jobs of these ids."""
     if not ids:
         return []
-    most = "" if max_bytes is None else max_bytes
-    time, flat, more = scripts.run("get", queue, [most, *ids])
-    jobs = seen_jobs(flat)
-    if more:
-        ids = ids[: ids.index(jobs[-1].record.id) + 1]
-    found = {seen.record.id: seen.record for seen in jobs if not _over(seen, float(time))}
-    return [found.get(id) for id in ids]
+    found = scripts.get(queue, ids, max_bytes)
+    if found.more:
+        ids = ids[: ids.index(found.jobs[-1].record.id) + 1]
+    kept = {seen.record.id: seen.record for seen in found.jobs if not _over(seen, found.now)}
+    return [kept.get(id) for id in ids]
 
 
 def _over(seen: Seen, now: float) -> bool:
@@ -72,7 +70,7 @@ class Walk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page(
-    scripts: QueueScripts,
+    scripts: ScriptCalls,
     queue: QueueKey,
     which: Filter,
     cursor: str | None,
@@ -97,7 +95,7 @@ def page(
     return Page([seen.record for seen in shown], last)
 
 
-def matching(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
+def matching(scripts: ScriptCalls, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
     """The jobs that match, by state, then in the order of their line."""
     found = (
         _in_states(scripts, queue, which, walk)
@@ -107,7 +105,7 @@ def matching(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk) 
     return (seen for seen in found if which.matches(seen.record))
 
 
-def _of_ids(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
+def _of_ids(scripts: ScriptCalls, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
     """First only their places are kept, then as many jobs are read again as are wanted."""
     ids = [id.encode() for id in which.ids or ()]
     placed = sorted(
@@ -120,14 +118,14 @@ def _of_ids(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk) -
 
 
 def _looked_up(
-    scripts: QueueScripts, queue: QueueKey, ids: Sequence[bytes], walk: Walk
+    scripts: ScriptCalls, queue: QueueKey, ids: Sequence[bytes], walk: Walk
 ) -> Iterator[Seen]:
     for seen, now in look_up(scripts, queue, ids, walk.chunk, walk.max_bytes):
         if not walk.kept or not _over(seen, now):
             yield seen
 
 
-def _in_states(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
+def _in_states(scripts: ScriptCalls, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
     after = walk.after
     for state in STATES:
         if state not in which.states or (after is not None and CODE[state] < after[0]):
@@ -136,24 +134,23 @@ def _in_states(scripts: QueueScripts, queue: QueueKey, which: Filter, walk: Walk
         yield from _in_state(scripts, queue, state, msgspec.structs.replace(walk, after=behind))
 
 
-def _in_state(scripts: QueueScripts, queue: QueueKey, state: State, walk: Walk) -> Iterator[Seen]:
+def _in_state(scripts: ScriptCalls, queue: QueueKey, state: State, walk: Walk) -> Iterator[Seen]:
     if state is State.PROCESSING:
         bound = start_after(walk.after, CODE[state], walk.newest_first)[1]
         yield from leased_by_age(
             scripts, queue, bound, walk.newest_first, walk.chunk, walk.max_bytes
         )
         return
-    after, size, order = walk.after, walk.chunk, "newest" if walk.newest_first else ""
+    after, size = walk.after, walk.chunk
     while True:
-        at, number = start_after(after, CODE[state], walk.newest_first)
-        behind = ("", "") if after is None else (repr(at), number)
-        arguments = [CODE[state], *behind, size, order, walk.max_bytes]
-        time, flat, more = scripts.run("page", queue, arguments)
-        jobs = seen_jobs(flat)
-        yield from (seen for seen in jobs if not walk.kept or not _over(seen, float(time)))
-        if len(jobs) < size and not more:
+        start = None if after is None else start_after(after, CODE[state], walk.newest_first)
+        found = scripts.page(
+            queue, state, start, size, walk.max_bytes, newest_first=walk.newest_first
+        )
+        yield from (seen for seen in found.jobs if not walk.kept or not _over(seen, found.now))
+        if len(found.jobs) < size and not found.more:
             return
-        after, size = _place(jobs[-1], walk.newest_first), CHUNK
+        after, size = _place(found.jobs[-1], walk.newest_first), CHUNK
 
 
 def _place(seen: Seen, newest_first: bool) -> Place:
@@ -167,7 +164,7 @@ def _place(seen: Seen, newest_first: bool) -> Place:
 
 
 def describe(
-    scripts: QueueScripts, tenant: str | None, name: str | None, dropped: bool
+    scripts: ScriptCalls, tenant: str | None, name: str | None, dropped: bool
 ) -> list[QueueInfo]:
     """Queues with their counts."""
     connection, names = scripts.connection, scripts.names
@@ -196,12 +193,10 @@ def describe(
     ]
 
 
-def workers(scripts: QueueScripts, queue: QueueKey) -> list[WorkerRecord]:
+def workers(scripts: ScriptCalls, queue: QueueKey) -> list[WorkerRecord]:
     """Workers with the number of jobs that each holds."""
-    flat = scripts.run("workers", queue)
     records = []
-    for index in range(0, len(flat), 3):
-        _, packed, holds = flat[index : index + 3]
+    for _, packed, holds in scripts.workers(queue):
         seen_at, expires_at = _TIMES.unpack_from(packed)
         beat = _decode_beat(packed[_TIMES.size :])
         records.append(WorkerRecord(beat=beat, seen_at=seen_at, expires_at=expires_at, holds=holds))

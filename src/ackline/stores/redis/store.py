@@ -55,8 +55,8 @@ from ackline.stores.redis.listen import (
     RedisSubscription,
 )
 from ackline.stores.redis.names import SCHEMA, Names
-from ackline.stores.redis.queue_script import QueueScripts
 from ackline.stores.redis.safety import require_safe, troubles_of
+from ackline.stores.redis.script_calls import ScriptCalls
 
 FACTS_LAST = 5.0
 """Seconds for which facts about the server are not read again."""
@@ -80,7 +80,7 @@ class RedisStore:
         self._address = address
         self._clock = clock
         self._connection = Connection(address)
-        self._scripts = QueueScripts(self._connection, names, clock)
+        self._scripts = ScriptCalls(self._connection, names, clock)
         self._names = names
         self._listeners: set[PubSub] = set()
         self._facts: tuple[float, list[Facts]] | None = None
@@ -162,7 +162,7 @@ class RedisStore:
     # --- maintenance ---
 
     def promote(self, queue: QueueKey, limit: int) -> int:
-        return int(self._scripts.run("promote", queue, [limit]))
+        return self._scripts.promote(queue, limit)
 
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT

@@ -29,15 +29,10 @@ from ackline.stores.redis.packing import (
     REFUSED,
     STATES,
     Body,
-    draft_runs,
     ended_leases,
-    in_full,
     leased,
-    pack_writes,
-    seen_jobs,
 )
-from ackline.stores.redis.queue_script import QueueScripts
-from ackline.stores.redis.steps import Steps
+from ackline.stores.redis.script_calls import Applied, ScriptCalls
 
 LEAP_BITS = 20
 """While the clock is behind, a token is above the last one by a random number of this many bits."""
@@ -58,19 +53,16 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def enqueue(
-    scripts: QueueScripts, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+    scripts: ScriptCalls, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
 ) -> list[Receipt]:
     """Insert the jobs that are not there yet, and write the keys that came with them."""
     if not drafts and not keys:
         scripts.make(queue)
         return []
-    distinct = len({draft.id for draft in drafts}) == len(drafts)
-    room = scripts.names.room_beside(queue)
-    arguments = [int(distinct), _leap(), room, len(keys), *pack_writes(keys), *draft_runs(drafts)]
-    letters, results = scripts.change("enqueue", queue, arguments)
+    letters, results = scripts.enqueue(queue, drafts, keys, _leap())
     waiting = iter(results)
     receipts = []
-    for draft, letter in zip(drafts, letters.decode(), strict=True):
+    for draft, letter in zip(drafts, letters, strict=True):
         state = _ACCEPTED.get(letter)
         if state is not None:
             receipts.append(Receipt(draft.id, True, state))
@@ -82,7 +74,7 @@ def enqueue(
 
 
 def claim(
-    scripts: QueueScripts,
+    scripts: ScriptCalls,
     queue: QueueKey,
     request: ClaimRequest,
     transitions: Sequence[Transition],
@@ -105,7 +97,7 @@ def claim(
 
 
 def _claim_from_server(
-    scripts: QueueScripts,
+    scripts: ScriptCalls,
     queue: QueueKey,
     request: ClaimRequest,
     transitions: Sequence[Transition],
@@ -121,27 +113,24 @@ def _claim_from_server(
         transitions = ()
     elif transitions and _settle_first(scripts, transitions):
         settled, transitions = apply(scripts, queue, transitions), ()
-    steps = Steps(scripts.names, queue).pack(transitions)
-    packed = _pack_request(request, len(handed), inbox)
-    answer = scripts.run("claim", queue, [packed, *steps])
-    moment, token, next_at, verdicts, ends, jobs, again, lapsed, late = answer
-    now = float(moment)
-    claimed = _leased(jobs, again, request, int(token), now) if jobs else []
+    taken = scripts.claim(queue, _pack_request(request, len(handed), inbox), transitions)
+    now, jobs = taken.now, taken.jobs
+    claimed = _leased(jobs, taken.again, request, taken.token, now) if jobs else []
     if inbox is not None:
         inbox.waits(asked_at, now)
-        handed = [*handed, *inbox.accept(late, request.worker)]
+        handed = [*handed, *inbox.accept(taken.late, request.worker)]
     return Claimed(
         jobs=[*handed, *claimed] if handed else claimed,
-        verdicts=settled or _verdicts(transitions, in_full(verdicts), ends),
-        lapsed=[seen.record for seen in seen_jobs(lapsed)] if lapsed else [],
-        next_at=float(next_at) if next_at else None,
+        verdicts=settled or _verdicts(transitions, taken.applied),
+        lapsed=[seen.record for seen in taken.lapsed],
+        next_at=taken.next_at,
         now=now,
         since=inbox.since(handed, asked_at) if inbox and handed else None,
         more=request.max_bytes is not None and sum(map(len, jobs[1::2])) >= request.max_bytes,
     )
 
 
-def _settle_first(scripts: QueueScripts, transitions: Sequence[Transition]) -> bool:
+def _settle_first(scripts: ScriptCalls, transitions: Sequence[Transition]) -> bool:
     """Whether to settle in a call of its own, before the claim.
 
     So if the store waits for replicas or a sync: if that wait failed after a joint call, jobs
@@ -153,7 +142,7 @@ def _settle_first(scripts: QueueScripts, transitions: Sequence[Transition]) -> b
 
 
 def _may_wait_on(
-    scripts: QueueScripts, request: ClaimRequest, transitions: Sequence[Transition]
+    scripts: ScriptCalls, request: ClaimRequest, transitions: Sequence[Transition]
 ) -> bool:
     """Whether it may be enough to settle, and to keep waiting for jobs to be handed over."""
     if not transitions or not isinstance(request, WaitingClaim) or not request.quiet:
@@ -206,40 +195,34 @@ def _in_threes(flat: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def apply(
-    scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition]
+    scripts: ScriptCalls, queue: QueueKey, transitions: Sequence[Transition]
 ) -> list[Verdict]:
     """Apply each transition whose guard holds."""
     if not transitions:
         return []
     if _cross(scripts, transitions):
-        codes, ends = apply_in_cluster(scripts, queue, transitions)
-    else:
-        steps = Steps(scripts.names, queue).pack(transitions)
-        runs, ends = scripts.change("apply", queue, steps)
-        codes = in_full(runs)
-    return _verdicts(transitions, codes, ends)
+        return _verdicts(transitions, apply_in_cluster(scripts, queue, transitions))
+    return _verdicts(transitions, scripts.apply(queue, transitions))
 
 
 def settle(
-    scripts: QueueScripts, queue: QueueKey, transitions: Sequence[Transition], inbox: Inbox
+    scripts: ScriptCalls, queue: QueueKey, transitions: Sequence[Transition], inbox: Inbox
 ) -> tuple[list[Verdict], bool]:
     """Apply each transition whose guard holds; also whether the inbox still waits for jobs."""
-    steps = Steps(scripts.names, queue).pack(transitions)
-    runs, ends, waits = scripts.change("settle", queue, [inbox.name, inbox.received, *steps])
-    return _verdicts(transitions, in_full(runs), ends), bool(waits)
+    applied, waits = scripts.settle(queue, transitions, inbox.name, inbox.received)
+    return _verdicts(transitions, applied), waits
 
 
-def _cross(scripts: QueueScripts, transitions: Sequence[Transition]) -> bool:
+def _cross(scripts: ScriptCalls, transitions: Sequence[Transition]) -> bool:
     """Whether any step reaches beyond its queue, which a script in a cluster cannot."""
     return scripts.names.clustered and any(
         transition.target is not None or transition.keys for transition in transitions
     )
 
 
-def _verdicts(
-    transitions: Sequence[Transition], codes: Sequence[int], ends: Sequence[Any]
-) -> list[Verdict]:
+def _verdicts(transitions: Sequence[Transition], applied: Applied) -> list[Verdict]:
     """The verdicts on transitions; a refused one may have been applied by an earlier call."""
+    codes, ends = applied
     if not codes:
         return [_GONE] * len(transitions)
     verdicts = [_VERDICTS[code] for code in codes]
@@ -255,12 +238,8 @@ def _verdicts(
 
 
 def heartbeat(
-    scripts: QueueScripts, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]
+    scripts: ScriptCalls, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]
 ) -> BeatReply:
     """Note that a worker is alive, and extend its leases."""
     packed = _encode(beat) if beat.ttl > 0 else b""
-    arguments: list[Any] = [beat.id, packed, repr(beat.ttl)]
-    for hold in holds:
-        arguments += (hold.id, hold.token, repr(hold.seconds))
-    lost, cancelled = scripts.make_and_run("heartbeat", queue, arguments)
-    return BeatReply(lost, cancelled)
+    return BeatReply(*scripts.heartbeat(queue, beat.id, packed, beat.ttl, holds))

@@ -1,0 +1,348 @@
+"""The scripts, one typed method for each.
+
+Only here it is known in which order a script takes its keys and arguments, and what it returns.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from redis.exceptions import ResponseError
+
+from ackline.clock import Clock
+from ackline.config import QueueSettings
+from ackline.errors import KeysChanged, StoreError, StoreFull, StoreUnavailable
+from ackline.events import Act
+from ackline.job import Draft, QueueKey, State
+from ackline.lifecycle import Transition
+from ackline.stores.base import Hold, Key, KeyWrite
+from ackline.stores.keys import decode_key, span_of
+from ackline.stores.redis.connection import Argument, Connection
+from ackline.stores.redis.names import SCHEMA, Names
+from ackline.stores.redis.packing import CODE, Seen, draft_runs, in_full, pack_writes, seen_jobs
+from ackline.stores.redis.settings import fields_of, fields_of_new
+from ackline.stores.redis.steps import Steps
+
+NO_QUEUE, FULL, KEYS_CHANGED = "NOQUEUE", "FULL", "KEYSCHANGED"
+
+TRIES = 1000
+"""How often a queue is made again that others drop before it can be used."""
+
+ARMED_AT_ONCE = 500
+"""For how many queues one script notes that somebody waits."""
+
+_VERSION = struct.Struct(">Q")
+
+Run = Callable[[str, Sequence[str], Iterable[Argument]], Any]
+
+
+class Applied(NamedTuple):
+    """What became of steps."""
+
+    codes: list[int]
+    """A verdict for each; none if the queue does not exist."""
+    ends: list[Any]
+    """For refused ones, how the job's last lease ended (see `ended_leases`)."""
+
+
+class Taken(NamedTuple):
+    """What a claim brought."""
+
+    now: float
+    token: int
+    next_at: float | None
+    applied: Applied
+    jobs: list[bytes]
+    """Flat: id, body."""
+    again: list[int]
+    """Flat, of those that a worker has had before: index, attempts, flags."""
+    lapsed: list[Seen]
+    late: Any
+    """The job that was handed over but not received."""
+
+
+class Found(NamedTuple):
+    """Jobs that were looked at."""
+
+    now: float
+    jobs: list[Seen]
+    more: bool
+    """Whether it has stopped early because of the size of the jobs."""
+
+
+class Pruned(NamedTuple):
+    """What one call of `prune` dropped."""
+
+    jobs: int
+    more: bool
+    """Whether there is more of the journal to drop."""
+    unseen: int
+    """How many events were dropped that a reader needs."""
+
+
+class ScriptCalls:
+    """Runs the scripts by the server's clock, or by a clock given for tests."""
+
+    def __init__(self, connection: Connection, names: Names, clock: Clock | None) -> None:
+        self.connection = connection
+        self.names = names
+        self._clock = clock
+
+    # --- jobs in, out and through ---
+
+    def enqueue(
+        self, queue: QueueKey, drafts: Sequence[Draft], writes: Sequence[KeyWrite], leap: int
+    ) -> tuple[str, list[bytes | None]]:
+        """Insert jobs; a letter for each draft, and the results of those completed already."""
+        distinct = len({draft.id for draft in drafts}) == len(drafts)
+        beside = self.names.room_beside(queue)
+        arguments: list[Argument] = [int(distinct), leap, beside, len(writes)]
+        arguments += pack_writes(writes)
+        arguments += draft_runs(drafts)
+        letters, results = self._change("enqueue", queue, arguments)
+        return letters.decode(), results
+
+    def claim(self, queue: QueueKey, request: bytes, transitions: Sequence[Transition]) -> Taken:
+        """Apply steps, and lease the next jobs in line."""
+        answer = self._run("claim", queue, [request, *self._pack(queue, transitions)])
+        now, token, next_at, runs, ends, jobs, again, lapsed, late = answer
+        return Taken(
+            float(now),
+            int(token) if token else 0,
+            float(next_at) if next_at else None,
+            Applied(in_full(runs), ends),
+            jobs,
+            again,
+            seen_jobs(lapsed) if lapsed else [],
+            late,
+        )
+
+    def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> Applied:
+        """Apply steps, each if its guard holds."""
+        runs, ends = self._change("apply", queue, self._pack(queue, transitions))
+        return Applied(in_full(runs), ends)
+
+    def settle(
+        self, queue: QueueKey, transitions: Sequence[Transition], inbox: str, received: int
+    ) -> tuple[Applied, bool]:
+        """Apply steps; also whether the worker goes on waiting to be handed jobs."""
+        steps = self._pack(queue, transitions)
+        runs, ends, waits = self._change("settle", queue, [inbox, received, *steps])
+        return Applied(in_full(runs), ends), bool(waits)
+
+    def heartbeat(
+        self, queue: QueueKey, worker: str, beat: bytes, ttl: float, holds: Sequence[Hold]
+    ) -> tuple[list[int], list[int]]:
+        """Extend leases; the indexes of those that are lost, and of those asked to stop."""
+        arguments: list[Argument] = [worker, beat, repr(ttl)]
+        for hold in holds:
+            arguments += (hold.id, hold.token, repr(hold.seconds))
+        lost, cancelled = self._make_and_run(self.connection.run, "heartbeat", queue, arguments)
+        return lost, cancelled
+
+    def promote(self, queue: QueueKey, limit: int) -> int:
+        """Queue due jobs; returns how many."""
+        return int(self._run("promote", queue, [limit]))
+
+    def _pack(self, queue: QueueKey, transitions: Sequence[Transition]) -> Iterable[Argument]:
+        return Steps(self.names, queue).pack(transitions)
+
+    # --- moves between the slots of a cluster ---
+
+    def depart(self, queue: QueueKey, transition: Transition, *, taken: bool) -> int:
+        """Take a job out of its line; with `taken`, its id is not free in the other queue."""
+        step = Steps(self.names, queue).pack_departure(transition, taken)
+        return int(self._change("depart", queue, [transition.id, step]))
+
+    def arrive(self, queue: QueueKey, id: str, away: bytes, move: str, *, back: bool) -> bool:
+        """Put a job in line that has left another queue; False if its id is taken."""
+        where = "back" if back else "here"
+        return bool(self._change("arrive", queue, [id, away, move, where]))
+
+    def settled(self, queue: QueueKey, id: str, away: bytes) -> None:
+        """Drop what was kept of a job that has arrived."""
+        self._change("settled", queue, [id, away])
+
+    def forget(self, queue: QueueKey, move: str) -> None:
+        """Let the answer of a move that is over be forgotten some day."""
+        self._change("forget", queue, [move])
+
+    # --- looking ---
+
+    def get(self, queue: QueueKey, ids: Sequence[str | bytes], max_bytes: int | None) -> Found:
+        """The jobs of these ids that there are."""
+        most = "" if max_bytes is None else max_bytes
+        now, flat, more = self._run("get", queue, [most, *ids])
+        return Found(float(now), seen_jobs(flat), bool(more))
+
+    def page(
+        self,
+        queue: QueueKey,
+        state: State,
+        after: tuple[float, int] | None,
+        limit: int,
+        max_bytes: int,
+        *,
+        newest_first: bool,
+    ) -> Found:
+        """Jobs of one state, in the order of their line."""
+        behind: tuple[Argument, Argument] = ("", "")
+        if after is not None:
+            behind = repr(after[0]), after[1]
+        order = "newest" if newest_first else ""
+        now, flat, more = self._run("page", queue, [CODE[state], *behind, limit, order, max_bytes])
+        return Found(float(now), seen_jobs(flat), bool(more))
+
+    def lapsed(self, queue: QueueKey, limit: int) -> list[Seen]:
+        """The leased jobs that have lapsed."""
+        return self._leases(queue, [limit])
+
+    def leased_by(
+        self, queue: QueueKey, worker: str, limit: int, members: Sequence[bytes]
+    ) -> list[Seen]:
+        """Of these members of the line of leased jobs, those that one worker holds."""
+        return self._leases(queue, [limit, worker, *members])
+
+    def _leases(self, queue: QueueKey, arguments: Sequence[Argument]) -> list[Seen]:
+        return seen_jobs(self._run("leases", queue, arguments))
+
+    def workers(self, queue: QueueKey) -> list[tuple[bytes, bytes, int]]:
+        """Of each worker: its id, its times and sign of life (packed), and its number of jobs."""
+        flat = self._run("workers", queue)
+        return list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
+
+    # --- operating ---
+
+    def configure(
+        self, queue: QueueKey, settings: QueueSettings, kept: bytes, act: Act, by: str
+    ) -> int:
+        """Replace settings that are still as they were `kept`; the answer is the script's."""
+        return int(self._change("configure", queue, [kept, act, by, *fields_of(settings)]))
+
+    def open_groups(self, queue: QueueKey, groups: Sequence[bytes]) -> None:
+        """Let jobs into line that these groups hold back."""
+        self._run("open_groups", queue, groups)
+
+    def prune(
+        self,
+        queue: QueueKey,
+        limit: int,
+        *,
+        too_old: int,
+        needed: tuple[Argument, Argument],
+        most: int,
+        forget_before: float,
+    ) -> Pruned:
+        """Drop terminal jobs and journal batches past their time, and workers long gone."""
+        arguments = [limit, too_old, *needed, most, repr(forget_before)]
+        jobs, more, unseen = self._run("prune", queue, arguments)
+        return Pruned(jobs, bool(more), unseen)
+
+    def purge(
+        self, queue: QueueKey, by: str, states: Iterable[State], jobs: Iterable[tuple[int, str]]
+    ) -> int:
+        """Delete jobs of these numbers and ids; returns how many."""
+        arguments: list[Argument] = [by, "".join(str(CODE[state]) for state in states)]
+        for number, id in jobs:
+            arguments += (id, number)
+        return int(self._change("purge", queue, arguments))
+
+    def drop(self, queue: QueueKey, by: str) -> bool:
+        """Forget an empty queue; False if it holds jobs."""
+        return bool(self._change("drop", queue, [by]))
+
+    def make(self, queue: QueueKey) -> None:
+        """Make a queue, unless it is there."""
+        with self.connection.translated:
+            # The registry first: a queue that is not in it would be found by nobody.
+            self.connection.client.setnx(self.names.schema, SCHEMA)
+            self.connection.client.sadd(self.names.registry, self.names.entry(queue))
+        self._run("make", queue, fields_of_new(self.names.mark(queue)))
+
+    def arm(self, queues: Sequence[QueueKey]) -> None:
+        """Note for each of the queues that exist that somebody waits for its jobs."""
+        at_once = 1 if self.names.clustered else ARMED_AT_ONCE  # a script reaches only one slot
+        for start in range(0, len(queues), at_once):
+            first, *others = queues[start : start + at_once]
+            keys = [self.names.base(first), self.names.counters(first)]
+            keys += [self.names.base(queue) for queue in others]
+            self.connection.run("arm", keys, (self._now(),))
+
+    # --- the small key-value room ---
+
+    def read_keys(
+        self,
+        room: str,
+        prefix: tuple[str, ...],
+        after: tuple[str, ...] | None,
+        limit: int,
+        max_bytes: int | None = None,
+    ) -> list[Key]:
+        """The keys of a room that start with `prefix` and come after the key `after`."""
+        most = "" if max_bytes is None else max_bytes
+        flat = self.connection.run("read_keys", [room], [*span_of(prefix, after), limit, most])
+        return [
+            Key(
+                key=decode_key(flat[index]),
+                value=flat[index + 1][_VERSION.size :],
+                version=_VERSION.unpack_from(flat[index + 1])[0],
+            )
+            for index in range(0, len(flat), 2)
+        ]
+
+    def write_keys(self, room: str, writes: Sequence[KeyWrite], *, insist: bool) -> bool:
+        """Apply all writes to a room, or none; with `insist`, even if memory is short."""
+        arguments = ["insist" if insist else "", *pack_writes(writes)]
+        return bool(self.connection.run_safely("write_keys", [room], arguments))
+
+    # --- running ---
+
+    def _run(self, name: str, queue: QueueKey, arguments: Iterable[Argument] = ()) -> Any:
+        """Run a script that reads, or whose changes need not be waited for."""
+        return self._run_by(self.connection.run, name, queue, arguments)
+
+    def _change(self, name: str, queue: QueueKey, arguments: Iterable[Argument]) -> Any:
+        """Run a script that changes something, and wait until it is safe; makes a missing queue."""
+        return self._make_and_run(self.connection.run_safely, name, queue, [*arguments])
+
+    def _make_and_run(
+        self, run: Run, name: str, queue: QueueKey, arguments: Sequence[Argument]
+    ) -> Any:
+        for _ in range(TRIES):
+            try:
+                return self._run_by(run, name, queue, arguments)
+            except StoreError as error:
+                if not _says(error, NO_QUEUE):
+                    raise
+            self.make(queue)
+        raise StoreUnavailable(
+            f"queue {queue} was dropped again and again, {TRIES} times; nothing was changed"
+        )
+
+    def _run_by(self, run: Run, name: str, queue: QueueKey, arguments: Iterable[Argument]) -> Any:
+        try:
+            return run(name, _keys(self.names, queue), (self._now(), *arguments))
+        except StoreError as error:
+            if _says(error, KEYS_CHANGED):
+                raise KeysChanged(str(queue)) from None
+            if _says(error, FULL):
+                limit = str(error.__cause__).split()[1]
+                raise StoreFull.of_queue(queue, int(limit)) from None
+            raise
+
+    def _now(self) -> str:
+        """The time for a script; empty for the server's own."""
+        return "" if self._clock is None else repr(self._clock.now())
+
+
+@functools.lru_cache(maxsize=4096)
+def _keys(names: Names, queue: QueueKey) -> tuple[str, str, str]:
+    return names.base(queue), names.counters(queue), names.room_of(queue)
+
+
+def _says(error: StoreError, word: str) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, ResponseError) and str(cause).startswith(word)
