@@ -8,6 +8,7 @@ import pytest
 
 import ackline
 from ackline import Completed, ConfigError, NewJob, Queued, Relay, State
+from ackline.events import Act
 from ackline.queue.callbacks import RELAYED
 from ackline.testing import ManualClock
 from tests.relay.conftest import Pair
@@ -91,10 +92,14 @@ def test_jobs_of_one_group_come_together(pair: Pair) -> None:
     source, target = pair.source["email"], pair.target["email"]
     source.enqueue_many([NewJob(n, id=f"email-{n}", group="ann") for n in range(20)])
 
+    settings = source.settings()
     relay = make_relay(source, target)
     assert relay.drain() == 20
 
     assert [job.id for job in target.claim(20)] == ["email-0"]
+    assert source.settings() == settings
+    assert relay.source.claim() == []
+    assert not [event for event in source.events() if event.act == Act.CONFIGURE]
 
 
 def test_a_paused_source_hands_out_nothing(pair: Pair) -> None:

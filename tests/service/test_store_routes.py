@@ -173,6 +173,13 @@ class TestScopes:
         [job] = ask("get", queue=KEY, ids=["a"])
         assert job.state is State.QUEUED
 
+    def test_the_limit_of_groups_is_not_passed_over_by_a_worker(self, ask, who):
+        request = msgspec.structs.replace(REQUEST, ignore_group_limit=True)
+        as_caller(who, *(ALL - {Scope.ADMIN}))
+        ask("claim", 403, queue=KEY, request=request, transitions=[])
+        as_caller(who, *ALL)
+        ask("claim", queue=KEY, request=request, transitions=[])
+
     def test_a_worker_may_publish_its_policies_and_nothing_else(self, ask, who):
         as_caller(who, Scope.CONSUME)
         stored = QueueSettings()

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from ackline import lifecycle
 from ackline.job import Record, State
 from ackline.lifecycle import Transition, Verdict
@@ -21,9 +23,6 @@ from ackline.worker.heartbeat import ALIVE_FOR, BEAT_EVERY
 
 NAME = "relay-"
 """How the worker ids of relays begin."""
-
-NO_LIMIT = 1_000_000
-"""Jobs of one group that may be on their way at once: the target keeps them apart."""
 
 PAGE, PAGES = 500, 20
 """How many jobs of the source's DLQ a page has, and how many pages one look reads at most."""
@@ -57,11 +56,9 @@ class Intake:
         return bool(self._settling)
 
     def open(self) -> None:
-        """Listen for jobs, and lift the limit of a group: its jobs may be claimed together."""
+        """Listen for jobs."""
         if self._listener is not None:
             return
-        if self.queue.settings().group_limit < NO_LIMIT:
-            self.queue.configure(group_limit=NO_LIMIT, by=self.id)
         self._started_at = self.queue.store.info().now
         self._listener = self.queue.store.listen([self.queue.key], "ready")
 
@@ -72,6 +69,8 @@ class Intake:
         transitions = [transition for _, transition in settling]
         if limit:
             request = self.queue.claim_request(limit, self._lease, None, self.id)
+            # The jobs of a group may be on their way together: the target keeps them apart.
+            request = msgspec.structs.replace(request, ignore_group_limit=True)
             claimed = self.queue.claim_records(request, transitions)
             jobs, verdicts = claimed.jobs, claimed.verdicts
             self._pause = time_to_next(claimed)

@@ -106,6 +106,8 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Leases of the kinds that have their own; a job's own lease comes before both."""
     max_bytes: int | None = None
     """No further job is leased after the one with which they have this many bytes together."""
+    ignore_group_limit: bool = False
+    """Whether any number of jobs of one group may be leased: they are not to run here."""
 
 
 class WaitingClaim(ClaimRequest, frozen=True, kw_only=True):

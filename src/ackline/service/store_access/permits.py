@@ -91,6 +91,8 @@ def _claim(caller: Caller, given: Arguments) -> Arguments:
     require_limit(request.limit)
     for lease in (request.lease, *request.lease_of_kind.values()):
         require_lease(lease)
+    if request.ignore_group_limit:
+        caller.require(Access.CONFIGURE)
     kinds = caller.kinds(request.kinds)
     # Limits are maximums: a client that wants more claims again.
     limit = min(request.limit, caller.runtime.settings.max_batch)

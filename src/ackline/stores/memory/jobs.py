@@ -130,7 +130,7 @@ def _take(shelf: Shelf, request: ClaimRequest, budget: Budget, now: float) -> li
         group = job.options.group
         if group is not None:
             running = shelf.running.get(group, 0)
-            if running >= shelf.settings.group_limit:
+            if running >= shelf.settings.group_limit and not request.ignore_group_limit:
                 shelf.park(job)
                 continue
             shelf.running[group] = running + 1

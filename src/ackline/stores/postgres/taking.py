@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -50,6 +51,8 @@ class Taking:
         self._tx = tx
         self._entry = entry
         self._request = request
+        limit = entry.settings.group_limit
+        self._most_of_a_group = math.inf if request.ignore_group_limit else limit
         self._reads_past_busy = reads_past_busy
         self._token = 0
         self._picking = Picking(tx, entry)
@@ -165,7 +168,7 @@ class Taking:
             self._put_back(row)
             self._left_there += 1
             return False
-        if self._running[group] + self._entered[group] >= self._entry.settings.group_limit:
+        if self._running[group] + self._entered[group] >= self._most_of_a_group:
             self._homes.park(row[_JOB], name_of(row[_KIND]), group, row[_RANK], past_of(row))
             self._parked += 1
             return False

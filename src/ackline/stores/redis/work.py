@@ -167,6 +167,8 @@ def _pack_request(request: ClaimRequest, handed: int, inbox: Inbox | None) -> by
         packed |= {"inbox": inbox.name, "received": inbox.received, "places": places}
     if request.kinds is not None:
         packed["kinds"] = sorted(request.kinds)
+    if request.ignore_group_limit:
+        packed["ignores_groups"] = True
     if request.max_bytes is not None:
         packed["bytes"] = request.max_bytes
     return _encode(packed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -90,7 +91,7 @@ def _take(
         return opened[-1]
 
     rows = merged(_ready_heads(lines, request.kinds), read, _place_of)
-    taken, parked = _choose(lines, rows, request.limit, budget)
+    taken, parked = _choose(lines, rows, request, budget)
     for cursor in opened:
         cursor.close()
     _park(lines, parked)
@@ -112,13 +113,15 @@ def _ready_slots(lines: Lines) -> list[tuple[int, str]]:
 
 
 def _choose(
-    lines: Lines, rows: Iterable[Row], limit: int, budget: Budget
+    lines: Lines, rows: Iterable[Row], request: ClaimRequest, budget: Budget
 ) -> tuple[list[Row], list[Row]]:
     """The next jobs in line whose group has room, and the jobs passed over whose group has none."""
     taken: list[Row] = []
     parked: list[Row] = []
     entered: Counter[str] = Counter()
     running: dict[str, int] = {}
+    limit = request.limit
+    most = math.inf if request.ignore_group_limit else lines.settings.group_limit
     if limit <= 0:
         return taken, parked
     for row in rows:
@@ -126,7 +129,7 @@ def _choose(
         if group is not None:
             if group not in running:
                 running[group] = running_in(lines, group)
-            if running[group] + entered[group] >= lines.settings.group_limit:
+            if running[group] + entered[group] >= most:
                 parked.append(row)
                 if len(parked) == MOST_PARKED:
                     break

@@ -92,6 +92,7 @@ class Bench:
         kinds: Iterable[str] | None = None,
         transitions: Iterable[Transition] = (),
         max_bytes: int | None = None,
+        ignore_group_limit: bool = False,
     ) -> Claimed:
         """Claim, and return the whole answer of the store."""
         request = ClaimRequest(
@@ -100,6 +101,7 @@ class Bench:
             lease=lease,
             kinds=None if kinds is None else frozenset(kinds),
             max_bytes=max_bytes,
+            ignore_group_limit=ignore_group_limit,
         )
         return self.store.claim(self.queue, request, list(transitions))
 

@@ -1,7 +1,8 @@
 -- Apply steps, promote due jobs, lease the next jobs in line, report lapsed ones.
 --
 -- KEYS[3]   the tenant's room for keys
--- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases, after how many bytes
+-- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases, whether the
+--           limit of groups is ignored, after how many bytes
 --           of bodies to stop; if the worker waits to be handed jobs, also its inbox, the token that it has received there last, and how many
 --           jobs it could begin at once
 -- ARGV[3…]  steps, see lib/steps.lua

@@ -32,6 +32,20 @@ class GroupRules(StoreCase):
 
         assert bench.take_ids() == ["a", "b"]
 
+    def test_a_claim_may_ignore_the_limit(self, bench: Bench) -> None:
+        """As a relay does, whose jobs run elsewhere: for all others the limit holds on."""
+        bench.put_all("abcd", group="g")
+
+        jobs = bench.take(3, ignore_group_limit=True)
+
+        assert [job.id for job in jobs] == ["a", "b", "c"]
+        assert bench.take_ids() == []
+        bench.complete(jobs[0])
+        bench.complete(jobs[1])
+        assert bench.take_ids() == []
+        bench.complete(jobs[2])
+        assert bench.take_ids() == ["d"]
+
     def test_groups_do_not_hold_up_each_other(self, bench: Bench) -> None:
         bench.put_all("abc", group="g")
         bench.put_all("de", group="h")

@@ -222,9 +222,10 @@ local function save_lease(queue, token, wanting)
   end
 end
 
-local function has_room(queue, running, group)
+local function has_room(queue, lease, group)
+  local running = lease.running
   running[group] = running[group] or running_in(queue, group)
-  if running[group] >= queue.group_limit then
+  if running[group] >= queue.group_limit and not lease.ignores_groups then
     return false
   end
   running[group] = running[group] + 1
@@ -236,6 +237,7 @@ local function new_lease(queue, request)
   return {
     worker = request.worker, usual = request.lease, of_kind = request.leases,
     token = next_token(queue, request.leap), running = {}, held = {}, told = {},
+    ignores_groups = request.ignores_groups,
   }
 end
 
@@ -362,7 +364,7 @@ local function take(queue, request)
         kind, same = kinds[index], nil
         head = read_head(lease, body, kind)
       end
-      if head.group ~= '' and not has_room(queue, lease.running, head.group) then
+      if head.group ~= '' and not has_room(queue, lease, head.group) then
         put_aside(queue, lease, id, body, place, rank)
       else
         local attempts, at = 1, 2 * count + 1
