@@ -31,6 +31,7 @@ from ackline.stores.registry import store_from_url
 from ackline.testing.servers.redis import RedisServer
 from tests.dashboard.browser import launch
 from tests.service.conftest import Api
+from tests.store_choice import choose_stores
 
 SOON = 10_000
 """Milliseconds: far more than a change takes to be seen on a busy machine."""
@@ -125,42 +126,31 @@ def start_board() -> Iterator[StartBoard]:
             board.stop()
 
 
-@pytest.fixture
-def sort(request: pytest.FixtureRequest) -> str:
-    """SQLite, unless a test is asked for with others."""
-    return getattr(request, "param", "sqlite")
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    choose_stores(metafunc, "sqlite", "redis")
 
 
-both_stores = pytest.mark.parametrize("sort", ["sqlite", "redis"], indirect=True)
-
-
-def url_of(sort: str, folder: Path, request: pytest.FixtureRequest) -> str:
+def url_of(store: str, folder: Path, request: pytest.FixtureRequest) -> str:
     """An empty store."""
-    if sort == "redis":
+    if store == "redis":
         server: RedisServer = request.getfixturevalue("redis_server")
         return f"{server.url}?prefix=dashboard{next(_numbers)}"
     return f"sqlite:///{folder}/jobs.db?durability=normal"
-
-
-@pytest.fixture
-def store_url(sort: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store of the test's own."""
-    return url_of(sort, tmp_path, request)
 
 
 @pytest.fixture(scope="package")
 def shared_boards(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Board]]:
-    """A service on each sort of store, for all tests that need none of their own."""
+    """A service on each store, for all tests that need none of their own."""
     boards: dict[str, Board] = {}
 
-    def find(sort: str) -> Board:
-        if sort not in boards:
-            url = url_of(sort, tmp_path_factory.mktemp("board"), request)
+    def find(store: str) -> Board:
+        if store not in boards:
+            url = url_of(store, tmp_path_factory.mktemp("board"), request)
             settings = Settings(store=url, **QUICK)
-            boards[sort] = Board(Runtime(settings, store_from_url(url), AnyoneOfTenant()))
-        return boards[sort]
+            boards[store] = Board(Runtime(settings, store_from_url(url), AnyoneOfTenant()))
+        return boards[store]
 
     yield find
     for board in boards.values():
@@ -168,9 +158,9 @@ def shared_boards(
 
 
 @pytest.fixture
-def board(sort: str, shared_boards: Callable[[str], Board]) -> Board:
+def board(store_name: str, shared_boards: Callable[[str], Board]) -> Board:
     """A service, and in its store a tenant of the test's own."""
-    board = shared_boards(sort)
+    board = shared_boards(store_name)
     anyone = board.runtime.authenticator
     assert isinstance(anyone, AnyoneOfTenant)
     board.tenant = anyone.tenant = f"test-{next(_numbers)}"

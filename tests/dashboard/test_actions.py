@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from ackline.stores.base import KeyWrite
-from tests.dashboard.conftest import both_stores
-
-pytestmark = both_stores
 
 BY = "http"
 """How the journal calls a page that needs no token."""
@@ -187,6 +185,7 @@ class TestOneJob:
         expect(tab).to_have_url(re.compile("/queues/mail/queued$"))
         assert board["mail"].status("a") is None
 
+    @pytest.mark.every_store
     def test_redrive(self, tab, board):
         fail(board["mail"], "a", ValueError("boom"))
         open_job(tab, board, "a")
@@ -210,6 +209,7 @@ class TestOneJob:
 
 
 class TestManyJobs:
+    @pytest.mark.every_store
     def test_a_selection(self, tab, board):
         board["mail"].enqueue_many([{"n": n} for n in range(5)])
         ids = [job.id for job in board["mail"].jobs().jobs]
@@ -224,6 +224,7 @@ class TestManyJobs:
         assert {job.id for job in board["mail"].jobs(states=["cancelled"]).jobs} == set(ids[:2])
         assert ("cancel", BY) in board.acts("mail", ids[0])
 
+    @pytest.mark.every_store
     def test_everything_that_matches(self, tab, board):
         board["mail"].enqueue_many([{"n": n, "to": "ann" if n % 2 else "bob"} for n in range(20)])
         tab.goto(f"{board.url}/queues/mail?text=ann")
@@ -283,6 +284,7 @@ class TestWholeQueue:
         acts = [(event["act"], event["by"]) for event in events]
         assert acts[-2:] == [("pause", BY), ("resume", BY)]
 
+    @pytest.mark.every_store
     def test_purge_says_what_it_deletes_and_needs_a_name_typed(self, tab, board):
         fail(board["mail"], "dead", ValueError("boom"))
         board["mail"].enqueue_many(range(3))

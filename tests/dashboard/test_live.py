@@ -11,7 +11,6 @@ import sys
 import pytest
 from playwright.sync_api import expect
 
-from tests.dashboard.conftest import both_stores
 from tests.waiting import until
 
 WORKER = """
@@ -32,7 +31,7 @@ def live(tab):
     expect(tab.locator("[data-connection=live]")).to_be_visible()
 
 
-@both_stores
+@pytest.mark.every_store
 def test_a_new_job_shows_up_by_itself_and_leaves_by_itself(board, open_tab):
     board["mail"].enqueue(1, id="old")
     tab = open_tab(f"{board.url}/queues/mail")

@@ -46,7 +46,7 @@ def run(frame, checkpoint, lake):
     query.awaitTermination()
 
 
-@pytest.mark.parametrize("store_name", ["redis", "postgres"])
+@pytest.mark.parametrize("store_name", ["redis", pytest.param("postgres", marks=pytest.mark.slow)])
 def test_from_rows_to_jobs_to_a_lake(spark, url, read, stream, tmp_path):
     rows = spark.range(100).selectExpr(
         "concat('j', id) as id",
