@@ -19,29 +19,23 @@ class Loopback:
 
     async def authenticate(self, connection: Connection) -> Principal:
         headers = connection.headers
-        if not _is_here(_host_of(f"//{headers.get('host', '')}")):
+        if not _is_here(f"//{headers.get('host', '')}"):
             # A foreign name that resolves to this machine: DNS rebinding.
             raise Forbidden("without auth, this service is called by a loopback name only")
         # Older browsers do not send Sec-Fetch-Site, but all send Origin where it matters.
         origin = headers.get("origin")
-        foreign = origin is not None and not _is_here(_host_of(origin))
+        foreign = origin is not None and not _is_here(origin)
         if foreign or headers.get("sec-fetch-site") == "cross-site":
             raise Forbidden("without auth, pages of other sites may not call this service")
         return ANYONE_HERE
 
 
-def _host_of(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:  # such as `[`
-        return ""
-
-
 @functools.lru_cache(maxsize=64)
-def _is_here(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
+def _is_here(url: str) -> bool:
     try:
+        host = urlsplit(url).hostname or ""
+        if host == "localhost" or host.endswith(".localhost"):
+            return True
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
+    except ValueError:  # such as `[`, or another name
         return False
