@@ -1,6 +1,7 @@
 """The controls: stores that each break one promise. A checker that passes one is worthless.
 
-Two break none, but make visible what others would cover up: `Deaf` and `NoRepair`.
+Three break none, but make visible what others would cover up: `Deaf`, `NoRepair`, and a worker that
+looks for jobs only when it is told of one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ackline.errors import StoreUnavailable
 from ackline.ids import new_id
 from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
+from ackline.queue import consumer
 from ackline.stores.base import (
     REPAIR_LIMIT,
     BeatReply,
@@ -35,6 +37,9 @@ from ackline.testing.faults.around import StoreAround
 
 ANSWERED_EARLY = 0.3
 """Seconds by which the answer of `AnswersBeforeCommit` precedes its commit."""
+
+RARELY = 120.0
+"""Seconds between two looks of a worker that is not told of new jobs."""
 
 
 class Deaf(StoreAround):
@@ -128,8 +133,17 @@ class ResendsAsNew(StoreAround):
             return [msgspec.structs.replace(receipt, id=draft.id) for receipt, draft in pairs]
 
 
+def rarely_looking(store: Store) -> Store:
+    """Let the worker of this process look by itself so rarely that it must be told of new jobs."""
+    consumer.LONGEST_POLL = RARELY
+    return store
+
+
 class NoNews(StoreAround):
     """A worker that is never told of new jobs, and finds them only when it looks by itself."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(rarely_looking(inner))
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
@@ -173,5 +187,6 @@ VARIANTS: Mapping[str, Callable[[Store], Store]] = {
     "answers before commit": AnswersBeforeCommit,
     "resends as new": ResendsAsNew,
     "no news": NoNews,
+    "rarely looking": rarely_looking,
 }
 """By the name in the `variant` of an assignment."""
