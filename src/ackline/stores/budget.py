@@ -17,14 +17,11 @@ class Budget:
     """
 
     def __init__(self, max_bytes: int | None) -> None:
+        self.limited = max_bytes is not None
+        """Whether there is a limit at all."""
         self._max_bytes, self._spent = max_bytes, 0
         self.reached = False
         """Whether the answer has ended early: there may be more."""
-
-    @property
-    def limited(self) -> bool:
-        """Whether there is a limit at all."""
-        return self._max_bytes is not None
 
     @property
     def left(self) -> int | None:

@@ -143,7 +143,8 @@ def _take(shelf: Shelf, request: ClaimRequest, budget: Budget, now: float) -> li
         usual = request.lease_of_kind.get(job.kind, request.lease)
         shelf.stand(job, State.PROCESSING, now + (job.options.lease or usual))
         taken.append(job)
-        budget.spend(job.size(history=False))
+        if budget.limited:
+            budget.spend(job.size(history=False))
     return taken
 
 
