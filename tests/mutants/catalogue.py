@@ -888,8 +888,14 @@ REDIS = [
     Mutant(
         "redis: a job past its retention is shown",
         f"{_REDIS}/look.py",
-        "if not (seen.record.state.terminal and seen.at <= now))",
-        "if seen.at is not None)",
+        "    return seen.record.state.terminal and seen.at <= now\n",
+        "    return seen.at is None\n",
+    ),
+    Mutant(
+        "redis: a claim leases more than its bytes",
+        f"{_REDIS}/scripts/lib/claim.lua",
+        "left = request.bytes and leave_rest(queue, members, kinds, ranks, most - bytes)",
+        "left = nil",
     ),
 ]
 

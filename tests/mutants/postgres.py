@@ -396,8 +396,14 @@ POSTGRES = [
     Mutant(
         "postgres: a job past its retention is listed",
         f"{_SQL}/look.sql",
-        "  AND (h.state < 4 OR h.at > %(now)b::float8)\n",
+        "  AND (r.state < 4 OR r.at > %(now)b::float8)\n",
         "  AND %(now)b::float8 IS NOT NULL\n",
+    ),
+    Mutant(
+        "postgres: a claim leases more than its bytes",
+        f"{_SQL}/claim.sql",
+        "WHERE coalesce(before, 0) < %(max_bytes)b::bigint;",
+        "WHERE %(max_bytes)b::bigint IS NOT NULL;",
     ),
     Mutant(
         "postgres: progress outlives its lease",
