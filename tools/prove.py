@@ -40,7 +40,12 @@ CAMPAIGNS = {
     "kills of relays": ["tests/relay"],
     "Redis drills": ["tests/faults/redis"],
     "PostgreSQL drills": ["tests/faults/postgres"],
-    "stores and servers": ["tests/stores/postgres/test_plans.py", "tests/testing", "tests/cli"],
+    "stores and servers": [
+        "tests/stores/postgres/test_plans.py",
+        "tests/stores/postgres/test_outbox_late.py",
+        "tests/testing",
+        "tests/cli",
+    ],
     "service": ["tests/service"],
     "dashboard": ["tests/dashboard"],
     "mutants": ["tests/mutants"],
