@@ -32,4 +32,4 @@ def test_it_sends_few_statements_in_one_message(
 
     work.enqueue(1)
 
-    assert sent == ["begin_write", "add_one", "commit", "notify", "→"]
+    assert sent == ["begin_write", "add_one", "tell", "commit", "notify", "→"]

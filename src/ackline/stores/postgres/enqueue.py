@@ -10,7 +10,6 @@ from ackline.events import Act, Entry
 from ackline.job import NO_OPTIONS, Draft, QueueKey, State
 from ackline.lifecycle import arrive, keeps_id, rank
 from ackline.stores.base import KeyWrite, Receipt
-from ackline.stores.packed import pack
 from ackline.stores.postgres.arrays import Blobs, Floats, Ints
 from ackline.stores.postgres.codes import STATES, encode_options, name_of
 from ackline.stores.postgres.engine import Engine
@@ -61,35 +60,38 @@ def _insert_blindly(
 ) -> list[Receipt] | None:
     """Insert in one statement; None if existing jobs have to be looked up first."""
     states = [_SCHEDULED if draft.delay > 0 else _QUEUED for draft in drafts]
-    entries = [
-        Entry(Act.ENQUEUE, draft.id, draft.kind, None, state, priority=draft.priority)
-        for draft, state in zip(drafts, states, strict=True)
-    ]
     later = states.count(_SCHEDULED)
     values = {"queue": entry.num, "version": entry.version, "ageing": entry.settings.ageing}
+    if len(drafts) == 1:
+        statement, values = "add_one", values | _columns_of_one(entry, drafts[0])
+    else:
+        statement, values = (
+            "add_new",
+            values
+            | _columns(drafts)
+            | {
+                "lines": Ints([entry.lines[draft.kind] for draft in drafts]),
+                "delays": Floats([draft.delay for draft in drafts] if later else []),
+            },
+        )
 
-    def insert_one(tx: Transaction) -> Sent:
-        tx.news |= {("ready", entry.key), ("changes", entry.key)}
-        columns = _columns_of_one(entry, drafts[0], entries[0])
-        return tx.send("add_one", values | columns | {"now": tx.clock})
-
-    def insert_many(tx: Transaction) -> Sent:
-        columns = _columns(drafts)
-        columns["lines"] = Ints([entry.lines[draft.kind] for draft in drafts])
-        columns["delays"] = Floats([draft.delay for draft in drafts] if later else [])
-        sent = tx.send("add_new", values | columns | {"now": tx.clock})
+    def insert(tx: Transaction) -> Sent:
+        sent = tx.send(statement, values | {"now": tx.clock})
         # The server inserts while we write the journal entries.
         tx.push(len(drafts))
         changes = tx.changes_of(entry.key, entry.num)
         changes.blind = True
-        changes.entries += entries
+        changes.entries += [
+            Entry(Act.ENQUEUE, draft.id, draft.kind, None, state, priority=draft.priority)
+            for draft, state in zip(drafts, states, strict=True)
+        ]
         tx.shift(entry.num, None, _SCHEDULED, later)
         tx.shift(entry.num, None, _QUEUED, len(drafts) - later)
         tx.news.add(("ready", entry.key))
         return sent
 
     try:
-        rows = engine.once(insert_one if len(drafts) == 1 else insert_many).fetchall()
+        rows = engine.once(insert).fetchall()
     except Again:
         return None
     if not rows or rows[0][0] is None:
@@ -100,11 +102,9 @@ def _insert_blindly(
     return [Receipt(draft.id, True, state) for draft, state in zip(drafts, states, strict=True)]
 
 
-def _columns_of_one(entry: QueueEntry, draft: Draft, told: Entry) -> dict[str, Any]:
+def _columns_of_one(entry: QueueEntry, draft: Draft) -> dict[str, Any]:
     options, group = draft.options, draft.options.group
     return {
-        "states": Ints([int(state is told.to) for state in STATES]),
-        "entries": pack([told]),
         "id": draft.id.encode(),
         "kind": draft.kind.encode(),
         "group": None if group is None else group.encode(),

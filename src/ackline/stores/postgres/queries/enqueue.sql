@@ -1,9 +1,8 @@
 -- Jobs into the store.
 
 -- name: add_one
--- One job that is believed to be new, with its batch of the journal (see `tell`): returns when it was
--- inserted. No row, and nothing is done, if its id is known, or if the queue has changed since it was
--- looked at. All in one, because most of what a single enqueue costs is the number of statements.
+-- One job that is believed to be new: returns when it was inserted. No row, and nothing is done, if
+-- its id is known, or if the queue has changed since it was looked at.
 WITH moment AS (
     SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8) AS now
     FROM ackline.queue WHERE num = %(queue)b::int AND version = %(version)b::bigint
@@ -21,18 +20,8 @@ WITH moment AS (
     INSERT INTO ackline.rest (job, queue, state, at)
     SELECT num, %(queue)b::int, 0, created + %(delay)b::float8 FROM body
     WHERE %(delay)b::float8 > 0
-), counted AS (
-    INSERT INTO ackline.tally (queue, states, events)
-    SELECT %(queue)b::int, %(states)b::bigint[], 1 FROM body
-), told AS (
-    INSERT INTO ackline.journal (era, moment, queue, at, size, entries)
-    SELECT (SELECT era FROM ackline.epoch),
-           greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-                    pg_current_xact_id()::text::bigint + 1)::text::xid8,
-           %(queue)b::int, created, 1, %(entries)b
-    FROM body
 )
-SELECT created FROM body;
+SELECT created, set_config('ackline_transaction.added', 'yes', true) FROM body;
 
 -- name: add_new
 -- Jobs that are all new: returns when they were inserted; NULL, and does nothing, if an id is known,
