@@ -46,6 +46,12 @@ class TestRedisCluster(StoreConformance):
     def test_a_reader_of_all_queues_sees_all_in_order(self) -> None: ...  # type: ignore[override]
 
     @pytest.mark.skip(BY_SERVER_TIME)
+    def test_a_reader_of_a_tenant_sees_all_its_queues_in_order(self) -> None: ...  # type: ignore[override]
+
+    @pytest.mark.skip(BY_SERVER_TIME)
+    def test_a_reader_of_a_tenant_with_a_journal_of_its_own(self) -> None: ...  # type: ignore[override]
+
+    @pytest.mark.skip(BY_SERVER_TIME)
     def test_no_reader_skips_a_late_committer(self) -> None: ...  # type: ignore[override]
 
     @pytest.mark.skip(BY_SERVER_TIME)

@@ -17,9 +17,9 @@ class Calls:
         self.begun = 0
         self.may_begin = asyncio.Event()
         self.may_end = threading.Event()
-        self.shared = SharedCalls(self._call)
+        self.shared = SharedCalls()
 
-    async def _call(self, function):
+    async def in_thread(self, function):
         await self.may_begin.wait()
         return await asyncio.to_thread(function)
 
@@ -30,7 +30,7 @@ class Calls:
         return number
 
     def ask(self, key="a"):
-        return asyncio.ensure_future(self.shared.call(key, self.look))
+        return asyncio.ensure_future(self.shared.call(key, self.look, self.in_thread))
 
     async def begin(self):
         begun = self.begun
@@ -93,7 +93,10 @@ def test_an_error_is_raised_to_all_and_forgotten():
             raise OSError("no")
 
         for _ in range(2):
-            asked = [asyncio.ensure_future(calls.shared.call("a", fail)) for _ in range(2)]
+            asked = [
+                asyncio.ensure_future(calls.shared.call("a", fail, calls.in_thread))
+                for _ in range(2)
+            ]
             for one in asked:
                 with pytest.raises(OSError, match="no"):
                     await one

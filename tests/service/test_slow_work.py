@@ -90,9 +90,11 @@ def test_a_poll_does_not_wait_for_lists_of_deliveries(live, monkeypatch):
     assert [one["deliveries"] for one in found] == [[]] * LOOKS
 
 
-@pytest.mark.parametrize(("verb", "path"), [("leases", "held"), ("workers", "workers")])
-def test_a_poll_does_not_wait_for_lists_of_work(live, monkeypatch, verb, path):
-    held = Held([])
+@pytest.mark.parametrize(
+    ("verb", "path", "answer"), [("leases", "held", []), ("workers", "workers", [[]])]
+)
+def test_a_poll_does_not_wait_for_lists_of_work(live, monkeypatch, verb, path, answer):
+    held = Held(answer)
     monkeypatch.setattr(live.runtime.store, verb, held)
     live.runtime.caretaker.stop()
 
@@ -105,7 +107,7 @@ def test_a_poll_does_not_wait_for_lists_of_work(live, monkeypatch, verb, path):
         ("events", {"queue": None, "after": None, "limit": 1}),
         ("read_keys", {"prefix": [], "limit": 10_000}),
         ("leases", {"queue": "default"}),
-        ("workers", {"queue": "default"}),
+        ("workers", {"queues": ["default"]}),
     ],
 )
 def test_a_poll_does_not_wait_for_long_lists_of_the_store(live, monkeypatch, verb, arguments):

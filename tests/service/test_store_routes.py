@@ -54,7 +54,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "get": {"queue": KEY, "ids": ["a"]},
     "page": {"queue": KEY, "which": LEASED, "cursor": None, "limit": 5},
     "describe": {"name": "mail"},
-    "workers": {"queue": KEY},
+    "workers": {"queues": [KEY]},
     "events": {"queue": KEY, "after": None, "limit": 5},
     "purge": {"queue": KEY, "which": Filter(), "limit": 5},
     "drop": {"queue": KEY},
@@ -860,4 +860,4 @@ class TestLongTexts:
 
         ask("heartbeat", queue=KEY, beat=beat, holds=[])
 
-        assert len(store.workers(KEY)[0].beat.host) == 512
+        assert len(store.workers([KEY])[0][0].beat.host) == 512

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -11,7 +12,12 @@ from ackline.cron import Schedule
 from ackline.job import State
 from ackline.queues import Queues
 from ackline.service import Settings, schedules
+from ackline.service.auth import authenticator_for
+from ackline.service.authorization import Scope
+from ackline.service.caller import Caller, Principal
 from ackline.service.caretaker import Caretaker
+from ackline.service.journal import Journal
+from ackline.service.runtime import Runtime
 from ackline.service.survey import Survey
 from ackline.stores.base import Store
 from ackline.stores.memory import MemoryStore
@@ -132,3 +138,63 @@ def test_what_schedules_enqueue_is_counted(store, caretaker, clock):
     step(caretaker, "census")
 
     assert caretaker.loops[0].stats().done == {"fired": 1}
+
+
+def test_a_service_in_which_nothing_happens_asks_the_store_for_little(store):
+    """With 2,000 queues of three tenants, a hundred schedules, and fifty open dashboards."""
+    for n in range(2000):
+        Queues(store, f"t{n % 3}")[f"q{n}"].enqueue(1)
+    for n in range(100):
+        key = Queues(store, "t0")[f"q{3 * n}"].key
+        schedules.write(store, key, Schedule("yearly", "0 0 1 1 *"))
+    asked = asyncio.run(asked_of_idle(store, dashboards=50, seconds=2.0))
+
+    assert not asked["page"]
+    assert asked["workers"] <= 3 * 5, "at most twice a second for each tenant"
+    # What tells an event stream of its tenant's queues is `describe`; the rest is shared.
+    assert asked.total() - asked["describe"] <= 200
+
+
+SCOPE: Any = {}
+
+
+async def asked_of_idle(store: Counting, dashboards: int, seconds: float) -> Counter[str]:
+    """The calls of the store while nothing happens: each dashboard has a stream, and looks."""
+    settings = Settings(store="memory://")
+    runtime = Runtime(settings, store, authenticator_for(settings, store))
+    await runtime.open()
+
+    async def never() -> Any:
+        await asyncio.Event().wait()
+
+    callers = [
+        Caller(runtime, Principal(f"t{n % 3}", frozenset(Scope)), never, SCOPE)
+        for n in range(dashboards)
+    ]
+
+    async def follow(caller: Caller) -> None:
+        async for _ in Journal(caller, None).follow(None):
+            pass
+
+    streams = [asyncio.ensure_future(follow(caller)) for caller in callers]
+    for _ in range(2):
+        await settled(store)
+        before = Counter(store.calls)
+        found = await asyncio.gather(
+            *(runtime.overviews.of(caller.tenant, caller.slowly) for caller in callers)
+        )
+        assert {len(one.queues) for one in found} <= {666, 667}
+    await asyncio.sleep(seconds)
+    asked = store.calls - before
+    runtime.drain()
+    await asyncio.gather(*streams)
+    await runtime.close()
+    return asked
+
+
+async def settled(store: Counting) -> None:
+    """Wait until each queue was looked at once, as after every start."""
+    asked = 0
+    while store.calls["read_keys"] < 2000 or store.calls["read_keys"] > asked + 10:
+        asked = store.calls["read_keys"]
+        await asyncio.sleep(0.3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Annotated, Any
 
@@ -129,10 +130,8 @@ class View:
         """Each worker once, with its jobs of all queues; workers long gone are left out."""
         store, by_id = self._session.queues.store, dict[str, WorkerRecord]()
         now = self._session.queues.info().now
-        for key in keys:
-            for worker in store.workers(key):
-                if worker.expires_at <= now - 60 and not worker.holds:
-                    continue
+        for worker in itertools.chain.from_iterable(store.workers(keys)):
+            if worker.expires_at > now - 60 or worker.holds:
                 by_id[worker.beat.id] = merge(by_id.get(worker.beat.id), worker)
         return list(by_id.values())
 

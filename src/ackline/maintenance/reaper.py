@@ -79,7 +79,7 @@ def _release(queue: Queue[Any, Any], leases: Sequence[Record], reason: str) -> i
 
 def _note_death(queue: Queue[Any, Any], worker: str) -> None:
     """List it for as long as a worker that fell silent, so that people see which one died."""
-    for known in queue.store.workers(queue.key):
+    for known in queue.store.workers([queue.key])[0]:
         if known.beat.id == worker:
             queue.store.heartbeat(queue.key, msgspec.structs.replace(known.beat, ttl=LAPSED), [])
 
@@ -200,7 +200,7 @@ class Reaper(Loop):
 
 def _silent(queue: Queue[Any, Any]) -> set[str]:
     """Workers that hold jobs but have missed their heartbeat, by the store's clock."""
-    holding = [worker for worker in queue.store.workers(queue.key) if worker.holds]
+    holding = [worker for worker in queue.store.workers([queue.key])[0] if worker.holds]
     if not holding:
         return set()
     now = queue.store.info().now

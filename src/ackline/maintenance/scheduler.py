@@ -81,6 +81,12 @@ class Scheduler(Loop):
             default=self.interval,
         )
 
+    def next_at(self, now: float) -> float:
+        """When a schedule needs to be looked after next; `now` if that is not known."""
+        known = [self._next.get(schedule.name, (now, now)) for schedule in self.schedules]
+        # Also if the clock was put back: then the next tick is a different one.
+        return min((due if looked_at <= now else now for looked_at, due in known), default=now)
+
     def _watch(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float:
         looked_at, due = self._next.get(schedule.name, (now, now))
         # Also if the clock was put back: then the next tick is a different one.

@@ -107,7 +107,7 @@ class Observer(Settler[P, R]):
 
     def workers(self) -> list[WorkerRecord]:
         """The workers of this queue, with their last sign of life."""
-        return self.store.workers(self.key)
+        return self.store.workers([self.key])[0]
 
     def recovery(self) -> RecoveryStats:
         """How many jobs were recovered from workers that were gone, and which ones wait for it.

@@ -66,32 +66,43 @@ class Census(Loop):
         self._store = store
         self._survey = survey
         self._loops = loops
-        self._stored: dict[QueueKey, list[Key]] = {}
-        self._schedulers: dict[QueueKey, Scheduler] = {}
         self._broken = BrokenNotes()
+        self._schedules = schedules.StoredSchedules(store, self._broken.warn)
+        self._stored: dict[QueueKey, list[Key]] = {}
+        self._looked_after: dict[QueueKey, list[Key]] = {}
+        self._schedulers: dict[QueueKey, Scheduler] = {}
 
     def due(self) -> Sequence[AnyQueue]:
-        """The queues with schedules, or with some until now; also gives all loops their queues."""
+        """The queues whose schedules changed or soon fire; also gives all loops their queues."""
         found = self._survey.queues()
         if found != self.queues:
             self.queues = found
             for loop in self._loops:
                 # The watcher needs only one queue to reach the store.
                 loop.queues = found[:1] if isinstance(loop, Watcher) else found
-        self._stored = schedules.stored(
-            self._store, schedules.tenants(self._store), self._broken.warn
-        )
+        self._stored = self._schedules.read()
+        now = self._store.info().now if self._stored else 0.0
+        keys = self._stored.keys() | self._schedulers.keys()
         # A queue need not exist: the first tick of its schedule creates it.
-        return [self._survey.queue(key) for key in self._stored.keys() | self._schedulers.keys()]
+        return [self._survey.queue(key) for key in keys if self._needs_a_look(key, now)]
+
+    def _needs_a_look(self, key: QueueKey, now: float) -> bool:
+        scheduler = self._schedulers.get(key)
+        changed = self._looked_after.get(key) != self._stored.get(key)
+        # What is due before the next step is looked after now: so it is known when exactly.
+        return changed or scheduler is None or scheduler.next_at(now) <= now + 2 * CENSUS_EVERY
 
     def look_after(self, queue: AnyQueue) -> float:
         """Fire its schedules, as they are now."""
-        stored = self._stored.get(queue.key, ())
+        stored = self._schedules.read_of(queue.key)
+        self._looked_after[queue.key] = stored
         wanted = schedules.readable(queue.key, stored, self._broken.warn)
         scheduler = self._schedulers.get(queue.key)
         if scheduler is None or list(scheduler.schedules) != wanted:
             if not wanted:
                 self._schedulers.pop(queue.key, None)
+                if not stored:
+                    self._looked_after.pop(queue.key, None)
                 return NOTHING_KNOWN
             scheduler = self._schedulers[queue.key] = Scheduler(queue, wanted)
         before = scheduler.stats().done["fired"]

@@ -116,7 +116,8 @@ class Journal:
     async def _next(self, cursor: str) -> tuple[list[Event], str, bool]:
         """The next events, where to read on, and whether there is more to read now."""
         key = (self._key, self._caller.tenant, cursor)
-        page, end = await self._runtime.journal_reads.call(key, partial(self._look, cursor))
+        look = partial(self._look, cursor)
+        page, end = await self._runtime.journal_reads.call(key, look, self._runtime.call)
         return self._visible(page), page[-1].cursor if page else end, bool(page)
 
     def _look(self, cursor: str) -> tuple[Sequence[Event], str]:

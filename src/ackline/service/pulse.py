@@ -50,6 +50,7 @@ class Pulse:
         self._lock = threading.Lock()
         self._cursor: str | None = None
         self._counts: dict[QueueKey, dict[int, list[int]]] = defaultdict(dict)
+        self._last: dict[QueueKey, tuple[str, int]] = {}
 
     def catch_up(self, now: float) -> bool:
         """Count what is new; returns whether that was all of it."""
@@ -67,6 +68,10 @@ class Pulse:
             rows = [found.get(bucket, _NOTHING) for bucket in range(last - SPAN + 1, last + 1)]
         return Beats(*(list(column) for column in zip(*rows, strict=True)))
 
+    def last_of(self, queue: QueueKey) -> str:
+        """The cursor of a queue's last event that was read; empty if it is long past."""
+        return self._last.get(queue, _NEVER)[0]
+
     def _read(self) -> bool:
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
@@ -83,13 +88,16 @@ class Pulse:
     def _count(self, events: Iterable[Event]) -> None:
         for event in events:
             self._cursor = event.cursor
+            bucket = int(event.at // BUCKET)
+            self._last[event.queue] = event.cursor, bucket
             column = COLUMNS.get(event.act)
             if column is not None:
                 buckets = self._counts[event.queue]
-                buckets.setdefault(int(event.at // BUCKET), [0, 0, 0])[column] += 1
+                buckets.setdefault(bucket, [0, 0, 0])[column] += 1
 
     def _forget(self, now: float) -> None:
         oldest = int(now // BUCKET) - SPAN
+        self._last = {key: last for key, last in self._last.items() if last[1] >= oldest}
         for queue, buckets in list(self._counts.items()):
             for bucket in [bucket for bucket in buckets if bucket < oldest]:
                 del buckets[bucket]
@@ -98,6 +106,7 @@ class Pulse:
 
 
 _NOTHING = (0, 0, 0)
+_NEVER = ("", 0)
 
 
 def rate(column: list[int]) -> float:

@@ -24,6 +24,7 @@ from ackline.service.key_watches import KeyWatches
 from ackline.service.limits import Limits
 from ackline.service.metrics import Metrics
 from ackline.service.metrics.siblings import PUBLISH_EVERY
+from ackline.service.overviews import Overviews
 from ackline.service.pulse import Pulse
 from ackline.service.served_queue import JsonUnread, ServedQueue
 from ackline.service.settings import Settings
@@ -64,11 +65,12 @@ class Runtime:
         self.fair_shares = FairShares()
         self.streams = Streams()
         self.body_memory = BodyMemory(settings.max_bodies)
-        self.journal_reads = SharedCalls(self.call)
+        self.journal_reads = SharedCalls()
         self.key_watches = KeyWatches(self)
         self.caretaker = Caretaker(store, settings)
         self.metrics = Metrics(self, shared)
         self.pulse = Pulse(store)
+        self.overviews = Overviews(store, self.pulse)
         self.store_checks = StoreChecks()
         self.opened_at = time.time()
         self.draining = False

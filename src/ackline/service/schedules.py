@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,6 +25,10 @@ TENANTS = (OWN_KEYS, "scheduling")
 queues, because a schedule may exist before its queue."""
 
 MOST_TENANTS = 100_000
+
+READ_ALL_EVERY = 30.0
+"""Seconds after which all schedules are read again: what else writes and deletes them, such as the
+drop of a queue, does not note it. One that is about to fire is read again in any case."""
 
 PARTS = len(ROOM) + 2
 """Parts of a schedule's key."""
@@ -64,6 +70,42 @@ def tenants(store: Store) -> list[str]:
     """The tenants that have schedules, or had some."""
     found = store.read_keys(SERVICE_TENANT, TENANTS, MOST_TENANTS)
     return [entry.key[len(TENANTS)] for entry in found]
+
+
+class StoredSchedules:
+    """The stored entries of all schedules, read again only for tenants that changed theirs."""
+
+    def __init__(self, store: Store, on_broken: OnBroken = warn_of_broken) -> None:
+        self._store = store
+        self._on_broken = on_broken
+        self._versions: dict[str, int] = {}
+        self._found: dict[str, dict[QueueKey, list[Key]]] = {}
+        self._read_at = -math.inf
+
+    def read(self) -> dict[QueueKey, list[Key]]:
+        """By queue, as they were a moment ago."""
+        noted = self._store.read_keys(SERVICE_TENANT, TENANTS, MOST_TENANTS)
+        versions = {entry.key[len(TENANTS)]: entry.version for entry in noted}
+        now = time.monotonic()
+        if now - self._read_at >= READ_ALL_EVERY:
+            self._versions, self._read_at = {}, now
+        for tenant in versions:
+            if versions[tenant] != self._versions.get(tenant):
+                self._found[tenant] = stored(self._store, [tenant], self._on_broken)
+        for tenant in self._found.keys() - versions.keys():
+            del self._found[tenant]
+        self._versions = versions
+        return {key: entries for found in self._found.values() for key, entries in found.items()}
+
+    def read_of(self, key: QueueKey) -> list[Key]:
+        """Those of one queue, as they are now."""
+        entries = self._store.read_keys(key.tenant, _room(key), MOST_READ)
+        of_tenant = self._found.setdefault(key.tenant, {})
+        if entries:
+            of_tenant[key] = entries
+        else:
+            of_tenant.pop(key, None)
+        return entries
 
 
 def stored(
@@ -133,13 +175,17 @@ def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None =
     value = msgspec.json.encode(stored)
     _note_tenant(store, key.tenant)
     path = (*_room(key), schedule.name)
-    return store.write_keys(key.tenant, [KeyWrite(key=path, value=value, version=version)])
+    written = store.write_keys(key.tenant, [KeyWrite(key=path, value=value, version=version)])
+    note_change(store, key.tenant)
+    return written
 
 
 def delete(store: Store, key: QueueKey, name: str, version: int) -> bool:
     """Delete a schedule if it still has this version; False if it has changed."""
     path = (*_room(key), name)
-    return store.write_keys(key.tenant, [KeyWrite(key=path, value=None, version=version)])
+    deleted = store.write_keys(key.tenant, [KeyWrite(key=path, value=None, version=version)])
+    note_change(store, key.tenant)
+    return deleted
 
 
 def read(entry: Key) -> Schedule:
@@ -150,6 +196,11 @@ def read(entry: Key) -> Schedule:
 def _note_tenant(store: Store, tenant: str) -> None:
     """Record a tenant before its first schedule is stored, so that none is overlooked."""
     store.write_keys(SERVICE_TENANT, [KeyWrite(key=(*TENANTS, tenant), value=b"", version=0)])
+
+
+def note_change(store: Store, tenant: str) -> None:
+    """Tell all processes that a tenant has changed its schedules: the note's version changes."""
+    store.write_keys(SERVICE_TENANT, [KeyWrite(key=(*TENANTS, tenant), value=b"")])
 
 
 def _room(key: QueueKey) -> tuple[str, ...]:

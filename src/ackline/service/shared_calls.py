@@ -4,44 +4,56 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class SharedCalls:
     """Joins calls with the same key that have not begun yet.
 
     A call that has begun is never joined: it may have looked before the news that its caller is
-    here for.
+    here for. With `every`, calls with the same key begin at least that many seconds apart.
     """
 
-    def __init__(self, call: Callable[[Callable[[], Any]], Awaitable[Any]]) -> None:
-        self._call = call
+    def __init__(self, every: float = 0.0) -> None:
+        self._every = every
+        self._begun: dict[Hashable, float] = {}
         self._lock = threading.Lock()
         self._waiting: dict[Hashable, asyncio.Task[Any]] = {}
 
-    async def call(self, key: Hashable, function: Callable[[], T]) -> T:
-        """Run something that blocks, or wait for the call that does it."""
+    async def call(self, key: Hashable, function: Callable[[], T], run_in: Runner) -> T:
+        """Run something that blocks by `run_in`, or wait for the call that does it."""
 
         def run() -> T:
             with self._lock:
                 del self._waiting[key]
+                self._note_begun(key)
             return function()
 
         with self._lock:
             task = self._waiting.get(key)
             if task is None:
-                task = self._waiting[key] = asyncio.ensure_future(self._run(key, run))
+                task = self._waiting[key] = asyncio.ensure_future(self._run(key, run, run_in))
                 task.add_done_callback(_forget)
         # One that leaves does not take the answer from the others.
         answer: T = await asyncio.shield(task)
         return answer
 
-    async def _run(self, key: Hashable, run: Callable[[], T]) -> T:
+    def _note_begun(self, key: Hashable) -> None:
+        if self._every:
+            now = time.monotonic()
+            self._begun = {k: at for k, at in self._begun.items() if now - at < self._every}
+            self._begun[key] = now
+
+    async def _run(self, key: Hashable, run: Callable[[], T], run_in: Runner) -> T:
         try:
-            answer: T = await self._call(run)
+            if begun := self._begun.get(key):
+                await asyncio.sleep(begun + self._every - time.monotonic())
+            answer: T = await run_in(run)
         except BaseException:
             with self._lock:
                 # It may never have begun: the next call must not wait for it.

@@ -577,8 +577,8 @@ class Store(Protocol):
         With `dropped`, also dropped queues whose journal still has to be pruned.
         """
 
-    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
-        """The workers that have sent a heartbeat, dead ones included until pruned."""
+    def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
+        """For each queue, the workers that have sent a heartbeat, until the dead are pruned."""
 
     def events(
         self,

@@ -211,7 +211,7 @@ class TestMany:
 
         assert (reply.lost, reply.cancelled) == ([5], [4])
         assert store.heartbeat(QUEUE, BEAT, []) == BeatReply([], [])
-        assert [worker.beat.id for worker in store.workers(QUEUE)] == ["w"]
+        assert [worker.beat.id for worker in store.workers([QUEUE])[0]] == ["w"]
 
     def test_what_cannot_be_parted_is_refused(self, store):
         writes = [KeyWrite(key=("k", str(n)), value=b"1") for n in range(4)]

@@ -26,7 +26,7 @@ VERBS: dict[str, Callable[[RedisStore], object]] = {
     "get": lambda store: store.get(QUEUE, ["id0"]),
     "page": lambda store: store.page(QUEUE, Filter(), None, 10),
     "describe": lambda store: store.describe(None),
-    "workers": lambda store: store.workers(QUEUE),
+    "workers": lambda store: store.workers([QUEUE])[0],
     "events": lambda store: store.events(QUEUE, None, 10),
     "all events": lambda store: store.events(None, None, 10),
     "listen": lambda store: store.listen([QUEUE], "ready"),

@@ -43,7 +43,7 @@ READS: dict[str, Callable[[RedisStore], object]] = {
     "events": lambda store: len(store.events(QUEUE, None, 10)) == 4,
     "all events": lambda store: len(store.events(None, None, 10)) == 4,
     "leases": lambda store: len(store.leases(QUEUE, worker="w")) == 1,
-    "workers": lambda store: store.workers(QUEUE) == [],
+    "workers": lambda store: store.workers([QUEUE])[0] == [],
     "read_keys": lambda store: store.read_keys("default", (), 10) == [],
     "info": lambda store: store.info().details["role"] == "slave",
 }

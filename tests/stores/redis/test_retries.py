@@ -161,7 +161,7 @@ def state_of(store: RedisStore) -> object:
         store.page(QUEUE, Filter(), None, 100),
         store.events(QUEUE, None, 100),
         store.describe(None),
-        store.workers(QUEUE),
+        store.workers([QUEUE])[0],
         store.read_keys("default", (), 10),
     )
 

@@ -57,7 +57,7 @@ class TestWrongClock:
 
         assert store.heartbeat(QUEUE, BEAT, [Hold(job.id, job.token, 60.0)]).lost == []
 
-        [worker] = store.workers(QUEUE)
+        [worker] = store.workers([QUEUE])[0]
         assert worker.seen_at == pytest.approx(true_time(), abs=5.0)
         assert store.get(QUEUE, ["id0"])[0].deadline == pytest.approx(true_time() + 60.0, abs=5.0)
 
@@ -68,7 +68,7 @@ class TestWrongClock:
         store.prune(QUEUE, 10)
 
         assert len(store.events(QUEUE, None, 10)) == 1
-        assert len(store.workers(QUEUE)) == 1
+        assert len(store.workers([QUEUE])[0]) == 1
 
     def test_the_store_tells_the_servers_time(self, store, true_time):
         assert store.info().now == pytest.approx(true_time(), abs=5.0)

@@ -221,7 +221,7 @@ class Pair:
     def look_at_all(self) -> None:
         for queue in QUEUES:
             self.both("get", queue, IDS)
-            self.both("workers", queue)
+            self.both("workers", [queue])
             self.both("events", queue, None, 10_000)
         self.both("describe", None)
         self.both("events", None, None, 10_000)

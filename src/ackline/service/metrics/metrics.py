@@ -38,7 +38,7 @@ class Metrics:
         self._siblings = Siblings(folder, runtime.worker) if folder is not None else None
         # Apart from all other work: what holds that up must be seen here.
         self._thread = ThreadPoolExecutor(1, "ackline metrics")
-        self._scrapes = SharedCalls(self._in_thread)
+        self._scrapes = SharedCalls()
 
     def publish(self) -> None:
         """Publish this process's figures for the other processes."""
@@ -47,7 +47,7 @@ class Metrics:
 
     async def scrape(self) -> bytes:
         """All figures as they are now."""
-        return await self._scrapes.call("text", self.text)
+        return await self._scrapes.call("text", self.text, self._in_thread)
 
     def text(self) -> bytes:
         """All figures as they are now; it asks the store, so off the event loop."""

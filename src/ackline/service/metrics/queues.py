@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ackline.job import State
+from ackline.job import QueueKey, State
 from ackline.queue.broken_notes import BrokenNotes
 from ackline.queue.recovery import Way, recovered
 from ackline.stores.base import Filter, QueueInfo, Store
@@ -67,5 +67,11 @@ def age_of_first(store: Store, info: QueueInfo, now: float) -> float:
     """How long the first job in line has been there; 0 if there is none."""
     if not info.counts[State.QUEUED]:
         return 0.0
-    first = store.page(info.key, _FIRST, None, 1).jobs
-    return max(0.0, now - first[0].created_at) if first else 0.0
+    first = first_in_line(store, info.key)
+    return 0.0 if first is None else max(0.0, now - first)
+
+
+def first_in_line(store: Store, queue: QueueKey) -> float | None:
+    """When the first job in line was enqueued; None if there is none."""
+    first = store.page(queue, _FIRST, None, 1).jobs
+    return first[0].created_at if first else None

@@ -195,6 +195,11 @@ def _write_keys(caller: Caller, given: Arguments) -> Arguments:
     return {}
 
 
+def _workers(caller: Caller, given: Arguments) -> Arguments:
+    caller.require_batch(len(given["queues"]))
+    return {}
+
+
 _CHECKS: Mapping[str, Callable[[Caller, Arguments], Arguments]] = {
     "enqueue": _enqueue,
     "claim": _claim,
@@ -208,5 +213,6 @@ _CHECKS: Mapping[str, Callable[[Caller, Arguments], Arguments]] = {
     "purge": _purge,
     "drop": _drop,
     "listen": _listen,
+    "workers": _workers,
     "write_keys": _write_keys,
 }

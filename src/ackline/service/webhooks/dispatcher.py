@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ackline.errors import EventsDropped, ReaderMoved
-from ackline.events import Event, read_cursor
+from ackline.events import Event, Events, read_cursor
 from ackline.job import QueueKey
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
 from ackline.queue import JournalReader, NewJob, Queue, ReaderInfo, callbacks
@@ -28,6 +28,15 @@ EVERY = 0.25
 
 ASK_AGAIN = 2.0
 """Seconds after which to look again whether a tenant's jobs want callbacks."""
+
+ASKED_PER_SECOND = 50
+"""How many tenants at most are asked about in a second; with more, each is asked less often."""
+
+LOOK_AGAIN = 1.0
+"""Seconds after which to look although the journal has not grown."""
+
+LOOKED_AT, MOST_PAGES = 1000, 5
+"""Events of a tenant that are looked at together, and how often, to find the queues to read."""
 
 PAGE = 500
 READER = "webhooks"
@@ -57,33 +66,81 @@ class Dispatcher(Loop):
         self._asked_at: dict[str, float] = {}
         self._readers: dict[QueueKey, JournalReader | None] = {}
         self._broken = BrokenNotes()
+        self._unread: set[QueueKey] = set()
+        """The queues whose journal may have something for webhooks."""
+        self._known: frozenset[QueueKey] = frozenset()
+        self._looked_through: dict[str, str] = {}
+        """Up to where the journals of a tenant were looked through for such queues."""
+        self._end: str | None = None
+        self._look_again = 0.0
 
     def due(self) -> Sequence[Queue[Any, Any]]:
-        """The queues of tenants with webhooks or callbacks, and those still read for nobody."""
-        self._webhooks = _by_tenant(book.read_all(self._store))
-        if self._webhooks:
-            self._on_wanted()
-        tenants = {queue.key.tenant for queue in self.queues}
-        wanting = {tenant for tenant in tenants if self._wants(tenant)}
-        return [
-            queue
-            for queue in self.queues
-            if queue.key.tenant in wanting or self._readers.get(queue.key, _UNKNOWN) is not None
-        ]
+        """The queues in which something may have happened that a webhook or callback wants."""
+        end, now = self._store.info().cursor, time.monotonic()
+        if end != self._end or now >= self._look_again:
+            self._find_unread(end)
+            # A webhook that is changed, or deleted, is not in the journal.
+            self._end, self._look_again = end, now + LOOK_AGAIN
+        return [queue for queue in self.queues if queue.key in self._unread]
 
-    def _wants(self, tenant: str) -> bool:
+    def _find_unread(self, end: str) -> None:
+        keys = frozenset(queue.key for queue in self.queues)
+        webhooks = _by_tenant(book.read_all(self._store))
+        if webhooks:
+            self._on_wanted()
+        wanting = {
+            tenant for tenant in {key.tenant for key in keys} if self._wants(tenant, webhooks)
+        }
+        if webhooks != self._webhooks:
+            self._webhooks = webhooks
+            self._looked_through.clear()
+            # Those that are still read for nobody are given up.
+            self._unread |= {key for key in keys if self._readers.get(key, _UNKNOWN) is not None}
+        self._unread |= keys - self._known
+        self._unread &= keys
+        self._known = keys
+        for tenant in wanting:
+            if tenant in self._looked_through:
+                self._look_through(tenant, end)
+            else:
+                self._read_all_of(tenant, end)
+        for tenant in self._looked_through.keys() - wanting:
+            del self._looked_through[tenant]
+
+    def _look_through(self, tenant: str, end: str) -> None:
+        """Find the queues of a tenant in which something has happened since the last look."""
+        for _ in range(MOST_PAGES):
+            try:
+                page = Events.of(
+                    self._store.events(None, self._looked_through[tenant], LOOKED_AT, tenant=tenant)
+                )
+            except EventsDropped:
+                break
+            if page.cursor is None:
+                return
+            self._unread |= {batch.queue for batch in page.batches}
+            self._looked_through[tenant] = page.cursor
+            if len(page) < LOOKED_AT:
+                return
+        self._read_all_of(tenant, end)
+
+    def _read_all_of(self, tenant: str, end: str) -> None:
+        self._unread |= {key for key in self._known if key.tenant == tenant}
+        self._looked_through[tenant] = end
+
+    def _wants(self, tenant: str, webhooks: Mapping[str, list[Webhook]]) -> bool:
         try:
-            return bool(self._webhooks.get(tenant)) or self._callbacks_since(tenant) is not None
+            return bool(webhooks.get(tenant)) or self._callbacks_since(tenant) is not None
         except ValueError:
             # A note that cannot be read concerns the queues of its tenant, and no others.
             return True
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
-        if queue.key.tenant == SERVICE_TENANT:
-            return NOTHING_KNOWN
-        since = self._wanted_since(queue.key)
+        since = None if queue.key.tenant == SERVICE_TENANT else self._wanted_since(queue.key)
         if since is None:
-            self._stop_reading(queue.key)
+            if queue.key.tenant != SERVICE_TENANT:
+                self._stop_reading(queue.key)
+            self._unread.discard(queue.key)
             return NOTHING_KNOWN
         reader = self._reader(queue.key, since)
         try:
@@ -94,7 +151,10 @@ class Dispatcher(Loop):
             return 0.0
         if events:
             self._pass_on(queue.key, events, reader)
-        return 0.0 if len(events) == PAGE else NOTHING_KNOWN
+        if len(events) == PAGE or queue.key not in self._readers:
+            return 0.0
+        self._unread.discard(queue.key)
+        return NOTHING_KNOWN
 
     def _pass_on(self, key: QueueKey, events: list[Event], reader: JournalReader) -> None:
         # Until it has saved, the reader is past events that may have no deliveries yet.
@@ -123,7 +183,9 @@ class Dispatcher(Loop):
 
     def _callbacks_since(self, tenant: str) -> str | None:
         known = self._callbacks.get(tenant)
-        if known is not None or time.monotonic() < self._asked_at.get(tenant, 0.0) + ASK_AGAIN:
+        # However many tenants there are, their notes are not all read every second.
+        pause = max(ASK_AGAIN, len(self._asked_at) / ASKED_PER_SECOND)
+        if known is not None or time.monotonic() < self._asked_at.get(tenant, 0.0) + pause:
             return known
         found = callbacks.since(self._store, tenant, self._broken.warn)
         self._asked_at[tenant] = time.monotonic()

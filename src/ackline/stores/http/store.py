@@ -174,8 +174,8 @@ class HttpStore:
         """All queues of the token's tenant; no token opens those of every tenant."""
         return self._calls.ask(Store.describe, tenant=tenant, name=name, dropped=dropped)
 
-    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
-        return self._calls.ask(Store.workers, queue=queue)
+    def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
+        return self._calls.ask_each(Store.workers, "queues", queues=queues)
 
     def events(
         self,

@@ -167,9 +167,9 @@ class MemoryStore:
         with self._lock:
             return looking.describe(self._room, tenant, name, dropped)
 
-    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
+    def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
         with self._lock:
-            return looking.workers(self._room.shelf(queue))
+            return [looking.workers(self._room.shelf(queue)) for queue in queues]
 
     def events(
         self,

@@ -284,13 +284,14 @@ FOLD_FROM = 500
 """A queue with more changes of its counts than this should have them folded into one."""
 
 
-def workers(tx: Transaction, queues: Queues, queue: QueueKey) -> list[WorkerRecord]:
-    """Workers with the number of jobs that each holds."""
-    entry = queues.begin(tx, queue)
-    if entry is None:
-        return []
-    records = [
-        WorkerRecord(beat=decode_beat(beat), seen_at=seen, expires_at=expires, holds=holds)
-        for beat, seen, expires, holds in tx.rows("workers", {"queue": entry.num})
-    ]
-    return sorted(records, key=lambda worker: worker.beat.id)
+def workers(tx: Transaction, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
+    """For each queue, its workers with the number of jobs that each holds."""
+    values = {
+        "tenants": Blobs([queue.tenant.encode() for queue in queues]),
+        "names": Blobs([queue.name.encode() for queue in queues]),
+    }
+    found: list[list[WorkerRecord]] = [[] for _ in queues]
+    for place, beat, seen, expires, holds in tx.rows("workers", values):
+        record = WorkerRecord(beat=decode_beat(beat), seen_at=seen, expires_at=expires, holds=holds)
+        found[place - 1].append(record)
+    return [sorted(records, key=lambda worker: worker.beat.id) for records in found]

@@ -186,8 +186,8 @@ class PostgresStore:
             self._engine.fold(num)
         return infos
 
-    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
-        return self._engine.read(lambda tx: look.workers(tx, self._queues, queue))
+    def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
+        return self._engine.read(lambda tx: look.workers(tx, queues))
 
     def events(
         self,

@@ -23,8 +23,10 @@ from ackline.stores.base import (
     start_after,
 )
 from ackline.stores.budget import Budget
+from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.journal import all_queues
 from ackline.stores.redis.leased import leased_by_age, look_up
+from ackline.stores.redis.names import Names
 from ackline.stores.redis.packing import CODE, STATES, Seen
 from ackline.stores.redis.script_calls import ScriptCalls
 from ackline.stores.redis.settings import decode_settings
@@ -193,11 +195,26 @@ def describe(
     ]
 
 
-def workers(scripts: ScriptCalls, queue: QueueKey) -> list[WorkerRecord]:
-    """Workers with the number of jobs that each holds."""
-    records = []
-    for _, packed, holds in scripts.workers(queue):
-        seen_at, expires_at = _TIMES.unpack_from(packed)
-        beat = _decode_beat(packed[_TIMES.size :])
-        records.append(WorkerRecord(beat=beat, seen_at=seen_at, expires_at=expires_at, holds=holds))
-    return sorted(records, key=lambda worker: worker.beat.id)
+def workers(
+    connection: Connection, names: Names, queues: Sequence[QueueKey]
+) -> list[list[WorkerRecord]]:
+    """For each queue, its workers with the number of jobs that each holds."""
+    with connection.translated:
+        pipe = connection.client.pipeline(transaction=False)
+        for queue in queues:
+            pipe.hgetall(f"{names.base(queue)}:workers")
+            pipe.hgetall(f"{names.base(queue)}:holds")
+        answers = pipe.execute()
+    return [
+        sorted(
+            (_worker(packed, int(holds.get(id, 0))) for id, packed in found.items()),
+            key=lambda worker: worker.beat.id,
+        )
+        for found, holds in zip(answers[::2], answers[1::2], strict=True)
+    ]
+
+
+def _worker(packed: bytes, holds: int) -> WorkerRecord:
+    seen_at, expires_at = _TIMES.unpack_from(packed)
+    beat = _decode_beat(packed[_TIMES.size :])
+    return WorkerRecord(beat=beat, seen_at=seen_at, expires_at=expires_at, holds=holds)

@@ -209,11 +209,6 @@ class ScriptCalls:
     def _leases(self, queue: QueueKey, arguments: Sequence[Argument]) -> list[Seen]:
         return seen_jobs(self._run("leases", queue, arguments))
 
-    def workers(self, queue: QueueKey) -> list[tuple[bytes, bytes, int]]:
-        """Of each worker: its id, its times and sign of life (packed), and its number of jobs."""
-        flat = self._run("workers", queue)
-        return list(zip(flat[::3], flat[1::3], flat[2::3], strict=True))
-
     # --- operating ---
 
     def configure(

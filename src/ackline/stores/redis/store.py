@@ -196,8 +196,8 @@ class RedisStore:
     ) -> list[QueueInfo]:
         return look.describe(self._scripts, tenant, name, dropped)
 
-    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
-        return look.workers(self._scripts, queue)
+    def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
+        return look.workers(self._connection, self._names, queues)
 
     def events(
         self,

@@ -246,12 +246,14 @@ def workers(execute: Execute, queue: QueueKey) -> list[WorkerRecord]:
     num = queue_number(execute, queue)
     if num is None:
         return []
-    holds = dict(execute(sql("holds"), (slot_of(num, State.PROCESSING),)).fetchall())
+    rows = execute(sql("workers"), (num,)).fetchall()
+    slot = slot_of(num, State.PROCESSING)
+    holds = dict(execute(sql("holds"), (slot,)).fetchall()) if rows else {}
     return [
         WorkerRecord(
             beat=decode_beat(beat), seen_at=seen, expires_at=expires, holds=holds.get(id, 0)
         )
-        for id, beat, seen, expires in execute(sql("workers"), (num,))
+        for id, beat, seen, expires in rows
     ]
 
 

@@ -231,9 +231,9 @@ class SqliteStore:
         with self._engine.read() as execute:
             return look.describe(execute, tenant, name, dropped)
 
-    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
+    def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
         with self._engine.read() as execute:
-            return look.workers(execute, queue)
+            return [look.workers(execute, queue) for queue in queues]
 
     def events(
         self,

@@ -23,6 +23,7 @@ from ackline.stores.base import (
     Receipt,
     Store,
     WorkerBeat,
+    WorkerRecord,
 )
 
 LEASE = 30.0
@@ -72,6 +73,10 @@ class Bench:
     def beside(self, name: str, tenant: str | None = None) -> Bench:
         """Another queue of the same store."""
         return Bench(self.store, self.clock, QueueKey(tenant or self.queue.tenant, name))
+
+    def workers(self) -> list[WorkerRecord]:
+        """The queue's workers, as the store knows them."""
+        return self.store.workers([self.queue])[0]
 
     # --- in and out ---
 

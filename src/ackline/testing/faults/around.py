@@ -99,8 +99,8 @@ class StoreAround:
     ) -> list[QueueInfo]:
         return self.inner.describe(tenant, name, dropped=dropped)
 
-    def workers(self, queue: QueueKey) -> list[WorkerRecord]:
-        return self.inner.workers(queue)
+    def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
+        return self.inner.workers(queues)
 
     def events(
         self,

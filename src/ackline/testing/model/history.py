@@ -156,7 +156,7 @@ class History(Work):
 
     def look_around(self, queue: int, which: Filter, size: int) -> None:
         self.sides.page(self.queues[queue], which, size)
-        self.sides.both(lambda store: store.workers(self.queues[queue]))
+        self.sides.both(lambda store: store.workers([self.queues[queue]]))
         self.sides.both(
             lambda store: [
                 (entry.key, entry.value) for entry in store.read_keys(self.tenant, (), ENOUGH)

@@ -6,12 +6,12 @@ import msgspec
 from litestar import Router, get
 from litestar.di import NamedDependency
 
-from ackline.job import QueueKey, State
+from ackline.job import State
 from ackline.service.authorization import Access, Scope
 from ackline.service.caller import Caller
-from ackline.service.metrics import age_of_first
+from ackline.service.overviews import Look
 from ackline.service.pulse import BUCKET, Beats, rate
-from ackline.stores.base import QueueInfo, Store, StoreInfo, Trouble
+from ackline.stores.base import QueueInfo, StoreInfo, Trouble
 
 
 class QueueFigures(msgspec.Struct, kw_only=True):
@@ -75,7 +75,8 @@ class Me(msgspec.Struct, kw_only=True):
 async def overview(caller: NamedDependency[Caller]) -> Overview:
     """Each queue's counts, rates, age and workers; rates are counted from the journal."""
     caller.require(Access.READ_FIGURES)
-    return await caller.slowly(_overview, caller)
+    look = await caller.runtime.overviews.of(caller.tenant, caller.slowly)
+    return await caller.slowly(_overview, caller, look)
 
 
 @get("/me", summary="Who am I?")
@@ -96,19 +97,16 @@ async def me(caller: NamedDependency[Caller]) -> Me:
     )
 
 
-def _overview(caller: Caller) -> Overview:
-    runtime = caller.runtime
-    info = runtime.store.info()
-    complete = runtime.pulse.catch_up(info.now)
-    queues = [one for one in runtime.store.describe(caller.tenant) if caller.may_see(one.key.name)]
-    living = {queue.key: _living(runtime.store, queue.key, info.now) for queue in queues}
+def _overview(caller: Caller, look: Look) -> Overview:
+    queues = [one for one in look.queues if caller.may_see(one.key.name)]
+    alive = {queue.key: look.alive(queue.key) for queue in queues}
     return Overview(
-        now=info.now,
+        now=look.now,
         bucket=BUCKET,
-        complete=complete,
-        store=_store(info, caller.may(Access.READ_TROUBLES)),
-        workers=len(frozenset().union(*living.values())),
-        queues=[_figures(caller, queue, len(living[queue.key]), info.now) for queue in queues],
+        complete=look.complete,
+        store=_store(look.store, caller.may(Access.READ_TROUBLES)),
+        workers=len(frozenset().union(*alive.values())),
+        queues=[_figures(caller, look, queue, len(alive[queue.key])) for queue in queues],
     )
 
 
@@ -117,18 +115,13 @@ def _store(info: StoreInfo, admin: bool) -> StoreFigures:
     return StoreFigures(info.name, info.version, info.durability, troubles)
 
 
-def _living(store: Store, key: QueueKey, now: float) -> frozenset[str]:
-    return frozenset(worker.beat.id for worker in store.workers(key) if worker.expires_at > now)
-
-
-def _figures(caller: Caller, info: QueueInfo, workers: int, now: float) -> QueueFigures:
-    runtime, key = caller.runtime, info.key
-    beats = runtime.pulse.beats(key, now)
+def _figures(caller: Caller, look: Look, info: QueueInfo, workers: int) -> QueueFigures:
+    beats = caller.runtime.pulse.beats(info.key, look.now)
     return QueueFigures(
-        queue=key.name,
+        queue=info.key.name,
         paused=info.settings.paused,
         counts=dict(info.counts),
-        oldest=age_of_first(runtime.store, info, now) if info.counts[State.QUEUED] else None,
+        oldest=look.oldest(info.key),
         workers=workers,
         rate_in=rate(beats.entered),
         rate_out=rate(beats.completed),

@@ -232,8 +232,12 @@ def _document(info: QueueInfo) -> QueueDocument:
 
 def _workers(caller: Caller, keys: list[QueueKey]) -> list[WorkerDocument]:
     store = caller.runtime.store
-    now = store.info().now
-    return [_worker(key.name, worker, now) for key in keys for worker in store.workers(key)]
+    now, found = store.info().now, store.workers(keys)
+    return [
+        _worker(key.name, worker, now)
+        for key, workers in zip(keys, found, strict=True)
+        for worker in workers
+    ]
 
 
 def _worker(queue: str, worker: WorkerRecord, now: float) -> WorkerDocument:

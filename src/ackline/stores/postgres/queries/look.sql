@@ -178,12 +178,14 @@ FROM (
 ORDER BY num /*up*/;
 
 -- name: workers
--- Each with the number of jobs that it holds.
-SELECT w.beat, w.seen, w.expires, coalesce((
+-- Of some queues, by their places in the list; each with the number of jobs that it holds.
+SELECT i.place, w.beat, w.seen, w.expires, coalesce((
     SELECT sum(cardinality(l.jobs)) FROM ackline.lease l
     WHERE l.queue = w.queue AND l.worker = w.id
 ), 0)::bigint
-FROM ackline.worker w WHERE w.queue = %(queue)b::int ORDER BY w.id;
+FROM unnest(%(tenants)b::bytea[], %(names)b::bytea[]) WITH ORDINALITY i(tenant, name, place)
+JOIN ackline.queue q ON q.tenant = i.tenant AND q.name = i.name
+JOIN ackline.worker w ON w.queue = q.num;
 
 -- name: job_numbers
 SELECT j.id, j.num FROM unnest(%(ids)b::bytea[]) i(id)

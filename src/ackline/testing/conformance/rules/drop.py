@@ -28,7 +28,7 @@ class DropRules(StoreCase):
 
         assert bench.store.describe(None) == []
         assert bench.store.describe("default", "work") == []
-        assert bench.store.workers(bench.queue) == []
+        assert bench.workers() == []
         assert bench.listed() == []
         assert bench.find("a") is None
 

@@ -118,7 +118,7 @@ class CloseRules(StoreCase):
         "get": lambda bench: bench.find("a"),
         "page": lambda bench: bench.listed(),
         "describe": lambda bench: bench.store.describe(None),
-        "workers": lambda bench: bench.store.workers(bench.queue),
+        "workers": lambda bench: bench.workers(),
         "events": lambda bench: bench.journal(),
         "configure": lambda bench: bench.configure(paused=True),
         "purge": lambda bench: bench.store.purge(bench.queue, Filter(), 1),

@@ -111,7 +111,7 @@ class WorkerRules(StoreCase):
         bench.beat(*jobs, worker="w1", ttl=15.0)
         bench.beat(worker="w2", ttl=5.0)
 
-        first, second = bench.store.workers(bench.queue)
+        first, second = bench.workers()
 
         now = bench.clock.now()
         assert (first.beat.id, first.holds, first.expires_at) == ("w1", 2, now + 15.0)
@@ -122,7 +122,7 @@ class WorkerRules(StoreCase):
         bench.beat(worker="w1", ttl=5.0)
         bench.clock.advance(6.0)
 
-        [worker] = bench.store.workers(bench.queue)
+        [worker] = bench.workers()
 
         assert worker.expires_at < bench.clock.now()
 
@@ -130,7 +130,7 @@ class WorkerRules(StoreCase):
         bench.beat(worker="w1")
         bench.beat(worker="w1", ttl=0.0)
 
-        assert bench.store.workers(bench.queue) == []
+        assert bench.workers() == []
 
     def test_a_reused_worker_id_hides_no_orphans(self, bench: Bench) -> None:
         """The worker died and came back under its old name (procrastinate 1518, oban 862)."""
@@ -146,7 +146,24 @@ class WorkerRules(StoreCase):
         bench.beat(worker="w1")
         bench.beside("other").beat(worker="w2")
 
-        assert [worker.beat.id for worker in bench.store.workers(bench.queue)] == ["w1"]
+        assert [worker.beat.id for worker in bench.workers()] == ["w1"]
+
+    def test_the_workers_of_many_queues_are_listed_at_once(self, bench: Bench) -> None:
+        other = bench.beside("other")
+        bench.beat(worker="w1")
+        bench.beat(worker="w2")
+        other.put("a")
+        job = other.take_one(worker="w1")
+        other.beat(job, worker="w1")
+
+        listed = bench.store.workers([other.queue, bench.beside("none").queue, bench.queue])
+
+        assert [[(one.beat.id, one.holds) for one in found] for found in listed] == [
+            [("w1", 1)],
+            [],
+            [("w1", 0), ("w2", 0)],
+        ]
+        assert bench.store.workers([]) == []
 
     def test_prune_forgets_workers_long_gone(self, bench: Bench) -> None:
         """Rule 13: every collection is prunable."""
@@ -155,4 +172,4 @@ class WorkerRules(StoreCase):
         bench.beat(worker="here", ttl=5.0)
         bench.store.prune(bench.queue, 100)
 
-        assert [worker.beat.id for worker in bench.store.workers(bench.queue)] == ["here"]
+        assert [worker.beat.id for worker in bench.workers()] == ["here"]

@@ -1,0 +1,116 @@
+"""What the overview of a tenant shows: one look at the store serves all who ask for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from ackline.job import QueueKey, State
+from ackline.service.metrics.queues import first_in_line
+from ackline.service.pulse import Pulse
+from ackline.service.shared_calls import SharedCalls
+from ackline.stores.base import QueueInfo, Store, StoreInfo, WorkerRecord
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks of one tenant: those who ask meanwhile wait for the next."""
+
+REFRESH = 2.0
+"""Seconds after which to look although the journal has not grown: signs of life are not in it."""
+
+KEEP = 60.0
+"""Seconds after which what nobody asks for is forgotten."""
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """The queues of a tenant, and what was found of each."""
+
+    store: StoreInfo
+    complete: bool
+    """Whether the journal has been read to its end; if not, ask again."""
+    queues: list[QueueInfo]
+    workers: Mapping[QueueKey, list[WorkerRecord]]
+    first: Mapping[QueueKey, tuple[str, float | None]]
+    """When the first job in line was enqueued, and as of which event of its queue."""
+    looked_at: float
+    """By `time.monotonic`."""
+
+    @property
+    def now(self) -> float:
+        return self.store.now
+
+    def oldest(self, queue: QueueKey) -> float | None:
+        """How long the first job in line has been there, in seconds; None if there is none."""
+        _, at = self.first.get(queue, ("", None))
+        return None if at is None else max(0.0, self.now - at)
+
+    def alive(self, queue: QueueKey) -> frozenset[str]:
+        """The workers of a queue that are alive."""
+        return frozenset(w.beat.id for w in self.workers[queue] if w.expires_at > self.now)
+
+
+class Overviews:
+    """Looks at the queues of a tenant, however many dashboards show them.
+
+    While nothing happens, a look asks for no more than the journal's end. Otherwise it lists the
+    queues and their workers, and finds the first in line of those in which something happened.
+    """
+
+    def __init__(self, store: Store, pulse: Pulse) -> None:
+        self._store = store
+        self._pulse = pulse
+        self._shared = SharedCalls(every=LOOK_EVERY)
+        self._lock = threading.Lock()
+        self._looks: dict[str, Look] = {}
+
+    async def of(self, tenant: str, run: Callable[[Callable[[], Any]], Awaitable[Any]]) -> Look:
+        """What a tenant has, as of a moment after this call; `run` runs what blocks."""
+        return await self._shared.call(tenant, partial(self._look, tenant), run)
+
+    def _look(self, tenant: str) -> Look:
+        info, moment = self._store.info(), time.monotonic()
+        last = self._looks.get(tenant)
+        if (
+            last is not None
+            and last.complete
+            and last.store.cursor == info.cursor
+            and moment - last.looked_at < REFRESH
+        ):
+            look = msgspec.structs.replace(last, store=info)
+        else:
+            look = self._look_again(tenant, info, moment, last)
+        with self._lock:
+            self._looks[tenant] = look
+            for name, other in list(self._looks.items()):
+                if moment - other.looked_at > KEEP:
+                    del self._looks[name]
+        return look
+
+    def _look_again(self, tenant: str, info: StoreInfo, moment: float, last: Look | None) -> Look:
+        complete = self._pulse.catch_up(info.now)
+        queues = self._store.describe(tenant)
+        keys = [queue.key for queue in queues]
+        known = last.first if last is not None and complete else {}
+        return Look(
+            store=info,
+            complete=complete,
+            queues=queues,
+            workers=dict(zip(keys, self._store.workers(keys), strict=True)),
+            first={queue.key: self._first(queue, known) for queue in queues},
+            looked_at=moment,
+        )
+
+    def _first(
+        self, queue: QueueInfo, known: Mapping[QueueKey, tuple[str, float | None]]
+    ) -> tuple[str, float | None]:
+        last = self._pulse.last_of(queue.key)
+        before = known.get(queue.key)
+        if before is not None and before[0] == last:
+            return before
+        if not queue.counts[State.QUEUED]:
+            return last, None
+        return last, first_in_line(self._store, queue.key)
