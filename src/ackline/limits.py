@@ -27,6 +27,9 @@ LOWEST_PRIORITY, DEFAULT_PRIORITY, HIGHEST_PRIORITY = 0, 5, 9
 OWN_KEYS = "ackline"
 """The first part of keys that Ackline writes for itself: ticks of schedules, places of readers."""
 
+KEY_IDS = ("idempotency-key:", "idempotency-key-of-many:")
+"""How the ids of jobs begin that were enqueued over HTTP with an Idempotency-Key: one, and many."""
+
 
 def require_text(what: str, text: object) -> None:
     """Refuse anything but a str, such as a job where its id is expected."""
@@ -52,6 +55,15 @@ def require_name(what: str, name: object) -> None:
             raise InvalidName(f"the {what} {name!r} is not valid Unicode: {error.reason}") from None
     if not 1 <= size <= LONGEST_NAME:
         raise InvalidName(f"the {what} must have 1 to {LONGEST_NAME} bytes of UTF-8, not {size}")
+
+
+def require_free_id(id: str, request: str | None) -> None:
+    """Refuse an id that belongs to the job of an Idempotency-Key, unless a request made it one."""
+    if id.startswith(KEY_IDS) and request is None:
+        raise InvalidName(
+            f"ids that begin with {' or '.join(KEY_IDS)} belong to jobs that were enqueued with an "
+            "Idempotency-Key: choose another id"
+        )
 
 
 def require_others_key(key: Sequence[str]) -> None:

@@ -155,7 +155,7 @@ INJECTIONS = [
     "msg_x",
     "wh_x",
     "callbacks",
-    "idempotency-key:x",
+    "idempotency_key:x",
 ]
 
 HOSTILE = list(dict.fromkeys([*SCRIPTS, *BREAKS, *PATHS, *INJECTIONS]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -24,7 +25,7 @@ from ackline.service.allowance import Allowance
 from ackline.service.auth.api_keys import new_key
 from ackline.service.authorization import Scope
 from ackline.service.credentials import ApiKey, hash_of
-from ackline.service.limits.ledger import BUCKETS, PLACES, Ledger, new_file
+from ackline.service.limits.ledger import BUCKETS, PLACES, SIZE, Ledger, new_file
 from ackline.service.limits.limits import _place
 from ackline.service.limits.rate import Rate
 from ackline.service.settings import load
@@ -117,6 +118,34 @@ def test_processes_share_one_rate():
     assert 150 <= sum(let_in) <= 20 + 200 * took + 1
     # The control: each process by itself would have let in as many as all of them together.
     assert max(let_in) < 150 + 20
+
+
+def _hold(file: int, ready) -> None:
+    fcntl.lockf(file, fcntl.LOCK_EX, SIZE, 0)
+    ready.put(None)
+    time.sleep(60)
+
+
+def test_a_process_that_is_stopped_while_it_holds_a_lock_stops_nobody():
+    context = multiprocessing.get_context("fork")
+    file, ready = new_file(), context.Queue()
+    ledger, rate = Ledger(file, lambda: 100.0), Rate(1, 1)
+    answers: list[float] = []
+    other = context.Process(target=_hold, args=(file, ready))
+    other.start()
+    try:
+        ready.get(timeout=30)
+        charging = threading.Thread(
+            target=lambda: answers.extend(ledger.charge("acme", rate) for _ in range(2)),
+            daemon=True,
+        )
+        charging.start()
+        charging.join(10)
+
+        assert answers == [0.0, pytest.approx(1.0)]
+    finally:
+        other.kill()
+        other.join()
 
 
 def _sit(file: int, ready) -> None:

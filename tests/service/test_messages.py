@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+from urllib.parse import quote
+
 import msgspec
 import pytest
 
@@ -11,6 +15,7 @@ from ackline.queues import Queues
 from ackline.service.runtime import Runtime
 from tests.service.conftest import Api, client_for
 
+NDJSON = "application/x-ndjson"
 DEFAULT = QueueKey("default", "default")
 
 
@@ -242,7 +247,10 @@ class TestIdempotencyKey:
             monkeypatch.undo()
             seen = look(*args)
             queue = Queues(runtime.store)["default"]
-            queue.enqueue(1, id="idempotency-key:order 7", max_attempts=1)
+            draft = queue.drafter.draft(1, {"max_attempts": 1})
+            runtime.store.enqueue(
+                queue.key, [msgspec.structs.replace(draft, id="idempotency-key:order 7")]
+            )
             queue.fail(queue.claim(1)[0], "boom")
             return seen
 
@@ -252,6 +260,56 @@ class TestIdempotencyKey:
 
         assert (again["duplicate"], again["state"]) == (True, "failed")
         assert api.get("/queue/stats") == {"pending": 0, "processing": 0, "dlq": 1, "total": 1}
+
+    def test_its_id_cannot_be_taken_by_a_job_without_a_key(self, api):
+        for id in ("idempotency-key:order 7", "idempotency-key-of-many:order 7:0"):
+            refused = api.post("/queue/enqueue", {"value": 1, "options": {"id": id}}, 422)
+            assert "Idempotency-Key" in refused["detail"]
+            api.post("/v1/queues/default/jobs/batch", {"jobs": [{"payload": 1, "id": id}]}, 422)
+        assert "duplicate" not in self.send(api, 1)
+
+    def test_a_job_of_a_key_can_be_exported_and_imported(self, api):
+        id = self.send(api, 1)["id"]
+        exported = api.client.get(f"{api.base}/v1/queues/default/export").content
+        api.delete(f"/v1/queues/default/jobs/{id}", 204)
+
+        answer = api.client.post(
+            f"{api.base}/v1/queues/default/import",
+            content=exported,
+            headers={"content-type": NDJSON},
+        )
+
+        assert (answer.status_code, answer.json()["enqueued"]) == (200, 1)
+        assert api.get(f"/v1/queues/default/jobs/{id}")["payload"] == 1
+
+    def send_bytes(self, live, key):
+        """The key as it is on the wire."""
+        host = live.url.removeprefix("http://")
+        connection = http.client.HTTPConnection(host, timeout=10)
+        headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+        path = f"{live.runtime.settings.base}/queue/enqueue"
+        connection.request("POST", path, b'{"value": 1}', headers)
+        answer = connection.getresponse()
+        found = answer.status, json.loads(answer.read())
+        connection.close()
+        return found
+
+    def test_keys_of_other_bytes_are_other_keys(self, live):
+        keys = [b"\xc3\xa9", b"\xe9", b"%C3%A9", b"%25C3%25A9", b"e", b"E", b"e ;,/=\"'"]
+        ids = []
+        for key in keys:
+            (_, first), (_, again) = self.send_bytes(live, key), self.send_bytes(live, key)
+            assert (again["id"], again["duplicate"]) == (first["id"], True)
+            ids.append(first["id"])
+            live.api.get(f"/v1/queues/default/jobs/{quote(first['id'], safe='')}")
+
+        assert len(set(ids)) == len(keys)
+        assert ids[0] == "idempotency-key:%C3%A9"
+
+    def test_a_key_whose_id_would_be_too_long_is_refused(self, live):
+        status, refused = self.send_bytes(live, b"\xe9" * 255)
+
+        assert (status, refused["at"]) == (400, "Idempotency-Key")
 
     @pytest.mark.parametrize("other", [{"delay": 3_600_000}, {"priority": 9}, {"maxAttempts": 2}])
     def test_other_options_under_the_same_key_are_refused(self, api, other):

@@ -211,6 +211,23 @@ def test_a_killed_process_frees_what_its_streams_held(serve, tmp_path):
     assert httpx.get(f"{url}/queue/poll").json()["message"]["attempts"] == 2
 
 
+def test_a_supervisor_that_was_killed_and_started_again_takes_its_port(serve):
+    """Its children go on for as long as clients may need to notice that they are stopping."""
+    first = serve("--processes", "2", "--base-path", BASE, ACKLINE_DRAIN="8")
+    url = httpx.URL(first.url)
+    httpx.get(url.copy_with(path="/livez"), timeout=30)
+    with socket.create_connection((url.host, url.port or 0)) as slow:
+        slow.sendall(b"POST /api/queue/enqueue HTTP/1.1\r\nhost: localhost\r\n")
+        first.process.kill()
+
+        second = serve("--processes", "2", "--port", str(url.port), "--base-path", BASE)
+
+        assert httpx.URL(second.url).port == url.port
+        id = httpx.post(f"{second.url}/queue/enqueue", json={"value": 1}, timeout=20).json()["id"]
+        assert httpx.get(f"{second.url}/queue/poll", timeout=20).json()["message"]["id"] == id
+    second.end(signal.SIGTERM)
+
+
 def _pid_of(process, worker):
     found = subprocess.run(
         ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.process.pid)],
@@ -228,9 +245,10 @@ def test_an_address_that_others_can_reach_is_refused(tmp_path):
     assert not (tmp_path / "x.db").exists()
 
 
-def test_an_address_that_is_taken_is_refused(running, tmp_path):
+def test_an_address_that_is_taken_is_refused(running, tmp_path, monkeypatch):
     from ackline.cli.app import run
 
+    monkeypatch.setattr("ackline.service.server.WAIT_FOR_PORT", 0.3)
     port = running.url.rpartition(":")[2].split("/")[0]
 
     assert run(["serve", "--port", port, "--store", f"{tmp_path}/x.db"]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -138,8 +139,15 @@ def _run(
         logger.info("serving %s at %s%s", store, where, settings.base)
 
     server = Server(runtime, announce)
+
+    def stop() -> None:
+        # A supervisor that is started again takes the port now; what is connected is served on.
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        server.request_stop()
+
     if id is not None:
-        stop_with_parent(server.request_stop)
+        stop_with_parent(stop)
     server.run(listener)
     logger.info("stopped")
 

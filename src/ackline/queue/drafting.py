@@ -15,6 +15,7 @@ from ackline.ids import new_id
 from ackline.job import NO_OPTIONS, Draft, Options, QueueKey, as_read_back
 from ackline.limits import (
     DEFAULT_PRIORITY,
+    require_free_id,
     require_name,
     require_others_key,
     require_priority,
@@ -98,6 +99,7 @@ class Drafter:
             id, surely_new = new_id(), True
         else:
             require_name("id", id)
+            require_free_id(id, None)
             surely_new = of_many and self._dedup.add((self._key, id))
         kind = options.get("kind", DEFAULT_KIND)
         require_name("kind", kind)

@@ -12,6 +12,7 @@ import msgspec
 from ackline.codec import is_json
 from ackline.errors import InvalidPayload, PayloadTooLarge
 from ackline.job import Draft, Failure, Record, State
+from ackline.limits import require_name
 from ackline.retry import Backoff
 
 if TYPE_CHECKING:
@@ -114,7 +115,12 @@ def draft_of(
         raise PayloadTooLarge("payload", len(data), most)
     if codec is None:
         _require_json(data)
-    draft = queue.drafter.draft(None, options)
+    id = options.get("id")
+    draft = queue.drafter.draft(None, {**options, "id": None})  # type: ignore[typeddict-item]
+    if id is not None:
+        # Any id that a job has had: also one that was made of an Idempotency-Key.
+        require_name("id", id)
+        draft = msgspec.structs.replace(draft, id=id, surely_new=False)
     kept = msgspec.structs.replace(draft.options, codec=codec)
     return msgspec.structs.replace(draft, payload=data, options=kept)
 

@@ -56,7 +56,7 @@ class Feed:
                     jobs = await self._claim_or_pause(left)
                     if jobs or left <= 0:
                         silent_since = time.monotonic()
-                        written = b"".join(map(self._write, jobs)) or PING
+                        written = await self._written(jobs) or PING
                         del jobs  # not held while the client reads, or until there are more
                         large = len(written) > LARGE
                         yield written
@@ -86,6 +86,10 @@ class Feed:
         self._failing = False
         self._retries.reset()
         return jobs
+
+    async def _written(self, jobs: list[Handed]) -> bytes:
+        size = sum(len(handed.job.payload) for handed in jobs)
+        return await self._runtime.convert(size, lambda: b"".join(map(self._write, jobs)))
 
     def _on_room(self, queue: QueueKey) -> None:
         # A job that ended may have made way for others of its group.

@@ -3,21 +3,57 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeVar
 
 from litestar.types import Receive
 
 from ackline.service.claims import Claims
 from ackline.service.held import Handed
+from ackline.service.streams import StreamEnd
+
+T = TypeVar("T")
+
+PASSES = 6
+"""Passes of the event loop in which it notices that a connection was closed."""
 
 
-async def hand_out(claims: Claims, limit: int, wait: float, receive: Receive) -> list[Handed]:
-    """Claim jobs for a request, and remember them until they are settled."""
+async def hand_out(
+    claims: Claims,
+    limit: int,
+    wait: float,
+    receive: Receive,
+    document: Callable[[Handed], T],
+) -> list[T]:
+    """Claim jobs for a request, as documents, and remember them until they are settled.
+
+    If the client has left before its answer is written, it gets no jobs: they are given back.
+    """
     runtime = claims.runtime
     if runtime.draining:
         return []
     jobs = await (_await_jobs(claims, limit, wait, receive) if wait > 0 else claims.claim(limit))
+    try:
+        size = sum(len(handed.job.payload) for handed in jobs)
+        documents = await runtime.convert(size, lambda: list(map(document, jobs)))
+        left = bool(jobs) and await _has_left(receive)
+    except BaseException:
+        runtime.soon(claims.release(jobs))
+        raise
+    if left:
+        await claims.release(jobs)
+        return []
     runtime.held.add(jobs)
-    return jobs
+    return documents
+
+
+async def _has_left(receive: Receive) -> bool:
+    stream = StreamEnd()
+    watching = asyncio.create_task(stream.watch(receive))
+    for _ in range(PASSES):
+        await asyncio.sleep(0)
+    watching.cancel()
+    return stream.left
 
 
 async def _await_jobs(claims: Claims, limit: int, seconds: float, receive: Receive) -> list[Handed]:
@@ -27,11 +63,7 @@ async def _await_jobs(claims: Claims, limit: int, seconds: float, receive: Recei
         stream = runtime.streams.open()
         watching = asyncio.create_task(stream.watch(receive))
         try:
-            jobs = await claims.wait_for(limit, seconds, stream)
+            return await claims.wait_for(limit, seconds, stream)
         finally:
             watching.cancel()
             runtime.streams.close(stream)
-    if jobs and stream.left:
-        await claims.release(jobs)
-        return []
-    return jobs

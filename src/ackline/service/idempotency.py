@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import msgspec
 from litestar.params import HeaderParameter
 
 from ackline.job import Draft, Record
+from ackline.limits import KEY_IDS, LONGEST_NAME
 from ackline.queue import Enqueued, EnqueueOptions, NewJob, Queued
 from ackline.service.caller import REPLACED, Caller, taken
 from ackline.service.problems import Refused
@@ -17,8 +19,7 @@ from ackline.service.runtime import Runtime
 from ackline.service.served_queue import ServedQueue
 from ackline.stores.base import Receipt
 
-PREFIX, MANY_PREFIX = "idempotency-key:", "idempotency-key-of-many:"
-"""Keep ids made of keys apart from the ids that producers choose."""
+PREFIX, MANY_PREFIX = KEY_IDS
 
 NONE: frozenset[str] = frozenset()
 """No kinds: a repeated key replaces no failed job, because the first request was answered."""
@@ -48,7 +49,7 @@ async def enqueue_once(
 ) -> Enqueued:
     """Enqueue; with a key and no id, the key decides whether this was enqueued before."""
     if key is not None and "id" not in options:
-        drafts = _marked(queue, [NewJob(payload, **options)], [PREFIX + key])
+        drafts = _marked(queue, [NewJob(payload, **options)], [_id_of(PREFIX, key)])
         return (await _each_once(caller.runtime, queue, drafts, key))[0]
     if caller.principal.kinds is None or "id" not in options:
         return await queue.enqueue(payload, **options)
@@ -63,7 +64,7 @@ async def enqueue_many_once(
 ) -> list[Enqueued]:
     """Enqueue many; with a key, each that has no id of its own gets one by its place."""
     if key is not None:
-        names = [f"{MANY_PREFIX}{key}:{place}" for place in range(len(jobs))]
+        names = [f"{_id_of(MANY_PREFIX, key)}:{place}" for place in range(len(jobs))]
         drafts = _marked(queue, jobs, names)
         return await _each_once(caller.runtime, queue, drafts, key)
     if caller.principal.kinds is None:
@@ -81,7 +82,10 @@ def _marked(queue: ServedQueue, jobs: Sequence[NewJob[Any]], names: Sequence[str
 
     A failed job is not replaced. The mark is of the whole request: a longer batch has another.
     """
-    drafts = [_draft(queue, _named(job, name)) for job, name in zip(jobs, names, strict=True)]
+    drafts = [
+        draft if "id" in job.options else msgspec.structs.replace(draft, id=name, surely_new=False)
+        for draft, job, name in zip([_draft(queue, job) for job in jobs], jobs, names, strict=True)
+    ]
     mark = _mark(drafts)
     return [
         msgspec.structs.replace(
@@ -93,9 +97,28 @@ def _marked(queue: ServedQueue, jobs: Sequence[NewJob[Any]], names: Sequence[str
     ]
 
 
-def _named(job: NewJob[Any], id: str) -> NewJob[Any]:
-    options: EnqueueOptions = {"id": id, **job.options}
-    return NewJob(job.payload, **options)
+def _id_of(prefix: str, key: str) -> str:
+    """The id of the job of a key. Bytes that are not printable ASCII are percent-encoded.
+
+    A header comes as bytes, decoded as Latin-1: so the id tells any two of them apart.
+
+    >>> _id_of(PREFIX, "100% é")
+    'idempotency-key:100%25 %E9'
+    """
+    id = prefix + quote(key.encode("latin-1"), safe=_PLAIN)
+    if len(id) > LONGEST_NAME - LONGEST_PLACE:
+        raise Refused(
+            f"the Idempotency-Key is too long: {len(id) - len(prefix)} characters when all but "
+            "printable ASCII is percent-encoded",
+            at="Idempotency-Key",
+        )
+    return id
+
+
+_PLAIN = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+
+LONGEST_PLACE = 20
+"""Characters for the place in a batch."""
 
 
 def _mark(drafts: Sequence[Draft]) -> str:

@@ -38,6 +38,9 @@ from ackline.stores.registry import store_from_url
 T = TypeVar("T")
 P = ParamSpec("P")
 
+LARGE = 100_000
+"""Bytes: to convert more takes longer than to change threads, and others would wait."""
+
 MOST_QUEUES = 5000
 """Queues that are kept open: each takes some kilobytes, and some time to open again."""
 
@@ -138,6 +141,10 @@ class Runtime:
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run something short that blocks, off the event loop."""
         return await self.threads.call(function, *args, **kwargs)
+
+    async def convert(self, size: int, function: Callable[[], T]) -> T:
+        """Convert so many bytes: off the event loop if they are many."""
+        return await self.call(function) if size > LARGE else function()
 
     def soon(self, work: Coroutine[Any, Any, Any]) -> None:
         """Start something that no request waits for; only `close` does."""

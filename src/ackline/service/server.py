@@ -26,6 +26,9 @@ logger = logging.getLogger("ackline.service")
 
 BACKLOG = 2048
 
+WAIT_FOR_PORT, PORT_LOOK = 5.0, 0.1
+"""Seconds to wait for a port that is in use, and between two looks."""
+
 ACCEPTS_AT_ONCE = 64
 """Connections that asyncio accepts before it does something else. While no file can be opened, it
 fails and reports as many times per second."""
@@ -50,17 +53,42 @@ def bind(settings: Settings) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((settings.host, settings.port))
+        _listen(listener, settings)
     except OSError as error:
         listener.close()
-        where = f"{settings.host} port {settings.port}"
         raise ConfigError(
-            f"cannot listen on {where}: {error.strerror or error}. "
+            f"cannot listen on {_place(settings)}: {error.strerror or error}. "
             "Choose another port with --port (0 takes any that is free)"
         ) from None
-    # From now on clients wait instead of being refused, whichever process will answer them.
-    listener.listen(BACKLOG)
     return listener
+
+
+def _listen(listener: socket.socket, settings: Settings) -> None:
+    """Take the port; one that is in use may be about to be left, by a service that was killed."""
+    until = time.monotonic() + WAIT_FOR_PORT
+    bound = waiting = False
+    while True:
+        try:
+            if not bound:
+                listener.bind((settings.host, settings.port))
+                bound = True
+            # From now on clients wait instead of being refused, whichever process will answer them.
+            listener.listen(BACKLOG)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() >= until:
+                raise
+        else:
+            return
+        if not waiting:
+            logger.warning(
+                "%s is in use: waiting for up to %g s for it", _place(settings), WAIT_FOR_PORT
+            )
+        waiting = True
+        time.sleep(PORT_LOOK)
+
+
+def _place(settings: Settings) -> str:
+    return f"{settings.host} port {settings.port}"
 
 
 def address_of(listener: socket.socket, settings: Settings) -> str:

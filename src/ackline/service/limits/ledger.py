@@ -24,6 +24,11 @@ _BUCKET = struct.Struct("Qd" * PLACES)
 _PLACE = struct.Struct("Qd")
 SIZE = BUCKETS * _BUCKET.size
 
+TRIES = 200
+"""How often to try for the lock of a bucket, which others hold for microseconds. A process that is
+stopped while it holds one must not stop the event loops of the others: they go on without, and at
+worst a charge is lost."""
+
 SEATS_FROM = 1 << 40
 SEATS_EACH = 1 << 20
 """Behind the table are bytes that nobody reads: each stands for a stream, which locks it."""
@@ -72,7 +77,7 @@ class Ledger:
         with self._lock:
             taken = self._seats.setdefault(begin, set())
             for seat in range(begin, begin + most):
-                if seat not in taken and self._lock_seat(seat):
+                if seat not in taken and self._try_lock(seat):
                     taken.add(seat)
                     return seat
         return None
@@ -97,11 +102,12 @@ class Ledger:
         at = mark % BUCKETS * _BUCKET.size
         # The file's lock keeps other processes out, but not other threads of this one.
         with self._lock:
-            fcntl.lockf(self._file, fcntl.LOCK_EX, 1, at)
+            locked = any(self._try_lock(at) for _ in range(TRIES))
             try:
                 yield at
             finally:
-                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, at)
+                if locked:
+                    fcntl.lockf(self._file, fcntl.LOCK_UN, 1, at)
 
     def _find(self, at: int, mark: int) -> tuple[int, float]:
         """A name's place, and what it owes; a new name gets the place of one that owes least."""
@@ -112,9 +118,9 @@ class Ledger:
             return at + index * _PLACE.size, dues[index]
         return at + dues.index(min(dues)) * _PLACE.size, 0.0
 
-    def _lock_seat(self, seat: int) -> bool:
+    def _try_lock(self, place: int) -> bool:
         try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, seat)
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
         except OSError:
             return False
         return True

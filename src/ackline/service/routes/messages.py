@@ -109,11 +109,12 @@ async def poll(
     """The next message, locked for the caller; null if there is none.
 
     Of several queues, the next is the one that got the least by its weight, counting all clients
-    that poll the same queues with the same weights.
+    that poll the same queues with the same weights. If you leave before the answer is written, the
+    message goes back into the queue; if the answer is lost on its way, when its lock lapses.
     """
     claims = _claims(caller, queues, weights, 1, kinds)
-    jobs = await hand_out(claims, 1, wait, caller.receive)
-    return Polled(message_of(jobs[0]) if jobs else None)
+    messages = await hand_out(claims, 1, wait, caller.receive, message_of)
+    return Polled(messages[0] if messages else None)
 
 
 @post("/ack", status_code=200, summary="Acknowledge a message", opt=SETTLES)

@@ -16,6 +16,7 @@ from ackline.job import Draft
 from ackline.limits import (
     LONGEST_NAME,
     OWN_KEYS,
+    require_free_id,
     require_lease,
     require_name,
     require_others_key,
@@ -73,6 +74,7 @@ def _enqueue(caller: Caller, given: Arguments) -> Arguments:
 
 def _require_draft(caller: Caller, draft: Draft) -> None:
     require_name("id", draft.id)
+    require_free_id(draft.id, draft.options.request)
     require_name("kind", draft.kind)
     caller.require_kind(draft.kind)
     require_priority(draft.priority)

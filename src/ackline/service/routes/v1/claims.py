@@ -77,7 +77,11 @@ class ClaimedJobs(msgspec.Struct):
 async def claim(
     queue: Queue, data: JSONBody[ClaimBody], caller: NamedDependency[Caller]
 ) -> ClaimedJobs:
-    """Lease up to `limit` jobs, waiting up to `wait` seconds for the first."""
+    """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
+
+    If you leave before the answer is written, they are given back. An answer that is lost on its
+    way is not noticed: its jobs come back when their leases lapse.
+    """
     return await _claim(caller, weighted([queue], None), data)
 
 
@@ -120,8 +124,7 @@ async def _claim(caller: Caller, weights: Weights, data: ClaimBody) -> ClaimedJo
     caller.require_batch(data.limit)
     wish = Wish(lease=data.lease, kinds=caller.kinds(data.kinds), worker=data.worker)
     claims = Claims(caller, weights, data.limit, wish)
-    jobs = await hand_out(claims, data.limit, data.wait, caller.receive)
-    return ClaimedJobs([_claimed(handed) for handed in jobs])
+    return ClaimedJobs(await hand_out(claims, data.limit, data.wait, caller.receive, _claimed))
 
 
 def _claimed(handed: Handed) -> ClaimedJob:

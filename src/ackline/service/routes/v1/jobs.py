@@ -12,13 +12,19 @@ from msgspec import UNSET, UnsetType
 
 from ackline.aio import AsyncQueue
 from ackline.errors import JobNotFound
-from ackline.job import Record, State
+from ackline.job import QueueKey, Record, State
 from ackline.queue import Job
 from ackline.service import admission
 from ackline.service.authorization import Access
 from ackline.service.bodies import Body
 from ackline.service.caller import Caller
-from ackline.service.documents import JobDocument, event_document, job_document, result_of
+from ackline.service.documents import (
+    EventDocument,
+    JobDocument,
+    event_document,
+    job_document,
+    result_of,
+)
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, names_a_state, require_match, tagged
 from ackline.service.heads import get_or_head
 from ackline.service.paging import ListOrder, Order, read_page
@@ -107,10 +113,14 @@ async def list_jobs(
         created_before=created_before,
         text=text,
     )
-    page = await caller.slowly(
-        read_page, caller.runtime.store, line.sync.key, which, cursor, limit, order
-    )
-    return JobPage([job_document(record, queue) for record in page.jobs], page.cursor)
+    return await caller.slowly(_page, caller, line.sync.key, which, cursor, limit, order)
+
+
+def _page(
+    caller: Caller, key: QueueKey, which: Filter, cursor: str | None, limit: int, order: Order
+) -> JobPage:
+    page = read_page(caller.runtime.store, key, which, cursor, limit, order)
+    return JobPage([job_document(record, key.name) for record in page.jobs], page.cursor)
 
 
 @get_or_head("/{id:str}", summary="Show a job", **TAGGED)
@@ -123,13 +133,19 @@ async def get_job(
 ) -> Response[JobDocument]:
     """A job with the attempts that did not complete, and its timeline from the journal."""
     line, record = await _find(caller, queue, id, Access.READ_JOBS)
-    document = job_document(record, queue)
+    told: list[EventDocument] | UnsetType = UNSET
+    whole: bool | UnsetType = UNSET
     if timeline:
         store = caller.runtime.store
-        events, complete = await caller.slowly(look_through, store, line.sync.key, record)
-        document.timeline = [event_document(event) for event in events]
-        document.timeline_complete = complete
-    return tagged(document, job_document(record, queue), document.timeline or [], if_none_match)
+        events, whole = await caller.slowly(look_through, store, line.sync.key, record)
+        told = [event_document(event) for event in events]
+
+    def answer() -> Response[JobDocument]:
+        job = job_document(record, queue)
+        document = msgspec.structs.replace(job, timeline=told, timeline_complete=whole)
+        return tagged(document, job, document.timeline or [], if_none_match)
+
+    return await caller.runtime.convert(_size(record), answer)
 
 
 @get("/{id:str}/result", summary="Await a result")
@@ -150,7 +166,8 @@ async def get_result(
         else:
             await kept.result(id)
     _, record = await _find(caller, queue, id, Access.AWAIT)
-    return ResultDocument(id, result_of(record))
+    result = await caller.runtime.convert(_size(record), lambda: result_of(record))
+    return ResultDocument(id, result)
 
 
 @post("/{id:str}/cancel", status_code=200, summary="Cancel a job")
@@ -181,7 +198,7 @@ async def edit(
 ) -> JobDocument:
     """Change the payload, the priority or the delay of a job that is not processing."""
     line, seen = await _find(caller, queue, id, Access.EDIT)
-    require_match(if_match, job_document(seen, queue))
+    await _require_match(caller, if_match, queue, seen)
     changes: dict[str, Any] = {"priority": data.priority, "delay": data.delay}
     if names_a_state(if_match):
         changes["seen"] = Job(seen, line.sync, None)
@@ -189,7 +206,7 @@ async def edit(
         changes["payload"] = data.payload
     await line.edit(id, by=caller.by, **changes)
     _, record = await _find(caller, queue, id, Access.EDIT)
-    return job_document(record, queue)
+    return await _document(caller, queue, record)
 
 
 @post("/{id:str}/move", status_code=200, summary="Move a job")
@@ -201,7 +218,7 @@ async def move(
     target, runtime = caller.queue(data.to, Access.MOVE).sync.key, caller.runtime
     await runtime.call(admission.move, runtime.limits, line.sync, seen, target, caller.by)
     _, record = await _find(caller, data.to, id, Access.MOVE)
-    return job_document(record, data.to)
+    return await _document(caller, data.to, record)
 
 
 @delete("/{id:str}", status_code=204, summary="Delete a job")
@@ -210,12 +227,27 @@ async def delete_job(
 ) -> None:
     """Gone for good, whatever its state; with `If-Match`, only in the state that you saw."""
     line, seen = await _find(caller, queue, id, Access.DELETE)
-    require_match(if_match, job_document(seen, queue))
+    await _require_match(caller, if_match, queue, seen)
     states = [seen.state] if names_a_state(if_match) else None
     if not await line.purge(ids=[id], states=states, by=caller.by):
         _, now = await _find(caller, queue, id, Access.DELETE)
-        require_match(if_match, job_document(now, queue))
+        await _require_match(caller, if_match, queue, now)
         raise JobNotFound(queue, id)
+
+
+async def _document(caller: Caller, queue: str, record: Record) -> JobDocument:
+    return await caller.runtime.convert(_size(record), lambda: job_document(record, queue))
+
+
+async def _require_match(caller: Caller, wanted: str | None, queue: str, record: Record) -> None:
+    if wanted is not None:
+        await caller.runtime.convert(
+            _size(record), lambda: require_match(wanted, job_document(record, queue))
+        )
+
+
+def _size(record: Record) -> int:
+    return sum(len(part or b"") for part in (record.payload, record.result, record.progress))
 
 
 async def _find(
