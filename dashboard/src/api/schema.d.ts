@@ -221,7 +221,8 @@ export interface paths {
          * @description The next message, locked for the caller; null if there is none.
          *
          *     Of several queues, the next is the one that got the least by its weight, counting all clients
-         *     that poll the same queues with the same weights.
+         *     that poll the same queues with the same weights. If you leave before the answer is written, the
+         *     message goes back into the queue; if the answer is lost on its way, when its lock lapses.
          */
         get: operations["messages_poll"];
         put?: never;
@@ -547,6 +548,9 @@ export interface paths {
         /**
          * Claim jobs
          * @description Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
+         *
+         *     If you leave before the answer is written, they are given back. An answer that is lost on its
+         *     way is not noticed: its jobs come back when their leases lapse.
          */
         post: operations["v1_claims_claim"];
         delete?: never;

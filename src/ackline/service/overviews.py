@@ -6,15 +6,17 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ackline.job import QueueKey, State
 from ackline.service.metrics.queues import first_in_line
-from ackline.service.pulse import Pulse
 from ackline.service.shared_calls import SharedCalls
-from ackline.stores.base import QueueInfo, Store, StoreInfo, WorkerRecord
+from ackline.stores.base import QueueInfo, StoreInfo, WorkerRecord
+
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
 
 LOOK_EVERY = 0.5
 """Seconds between two looks of one tenant: those who ask meanwhile wait for the next."""
@@ -60,9 +62,8 @@ class Overviews:
     queues and their workers, and finds the first in line of those in which something happened.
     """
 
-    def __init__(self, store: Store, pulse: Pulse) -> None:
-        self._store = store
-        self._pulse = pulse
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
         self._shared = SharedCalls(every=LOOK_EVERY)
         self._lock = threading.Lock()
         self._looks: dict[str, Look] = {}
@@ -72,7 +73,7 @@ class Overviews:
         return await self._shared.call(tenant, partial(self._look, tenant), run)
 
     def _look(self, tenant: str) -> Look:
-        info, moment = self._store.info(), time.monotonic()
+        info, moment = self._runtime.store.info(), time.monotonic()
         last = self._looks.get(tenant)
         if (
             last is not None
@@ -91,15 +92,16 @@ class Overviews:
         return look
 
     def _look_again(self, tenant: str, info: StoreInfo, moment: float, last: Look | None) -> Look:
-        complete = self._pulse.catch_up(info.now)
-        queues = self._store.describe(tenant)
+        store = self._runtime.store
+        complete = self._runtime.pulse.catch_up(info.now)
+        queues = store.describe(tenant)
         keys = [queue.key for queue in queues]
         known = last.first if last is not None and complete else {}
         return Look(
             store=info,
             complete=complete,
             queues=queues,
-            workers=dict(zip(keys, self._store.workers(keys), strict=True)),
+            workers=dict(zip(keys, store.workers(keys), strict=True)),
             first={queue.key: self._first(queue, known) for queue in queues},
             looked_at=moment,
         )
@@ -107,10 +109,10 @@ class Overviews:
     def _first(
         self, queue: QueueInfo, known: Mapping[QueueKey, tuple[str, float | None]]
     ) -> tuple[str, float | None]:
-        last = self._pulse.last_of(queue.key)
+        last = self._runtime.pulse.last_of(queue.key)
         before = known.get(queue.key)
         if before is not None and before[0] == last:
             return before
         if not queue.counts[State.QUEUED]:
             return last, None
-        return last, first_in_line(self._store, queue.key)
+        return last, first_in_line(self._runtime.store, queue.key)

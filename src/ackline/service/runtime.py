@@ -73,7 +73,7 @@ class Runtime:
         self.caretaker = Caretaker(store, settings)
         self.metrics = Metrics(self, shared)
         self.pulse = Pulse(store)
-        self.overviews = Overviews(store, self.pulse)
+        self.overviews = Overviews(self)
         self.store_checks = StoreChecks()
         self.opened_at = time.time()
         self.draining = False
