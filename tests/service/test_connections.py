@@ -15,6 +15,8 @@ import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ackline.service import Settings, connections, server
+from ackline.service.body_memory import BodyMemory, ReceivedBody
+from ackline.service.problems import Busy
 from tests.service.conftest import Live
 from tests.waiting import until
 
@@ -263,3 +265,24 @@ class TestHalfBodies:
             live.api.post("/queue/enqueue", {"value": "x" * 900_000})
 
         until(lambda: live.runtime.body_memory.taken == 0)
+
+    def test_a_piece_that_comes_as_it_is_given_up_is_not_kept(self):
+        async def run() -> int:
+            memory = BodyMemory(16)
+            body, other = (ReceivedBody(memory, {}) for _ in range(2))
+            piece = {"type": "http.request", "body": b"12", "more_body": True}
+            coming = asyncio.get_running_loop().create_future()
+
+            async def receive():
+                return await coming
+
+            memory.take(body, 6)
+            reading = asyncio.create_task(body.next(receive))
+            await asyncio.sleep(0)
+            coming.set_result(piece)
+            memory.take(other, 11)
+            with pytest.raises(Busy):
+                await reading
+            return memory.taken
+
+        assert asyncio.run(run()) == 11

@@ -23,6 +23,7 @@ class ReceivedBody:
         self._memory = memory
         self._scope = scope
         self._waiting: asyncio.Timeout | None = None
+        self._given_up = False
         self.size = 0
         self.heard_at = time.monotonic()
         """When the last piece came."""
@@ -50,10 +51,11 @@ class ReceivedBody:
             async with asyncio.timeout(None) as self._waiting:
                 message = await receive()
         except TimeoutError:
-            self.forget()
-            raise Busy("the request stalled, and others need the memory: send it again") from None
+            raise Busy(STALLED) from None
         finally:
             self._waiting = None
+        if self._given_up:  # the piece came in the moment in which it was given up
+            raise Busy(STALLED)
         self.heard_at = time.monotonic()
         if message["type"] == "http.request":
             self._memory.take(self, len(message["body"]))
@@ -61,6 +63,7 @@ class ReceivedBody:
 
     def give_up(self) -> None:
         """End the request instead of waiting for the rest of it."""
+        self._given_up = True
         if self._waiting is not None:
             self._waiting.reschedule(asyncio.get_running_loop().time())
         self.forget()
