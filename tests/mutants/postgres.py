@@ -429,6 +429,7 @@ POSTGRES = [
         f"{_STORE}/migrations/0001_start.sql",
         "WHERE q.num = in_queue AND q.version = in_version\n",
         "WHERE q.num = in_queue AND q.version <= in_version + 9\n",
+        f"{_TESTS}/test_server_log.py",
     ),
     Mutant(
         "postgres: the journal tells of new jobs that were known",
