@@ -37,7 +37,7 @@ def keys_in_python() -> set[str]:
 
 
 def channels_in_python() -> set[str]:
-    return set(re.findall(r"\.publish\(f\"\{[\w.]+\}:(\w+)\"", PYTHON))
+    return set(re.findall(r"(?:\.publish\(|_channel = )f\"\{[\w.]+\}:(\w+)\"", PYTHON))
 
 
 def names_on_the_page(section: str) -> set[str]:
