@@ -347,6 +347,13 @@ _PRESENCE = "tests/stores/sqlite/test_presence.py"
 
 SQLITE = [
     Mutant(
+        "sqlite: who falls behind with the news is not told so",
+        "stores/sqlite/wake.py",
+        "if len(data) > self._capacity * 3 // 4:",
+        "if not data:",
+        "tests/stores/sqlite/test_wake.py",
+    ),
+    Mutant(
         "sqlite: an enqueue does not look at the versions of its keys",
         "stores/sqlite/enqueue.py",
         "    if keys and not write_keys(tx, queue.tenant, keys):\n"

@@ -275,6 +275,13 @@ HANDING = [
         f"{_TESTS}/test_listen.py",
     ),
     Mutant(
+        "redis: a subscription misses what happens while its connection is broken",
+        "stores/redis/listen.py",
+        "self._missed, self._lost = self._missed or self._lost, False",
+        "self._lost = False",
+        f"{_TESTS}/test_subscription.py",
+    ),
+    Mutant(
         "redis: a worker that is handed a job claims it first",
         "worker/courier.py",
         "                handed = self._holdings.handed()\n",

@@ -675,6 +675,13 @@ POSTGRES_ALONE = [
         f"{_TESTS}/test_hearing.py",
     ),
     Mutant(
+        "postgres: who hears of a queue no more makes others deaf to it",
+        f"{_STORE}/news.py",
+        "if shared := armed.intersection(subjects):",
+        "if shared := armed.difference(armed):",
+        "tests/conformance/test_postgres.py",
+    ),
+    Mutant(
         "postgres: a wake-up that fails is a failed write",
         f"{_STORE}/engine.py",
         "                    exchange.conclude()\n",
