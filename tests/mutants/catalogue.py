@@ -720,8 +720,8 @@ REDIS = [
     Mutant(
         "redis: one too many of a group",
         _CLAIM,
-        "if running[group] >= queue.group_limit then",
-        "if running[group] > queue.group_limit then",
+        "if running[group] >= queue.group_limit and not",
+        "if running[group] > queue.group_limit and not",
     ),
     Mutant(
         "redis: a claim does not say that somebody waits",

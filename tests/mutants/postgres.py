@@ -196,8 +196,8 @@ POSTGRES = [
     Mutant(
         "postgres: one too many of a group",
         _TAKING,
-        "self._running[group] + self._entered[group] >= self._entry",
-        "self._running[group] + self._entered[group] > self._entry",
+        "self._running[group] + self._entered[group] >= self._most",
+        "self._running[group] + self._entered[group] > self._most",
     ),
     Mutant(
         "postgres: a paused queue hands out jobs",
