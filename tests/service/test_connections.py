@@ -9,9 +9,11 @@ import resource
 import socket
 import statistics
 import time
+from typing import cast
 
 import msgspec
 import pytest
+from litestar.types import HTTPScope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ackline.service import Settings, connections, server
@@ -269,7 +271,8 @@ class TestHalfBodies:
     def test_a_piece_that_comes_as_it_is_given_up_is_not_kept(self):
         async def run() -> int:
             memory = BodyMemory(16)
-            body, other = (ReceivedBody(memory, {}) for _ in range(2))
+            scope = cast(HTTPScope, {})
+            body, other = (ReceivedBody(memory, scope) for _ in range(2))
             piece = {"type": "http.request", "body": b"12", "more_body": True}
             coming = asyncio.get_running_loop().create_future()
 
