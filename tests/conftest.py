@@ -35,7 +35,7 @@ def pytest_configure() -> None:
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
     """Classes and modules that are slow as a whole: thousands of cases to make and to deselect."""
-    if collector.config.option.markexpr != "not slow":
+    if "not slow" not in collector.config.option.markexpr:
         return None
     marks = list(getattr(obj, "pytestmark", ())) if isinstance(obj, type) else []
     slow = any(mark.name == "slow" for mark in [*collector.iter_markers(), *marks])

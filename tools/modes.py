@@ -59,6 +59,7 @@ def program(name: str) -> Callable[[], Path | None]:
 
 
 MODES = [
+    Mode("too long for each commit", ["tests"], ["-m", "ci and not slow", "--dist", "loadgroup"]),
     Mode("what is built on stores, on all", ON_STORES, ["--every-store"]),
     Mode("SQLite, durability=normal", ["tests/conformance/test_sqlite.py"]),
     Mode("Redis", [REDIS], [], program("redis-server"), "ACKLINE_REDIS_SERVER"),

@@ -103,6 +103,7 @@ def test_its_dashboard_shows_the_load_until_ctrl_c(start, place):
     assert running(place) == []
 
 
+@pytest.mark.ci
 def test_it_can_be_run_twice_at_once_and_again(start, place):
     first = start("demo", "--seconds", "60", "--no-spark")
     there = wait_for(first, "dashboard").split()[-1]
@@ -127,6 +128,7 @@ def test_a_killed_demo_leaves_no_process(start, place):
     until(lambda: not running(place), 15.0)
 
 
+@pytest.mark.ci
 def test_a_port_that_is_taken_is_not_insisted_on(start):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -10,6 +10,8 @@ from playwright.sync_api import expect
 
 from ackline.stores.base import KeyWrite
 
+pytestmark = pytest.mark.ci
+
 BY = "http"
 """How the journal calls a page that needs no token."""
 

@@ -13,6 +13,8 @@ from playwright.sync_api import expect
 
 from tests.waiting import until
 
+pytestmark = pytest.mark.ci
+
 WORKER = """
 import sys, time
 import ackline

@@ -23,6 +23,8 @@ from tests.dashboard.browser import ROOT
 from tests.docs.test_commands import parse
 from tests.service.gold import make_gold
 
+pytestmark = pytest.mark.ci
+
 
 def dialog(tab):
     return tab.get_by_role("dialog")

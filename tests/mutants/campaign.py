@@ -65,6 +65,7 @@ def run_tests(
 
 def _run_stage(source: Path, stage: list[str], patience: float) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "--exitfirst", "--quiet", "--tb=line"]
+    command += ["-m", "not slow"]
     command += ["-p", "no:cacheprovider", "--basetemp", str(source.parent / "tmp"), *stage]
     environment = os.environ | {"PYTHONPATH": str(source), "ACKLINE_HISTORIES": "100"}
     try:

@@ -217,6 +217,7 @@ def run(serve, url: str, jobs: int) -> dict[str, int]:
     return figures
 
 
+@pytest.mark.ci
 def test_a_tenth_of_a_gigabyte_costs_less_than_itself(serve, tmp_path):
     figures = run(serve, f"sqlite:///{tmp_path}/jobs.db?durability=normal", 160)
 

@@ -28,15 +28,10 @@ FOR_FEW_ROWS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two processes run all that need Spark: each starts one of its own, for a long time.
-
-    What is about a lake takes as long as the rest.
-    """
+    """One process runs all that need Spark, which takes long to start."""
     for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        if "spark" in fixtures:
-            lake = "lake" in item.path.name or "told" in fixtures
-            item.add_marker(pytest.mark.xdist_group("a lake" if lake else "spark"))
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -85,7 +80,7 @@ def spark(request, tmp_path_factory):
     from ackline.spark.session import spark_session
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    few_rows = request.config.option.markexpr == "not slow"
+    few_rows = request.config.option.markexpr != "slow"
     warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     session = spark_session(
         "local[2]",

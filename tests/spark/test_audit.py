@@ -24,6 +24,8 @@ from ackline.stores.base import Filter
 from ackline.stores.memory import MemoryStore
 from tests.spark.histories import all_events, change, live_through
 
+pytestmark = pytest.mark.ci
+
 DAY = 86_400.0
 JUDGED = ("tenant", "queue", "id", "kind", "state", "max_attempts")
 

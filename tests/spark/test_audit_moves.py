@@ -18,6 +18,8 @@ from ackline.stores.redis.steps import Steps
 from tests.spark.histories import all_events, change
 from tests.spark.judging import events_of, jobs_of, judged, table_of
 
+pytestmark = pytest.mark.ci
+
 TENANTS = ("default", "acme")
 HERE, THERE = "email", "other, to email"
 OF_EVERY_STATE = {state for state in State if state is not State.PROCESSING}

@@ -25,6 +25,8 @@ from tests.spark.lakeshore import Lakeshore, lose
 from tests.spark.test_command import KeptSpark
 from tests.spark.test_compaction import NO_SPARK
 
+pytestmark = pytest.mark.ci
+
 SINCE = 4
 """Events after the last that the lake has, with the change of the queue's settings."""
 

@@ -15,6 +15,8 @@ from ackline.testing.settling import failure_of
 from tests.spark.histories import change
 from tests.spark.judging import events_of, jobs_of, judged
 
+pytestmark = pytest.mark.ci
+
 HOUR, DAY = 3600.0, 86_400.0
 
 

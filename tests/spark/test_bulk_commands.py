@@ -16,6 +16,8 @@ from ackline.job import State
 from ackline.spark.bulk.exporting import as_text, require_all
 from tests.spark.test_command import KeptSpark
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.fixture
 def call(spark, sqlite_url, monkeypatch, capsys):

@@ -21,6 +21,8 @@ from ackline.spark.lake.skipped import gaps_up_to
 from ackline.spark.reports.facts import gather
 from tests.spark.lakeside import DAY, Died, Lakeside
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.fixture
 def side(spark, tmp_path):

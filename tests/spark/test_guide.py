@@ -12,6 +12,8 @@ from ackline.job import State
 from ackline.spark.pipelines.audit import MEANINGS
 from tests.docs.pages import DOCS, blocks_of
 
+pytestmark = pytest.mark.ci
+
 GUIDE = DOCS / "guides" / "spark.md"
 CLUSTERS = DOCS / "guides" / "spark-clusters.md"
 

@@ -239,6 +239,7 @@ class TestKilled:
         yield side
         side.queues.close()
 
+    @pytest.mark.ci
     def test_wherever_it_dies_the_next_try_makes_it_right(self, side):
         side.take_in(*POINTS)
 
@@ -252,6 +253,7 @@ class TestKilled:
 
         assert len(side.rows("bronze", "events")) == 80
 
+    @pytest.mark.ci
     def test_a_run_of_a_stream_is_taken_up_by_the_next(self, side, monkeypatch, capsys):
         with pytest.raises(Exception, match="errors"):
             side.run(die_at="errors")
@@ -307,6 +309,7 @@ class TestTakenOver:
         assert not side.lake.has(OPEN, 0)
         assert side.lake.log.batches == []
 
+    @pytest.mark.ci
     @pytest.mark.parametrize("asleep_at", [(EVENTS, 0), (OPEN, 2)])
     def test_what_the_other_has_finished_stays_as_it_is(self, side, monkeypatch, asleep_at):
         table, nth = asleep_at
@@ -503,6 +506,7 @@ def test_only_batches_of_the_days_are_opened():
     assert [one.number for one in batches_of(batches, days[1:])] == [1, 3]
 
 
+@pytest.mark.ci
 def test_a_queue_that_was_only_paused_is_reported(spark, tmp_path, monkeypatch, capsys):
     side = Lakeside(spark, tmp_path)
     side.queues["email"].pause()

@@ -15,6 +15,8 @@ from ackline.spark.reports.facts import gather
 from tests.spark.histories import all_events, live_through
 from tests.spark.lakeside import DAY, Lakeside, contents, counted, counted_in
 
+pytestmark = pytest.mark.ci
+
 FOREIGN = {
     "spark.sql.parquet.outputTimestampType": "INT96",
     # Its hours are of another day at times, and not whole ones.

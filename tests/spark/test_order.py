@@ -14,6 +14,8 @@ from ackline.spark.store_address import find_address
 from tests.spark.asking import read_options
 from tests.spark.driver import Checkpoint, Driver
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.fixture
 def read(spark, url):

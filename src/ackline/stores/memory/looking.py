@@ -69,12 +69,13 @@ def page(
     listed = _listed(shelf, which, newest_first)
     start = 0 if after is None else bisect.bisect_right(listed, after, key=_place_of)
     budget = Budget(max_bytes)
-    within = budget.within(_matching(shelf, which, listed, start, now), lambda one: one[1].size())
+    matching = _matching(shelf, which, listed, start, now)
+    within = budget.within(matching, lambda one: one[1][1].size())
     found = list(itertools.islice(within, limit + 1))
     shown = found[:limit]
     more = len(found) > limit or budget.reached
-    last = msgspec.json.encode(shown[-1][0]).decode() if more and shown else None
-    return Page([job.record() for _, job in shown], last)
+    last = msgspec.json.encode(shown[-1][1][0]).decode() if more and shown else None
+    return Page([record for record, _ in shown], last)
 
 
 def _listed(shelf: Shelf, which: Filter, newest_first: bool) -> list[Listed]:
@@ -90,10 +91,11 @@ def _listed(shelf: Shelf, which: Filter, newest_first: bool) -> list[Listed]:
 
 def _matching(
     shelf: Shelf, which: Filter, listed: list[Listed], start: int, now: float
-) -> Iterator[Listed]:
+) -> Iterator[tuple[Record, Listed]]:
     for place, job in itertools.islice(listed, start, None):
-        if which.matches(job.record()) and shelf.find(job.id, now) is not None:
-            yield place, job
+        record = job.record()
+        if which.matches(record) and shelf.find(job.id, now) is not None:
+            yield record, (place, job)
 
 
 def _place(job: StoredJob, newest_first: bool) -> Place:
