@@ -13,6 +13,7 @@ from httpx_sse import connect_sse
 from ackline.service import Settings, fair_shares
 from ackline.service.fair_shares import FairShares
 from ackline.worker.shares import Shares
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -140,6 +141,7 @@ class TestClaims:
         api.post("/v1/claims", {"queues": ["noisy", "quiet"], "limit": 4}, status=500)
         monkeypatch.undo()
 
+        until(lambda: not api.get("/queue/stats?queue=noisy")["processing"])
         assert self.claim(api, 10) == {"noisy": 5, "quiet": 5}
 
 
