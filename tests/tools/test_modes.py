@@ -47,14 +47,6 @@ def test_whatever_else_did_not_pass_fails_it(row: Mode) -> None:
     assert modes.report([passed("./check"), row]) == 1
 
 
-def test_what_is_only_reported_does_not(capsys: pytest.CaptureFixture[str]) -> None:
-    row = passed("other Python", failures=2)
-    row.fails_the_run = False
-
-    assert modes.report([passed("./check"), row]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 0 failed"
-
-
 def test_the_program_of_a_mode_is_the_one_that_its_tests_take(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         f"import os\ndef test_it(): assert os.environ['IT'] == {sys.executable!r}"
