@@ -195,20 +195,28 @@ def test_one_step_of_the_stop_that_fails_keeps_nobody_from_the_others(queue, mon
         began.set()
         await asyncio.sleep(60)
 
-    def fail(*_arguments: object) -> None:
-        raise RuntimeError("a bug of ours")
+    failed = set()
+
+    def break_step(step: str) -> None:
+        def fail(*_arguments: object) -> None:
+            failed.add(step)
+            raise RuntimeError(f"a bug of ours in {step}")
+
+        monkeypatch.setattr(f"ackline.worker.worker.{step}", fail)
 
     queue.enqueue(1, id="a")
     worker = Worker(queue, grace=0.05)
     worker.start()
     assert began.wait(SOON)
     monkeypatch.setattr("ackline.worker.worker.LAST_MOMENT", 0.05)
-    for step in ("Station.interrupt_all", "Timekeeper.stop"):
-        monkeypatch.setattr(f"ackline.worker.worker.{step}", fail)
+    steps = {"Station.interrupt_all", "Timekeeper.stop"}
+    for step in steps:
+        break_step(step)
     worker.stop()
 
     assert queue.status("a").state is State.QUEUED
-    assert caplog.text.count("did not shut down cleanly") == 2
+    assert failed == steps
+    assert all(f"a bug of ours in {step}" in caplog.text for step in steps)
     assert not threads[0].is_alive()
 
 
