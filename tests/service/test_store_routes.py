@@ -27,6 +27,7 @@ from ackline.lifecycle import (
 from ackline.queue import JournalReader
 from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace
 from ackline.service import Settings, schedules
+from ackline.service.allowance import Allowance
 from ackline.service.authorization import OF_VERBS, RULES, Scope
 from ackline.service.caller import Principal
 from ackline.service.health import StoreChecks
@@ -616,6 +617,19 @@ class TestTenants:
 
         assert not verdict.applied
         assert [info.key for info in store.describe(None)] == [KEY]
+
+    def test_trying_to_tells_nothing_of_its_room_and_takes_none(self):
+        theirs = QueueKey("other", "mail")
+        settings = Settings(maintenance=False, limits=Allowance(queue_jobs=2))
+        runtime = Runtime(settings, MemoryStore(), Fixed())
+        runtime.store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        step = VERBS["apply"].pack({"queue": KEY, "transitions": [move("a", theirs)]})
+        with client_for(runtime) as client:
+            for _ in range(3):
+                headers = {"content-type": MSGPACK}
+                answer = client.post("/api/v1/store/apply", content=step, headers=headers)
+                assert answer.status_code == 200
+            runtime.limits.take_room(theirs, 2)
 
 
 class TestLimitedTokens:

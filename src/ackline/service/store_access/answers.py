@@ -13,7 +13,7 @@ import msgspec
 
 from ackline.events import Act, Event, Events, make_cursor
 from ackline.job import LIVE, QueueKey, Record, State
-from ackline.lifecycle import Transition, Verdict
+from ackline.lifecycle import Transition, Verdict, may_move
 from ackline.service.authorization import Access
 from ackline.service.caller import Caller
 from ackline.service.heartbeats import heartbeat
@@ -76,9 +76,14 @@ def _require_room_for_steps(
 ) -> None:
     """Refuse steps that would make too many jobs of a queue live: redrives and moves."""
     limits = caller.runtime.limits
-    steps = [step for step in transitions if step.act in (Act.REDRIVE, Act.MOVE)]
-    if queue is None or not steps or not limits.counts_jobs_of(caller.tenant):
+    if queue is None or not limits.counts_jobs_of(caller.tenant):
         return
+    # The store refuses to move a job to another tenant, whose room is none of the caller's.
+    steps = [
+        step
+        for step in transitions
+        if step.act is Act.REDRIVE or (step.target is not None and may_move(queue, step.target))
+    ]
     found = find_each(caller.runtime.store, queue, [step.id for step in steps])
     redriven, moved = 0, Counter[QueueKey]()
     for step, job in zip(steps, found, strict=True):
