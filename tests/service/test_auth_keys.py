@@ -194,6 +194,17 @@ class TestKinds:
 
         assert [hit["job"]["id"] for hit in found["hits"]] == ["job-29"]
 
+    def test_a_search_tells_nothing_of_others(self, apis):
+        whole, api = apis
+        whole.post("/v1/queues/email/jobs", {"payload": 1, "id": "ab", "kind": "mine"}, 201)
+        before = [api.get("/v1/search", text=text) for text in ("a", "theirs")]
+        for id in ("a", *range(20)):
+            body = {"payload": 1, "id": str(id), "kind": "theirs"}
+            whole.post("/v1/queues/email/jobs", body, 201)
+
+        assert [api.get("/v1/search", text=text) for text in ("a", "theirs")] == before
+        assert [hit["job"]["id"] for hit in before[0]["hits"]] == ["ab"]
+
     def test_and_in_its_schedules(self, apis):
         whole, api = apis
         whole.put("/v1/queues/email/schedules/s", {"cron": "* * * * *", "kind": "theirs"})

@@ -79,6 +79,8 @@ class _Search:
         known = caller.runtime.store.describe(caller.tenant)
         keys = [info.key for info in known if caller.may_see(info.key.name)]
         for by in ("id", "kind", "payload"):
+            if by == "kind" and not caller.may_touch(self._text):
+                continue
             for key in keys:
                 if len(self._hits) >= MOST or self._took() > PATIENCE:
                     return self._found(complete=False)
@@ -88,12 +90,13 @@ class _Search:
     def _look(self, key: QueueKey, by: str) -> None:
         line = self._caller.queue(key.name, Access.READ_JOBS).sync
         for row in self._by_id(line) if by == "id" else self._page(line, by):
-            if self._caller.may_touch(row.kind):
-                self._hits.setdefault((key.name, row.id), Hit(key.name, by, row))
+            self._hits.setdefault((key.name, row.id), Hit(key.name, by, row))
 
     def _by_id(self, line: Line) -> list[Row]:
-        whole = [job for job in line.store.get(line.key, [self._text]) if job is not None]
-        return rows_of(line, whole) or self._beginning(line)
+        [job] = line.store.get(line.key, [self._text])
+        if job is not None and self._caller.may_touch(job.kind):
+            return rows_of(line, [job])
+        return self._beginning(line)
 
     def _beginning(self, line: Line) -> list[Row]:
         start, found, cursor = self._text.casefold(), list[Row](), None
