@@ -33,7 +33,7 @@ from ackline.service.caller import Principal
 from ackline.service.health import StoreChecks
 from ackline.service.runtime import Runtime
 from ackline.service.store_access import answers
-from ackline.stores.base import ClaimRequest, Filter, Hold, KeyWrite, Trouble, WorkerBeat
+from ackline.stores.base import ClaimRequest, Filter, Hold, KeyWrite, Page, Trouble, WorkerBeat
 from ackline.stores.memory import MemoryStore
 from ackline.stores.wire import JSON, LISTEN, MSGPACK, READ_ON_HEADER, TENANT_HEADER, VERBS
 from tests.service.conftest import client_for
@@ -660,6 +660,16 @@ class TestLimitedTokens:
         wanted = msgspec.structs.replace(REQUEST, kinds=frozenset({"secret"}))
         ask("claim", 403, queue=KEY, request=wanted)
         assert ask("purge", **CALLS["purge"]) == 1
+
+    def test_a_page_does_not_tell_whether_others_match(self, ask, who, store):
+        store.enqueue(KEY, [Draft(str(n), "secret", b'"pin 1234"') for n in range(3)])
+        as_caller(who, Scope.READ, kinds=frozenset({"mail"}))
+
+        for text in ("pin 1234", "pin 9999"):
+            page = ask("page", queue=KEY, which=Filter(text=text), cursor=None, limit=1)
+            assert page == Page([], None)
+        secret = Filter(kinds=frozenset({"secret"}))
+        ask("page", 403, queue=KEY, which=secret, cursor=None, limit=1)
 
     def test_leases_of_other_kinds_are_left_out(self, ask, who, store):
         store.enqueue(KEY, [Draft("b", "secret", b"2"), Draft("a", "mail", b"1")])

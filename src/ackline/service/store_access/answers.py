@@ -22,7 +22,6 @@ from ackline.service.store_access.notes import is_readable
 from ackline.stores.base import (
     Claimed,
     Key,
-    Page,
     QueueInfo,
     Receipt,
     StoreInfo,
@@ -156,8 +155,6 @@ def _visible(caller: Caller, answer: Any) -> Any:
     match answer:
         case StoreInfo():
             return _seen_info(caller, answer)
-        case Page() if caller.principal.kinds is not None:
-            return msgspec.structs.replace(answer, jobs=_seen(caller, answer.jobs))
         case Claimed() if caller.principal.kinds is not None:
             return msgspec.structs.replace(answer, lapsed=_seen(caller, answer.lapsed))
         case [Record() | None, *_]:

@@ -139,13 +139,9 @@ def _configure(caller: Caller, given: Arguments) -> Arguments:
     published = expected is not None and settings == msgspec.structs.replace(
         expected, kinds=settings.kinds
     )
-    if published and _changes_own_kinds(caller, settings, expected):
-        caller.require(Access.PUBLISH_POLICIES)
-    elif published:
-        caller.require(Access.PUBLISH_POLICIES)
+    caller.require(Access.PUBLISH_POLICIES if published else Access.CONFIGURE)
+    if not _changes_own_kinds(caller, settings, expected):
         caller.require_reach(Reach.ALL_KINDS)
-    else:
-        caller.require(Access.CONFIGURE)
     return {} if published and not given["by"] else {"by": signed(caller, given["by"])}
 
 
@@ -162,12 +158,14 @@ def _prune(caller: Caller, given: Arguments) -> Arguments:
     return {"keep_from": min(cursors, key=read_cursor, default=None)}
 
 
-def _purge(caller: Caller, given: Arguments) -> Arguments:
+def _page(caller: Caller, given: Arguments) -> Arguments:
+    # The store is not asked for others: whether there is a next page would tell of them.
     which: Filter = given["which"]
-    return {
-        "which": msgspec.structs.replace(which, kinds=caller.kinds(which.kinds)),
-        "by": signed(caller, given["by"]),
-    }
+    return {"which": msgspec.structs.replace(which, kinds=caller.kinds(which.kinds))}
+
+
+def _purge(caller: Caller, given: Arguments) -> Arguments:
+    return {**_page(caller, given), "by": signed(caller, given["by"])}
 
 
 def _drop(caller: Caller, given: Arguments) -> Arguments:
@@ -208,6 +206,7 @@ _CHECKS: Mapping[str, Callable[[Caller, Arguments], Arguments]] = {
     "apply": _apply,
     "heartbeat": _heartbeat,
     "leases": _leases,
+    "page": _page,
     "describe": _describe,
     "read_keys": _read_keys,
     "configure": _configure,
