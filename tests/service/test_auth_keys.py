@@ -194,6 +194,19 @@ class TestKinds:
 
         assert [hit["job"]["id"] for hit in found["hits"]] == ["job-29"]
 
+    def test_a_timeline_is_without_the_job_that_had_the_id_before(self, apis):
+        whole, api = apis
+        for kind in ("theirs", "mine"):
+            body = {"payload": 1, "id": "a", "kind": kind, "max_attempts": 1}
+            whole.post("/v1/queues/default/jobs", body, 201)
+            whole.get("/queue/poll")
+            whole.post("/queue/nack", {"id": "a", "error": f"of {kind}"})
+
+        told = api.get("/v1/queues/default/jobs/a")["timeline"]
+
+        assert [event["kind"] for event in told] == ["mine"] * 3
+        assert len(whole.get("/v1/queues/default/jobs/a")["timeline"]) == 6
+
     def test_a_search_tells_nothing_of_others(self, apis):
         whole, api = apis
         whole.post("/v1/queues/email/jobs", {"payload": 1, "id": "ab", "kind": "mine"}, 201)

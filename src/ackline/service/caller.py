@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, assert_never, cast
 import msgspec
 from litestar.types import HTTPScope, Receive
 
+from ackline.events import Event
 from ackline.job import Draft, QueueKey, State
 from ackline.lifecycle import KEEPS_ID
 from ackline.limits import require_name
@@ -161,6 +162,11 @@ class Caller:
     def may_touch(self, kind: str) -> bool:
         """Whether it may use jobs of this kind; those of other kinds do not exist for it."""
         return self.principal.kinds is None or kind in self.principal.kinds
+
+    def may_hear(self, event: Event) -> bool:
+        """Whether an event is of its tenant, queues and kinds; those of a whole queue have none."""
+        own = event.queue.tenant == self.tenant and self.may_see(event.queue.name)
+        return own and (not event.id or self.may_touch(event.kind))
 
     def require_kind(self, kind: str) -> None:
         """Refuse a kind that the caller may not use."""

@@ -75,14 +75,7 @@ class Journal:
         return await self._caller.slowly(look_back, self._page, end, count, chosen), end
 
     def _visible(self, events: Sequence[Event]) -> list[Event]:
-        caller, kinds = self._caller, self._caller.principal.kinds
-        return [
-            one
-            for one in events
-            if one.queue.tenant == caller.tenant
-            and caller.may_see(one.queue.name)
-            and (kinds is None or not one.id or one.kind in kinds)
-        ]
+        return list(filter(self._caller.may_hear, events))
 
     async def follow(self, after: str | None) -> AsyncIterator[bytes]:
         """An endless stream of events after a cursor (None: from now on)."""

@@ -172,13 +172,11 @@ def _seen(caller: Caller, found: Iterable[Any]) -> list[Any]:
 
 
 def _sees(caller: Caller, one: Record | Event | QueueInfo | Key) -> bool:
-    kinds = caller.principal.kinds
     match one:
         case Record():
-            return kinds is None or one.kind in kinds
+            return caller.may_touch(one.kind)
         case Event():
-            of_kind = kinds is None or not one.id or one.kind in kinds
-            return one.queue.tenant == caller.tenant and caller.may_see(one.queue.name) and of_kind
+            return caller.may_hear(one)
         case QueueInfo():
             return caller.may_see(one.key.name)
         case Key():

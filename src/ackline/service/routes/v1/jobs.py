@@ -138,7 +138,8 @@ async def get_job(
     if timeline:
         store = caller.runtime.store
         events, whole = await caller.slowly(look_through, store, line.sync.key, record)
-        told = [event_document(event) for event in events]
+        # Before it was replaced, a job of this id may have been of another kind.
+        told = [event_document(event) for event in events if caller.may_hear(event)]
 
     def answer() -> Response[JobDocument]:
         job = job_document(record, queue)
