@@ -661,6 +661,18 @@ class TestLimitedTokens:
         ask("claim", 403, queue=KEY, request=wanted)
         assert ask("purge", **CALLS["purge"]) == 1
 
+    @pytest.mark.parametrize("scope", [Scope.READ, Scope.ADMIN])
+    def test_schedules_of_other_kinds_are_not_read_or_deleted(self, ask, who, store, scope):
+        schedules.write(store, KEY, Schedule("nightly", "* * * * *", "secret", "precious"))
+        key = ("ackline", "schedules", "mail", "nightly")
+        as_caller(who, scope, kinds=frozenset({"mail"}))
+
+        ask("read_keys", 403, prefix=key[:3], limit=5)
+        if scope is Scope.READ:
+            assert ask("read_keys", prefix=key[:1], limit=5) == []
+        ask("write_keys", 403, writes=[KeyWrite(key=key, value=None)])
+        assert schedules.find(store, KEY, "nightly")[0] is not None
+
     def test_a_page_does_not_tell_whether_others_match(self, ask, who, store):
         store.enqueue(KEY, [Draft(str(n), "secret", b'"pin 1234"') for n in range(3)])
         as_caller(who, Scope.READ, kinds=frozenset({"mail"}))

@@ -128,7 +128,7 @@ RULES: Mapping[Access, Rule] = {
         _CONSUME | _READ | _ADMIN, "how far a reader of the journal has read"
     ),
     Access.NOTES_BESIDE: Rule(_PRODUCE | _CONSUME | _ADMIN, "keys that stand beside jobs"),
-    Access.NOTES_OF_SCHEDULES: Rule(_ADMIN, "schedules as they are stored"),
+    Access.NOTES_OF_SCHEDULES: Rule(_ADMIN, "schedules as they are stored", Reach.ALL_KINDS),
 }
 
 OF_STEPS: Mapping[Act, Access] = {

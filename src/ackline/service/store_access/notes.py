@@ -20,7 +20,7 @@ from ackline.queue.broken_notes import UNREADABLE
 from ackline.queue.reader_place import EVERY_QUEUE, read_place
 from ackline.queue.recovery import read_ways
 from ackline.service import schedules
-from ackline.service.authorization import Access, Reach
+from ackline.service.authorization import RULES, Access, Reach
 from ackline.service.caller import Caller
 from ackline.service.problems import Forbidden
 from ackline.service.store_access.arguments import require_queues
@@ -88,19 +88,27 @@ def require_readable(caller: Caller, prefix: tuple[str, ...]) -> None:
     """Refuse keys that a caller may neither read nor write, given how they begin."""
     if not is_note(prefix):
         caller.require(Access.READ_KEYS)
-    elif note := NOTES.get(prefix[1]) if len(prefix) > 1 else None:
-        caller.require(Access.READ_JOBS, note.access)
-    else:
-        caller.require(Access.READ_JOBS)
+    elif not _may_read(caller, note := _note_of(prefix)):
+        caller.require(note.access if note is not None else Access.READ_JOBS)
 
 
 def is_readable(caller: Caller, key: tuple[str, ...]) -> bool:
     """Whether a key that was found is for this caller, too."""
     if not is_note(key):
         return caller.may(Access.READ_KEYS)
-    note = NOTES.get(key[1]) if len(key) > 1 else None
-    mine = caller.may(Access.READ_JOBS) or (note is not None and caller.may(note.access))
-    return mine and all(map(caller.may_see, key[2:3]))
+    return _may_read(caller, _note_of(key)) and all(map(caller.may_see, key[2:3]))
+
+
+def _note_of(key: tuple[str, ...]) -> Note | None:
+    return NOTES.get(key[1]) if len(key) > 1 else None
+
+
+def _may_read(caller: Caller, note: Note | None) -> bool:
+    """Who may read jobs may read all notes that do not affect more than the caller's own kinds."""
+    if note is None:
+        return caller.may(Access.READ_JOBS)
+    reaches = caller.principal.reaches(RULES[note.access].reach)
+    return caller.may(note.access) or (reaches and caller.may(Access.READ_JOBS))
 
 
 def require_note(caller: Caller, write: KeyWrite) -> None:
