@@ -23,6 +23,7 @@ from ackline.lifecycle import (
     progress,
     redrive,
     request_cancel,
+    seen_of,
 )
 from ackline.queue import JournalReader
 from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace
@@ -322,6 +323,14 @@ class TestWhatANarrowTokenSees:
         [job] = store.get(KEY, ["queued"])
         assert job.state is State.CANCELLED
         assert job.expires_at - job.finished_at == DEFAULTS.keep_cancelled
+
+    def test_a_cancel_keeps_its_guard(self, ask, store):
+        [job] = store.get(KEY, ["queued"])
+        seen = msgspec.structs.replace(seen_of(job), priority=job.priority + 1)
+
+        [verdict] = apply(ask, msgspec.structs.replace(cancel("queued", DEFAULTS), seen=seen))
+
+        assert (verdict.applied, verdict.state) == (False, State.QUEUED)
 
     def test_the_result_of_another_kind_is_not_in_a_receipt(self, ask, who, client):
         again = [Draft("done", "mail", b"1")]

@@ -8,7 +8,7 @@ from ackline.config import DEFAULT_SETTINGS, resolve
 from ackline.errors import InvalidOption
 from ackline.events import Act
 from ackline.job import MOST_ATTEMPTS, QueueKey
-from ackline.lifecycle import Transition, cancel, short_failure
+from ackline.lifecycle import Transition, short_failure
 from ackline.limits import require_others_key, require_priority, require_seconds, short_note
 from ackline.service.authorization import access_of, is_settling
 from ackline.service.caller import Caller
@@ -54,7 +54,7 @@ def as_of_jobs(runtime: Runtime, queue: QueueKey, steps: list[Transition]) -> li
     def as_of_job(step: Transition) -> Transition:
         keys, policy = own.get(step.id, ((), None))
         if _cancels(step) and policy is not None:
-            return cancel(step.id, policy, step.by)
+            return msgspec.structs.replace(step, keep=policy.keep_cancelled, calls_back=True)
         mine = tuple(key for key in step.keys if key in keys)
         return msgspec.structs.replace(step, keys=mine) if step.keys else step
 
