@@ -186,3 +186,10 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def without_data(self) -> Record:
         """The job without payload, progress and result, which may be large."""
         return msgspec.structs.replace(self, payload=b"", progress=None, result=None)
+
+    def for_settling(self) -> Record:
+        """What settling the job needs: nothing that may be large, or that is for its handler."""
+        options = self.options
+        if options.headers or options.trace:
+            options = msgspec.structs.replace(options, headers={}, trace=None)
+        return msgspec.structs.replace(self.without_data(), options=options)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ackline.config import DEFAULTS, Policy, QueueSettings
 from ackline.cron import Schedule
@@ -239,6 +240,31 @@ class TestWhatANarrowTokenSees:
         assert (done.state, leased.state) == (State.COMPLETED, State.PROCESSING)
         assert (done.payload, leased.payload) == (payload, payload)
         assert (leased.progress, done.result) == (half, result)
+
+    def test_of_a_jobs_options(self, ask, who, store):
+        plain, url = Options(max_attempts=2), "https://a.example"
+        settling = replace(plain, callback_url=url, keys_if_undelivered=(("k",),))
+        given = replace(settling, headers={"cookie": "secret"}, trace="secret")
+        store.enqueue(KEY, [Draft("options", "mail", b"1", options=given)])
+        for scope, kept in (
+            (Scope.READ, given),
+            (Scope.CONSUME, settling),
+            (Scope.PRODUCE, plain),
+        ):
+            as_caller(who, scope)
+            [job] = ask("get", queue=KEY, ids=["options"])
+            assert job.options == kept
+
+    def test_of_a_job_that_an_admin_edits_or_moves(self, client, who):
+        for scopes, payload in ((ALL, "secret"), ({Scope.ADMIN}, None)):
+            as_caller(who, *scopes)
+            for method, path, body in (
+                ("PATCH", "mail/jobs/queued", {"priority": 1}),
+                ("POST", "mail/jobs/queued/move", {"to": "other"}),
+                ("POST", "other/jobs/queued/move", {"to": "mail"}),
+            ):
+                answer = client.request(method, f"/api/v1/queues/{path}", json=body).json()
+                assert (answer["id"], answer["payload"]) == ("queued", payload)
 
     def test_of_a_lease(self, ask, who):
         as_caller(who, Scope.CONSUME)

@@ -9,7 +9,7 @@ import msgspec
 from litestar.types import HTTPScope, Receive
 
 from ackline.events import Event
-from ackline.job import Draft, QueueKey, State
+from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import KEEPS_ID
 from ackline.limits import require_name
 from ackline.queues import DEFAULT_TENANT, Queues
@@ -162,6 +162,17 @@ class Caller:
     def may_touch(self, kind: str) -> bool:
         """Whether it may use jobs of this kind; those of other kinds do not exist for it."""
         return self.principal.kinds is None or kind in self.principal.kinds
+
+    def shown(self, job: Record) -> Record:
+        """A job, without what is in it if the caller may not read jobs."""
+        if self.may(Access.READ_JOBS):
+            return job
+        result = job.result if self.may(Access.AWAIT) else None
+        job = msgspec.structs.replace(job.for_settling(), result=result)
+        if self.may(Access.SETTLE):
+            return job
+        options = msgspec.structs.replace(job.options, keys_if_undelivered=(), callback_url=None)
+        return msgspec.structs.replace(job, options=options)
 
     def may_hear(self, event: Event) -> bool:
         """Whether an event is of its tenant, queues and kinds; those of a whole queue have none."""

@@ -26,8 +26,8 @@ def unless_null(data: msgspec.Raw | UnsetType) -> msgspec.Raw | None:
 
 def raw(data: bytes | None, codec: str | None = None) -> msgspec.Raw:
     """A payload as JSON, not decoded; what is not JSON comes as base64."""
-    if data is None:
-        return NULL
+    if data is None or (codec is None and not data):
+        return NULL  # nothing, or not for the caller
     if codec is None:
         return msgspec.Raw(data)
     try:

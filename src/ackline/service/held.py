@@ -14,14 +14,6 @@ MOST_HELD = 100_000
 """How many are remembered; for an older one, the store is asked."""
 
 
-def _what_settling_needs(job: Record) -> Record:
-    """A job without all that may be large: its policy, its token and its times."""
-    job, options = job.without_data(), job.options
-    if options.headers or options.trace:
-        options = msgspec.structs.replace(options, headers={}, trace=None)
-    return msgspec.structs.replace(job, options=options)
-
-
 Place = tuple[QueueKey, str]
 """A queue and an id: two queues may have jobs of the same id."""
 
@@ -84,7 +76,7 @@ class Held:
     def add(self, jobs: Iterable[Handed], window: Window | None = None) -> None:
         """Jobs were handed out."""
         for handed in jobs:
-            job = _what_settling_needs(handed.job)
+            job = handed.job.for_settling()
             self._jobs[handed.place] = (job, window)
             if window is not None:
                 window.add(Handed(handed.queue, job))

@@ -158,7 +158,7 @@ def _visible(caller: Caller, answer: Any) -> Any:
         case Claimed() if caller.principal.kinds is not None:
             return msgspec.structs.replace(answer, lapsed=_seen(caller, answer.lapsed))
         case [Record() | None, *_]:
-            return [_job_seen(caller, job) if job is not None else None for job in answer]
+            return [caller.shown(job) if job and _sees(caller, job) else None for job in answer]
         case [QueueInfo(), *_]:
             return [_queue_seen(caller, info) for info in _seen(caller, answer)]
         case Events() | [Event(), *_]:
@@ -181,16 +181,6 @@ def _sees(caller: Caller, one: Record | Event | QueueInfo | Key) -> bool:
             return caller.may_see(one.key.name)
         case Key():
             return is_readable(caller, one.key)
-
-
-def _job_seen(caller: Caller, job: Record) -> Record | None:
-    """A job; without what is in it, for callers that only settle, recover or await jobs."""
-    if not _sees(caller, job):
-        return None
-    if caller.may(Access.READ_JOBS):
-        return job
-    result = job.result if caller.may(Access.AWAIT) else None
-    return msgspec.structs.replace(job, payload=b"", progress=None, result=result)
 
 
 def _queue_seen(caller: Caller, info: QueueInfo) -> QueueInfo:

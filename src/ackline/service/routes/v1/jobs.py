@@ -237,7 +237,8 @@ async def delete_job(
 
 
 async def _document(caller: Caller, queue: str, record: Record) -> JobDocument:
-    return await caller.runtime.convert(_size(record), lambda: job_document(record, queue))
+    shown = caller.shown(record)
+    return await caller.runtime.convert(_size(shown), lambda: job_document(shown, queue))
 
 
 async def _require_match(caller: Caller, wanted: str | None, queue: str, record: Record) -> None:
