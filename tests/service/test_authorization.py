@@ -12,7 +12,7 @@ from ackline.job import QueueKey
 from ackline.lifecycle import Edit, edit, move, redrive, request_cancel
 from ackline.service.authorization import OF_STEPS, OF_TOPICS, OF_VERBS, RULES, Access, Scope
 from ackline.stores.base import Filter
-from ackline.stores.wire import MSGPACK, VERBS
+from ackline.stores.wire import JSON, MSGPACK, VERBS
 from tests.service.issuers import bearer
 from tests.service.test_auth_routes import ANY_CALLER, ARGUMENTS, Call, World, settings, signer
 
@@ -121,7 +121,7 @@ def world(settings, signer):
 def accesses_of(call: Call) -> tuple[Access, ...]:
     if "/store/" in call.path:
         return BY_ARGUMENTS.get(call.path) or OF_VERBS[call.path.rpartition("/")[2]]
-    return (ROWS[str(call)],)
+    return (ROWS[str(call).partition("?")[0]],)
 
 
 def closed(world: World) -> list[Call]:
@@ -270,6 +270,95 @@ def test_the_faces_give_the_same_answer(world, signer, act, limit):
             status = world.client.request(call.method, call.path, **options).status_code
             answers.add(status == 403)
         assert len(answers) == 1, (act, scope, limits)
+
+
+def json_verb(name: str, **arguments: Any) -> Call:
+    return Call("POST", f"/api/v1/store/{name}", None, {"json": arguments})
+
+
+MORE = [
+    json_verb("read_keys", prefix=["ackline"], limit=99),
+    json_verb("read_keys", prefix=["ackline", "schedules", "email"], limit=99),
+    json_verb("events", queue="email", after=None, limit=99),
+    json_verb("leases", queue="email", worker=None, limit=99),
+    json_verb("get", queue="email", ids=["letter", "email-123"]),
+    route("/v1/search?text=letter", "GET"),
+    route("/v1/search?text=acme", "GET"),
+    route("/v1/events?last=99", "GET"),
+    route("/v1/queues/email/rows?ids=letter", "GET"),
+    route("/v1/queues/email/held?worker=http", "GET"),
+]
+"""Reads with arguments that find what there is."""
+
+
+def test_a_token_for_some_kinds_is_told_nothing_of_others_and_changes_nothing(settings, signer):
+    world = World(settings)
+    world.owner = signer.sign()
+    limited = signer.sign(kinds=["other"])
+    with world.client:
+        world.furnish()
+        before = world.of_acme()
+
+        for call in [*closed(world), *MORE]:
+            assert "of acme" not in told(call, world.call(call, limited)), call
+        assert world.of_acme() == before
+
+        telling = [call for call in MORE if "of acme" in told(call, world.call(call, world.owner))]
+        assert len(telling) > len(MORE) // 2  # the control
+
+
+@pytest.mark.parametrize("scope", [Scope.PRODUCE, Scope.CONSUME, Scope.ADMIN])
+def test_who_may_not_read_jobs_is_told_nothing_that_is_in_them(settings, signer, scope):
+    world = World(settings)
+    world.owner = signer.sign()
+    alone = signer.sign(scope=scope)
+    with world.client:
+        for call in [*closed(world), *MORE]:
+            world.furnish() if not world.of_acme()[1] else None
+            # A claim brings payloads, and so do the keys that undelivered jobs have left.
+            if not {A.CLAIM, A.READ_KEYS} & set(accesses_of(call)):
+                said = told(call, world.call(call, alone)).replace("boom of acme", "")
+                assert "of acme" not in said, call
+
+
+OTHER = {"payload": 1, "kind": "other"}
+MIXED: list[Call] = [
+    route("/queue/poll?queue=other&queue=email", "GET"),
+    route("/queue/listen?queue=other&queue=email", "GET"),
+    route("/v1/claims?queue=other&queue=email", "GET"),
+    route("/v1/claims", queues=["other", "email"]),
+    route("/v1/queues/other/jobs/batch", jobs=[OTHER, {**OTHER, "kind": "welcome"}]),
+    route("/v1/queues/other/rename", to="email"),
+    route("/v1/queues/other/bulk", action="move", filter={}, to="email"),
+    json_verb("listen", queues=["other", "email"], topic="ready"),
+    json_verb("workers", queues=["other", "email"]),
+    verb(
+        "enqueue",
+        queue=QueueKey("acme", "other"),
+        drafts=[{"id": kind, "kind": kind, "payload": b"1"} for kind in ("other", "welcome")],
+    ),
+    verb("apply", queue=QueueKey("acme", "other"), transitions=[move("x", KEY)]),
+]
+"""Each is about something that is the caller's, and something that is not."""
+
+
+@pytest.mark.parametrize("call", MIXED, ids=str)
+def test_what_is_only_partly_the_callers_is_refused_whole(world, signer, call):
+    world.furnish() if not world.of_acme()[1] else None
+    before = world.of_acme()
+    limited = bearer(signer.sign(queues=["other"], kinds=["other"]))
+    options = {**call.options, "headers": {**limited, **call.options.get("headers", {})}}
+
+    assert world.client.request(call.method, call.path, **options).status_code == 403
+    assert world.of_acme() == before
+
+
+def told(call: Call, answer: Any) -> str:
+    """An answer with its bytes as text."""
+    name = call.path.rpartition("/")[2]
+    if "/store/" not in call.path or name not in VERBS or answer.status_code != 200:
+        return str(answer.text)
+    return repr(VERBS[name].formats[JSON].answers.decode(answer.content))
 
 
 def test_the_guide_has_the_table():
