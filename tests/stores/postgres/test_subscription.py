@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from tests.stores.postgres.words import put
 
 from ackline.job import QueueKey
 from ackline.stores.base import Subject, Subscription
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
+from ackline.stores.postgres.listen import PostgresSubscription
 from ackline.testing.servers.postgres import PostgresServer
 
 SOON = 10.0
@@ -80,6 +82,45 @@ def test_what_is_added_while_the_server_is_away_is_heard_when_it_is_back(schema:
             put(store, MANY[0], "a")
             assert hears(subscription, (MANY[0], "changes"))
         store.close()
+
+
+def test_it_does_not_spin_while_the_server_is_away(schema: str) -> None:
+    with PostgresServer() as server:
+        store = PostgresStore(read_address(f"{server.socket_url}&schema={schema}"))
+        store.open()
+        with store.subscribe() as subscription:
+            subscription.add([(MANY[0], "changes")])
+            assert hears(subscription, (MANY[0], "changes"))
+            server.stop_immediately()
+            subscription.add([(MANY[1], "changes")])
+            until, waits = time.monotonic() + 1.0, 0
+            while time.monotonic() < until:
+                subscription.wait(until - time.monotonic())
+                waits += 1
+
+            assert waits < 20
+        store.close()
+
+
+def test_a_notification_does_not_cost_more_the_more_subjects_there_are(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store.subscribe() as subscription:
+        subscription.add((queue, "ready") for queue in MANY)
+        assert hears(subscription, *((queue, "ready") for queue in MANY))
+        while subscription.wait(0.3) is None:
+            pass
+        looked: list[object] = []
+
+        def armed(looked_at: PostgresSubscription) -> tuple[()]:
+            looked.append(looked_at)
+            return ()
+
+        monkeypatch.setattr(PostgresSubscription, "armed", property(armed))
+        put(store, MANY[-1], "a")
+        assert hears(subscription, (MANY[-1], "ready"))
+
+    assert not looked
 
 
 def test_any_number_of_subjects_takes_one_connection(

@@ -171,8 +171,10 @@ class Hearing:
         concerned = self._concerned(subject)
         for listener in concerned:
             listener.tell(subject)
-        now, armed = time.monotonic(), any(subject in listener.armed for listener in concerned)
-        if armed and not any(listener.here(now, AWAY) for listener in concerned):
+        now = time.monotonic()
+        if any(listener.here(now, AWAY) for listener in concerned):
+            return
+        if any(subject in listener.armed for listener in concerned):
             # First here, then in the table: a caller that waits again in between arms again.
             for listener in concerned:
                 listener.disarmed()

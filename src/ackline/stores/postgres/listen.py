@@ -196,7 +196,7 @@ class PostgresSubscription:
             self._arm()
         except StoreUnavailable:
             self._woken.wait(min(timeout, RETRY))
-            return ()
+            return self._heard()
         until = time.monotonic() + timeout
         while True:
             left = max(0.0, until - time.monotonic())
@@ -204,15 +204,19 @@ class PostgresSubscription:
             due_in = self._looked_at + POLL - time.monotonic()
             pause = min(left, max(0.0, due_in)) if blind else left
             woken = self._woken.wait(pause)
-            self._woken.clear()
-            with self._lock:
-                news, self._news = self._news, set()
-                missed, self._missed = self._missed, False
-            if missed or (blind and time.monotonic() >= self._looked_at + POLL):
+            news = self._heard()
+            if news is None or (blind and time.monotonic() >= self._looked_at + POLL):
                 self._looked_at = time.monotonic()
                 return None
             if woken or left <= pause:
                 return news
+
+    def _heard(self) -> Collection[base.Subject] | None:
+        self._woken.clear()
+        with self._lock:
+            news, self._news = self._news, set()
+            missed, self._missed = self._missed, False
+        return None if missed else news
 
     def _arm(self) -> None:
         with self._lock:
