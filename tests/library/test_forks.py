@@ -13,6 +13,10 @@ import pytest
 from ackline import Queues
 from ackline.dedup import DedupFilter
 from ackline.forks import renew_in_child
+from ackline.job import QueueKey, State
+from ackline.lifecycle import Verdict
+from ackline.queue import Way
+from ackline.queue.recovery import RecoveryCounts
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -97,3 +101,17 @@ def test_an_id_that_was_being_remembered() -> None:
 
     seen = DedupFilter(capacity=10, now=now)
     assert busy.fork(lambda: seen.add("a"), lambda: seen.add("b")) == 0
+
+
+def test_what_the_parent_took_back_is_counted_by_the_parent() -> None:
+    no_store: Any = None
+    counts, busy = RecoveryCounts(no_store, QueueKey("default", "email")), Busy()
+    counts.note(Way.CLAIM, [Verdict(True, State.QUEUED)])
+
+    def save_nothing() -> bool:
+        counts.save()
+        return True
+
+    assert busy.fork(busy.pause, save_nothing) == 0
+    with pytest.raises(AttributeError):
+        counts.save()

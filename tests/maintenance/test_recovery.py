@@ -66,6 +66,18 @@ class TestCounting:
         Reaper([queue], 1.0).step()
         assert counted(queue)[Way.HEARTBEAT] == 2
 
+    @pytest.mark.every_store
+    def test_what_claims_took_back_is_counted_when_the_queue_is_closed(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        lapse(queue, clock, "a", "b")
+        assert len(queue.claim(2, lease=300)) == 2
+        queue.close()
+
+        other = Queues(queues.store)["email"]
+        assert counted(other) == {Way.CLAIM: 2}
+
     def test_a_dead_child_is_the_monitors(self, queues: Queues) -> None:
         queue = queues["email"]
         queue.enqueue(1)

@@ -55,9 +55,10 @@ class QueueBase(Generic[P, R]):
         return f"<Queue {str(self.key)!r} in {self.store.capabilities.name}>"
 
     def close(self) -> None:
-        """Stop calling back for events."""
+        """Stop calling back for events, and count what was recovered last."""
         for watcher in list(self.watchers):
             watcher.close()
+        self.recoveries.save()
 
     # --- handing to the store ---
 

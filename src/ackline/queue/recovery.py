@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -91,14 +92,15 @@ class RecoveryCounts:
     """Counts what one process takes back in a queue.
 
     A claim only notes it in memory: it must not wait for a count that other claims write, too. The
-    maintenance loops save the notes. A process that is killed in between leaves some uncounted; the
-    journal has every one.
+    maintenance loops save the notes, and at the latest the queue does when it is closed. A process
+    that is killed in between leaves some uncounted; the journal has every one.
     """
 
     def __init__(self, store: Store, queue: QueueKey) -> None:
         self._store = store
         self._queue = queue
         self._noted: _Ways = {}
+        self._process = os.getpid()
         self._lock = threading.Lock()
         renew_in_child(self, "_lock")
 
@@ -111,12 +113,18 @@ class RecoveryCounts:
 
     def _keep(self, ways: _Ways) -> None:
         with self._lock:
-            self._noted = _sum(self._noted, ways)
+            self._noted = _sum(self._own(), ways)
+
+    def _own(self) -> _Ways:
+        """What this process noted; a forked child leaves its parent's notes to the parent."""
+        if self._process != os.getpid():
+            self._process, self._noted = os.getpid(), {}
+        return self._noted
 
     def save(self) -> None:
         """Add what was noted to the stored counts; what fails is left to the next time."""
         with self._lock:
-            noted, self._noted = self._noted, {}
+            noted, self._noted = self._own(), {}
         if not noted:
             return
         try:
