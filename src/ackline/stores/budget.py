@@ -11,6 +11,8 @@ T = TypeVar("T")
 class Budget:
     """Ends an answer with the item with which `max_bytes` is reached; None is no limit.
 
+    Less than one byte is as good as one: an answer always gets on.
+
     >>> budget = Budget(5)
     >>> list(budget.within(["abc", "defg", "h"], len)), budget.reached
     (['abc', 'defg'], True)
@@ -19,7 +21,8 @@ class Budget:
     def __init__(self, max_bytes: int | None) -> None:
         self.limited = max_bytes is not None
         """Whether there is a limit at all."""
-        self._max_bytes, self._spent = max_bytes, 0
+        self._max_bytes = None if max_bytes is None else max(1, max_bytes)
+        self._spent = 0
         self.reached = False
         """Whether the answer has ended early: there may be more."""
 

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Sequence
 
 from ackline.stores.base import Key, KeyWrite
+from ackline.stores.budget import Budget
 from ackline.stores.keys import decode_key, encode_key, span_of
 from ackline.stores.postgres.arrays import Blobs
 from ackline.stores.postgres.transaction import Transaction
@@ -22,10 +23,11 @@ def read_keys(
     """The keys that start with `prefix` and come after the key `after`."""
     start, end = span_of(prefix, after)
     values = {"tenant": tenant.encode(), "start": start, "end": end, "limit": limit}
-    if max_bytes is None:
+    most = Budget(max_bytes).left
+    if most is None:
         rows = tx.rows("read_keys", values)
     else:
-        rows = tx.rows("read_keys_within", values | {"max_bytes": max_bytes or 1})
+        rows = tx.rows("read_keys_within", values | {"max_bytes": most})
     return [Key(key=decode_key(key), value=value, version=version) for key, value, version in rows]
 
 

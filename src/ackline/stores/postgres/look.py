@@ -71,7 +71,7 @@ def _look_up(
 ) -> tuple[list[Row], int]:
     """Rows of the jobs of the first of these ids, and how many ids that are."""
     encoded = Blobs([id.encode() for id in dict.fromkeys(ids)])
-    most = None if max_bytes is None else max(1, max_bytes)
+    most = Budget(max_bytes).left
     rows = tx.rows("look_up", {"queue": entry.num, "ids": encoded, "max_bytes": most})
     count = len(ids)
     if most is not None and rows and rows[-1][_BYTES] >= most:

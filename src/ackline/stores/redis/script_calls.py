@@ -19,6 +19,7 @@ from ackline.events import Act
 from ackline.job import Draft, QueueKey, State
 from ackline.lifecycle import Transition
 from ackline.stores.base import Hold, Key, KeyWrite
+from ackline.stores.budget import Budget
 from ackline.stores.keys import decode_key, span_of
 from ackline.stores.redis.connection import Argument, Connection
 from ackline.stores.redis.names import SCHEMA, Names
@@ -174,8 +175,7 @@ class ScriptCalls:
 
     def get(self, queue: QueueKey, ids: Sequence[str | bytes], max_bytes: int | None) -> Found:
         """The jobs of these ids that there are."""
-        most = "" if max_bytes is None else max_bytes
-        now, flat, more = self._run("get", queue, [most, *ids])
+        now, flat, more = self._run("get", queue, [_most(max_bytes), *ids])
         return Found(float(now), seen_jobs(flat), bool(more))
 
     def page(
@@ -193,7 +193,8 @@ class ScriptCalls:
         if after is not None:
             behind = repr(after[0]), after[1]
         order = "newest" if newest_first else ""
-        now, flat, more = self._run("page", queue, [CODE[state], *behind, limit, order, max_bytes])
+        arguments = [CODE[state], *behind, limit, order, _most(max_bytes)]
+        now, flat, more = self._run("page", queue, arguments)
         return Found(float(now), seen_jobs(flat), bool(more))
 
     def lapsed(self, queue: QueueKey, limit: int) -> list[Seen]:
@@ -277,8 +278,8 @@ class ScriptCalls:
         max_bytes: int | None = None,
     ) -> list[Key]:
         """The keys of a room that start with `prefix` and come after the key `after`."""
-        most = "" if max_bytes is None else max_bytes
-        flat = self.connection.run("read_keys", [room], [*span_of(prefix, after), limit, most])
+        arguments = [*span_of(prefix, after), limit, _most(max_bytes)]
+        flat = self.connection.run("read_keys", [room], arguments)
         return [
             Key(
                 key=decode_key(flat[index]),
@@ -336,6 +337,12 @@ class ScriptCalls:
 @functools.lru_cache(maxsize=4096)
 def _keys(names: Names, queue: QueueKey) -> tuple[str, str, str]:
     return names.base(queue), names.counters(queue), names.room_of(queue)
+
+
+def _most(max_bytes: int | None) -> Argument:
+    """After how many bytes to stop, for a script; empty for no limit."""
+    most = Budget(max_bytes).left
+    return "" if most is None else most
 
 
 def _says(error: StoreError, word: str) -> bool:

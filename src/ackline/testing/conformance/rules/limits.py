@@ -129,17 +129,18 @@ class ByteRules(StoreCase):
         assert _pages(bench) == ["abc", "d"]
         assert _ids(bench.claim(9, max_bytes=NEARLY_THREE)) == "abc"
 
-    def test_one_that_is_larger_than_all_bytes_comes_alone(self, bench: Bench) -> None:
+    @pytest.mark.parametrize("most", [1, -1])
+    def test_one_that_is_larger_than_all_bytes_comes_alone(self, bench: Bench, most: int) -> None:
         bench.put_all("ab", payload=LARGE)
         for name in "ab":
             bench.write("k", name, value=LARGE)
 
-        page = bench.store.page(bench.queue, Filter(), None, 9, max_bytes=1)
+        page = bench.store.page(bench.queue, Filter(), None, 9, max_bytes=most)
         assert [job.id for job in page.jobs] == ["a"]
         assert page.jobs[0].payload == LARGE
-        assert len(bench.store.read_keys("default", ("k",), 9, max_bytes=1)) == 1
-        assert len(bench.store.get(bench.queue, ["a", "b"], 1)) == 1
-        assert _ids(bench.claim(9, max_bytes=1)) == "a"
+        assert len(bench.store.read_keys("default", ("k",), 9, max_bytes=most)) == 1
+        assert len(bench.store.get(bench.queue, ["a", "b"], most)) == 1
+        assert _ids(bench.claim(9, max_bytes=most)) == "a"
 
     def test_named_jobs_come_up_to_these_bytes(self, bench: Bench) -> None:
         bench.put_all("abcdefg", payload=LARGE)
