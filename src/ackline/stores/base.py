@@ -31,6 +31,10 @@ ANSWER_BYTES = 4 * 1024 * 1024
 """After how many bytes of jobs or keys an answer ends, so that large ones do not fill the memory
 of whoever asks for many: ask again for the rest."""
 
+AT_ONCE = 1000
+"""How many jobs or keys `find_each` and `each_key` ask for at once: a store may have to look at all
+of them to find where their bytes end."""
+
 HISTORY_LIMIT = 100
 """How many ended attempts are remembered for one job."""
 
@@ -658,9 +662,10 @@ def find_each(
     store: Store, queue: QueueKey, ids: Sequence[str], max_bytes: int = ANSWER_BYTES
 ) -> Iterator[Record | None]:
     """The jobs of these ids, one after the other; only a few large ones are read at once."""
-    while ids:
-        found = store.get(queue, ids, max_bytes)
-        ids = ids[len(found) :]
+    start = 0
+    while start < len(ids):
+        found = store.get(queue, ids[start : start + AT_ONCE], max_bytes)
+        start += len(found)
         yield from found
 
 
@@ -674,9 +679,10 @@ def each_key(
 ) -> Iterator[Key]:
     """The keys that start with these parts, in order; only a few large ones are read at once."""
     while limit > 0:
-        found = store.read_keys(tenant, prefix, limit, after, max_bytes)
+        asked = min(limit, AT_ONCE)
+        found = store.read_keys(tenant, prefix, asked, after, max_bytes)
         limit -= len(found)
-        if sum(len(key.value) for key in found) < max_bytes:
+        if len(found) < asked and sum(len(key.value) for key in found) < max_bytes:
             limit = 0  # it ended because there are no more
         if found:
             after = found[-1].key
