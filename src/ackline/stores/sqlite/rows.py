@@ -17,7 +17,7 @@ from ackline.stores.sqlite.queries import sql
 
 Row = tuple[Any, ...]
 
-_PAYLOAD, _OPTIONS, _ATTEMPTS, _PROGRESS, _RESULT = 3, 5, 9, 15, 16
+_PAYLOAD, _OPTIONS, _TOKEN, _PROGRESS, _RESULT = 3, 5, 10, 15, 16
 """Columns of a row of `look_up`."""
 
 SETTLING = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, Act.CANCEL)
@@ -84,7 +84,7 @@ def records_of(execute: Execute, rows: Sequence[Row]) -> list[Record]:
 def size_of(execute: Execute, row: Row) -> int:
     """How many bytes a job takes, from a row of `look_up` or a similar statement."""
     sizes = (len(row[at]) for at in (_PAYLOAD, _OPTIONS, _PROGRESS, _RESULT) if row[at] is not None)
-    ended = execute(sql("attempt_bytes"), (row[0],)).fetchall()[0][0] if row[_ATTEMPTS] else 0
+    ended = execute(sql("attempt_bytes"), (row[0],)).fetchall()[0][0] if row[_TOKEN] else 0
     return sum(sizes) + int(ended)
 
 

@@ -95,7 +95,7 @@ FROM (
         ) p ON true
         LEFT JOIN LATERAL (
             SELECT sum(octet_length(failure))::bigint AS size
-            FROM ackline.attempt WHERE job = j.num AND h.attempts > 0
+            FROM ackline.attempt WHERE job = j.num AND h.token > 0
         ) e ON true
     ) l
 ) b WHERE bytes - size < %(max_bytes)b::bigint
@@ -132,7 +132,7 @@ FROM (
         ) p ON true
         LEFT JOIN LATERAL (
             SELECT sum(octet_length(failure))::bigint AS size
-            FROM ackline.attempt WHERE job = h.num AND h.attempts > 0
+            FROM ackline.attempt WHERE job = h.num AND h.token > 0
         ) e ON true
     ) l
 ) b WHERE bytes - size < %(max_bytes)b::bigint

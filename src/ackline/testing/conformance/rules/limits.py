@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackline.job import State
-from ackline.lifecycle import bury, complete, progress, release
+from ackline.lifecycle import bury, complete, progress, redrive, release
 from ackline.stores.base import Claimed, Filter, each_key, find_each
 from ackline.testing.conformance.bench import EVERYTHING, Bench, failure, policy_of
 from ackline.testing.conformance.case import StoreCase
@@ -119,6 +119,15 @@ class ByteRules(StoreCase):
         jobs = bench.take(4)
         error = LARGE.decode()
         bench.apply(*(bury(job, failure(job, error), policy_of(job)) for job in jobs))
+
+        assert _pages(bench) == ["abc", "d"]
+        assert len(bench.store.get(bench.queue, list("abcd"), NEARLY_THREE)) == 3
+
+    def test_ended_attempts_count_in_a_job_that_starts_afresh(self, bench: Bench) -> None:
+        bench.put_all("abcd")
+        error = LARGE.decode()
+        bench.apply(*(bury(job, failure(job, error), policy_of(job)) for job in bench.take(4)))
+        bench.apply(*(redrive(id) for id in "abcd"))
 
         assert _pages(bench) == ["abc", "d"]
         assert len(bench.store.get(bench.queue, list("abcd"), NEARLY_THREE)) == 3
