@@ -50,6 +50,22 @@ async def test_concurrent_enqueues_share_a_write() -> None:
         assert answers == [Queued(str(n)) for n in range(100)]
 
 
+async def test_a_settle_does_not_wait_for_enqueues_of_any_queue() -> None:
+    """They may wait long, for an open transaction that has a job of the same id."""
+    async with queues() as opened:
+        busy = [opened[f"busy {n}"] for n in range(100)]
+        await busy[0].enqueue(1)
+        [job] = await busy[0].claim()
+        gate = Gate(busy[0], "enqueue")
+        gate.open.clear()
+        waiting = [asyncio.create_task(queue.enqueue(1)) for queue in busy]
+        await asyncio.to_thread(gate.reached.wait, 5)
+        await asyncio.wait_for(busy[0].complete(job), 2)
+        assert not any(task.done() for task in waiting)
+        gate.open.set()
+        await asyncio.gather(*waiting)
+
+
 async def test_a_batch_grows_while_another_is_on_its_way() -> None:
     async with queues() as opened:
         queue = opened["email"]
@@ -269,7 +285,7 @@ async def test_a_url_that_nobody_knows_is_refused() -> None:
 async def test_a_closed_queue_can_be_used_again() -> None:
     queue: AsyncQueue[Any, Any] = AsyncQueue(memory_queues()["email"], None)
     await queue.enqueue(1)
-    queue._carrier.close()
+    queue._enqueues.close()
     await queue.enqueue(2)
     await queue.close()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from ackline.aio.coalescer import Carrier, Coalescer
+from ackline.aio.coalescer import Coalescer
 from ackline.job import Draft
 from ackline.lifecycle import Transition, Verdict
 from ackline.queue import Job, Queue
@@ -25,16 +25,19 @@ T = TypeVar("T")
 Q = ParamSpec("Q")
 
 Maker = Callable[[], Transition]
-"""Decides on a transition, in the carrier's thread: it may have to read the queue's settings."""
+"""Decides on a transition, in a thread: it may have to read the queue's settings."""
 
 
 class Threads:
     """The threads that blocking calls run in, shared by all queues of a store."""
 
-    def __init__(self, calls: int = 8, waits: int = 256, carries: int = 8) -> None:
+    def __init__(
+        self, calls: int = 8, waits: int = 256, enqueues: int = 8, settles: int = 8
+    ) -> None:
         self._calls = ThreadPoolExecutor(calls, "ackline call")
-        self.carries = ThreadPoolExecutor(carries, "ackline carry")
-        """Where enqueues and settles are carried to the store, each queue's one after the other."""
+        # Apart, because an enqueue may have to wait for somebody's open transaction.
+        self.enqueues = ThreadPoolExecutor(enqueues, "ackline enqueue")
+        self.settles = ThreadPoolExecutor(settles, "ackline settle")
         # Apart from the calls, so that callers that wait never take the threads of those that work.
         self._waits = ThreadPoolExecutor(waits, "ackline wait")
 
@@ -59,7 +62,8 @@ class Threads:
     def close(self) -> None:
         """Let the threads end."""
         self._calls.shutdown(wait=False)
-        self.carries.shutdown(wait=False)
+        self.enqueues.shutdown(wait=False)
+        self.settles.shutdown(wait=False)
         self._waits.shutdown(wait=False)
 
 
@@ -71,13 +75,12 @@ class AsyncQueueBase(Generic[P, R]):
         self._own_threads = threads is None
         self._threads = threads or Threads()
         self._watchers: weakref.WeakSet[AsyncWatcher] = weakref.WeakSet()
-        self._carrier = Carrier(self._threads.carries)
         batch = queue.store.capabilities.batch
         self._enqueues: Coalescer[Draft, Receipt] = Coalescer(
-            self._carrier, self._insert, batch, payload_size
+            self._threads.enqueues, self._insert, batch, payload_size
         )
         self._settles: Coalescer[Maker, tuple[Transition, Verdict]] = Coalescer(
-            self._carrier, self._apply, batch
+            self._threads.settles, self._apply, batch
         )
 
     @property
@@ -115,6 +118,7 @@ class AsyncQueueBase(Generic[P, R]):
 
     def _close_threads(self) -> None:
         self.sync.close()
-        self._carrier.close()
+        self._enqueues.close()
+        self._settles.close()
         if self._own_threads:
             self._threads.close()

@@ -31,7 +31,7 @@ class Call(msgspec.Struct, Generic[T, A], gc=False):
 
 
 Calls = list[Call[Any, Any]]
-Parcel = tuple["Coalescer[Any, Any]", asyncio.AbstractEventLoop, Calls]
+Parcel = tuple[asyncio.AbstractEventLoop, Calls]
 
 
 SLICE = 0.02
@@ -39,13 +39,14 @@ SLICE = 0.02
 
 
 class Carrier:
-    """Takes parcels of calls to the store, one after the other, and brings the answers back.
+    """Takes parcels of calls to a verb, one after the other, and brings the answers back.
 
     It has a thread of the pool only while there is something to carry: queues may be thousands.
     """
 
-    def __init__(self, pool: Executor) -> None:
+    def __init__(self, pool: Executor, make: Callable[[Calls], None]) -> None:
         self._pool = pool
+        self._make = make
         self._parcels: list[Parcel] = []
         self._under_way = False
         self._changed = threading.Condition()
@@ -82,13 +83,9 @@ class Carrier:
         self._submit()
 
     def _carry(self, parcels: list[Parcel]) -> None:
-        together: dict[Coalescer[Any, Any], Calls] = {}
-        for coalescer, _, calls in parcels:
-            together.setdefault(coalescer, []).extend(calls)
-        for coalescer, calls in together.items():
-            coalescer.make(calls)
+        self._make([call for _, calls in parcels for call in calls])
         by_loop: dict[asyncio.AbstractEventLoop, Calls] = {}
-        for _, loop, calls in parcels:
+        for loop, calls in parcels:
             by_loop.setdefault(loop, []).extend(calls)
         for loop, calls in by_loop.items():
             try:
@@ -106,12 +103,12 @@ class Coalescer(Generic[T, A]):
 
     def __init__(
         self,
-        carrier: Carrier,
+        pool: Executor,
         verb: Callable[[list[T]], Sequence[A]],
         limit: int,
         size_of: Callable[[T], int] = lambda _item: 0,
     ) -> None:
-        self._carrier = carrier
+        self._carrier = Carrier(pool, self._make_all)
         self._verb = verb
         self._limit = limit
         self._size_of = size_of
@@ -129,10 +126,13 @@ class Coalescer(Generic[T, A]):
         return future
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._carrier.send((self, loop, self._gathering.pop(loop)))
+        self._carrier.send((loop, self._gathering.pop(loop)))
 
-    def make(self, calls: list[Call[T, A]]) -> None:
-        """Make the calls, in order; called by the carrier."""
+    def close(self) -> None:
+        """Wait until all that was submitted is done, but not for ever."""
+        self._carrier.close()
+
+    def _make_all(self, calls: list[Call[T, A]]) -> None:
         wanted = [call for call in calls if not call.future.cancelled()]
         for batch in in_chunks(wanted, lambda call: self._size_of(call.item), self._limit):
             self._make_batch(batch)
