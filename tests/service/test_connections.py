@@ -9,7 +9,7 @@ import resource
 import socket
 import statistics
 import time
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -289,3 +289,38 @@ class TestHalfBodies:
             return memory.taken
 
         assert asyncio.run(run()) == 11
+
+    def test_a_request_that_waits_for_jobs_keeps_no_body(self, live):
+        runtime = live.runtime
+        body = b'{"wait": 20}' + b" " * 500_000
+        head = "POST /api/v1/queues/q/claim HTTP/1.1\r\nhost: localhost\r\n"
+        head += f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        with contextlib.ExitStack() as stack:
+            claims = [stack.enter_context(connect(live)) for _ in range(8)]
+            for claim in claims:
+                claim.sendall(head.encode() + body)
+            until(lambda: len(runtime.streams) == len(claims))
+
+            assert runtime.body_memory.taken == 0
+            live.api.post("/queue/enqueue", {"value": "x" * 500_000, "options": {"queue": "q"}})
+            assert claims[0].recv(65536).startswith(b"HTTP/1.1 200 ")
+
+    def test_thousands_of_halves_are_given_up_at_once(self):
+        async def run() -> float:
+            memory = BodyMemory(20_000)
+
+            async def receive() -> Any:
+                return await asyncio.Event().wait()
+
+            bodies = [ReceivedBody(memory, cast(HTTPScope, {})) for _ in range(5000)]
+            for body in bodies:
+                memory.take(body, 4)
+            tasks = [asyncio.create_task(body.next(receive)) for body in bodies]
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+            memory.take(ReceivedBody(memory, cast(HTTPScope, {})), 20_000)
+            took = time.perf_counter() - began
+            assert len(await asyncio.gather(*tasks, return_exceptions=True)) == len(bodies)
+            return took
+
+        assert asyncio.run(run()) < 2.0

@@ -18,6 +18,7 @@ from litestar.plugins import SerializationPlugin
 from litestar.typing import FieldDefinition
 
 from ackline.errors import InvalidJob
+from ackline.service.body_memory import body_of
 from ackline.service.collector import collector_paused
 from ackline.service.depth import TooDeep, require_shallow
 from ackline.service.json_text import BadBody, look_through
@@ -55,7 +56,10 @@ class PatientRequest(Request[Any, Any, Any]):
 
     async def body(self) -> bytes:
         """The body; a large one is also read into its struct, in a thread."""
-        body = await super().body()
+        received = body_of(self.scope)
+        if received.whole is None:
+            received.whole = b"".join([piece async for piece in self.stream()])
+        body = received.whole
         if len(body) > LARGE and self.ahead is msgspec.UNSET:
             reader = self.route_handler.resolve_data_dto()
             if reader is not None and issubclass(reader, StrictBody):

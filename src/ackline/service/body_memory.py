@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import Counter
+from collections import Counter, OrderedDict, defaultdict
+from functools import cached_property
 from typing import Any, cast
 
 from litestar.types import ASGIApp, Receive, Scope, Send
@@ -15,49 +15,47 @@ STALLED = "the request stalled, and others need the memory: send it again"
 
 _BODY = "ackline.body"
 
+Place = tuple[str, str]
+"""A tenant, which is empty as long as that is not known, and an address."""
+
 
 class ReceivedBody:
-    """What one request has sent, until it is answered."""
+    """What one request has sent, until it is answered or no longer needed."""
 
     def __init__(self, memory: BodyMemory, scope: Scope) -> None:
         self._memory = memory
         self._scope = scope
         self._waiting: asyncio.Timeout | None = None
         self._given_up = False
+        self._complete = False
         self.size = 0
-        self.heard_at = time.monotonic()
-        """When the last piece came."""
+        self.whole: bytes | None = None
+        """All of it, once it has come."""
 
-    @property
-    def tenant(self) -> str:
-        """Whose request it is; empty as long as that is not known."""
+    @cached_property
+    def place(self) -> Place:
+        """Whose request it is, and where it comes from."""
         principal: Any = self._scope.get("user")
-        return principal.tenant if principal is not None else ""
-
-    @property
-    def address(self) -> str:
-        """Where it comes from."""
         client = self._scope.get("client")
-        return client[0] if client else ""
-
-    @property
-    def is_waited_for(self) -> bool:
-        """Whether its next piece has not come yet."""
-        return self._waiting is not None
+        return principal.tenant if principal is not None else "", client[0] if client else ""
 
     async def next(self, receive: Receive) -> Any:
         """The next message; raises `Busy` if others need the memory before it comes."""
+        if self._complete:
+            return await receive()  # only that the client leaves
         try:
             async with asyncio.timeout(None) as self._waiting:
+                self._memory.wait(self)
                 message = await receive()
         except TimeoutError:
             raise Busy(STALLED) from None
         finally:
             self._waiting = None
+            self._memory.wait_no_more(self)
         if self._given_up:  # the piece came in the moment in which it was given up
             raise Busy(STALLED)
-        self.heard_at = time.monotonic()
         if message["type"] == "http.request":
+            self._complete = not message.get("more_body", False)
             self._memory.take(self, len(message["body"]))
         return message
 
@@ -66,10 +64,12 @@ class ReceivedBody:
         self._given_up = True
         if self._waiting is not None:
             self._waiting.reschedule(asyncio.get_running_loop().time())
+        self._memory.wait_no_more(self)
         self.forget()
 
     def forget(self) -> None:
         """What has come is not kept any longer."""
+        self.whole = b""
         self._memory.give_back(self)
 
 
@@ -84,7 +84,11 @@ class BodyMemory:
         self._most = most
         self.taken = 0
         """How many bytes are kept now."""
-        self._bodies: dict[ReceivedBody, None] = {}
+        self._of_tenants = Counter[str]()
+        self._of_places = Counter[Place]()
+        self._waiting: defaultdict[Place, OrderedDict[ReceivedBody, None]]
+        self._waiting = defaultdict(OrderedDict)
+        """Those whose next piece has not come; of each place, the one silent for longest first."""
 
     def take(self, body: ReceivedBody, size: int) -> None:
         """Keep one more piece of a body, or raise `Busy`."""
@@ -94,30 +98,46 @@ class BodyMemory:
                 body.forget()
                 raise Busy("too many large requests are being handled: send this one again")
             stalled.give_up()
-        self._bodies[body] = None
-        body.size += size
-        self.taken += size
+        self._count(body, size)
 
     def give_back(self, body: ReceivedBody) -> None:
         """A body is not kept any longer."""
-        self.taken -= body.size
-        body.size = 0
-        self._bodies.pop(body, None)
+        self._count(body, -body.size)
+
+    def wait(self, body: ReceivedBody) -> None:
+        """The next piece of a body has to come, or the body may be given up."""
+        if body.size:
+            self._waiting[body.place][body] = None
+
+    def wait_no_more(self, body: ReceivedBody) -> None:
+        """It has come, or nobody waits for it."""
+        if body.size:
+            waiting = self._waiting[body.place]
+            waiting.pop(body, None)
+            if not waiting:
+                del self._waiting[body.place]
+
+    def _count(self, body: ReceivedBody, size: int) -> None:
+        if size:
+            tenant, _ = body.place
+            body.size += size
+            self.taken += size
+            _add(self._of_tenants, tenant, size)
+            _add(self._of_places, body.place, size)
 
     def _most_stalled(self) -> ReceivedBody | None:
-        of_tenants, of_addresses = Counter[str](), Counter[tuple[str, str]]()
-        for body in self._bodies:
-            of_tenants[body.tenant] += body.size
-            of_addresses[body.tenant, body.address] += body.size
-        return max(
-            (body for body in self._bodies if body.is_waited_for and body.size),
-            key=lambda body: (
-                of_tenants[body.tenant],
-                of_addresses[body.tenant, body.address],
-                -body.heard_at,
-            ),
+        place = max(
+            self._waiting,
+            key=lambda place: (self._of_tenants[place[0]], self._of_places[place]),
             default=None,
         )
+        return None if place is None else next(iter(self._waiting[place]))
+
+
+def _add(counts: Counter[Any], key: Any, size: int) -> None:
+    counts[key] += size
+    if not counts[key]:
+        del counts[key]
 
 
 class Remembered:

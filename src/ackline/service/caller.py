@@ -14,6 +14,7 @@ from ackline.lifecycle import KEEPS_ID
 from ackline.limits import require_name
 from ackline.queues import DEFAULT_TENANT, Queues
 from ackline.service.authorization import RULES, Access, Reach, Scope, is_read
+from ackline.service.body_memory import body_of
 from ackline.service.problems import Conflict, Forbidden, NotFound, TooLarge
 from ackline.stores.base import QueueInfo, find_each
 
@@ -88,8 +89,12 @@ class Caller:
         self._scope = scope
 
     def will_wait_for(self, names: int) -> None:
-        """Count the queues that this request waits for until it is over; refuses too many."""
+        """Count the queues that this request waits for until it is over; refuses too many.
+
+        What the request sent is not kept meanwhile.
+        """
         self.runtime.limits.take_names(self.tenant, names)
+        body_of(self._scope).forget()
         cast("dict[str, Any]", self._scope)[NAMES] = (self.tenant, names)
 
     async def slowly(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

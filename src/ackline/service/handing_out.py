@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from litestar.types import Receive
 
+from ackline.service.caller import Caller
 from ackline.service.claims import Claims
 from ackline.service.held import Handed
 from ackline.service.streams import StreamEnd
@@ -19,10 +20,10 @@ PASSES = 6
 
 
 async def hand_out(
+    caller: Caller,
     claims: Claims,
     limit: int,
     wait: float,
-    receive: Receive,
     document: Callable[[Handed], T],
 ) -> list[T]:
     """Claim jobs for a request, as documents, and remember them until they are settled.
@@ -32,11 +33,11 @@ async def hand_out(
     runtime = claims.runtime
     if runtime.draining:
         return []
-    jobs = await (_await_jobs(claims, limit, wait, receive) if wait > 0 else claims.claim(limit))
+    jobs = await (_await_jobs(caller, claims, limit, wait) if wait > 0 else claims.claim(limit))
     try:
         size = sum(len(handed.job.payload) for handed in jobs)
         documents = await runtime.convert(size, lambda: list(map(document, jobs)))
-        left = bool(jobs) and await _has_left(receive)
+        left = bool(jobs) and await _has_left(caller.receive)
     except BaseException:
         runtime.soon(claims.release(jobs))
         raise
@@ -56,12 +57,12 @@ async def _has_left(receive: Receive) -> bool:
     return stream.left
 
 
-async def _await_jobs(claims: Claims, limit: int, seconds: float, receive: Receive) -> list[Handed]:
-    runtime = claims.runtime
-    limits, tenant = runtime.limits, claims.tenant
-    with limits.waiting(tenant, claims.names), limits.seated(tenant):
+async def _await_jobs(caller: Caller, claims: Claims, limit: int, seconds: float) -> list[Handed]:
+    runtime = caller.runtime
+    caller.will_wait_for(claims.names)
+    with runtime.limits.seated(caller.tenant):
         stream = runtime.streams.open()
-        watching = asyncio.create_task(stream.watch(receive))
+        watching = asyncio.create_task(stream.watch(caller.receive))
         try:
             return await claims.wait_for(limit, seconds, stream)
         finally:

@@ -124,15 +124,6 @@ class Limits:
             raise TooManyStreams(f"your tenant may have {most} streams open at once", "streams")
         return seat
 
-    @contextmanager
-    def waiting(self, tenant: str, names: int) -> Iterator[None]:
-        """Wraps a request that waits for news of so many queues."""
-        self.take_names(tenant, names)
-        try:
-            yield
-        finally:
-            self.leave_names(tenant, names)
-
     def take_names(self, tenant: str, names: int) -> None:
         """Count queue names to wait for, until `leave_names`: each takes some memory."""
         own = self.of(tenant).waiting_names

@@ -113,7 +113,7 @@ async def poll(
     message goes back into the queue; if the answer is lost on its way, when its lock lapses.
     """
     claims = _claims(caller, queues, weights, 1, kinds)
-    messages = await hand_out(claims, 1, wait, caller.receive, message_of)
+    messages = await hand_out(caller, claims, 1, wait, message_of)
     return Polled(messages[0] if messages else None)
 
 

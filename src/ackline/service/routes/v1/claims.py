@@ -124,7 +124,7 @@ async def _claim(caller: Caller, weights: Weights, data: ClaimBody) -> ClaimedJo
     caller.require_batch(data.limit)
     wish = Wish(lease=data.lease, kinds=caller.kinds(data.kinds), worker=data.worker)
     claims = Claims(caller, weights, data.limit, wish)
-    return ClaimedJobs(await hand_out(claims, data.limit, data.wait, caller.receive, _claimed))
+    return ClaimedJobs(await hand_out(caller, claims, data.limit, data.wait, _claimed))
 
 
 def _claimed(handed: Handed) -> ClaimedJob:
