@@ -552,6 +552,15 @@ def test_a_tenant_waits_for_so_many_names(live, tenants):
     again.close()
 
 
+def test_who_waits_names_so_many_kinds(live, tenants):
+    acme = {"authorization": f"Bearer {tenants['acme']}"}
+    claim = {"kinds": many(1001), "wait": 1}
+    ask = partial(live.client.post, headers=acme)
+    assert ask("/api/v1/queues/q/claim", json=claim).status_code == 400
+    call = {"queues": ["q"], "topic": "ready", "kinds": many(1001)}
+    assert ask("/api/v1/store/listen", json=call).status_code == 422
+
+
 def test_too_many_names_in_one_request_lock_nobody_out(live, tenants):
     acme = {"authorization": f"Bearer {tenants['acme']}"}
     before = threading.active_count()

@@ -697,6 +697,19 @@ class TestSchedules:
 
         api.put("/v1/queues/c/schedules/s", {"cron": "* * * * *"}, 409)
 
+    def test_more_bytes_than_a_process_keeps_of_a_tenant_are_refused(self, api, monkeypatch):
+        monkeypatch.setattr("ackline.service.schedules.MOST_BYTES", 2500)
+        large = {"cron": "* * * * *", "payload": "x" * 1000}
+        for name in ("a", "b"):
+            api.put(f"{self.PATH}/{name}", large)
+
+        problem = api.put("/v1/queues/other/schedules/c", large, 409)
+
+        assert "at most 2,500 bytes" in problem["detail"]
+        api.put(f"{self.PATH}/a", {**large, "payload": "x" * 2000}, 409)
+        api.put(f"{self.PATH}/a", {**large, "payload": "y"})
+        api.put("/v1/queues/other/schedules/c", large)
+
     def test_of_merged_queues_are_all_listed_and_can_be_deleted(self, api, monkeypatch):
         monkeypatch.setattr("ackline.service.schedules.MOST_SCHEDULES", 2)
         for queue, names in (("email", "ab"), ("mail", "cd")):

@@ -495,6 +495,9 @@ def test_what_cannot_be_is_refused(live, receiver):
     made = subscribe(live, receiver)
     live.api.patch(f"/v1/webhooks/{made['id']}", {"url": "x"}, 422)
     live.api.post("/v1/webhooks", {"url": receiver.url, "acts": ["explode"]}, 400)
+    many = [f"q{n}" for n in range(101)]
+    live.api.post("/v1/webhooks", {"url": receiver.url, "queues": many}, 400)
+    live.api.patch(f"/v1/webhooks/{made['id']}", {"kinds": many}, 400)
     live.api.post("/v1/webhooks/callbacks/rotate", {"overlap": 1e9}, 400)
     live.api.post("/v1/webhooks/callbacks/rotate", {})
     live.api.delete("/v1/webhooks/callbacks", 409)

@@ -42,6 +42,9 @@ MOST_OF_TENANT = 10_000
 MOST_READ = 2 * MOST_OF_TENANT
 """Concurrent requests may exceed a limit together; the schedules they made are still read."""
 
+MOST_BYTES = 16 * 1024 * 1024
+"""What all schedules of a tenant take: every process keeps them in memory."""
+
 
 class Stored(msgspec.Struct):
     """A schedule as it is kept."""
@@ -141,13 +144,22 @@ def readable(
     return found
 
 
-def require_room(store: Store, key: QueueKey) -> None:
-    """Refuse one schedule more than would be read: it could be neither listed nor fired."""
-    found = store.read_keys(key.tenant, ROOM, MOST_OF_TENANT)
-    if len(found) >= MOST_OF_TENANT:
+def require_room(store: Store, key: QueueKey, schedule: Schedule) -> None:
+    """Refuse more schedules than would be read: they could be neither listed nor fired."""
+    path = _path(key, schedule.name)
+    found = store.read_keys(key.tenant, ROOM, MOST_READ)
+    others = [entry for entry in found if entry.key != path]
+    if sum(len(entry.value) for entry in others) + len(_value(schedule)) > MOST_BYTES:
+        raise Conflict(
+            f"the schedules of a tenant, with their payloads, have at most {MOST_BYTES:,} bytes: "
+            "make payloads smaller, or delete a schedule first"
+        )
+    if len(others) < len(found):
+        return
+    if len(others) >= MOST_OF_TENANT:
         raise Conflict(f"a tenant has at most {MOST_OF_TENANT:,} schedules: delete one first")
     room = _room(key)
-    if sum(entry.key[: len(room)] == room for entry in found) >= MOST_SCHEDULES:
+    if sum(entry.key[: len(room)] == room for entry in others) >= MOST_SCHEDULES:
         raise Conflict(
             f"queue {key.name!r} already has {MOST_SCHEDULES:,} schedules, which is the limit: "
             "delete one first"
@@ -156,7 +168,7 @@ def require_room(store: Store, key: QueueKey) -> None:
 
 def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
     """One schedule, if it exists, and a number that changes with each write."""
-    entry = find_key(store, key.tenant, (*_room(key), name))
+    entry = find_key(store, key.tenant, _path(key, name))
     if entry is None:
         return None, 0
     return next(iter(readable(key, [entry])), None), entry.version
@@ -164,26 +176,17 @@ def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
 
 def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None = None) -> bool:
     """Store a schedule, replacing one of the same name; with a version, only that version."""
-    stored = Stored(
-        schedule.cron,
-        schedule.kind,
-        schedule.payload,
-        schedule.timezone,
-        schedule.catch_up,
-        dict(schedule.options),
-    )
-    value = msgspec.json.encode(stored)
     _note_tenant(store, key.tenant)
-    path = (*_room(key), schedule.name)
-    written = store.write_keys(key.tenant, [KeyWrite(key=path, value=value, version=version)])
+    write = KeyWrite(key=_path(key, schedule.name), value=_value(schedule), version=version)
+    written = store.write_keys(key.tenant, [write])
     note_change(store, key.tenant)
     return written
 
 
 def delete(store: Store, key: QueueKey, name: str, version: int) -> bool:
     """Delete a schedule if it still has this version; False if it has changed."""
-    path = (*_room(key), name)
-    deleted = store.write_keys(key.tenant, [KeyWrite(key=path, value=None, version=version)])
+    write = KeyWrite(key=_path(key, name), value=None, version=version)
+    deleted = store.write_keys(key.tenant, [write])
     note_change(store, key.tenant)
     return deleted
 
@@ -205,3 +208,19 @@ def note_change(store: Store, tenant: str) -> None:
 
 def _room(key: QueueKey) -> tuple[str, ...]:
     return (*ROOM, key.name)
+
+
+def _path(key: QueueKey, name: str) -> tuple[str, ...]:
+    return (*_room(key), name)
+
+
+def _value(schedule: Schedule) -> bytes:
+    stored = Stored(
+        schedule.cron,
+        schedule.kind,
+        schedule.payload,
+        schedule.timezone,
+        schedule.catch_up,
+        dict(schedule.options),
+    )
+    return msgspec.json.encode(stored)

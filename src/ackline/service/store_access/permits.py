@@ -176,6 +176,8 @@ def _listen(caller: Caller, given: Arguments) -> Arguments:
     queues = list(dict.fromkeys(given["queues"]))
     if len(queues) > MOST_NAMES:
         raise InvalidOption(f"a listener hears at most {MOST_NAMES:,} queues, not {len(queues):,}")
+    if len(given["kinds"] or ()) > MOST_NAMES:
+        raise InvalidOption(f"a listener asks for at most {MOST_NAMES:,} kinds")
     caller.require(Access.READ_EVENTS, OF_TOPICS[given["topic"]])
     return {"queues": queues, "kinds": caller.kinds(given["kinds"])}
 

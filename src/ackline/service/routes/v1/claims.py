@@ -39,7 +39,7 @@ class ClaimBody(Body):
     limit: Annotated[int, msgspec.Meta(ge=1)] = 1
     lease: Seconds | None = None
     wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
-    kinds: list[str] | None = None
+    kinds: Annotated[list[str], msgspec.Meta(max_length=1000)] | None = None
     worker: str | None = None
 
 

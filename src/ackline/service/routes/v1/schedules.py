@@ -153,8 +153,7 @@ def _write(caller: Caller, key: QueueKey, schedule: Schedule, if_match: str | No
             if found is None:
                 raise _absent(key.name, schedule.name)
             require_match(if_match, _editable(found))
-        if found is None:
-            schedules.require_room(store, key)
+        schedules.require_room(store, key, schedule)
         if schedules.write(store, key, schedule, version):
             return
 

@@ -26,6 +26,7 @@ Id = Annotated[
 ]
 DeliveryId = Annotated[str, PathParameter(description="The delivery's id, its `webhook-id`.")]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+Names = Annotated[list[Name], msgspec.Meta(max_length=100)]
 Note = Annotated[str, msgspec.Meta(max_length=500)]
 
 
@@ -36,8 +37,8 @@ class NewWebhook(Body):
     acts: list[Act] | None = None
     states: list[State] | None = None
     """Only events that lead to one of these."""
-    queues: list[Name] | None = None
-    kinds: list[Name] | None = None
+    queues: Names | None = None
+    kinds: Names | None = None
     note: Note = ""
 
 
@@ -47,8 +48,8 @@ class WebhookChanges(Body):
     url: str | UnsetType = UNSET
     acts: list[Act] | UnsetType | None = UNSET
     states: list[State] | UnsetType | None = UNSET
-    queues: list[Name] | UnsetType | None = UNSET
-    kinds: list[Name] | UnsetType | None = UNSET
+    queues: Names | UnsetType | None = UNSET
+    kinds: Names | UnsetType | None = UNSET
     active: bool | UnsetType = UNSET
     note: Note | UnsetType = UNSET
 
