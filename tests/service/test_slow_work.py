@@ -198,6 +198,23 @@ def hanging(verb, held):
     return call
 
 
+def test_a_call_that_nobody_waits_for_keeps_its_turn_until_it_ends():
+    async def run() -> bool:
+        work, held = SlowWork(), Held("")
+        left = [asyncio.create_task(work.call("greedy", held)) for _ in range(AT_ONCE)]
+        await asyncio.to_thread(held.wait_for, AT_ONCE)
+        for task in left:
+            task.cancel()
+        next_call = asyncio.create_task(work.call("greedy", str))
+        done, _ = await asyncio.wait([next_call], timeout=0.2)
+        held.let_go()
+        await asyncio.wait([*left, next_call])
+        work.close()
+        return not done and all(task.cancelled() for task in left)
+
+    assert asyncio.run(run())
+
+
 def test_steps_of_one_tenant_make_way_for_another():
     """With one thread: an act that goes on and on, and a look of another tenant."""
 

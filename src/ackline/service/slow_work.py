@@ -50,24 +50,28 @@ class SlowWork:
     ) -> T:
         """Run something that may take long, but cannot be done in steps."""
         async with self._turns_of(tenant) as turns, turns.free:
-            return await self._in_thread(lambda: function(*args, **kwargs))
+            return await self._to_end(lambda: function(*args, **kwargs))
 
     async def take(self, tenant: str, steps: Steps[T]) -> T:
         """Take all steps; whoever cancels this ends them after the one that is under way."""
         async with self._turns_of(tenant) as turns:
-            while True:
-                async with turns.free:
-                    end = await self._slice(steps)
-                if end is not None:
-                    return end.value
+            try:
+                while True:
+                    async with turns.free:
+                        end = await self._to_end(lambda: _advance(steps))
+                    if end is not None:
+                        return end.value
+            except asyncio.CancelledError:
+                await self._in_thread(steps.close)
+                raise
 
-    async def _slice(self, steps: Steps[T]) -> _End[T] | None:
-        under_way = self._in_thread(lambda: _advance(steps))
+    async def _to_end(self, function: Callable[[], T]) -> T:
+        """Run something in a thread; a turn is over when that is, even if this is cancelled."""
+        under_way = self._in_thread(function)
         try:
             return await asyncio.shield(under_way)
         except asyncio.CancelledError:
             await asyncio.wait([under_way])
-            await self._in_thread(steps.close)
             raise
 
     @asynccontextmanager
