@@ -226,6 +226,7 @@ def test_a_supervisor_that_was_killed_and_started_again_takes_its_port(serve):
         id = httpx.post(f"{second.url}/queue/enqueue", json={"value": 1}, timeout=20).json()["id"]
         assert httpx.get(f"{second.url}/queue/poll", timeout=20).json()["message"]["id"] == id
     second.end(signal.SIGTERM)
+    assert "Error" not in first.end()
 
 
 def _pid_of(process, worker):

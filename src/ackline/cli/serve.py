@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import socket
@@ -141,9 +140,7 @@ def _run(
     server = Server(runtime, announce)
 
     def stop() -> None:
-        # A supervisor that is started again takes the port now; what is connected is served on.
-        with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
+        server.refuse()  # a supervisor that is started again takes the port now
         server.request_stop()
 
     if id is not None:

@@ -177,6 +177,11 @@ class Server:
         finally:
             deafen()
 
+    def refuse(self) -> None:
+        """Leave the port at once; who is connected is served on. Any thread may call it."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._close_port)
+
     def request_stop(self) -> None:
         """Begin to stop; any thread may call it."""
         repeated, self._stop_requested = self._stop_requested, True
@@ -210,6 +215,11 @@ class Server:
         while True:
             await asyncio.sleep(COLLECT_EVERY)
             gc.collect()
+
+    def _close_port(self) -> None:
+        if self._server.started:
+            for port in self._server.servers:
+                port.close()
 
     def _drain(self) -> None:
         logger.info("stopping: no longer ready, ending streams")
