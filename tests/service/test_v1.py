@@ -6,10 +6,12 @@ import json
 import threading
 import time
 
+import msgspec
 import pytest
 
 from ackline import Queues
 from ackline.errors import StoreUnavailable
+from ackline.job import QueueKey
 from ackline.service import stints
 
 QUEUE = "/v1/queues/email"
@@ -511,12 +513,72 @@ class TestBulk:
         assert (preview["count"], done["count"]) == (1, 1)
         assert state(api, second["id"]) == "failed"
 
+    def test_asks_for_a_new_preview_when_the_journal_no_longer_tells_what_has_changed(
+        self, api, runtime
+    ):
+        add(api, id="a")
+        body = {"action": "cancel", "filter": {}}
+        preview = api.post(f"{QUEUE}/bulk", {**body, "dry_run": True})
+        api.patch(QUEUE, {"max_journal": 0})
+        add(api, id="b")
+        runtime.store.prune(QueueKey("default", "email"), 1000)
+
+        told = api.post(f"{QUEUE}/bulk", {**body, "as_of": preview["as_of"]}, 409)
+
+        assert "preview" in told["detail"]
+        assert state(api, "a") == "queued"
+
+    @pytest.mark.parametrize("as_of", ["", "7", '[1, "x"]', "[]"])
+    def test_refuses_what_no_preview_has_answered_with(self, api, as_of):
+        add(api)
+        body = {"action": "cancel", "filter": {}, "as_of": as_of}
+
+        assert api.post(f"{QUEUE}/bulk", body, 422)["at"] == "$.as_of"
+
     def test_move_needs_a_queue(self, api):
         api.enqueue(queue="email")
         body = {"action": "move", "filter": {"kinds": ["none"]}}
 
         assert api.post(f"{QUEUE}/bulk", body, 422)["at"] == "$.to"
         assert api.post(f"{QUEUE}/bulk", {**body, "dry_run": True})["count"] == 0
+
+
+@pytest.mark.every_store
+class TestPreviews:
+    @pytest.fixture
+    def settings(self, settings, store_url):
+        return msgspec.structs.replace(settings, store=store_url)
+
+    @pytest.mark.parametrize("action", ["cancel", "delete", "move"])
+    @pytest.mark.parametrize("way", ["redriven", "retried", "moved here", "edited"])
+    def test_leaves_alone_what_came_to_match_after_the_preview(self, api, action, way):
+        which = {"states": ["queued"], "text": "yes"}
+        body = {"action": action, "filter": which} | ({"to": "b"} if action == "move" else {})
+        payload = "no" if way == "edited" else "yes"
+        add(api, payload, id="old", max_attempts=1 if way == "redriven" else 2, backoff=[60])
+        if way in ("redriven", "retried"):
+            (job,) = claim(api)
+            settle(api, {"id": "old", "token": job["token"], "outcome": "fail", "error": "no"})
+        if way == "moved here":
+            api.post(f"{JOBS}/old/move", {"to": "other"})
+        add(api, "yes", id="seen")
+        preview = api.post(f"{QUEUE}/bulk", {**body, "dry_run": True})
+        match way:
+            case "redriven":
+                api.post(f"{JOBS}/old/redrive", {})
+            case "moved here":
+                api.post("/v1/queues/other/jobs/old/move", {"to": "email"})
+            case "edited":
+                api.patch(f"{JOBS}/old", {"payload": "yes"})
+            case _:
+                api.patch(f"{JOBS}/old", {"delay": 0})
+                until = time.monotonic() + 20
+                while state(api, "old") != "queued":
+                    assert time.monotonic() < until, "not promoted"
+
+        done = api.post(f"{QUEUE}/bulk", {**body, "as_of": preview["as_of"]})
+
+        assert (preview["count"], done["count"], state(api, "old")) == (1, 1, "queued")
 
 
 class TestStints:

@@ -24,8 +24,8 @@ export function BulkDialog({ queue, action, which, onClose, onDone }: BulkProps)
   const client = useQueryClient();
   const [to, setTo] = useState("");
   const [rate, setRate] = useState("");
-  /** Counts, or acts on what was counted: `asOf` is the time of the count. */
-  const act = (options: { dryRun: true } | { asOf: number }) => {
+  /** Counts, or acts on what was counted: `asOf` is what the count answered. */
+  const act = (options: { dryRun: true } | { asOf: string }) => {
     if ("jobs" in which)
       return bulk(queue, action, which.jobs, { ...options, ...(to ? { to } : {}) });
     const paced = rate !== "" && action === "redrive" ? { rate: Number(rate) } : {};

@@ -53,7 +53,7 @@ export const bulk = (
   queue: string,
   action: BulkAction,
   filter: Chosen,
-  options: { dryRun?: boolean; to?: string; asOf?: number } = {},
+  options: { dryRun?: boolean; to?: string; asOf?: string } = {},
 ) =>
   toTheEnd((more) =>
     call<Schemas["BulkDone"]>("POST", v1`/queues/${queue}/bulk`, {
@@ -81,7 +81,7 @@ export const remedy = (
   queue: string,
   action: "redrive" | "delete",
   letters: Letters,
-  options: { dryRun?: boolean; asOf?: number } = {},
+  options: { dryRun?: boolean; asOf?: string } = {},
 ) =>
   toTheEnd((more) =>
     call<Schemas["RemedyDone"]>("POST", v1`/queues/${queue}/dlq`, {

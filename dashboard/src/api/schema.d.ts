@@ -1481,7 +1481,7 @@ export interface components {
             /** @enum {unknown} */
             action: "cancel" | "delete" | "move" | "redrive";
             /** @default null */
-            as_of: number | null;
+            as_of: string | null;
             /** @default null */
             cursor: string | null;
             /** @default false */
@@ -1494,7 +1494,7 @@ export interface components {
         BulkDone: {
             /** @enum {string} */
             action: "cancel" | "redrive" | "move" | "delete";
-            as_of: number;
+            as_of: string;
             count: number;
             cursor: string | null;
             dry_run: boolean;
@@ -2111,7 +2111,7 @@ export interface components {
             /** @enum {unknown} */
             action: "delete" | "redrive";
             /** @default null */
-            as_of: number | null;
+            as_of: string | null;
             /** @default null */
             cursor: string | null;
             /** @default false */
@@ -2129,7 +2129,7 @@ export interface components {
         RemedyDone: {
             /** @enum {string} */
             action: "redrive" | "delete";
-            as_of: number;
+            as_of: string;
             count: number;
             cursor: string | null;
             dry_run: boolean;
@@ -3709,6 +3709,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["RequestEntityTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
@@ -3799,6 +3800,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["RequestEntityTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];

@@ -38,7 +38,7 @@ class BulkBody(Body):
     dry_run: bool = False
     to: str | None = None
     """With `move`, the queue; jobs can be counted without it."""
-    as_of: float | None = None
+    as_of: str | None = None
     """The `as_of` of a preview: jobs that have changed since then are left alone."""
     cursor: str | None = None
     """The cursor of the same request before, to go on where that stopped."""
@@ -54,8 +54,8 @@ class BulkDone(msgspec.Struct):
     dry_run: bool
     count: int
     cursor: str | None
-    as_of: float
-    """Jobs that have changed since this time were left out."""
+    as_of: str
+    """Where this began: send it to act on no other jobs than those that match now."""
 
 
 @post("/bulk", status_code=200, summary="Act on all that match")
@@ -78,7 +78,7 @@ async def act_on_all(
     else:
         steps = bulk.act_within(runtime.limits, stint, data.action, target, caller.by)
     done = await caller.in_steps(steps)
-    return BulkDone(data.action, data.dry_run, done.count, done.cursor, place.began)
+    return BulkDone(data.action, data.dry_run, done.count, done.cursor, place.as_of)
 
 
 def _filter(caller: Caller, data: BulkBody) -> Filter:

@@ -42,7 +42,7 @@ class RemedyBody(Body):
     rate: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] | None = None
     """With `redrive`: how many a second."""
     dry_run: bool = False
-    as_of: float | None = None
+    as_of: str | None = None
     """The `as_of` of a preview: jobs that have changed since then are left alone."""
     cursor: str | None = None
     """The cursor of the same request before, to go on where that stopped."""
@@ -58,8 +58,8 @@ class RemedyDone(msgspec.Struct):
     dry_run: bool
     count: int
     cursor: str | None
-    as_of: float
-    """Jobs that have changed since this time were left out."""
+    as_of: str
+    """Where this began: send it to act on no other jobs than those that match now."""
 
 
 @get("/groups", summary="Group the DLQ by error")
@@ -98,7 +98,7 @@ async def act_on_dlq(
         return (yield from letters.redrive(data.rate, caller.by))
 
     done = await caller.in_steps(letters.count() if data.dry_run else act())
-    return RemedyDone(data.action, data.dry_run, done.count, done.cursor, place.began)
+    return RemedyDone(data.action, data.dry_run, done.count, done.cursor, place.as_of)
 
 
 router = Router("/queues/{queue:str}/dlq", route_handlers=[list_groups, act_on_dlq], tags=["DLQ"])
