@@ -34,10 +34,9 @@ export function BulkDialog({ queue, action, which, onClose, onDone }: BulkProps)
   const preview = useQuery({
     queryKey: ["preview", queue, action, which],
     queryFn: () => act({ dryRun: true }),
-    staleTime: 0,
+    // What is confirmed is what was read: nothing counts it anew while somebody looks at it.
+    staleTime: "static",
     gcTime: 0,
-    refetchOnWindowFocus: false,
-    refetchOnReconnect: false,
   });
   const finish = async () => {
     if (!preview.data) return;
