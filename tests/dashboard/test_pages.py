@@ -142,6 +142,27 @@ def test_no_column_runs_into_the_next_one(lively, open_tab, width):
         assert (address, tab.evaluate(OVERFLOWING)) == (address, [])
 
 
+def test_many_queues_leave_the_head_of_the_sidebar_whole(board, open_tab):
+    for number in range(60):
+        board[f"queue-{number}"].enqueue(number)
+
+    tab = open_tab(board.url)
+    head = tab.get_by_role("navigation").locator("div").first
+
+    expect(tab.get_by_role("navigation").get_by_text("queue-59")).to_have_count(1)
+    assert head.bounding_box()["height"] == 56
+
+
+def test_a_phone_shows_all_of_a_cron_expression(board, open_tab):
+    body = {"cron": "*/15 8-18 * * mon-fri"}
+    board.api.put("/v1/queues/mail/schedules/digest", body)
+
+    tab = open_tab(f"{board.url}/schedules", viewport={"width": 375, "height": 740})
+    cell = tab.get_by_role("cell", name=body["cron"])
+
+    assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
+
+
 def test_an_id_is_cut_in_its_middle_and_copied_whole(board, open_tab):
     id = board["mail"].enqueue({"n": 1}).id
     tab = open_tab(f"{board.url}/queues/mail", viewport={"width": 900, "height": 740})

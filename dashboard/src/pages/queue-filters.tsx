@@ -9,7 +9,7 @@ export function Filters({ which, grouped }: { which: Which; grouped: boolean }) 
   const kinds = useKinds(which.queue);
   return (
     <div className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2 md:px-6">
-      <Typed name="kind" value={which.kind} label={t("queue.filter.kind")} className="w-36 max-sm:w-28" known={kinds} />
+      <Typed name="kind" value={which.kind} label={t("queue.filter.kind")} className="w-36 max-sm:w-34" known={kinds} />
       <Typed name="text" value={which.text} label={t("queue.filter.text")} className="w-52 max-sm:w-0 max-sm:min-w-40 max-sm:flex-1" />
       {which.state === "failed" && <ViewSwitch grouped={grouped} />}
     </div>

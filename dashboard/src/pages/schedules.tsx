@@ -56,7 +56,7 @@ export function Schedules() {
                   <span className="block truncate font-medium" title={one.name}>{one.name}</span>
                   <span className="block truncate text-xs text-muted md:hidden">{one.queue}</span>
                 </span>
-                <span role="cell" className="truncate font-mono text-xs" title={`${one.cron} (${one.timezone})`}>{one.cron}</span>
+                <span role="cell" className="font-mono text-xs md:truncate" title={`${one.cron} (${one.timezone})`}>{one.cron}</span>
                 <span role="cell" className="truncate max-md:hidden">
                   <Link href={toQueue(one.queue, "queued")} className="hover:underline">
                     {one.queue}

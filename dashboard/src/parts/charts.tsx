@@ -225,7 +225,8 @@ function options(
     legend: { show: false },
     hooks: { setCursor: [(plot) => onPoint(plot.cursor.idx ?? null)] },
     cursor: { points: { size: 6 }, y: false, drag: { x: false, y: false } },
-    padding: [8, 18, 0, 0],
+    // On the right, half the width of the last time below it.
+    padding: [8, 26, 0, 0],
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] } },
     axes: [
       { ...axis, grid: { show: false }, space: 70, size: 26, values: clockTimes },

@@ -30,7 +30,7 @@ export function Sidebar({ view, open, onClose }: SidebarProps) {
           !open && "max-lg:hidden",
         )}
       >
-        <div className="flex h-14 items-center justify-between">
+        <div className="flex h-14 shrink-0 items-center justify-between">
           <Link href="/" className="flex items-center gap-2.5 px-2 text-base font-semibold tracking-tight">
             <img src={mark} alt="" className="size-6" />
             Ackline
