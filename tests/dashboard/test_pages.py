@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ackline.errors import StoreUnavailable
+from ackline.queue import NewJob
 from ackline.stores.base import WorkerBeat
 from tests.dashboard.browser import ROOT
 from tests.service.gold import make_gold
@@ -331,6 +332,16 @@ class TestComfort:
             expect(hits.first).to_contain_text("mail")
             tab.get_by_role("heading", level=1).click()
         expect(tab).to_have_url(re.compile(r"/search\?text=user1%40example"))
+
+    def test_a_search_that_shows_part_of_the_hits_says_so_where_it_is_seen(self, board, open_tab):
+        for queue in ("mail", "sms"):
+            board[queue].enqueue_many(
+                [NewJob(n, id=f"{queue}-{n}", kind="send") for n in range(11)]
+            )
+
+        tab = open_tab(f"{board.url}/search?text=send", viewport={"width": 375, "height": 740})
+
+        expect(tab.get_by_text("at most 10 jobs of a queue")).to_be_in_viewport()
 
     def test_keyboard(self, lively, open_tab):
         tab = open_tab(f"{lively.url}/queues/mail/queued")

@@ -252,7 +252,7 @@ export const en = {
   "search.none": "No job’s id begins with “{text}”, and none has it as its kind or in its payload.",
   "search.noneYet": "Nothing found for “{text}” so far: the search ended before it had seen every job. A whole id is always found.",
   "search.start": "Type an id, a kind, or a piece of a payload, and press Enter.",
-  "search.incomplete": "The search ended before it had seen every job: there may be more. A whole id is always found.",
+  "search.incomplete": "There may be more: a search shows at most 10 jobs of a queue and 50 in all, and stops after two seconds. A whole id is always found.",
   "search.by.id": "id",
   "search.by.kind": "kind",
   "search.by.payload": "payload",

@@ -253,7 +253,7 @@ export const es: Record<Word, string> = {
   "search.none": "Ningún id empieza por «{text}», y ningún trabajo lo tiene como tipo ni en su contenido.",
   "search.noneYet": "De momento no se ha encontrado «{text}»: la búsqueda terminó antes de revisar todos los trabajos. Un id completo siempre se encuentra.",
   "search.start": "Escriba un id, un tipo o parte de un contenido y pulse Intro.",
-  "search.incomplete": "La búsqueda terminó antes de revisar todos los trabajos: puede haber más. Un id completo siempre se encuentra.",
+  "search.incomplete": "Puede haber más: una búsqueda muestra como máximo 10 trabajos por cola y 50 en total, y termina a los dos segundos. Un id completo siempre se encuentra.",
   "search.by.id": "id",
   "search.by.kind": "tipo",
   "search.by.payload": "contenido",

@@ -23,12 +23,14 @@ export function SearchPage() {
       )}
       {found.data && found.data.hits.length > 0 && (
         <div className="px-4 pb-10 md:px-6">
+          {!found.data.complete && (
+            <p className="mb-3 rounded-md bg-warn-soft px-4 py-2 text-warn">{t("search.incomplete")}</p>
+          )}
           <ul className="panel">
             {found.data.hits.map((hit) => (
               <HitLine key={`${hit.queue} ${hit.job.id}`} hit={hit} />
             ))}
           </ul>
-          {!found.data.complete && <p className="mt-3 text-muted">{t("search.incomplete")}</p>}
         </div>
       )}
     </div>
