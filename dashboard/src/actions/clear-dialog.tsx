@@ -1,4 +1,4 @@
-/** Everything in a queue, or the queue with everything: what that is, is shown first. */
+/** Everything in a queue, or the queue with everything: what that is now is shown, and kept up to date. */
 import { useQueryClient } from "@tanstack/react-query";
 import type { State } from "../api/client";
 import { STATES } from "../api/jobs";
@@ -43,7 +43,7 @@ export function ClearDialog({ queue, action, onClose }: ClearProps) {
   return (
     <Confirm
       title={`${name}: ${queue}`}
-      button={n === undefined ? name : plural(t, "bulk.confirm", n, { action: name })}
+      button={name}
       word={queue}
       act={action === "purge" ? purge : drop}
       onClose={onClose}
@@ -55,7 +55,7 @@ export function ClearDialog({ queue, action, onClose }: ClearProps) {
   );
 }
 
-/** How many jobs go, by the state they are in. */
+/** How many jobs there are, by the state they are in. */
 function Deleted({ counts }: { counts: Counts | undefined }) {
   const t = useT();
   if (!counts) return <p>{t("bulk.counting")}</p>;

@@ -25,6 +25,7 @@ export function useQueueNow(queue: string) {
     queryFn: ({ signal }) => call<QueueDocument>("GET", v1`/queues/${queue}`, { signal }),
     staleTime: 0,
     gcTime: 0,
+    refetchInterval: 2000,
   });
 }
 
