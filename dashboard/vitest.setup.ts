@@ -1,2 +1,7 @@
+import { configure } from "@testing-library/react";
+
+// A busy machine takes longer than a second to draw what a test waits for.
+configure({ asyncUtilTimeout: 10_000 });
+
 // uPlot asks for it as soon as it is loaded, and jsdom has none.
 window.matchMedia ??= () => new EventTarget() as MediaQueryList;
