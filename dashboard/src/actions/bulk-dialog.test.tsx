@@ -1,13 +1,12 @@
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { render, screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { beforeAll, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, expect, it, vi } from "vitest";
 import { SpeechProvider } from "../i18n/i18n";
 import { ToastProvider } from "../parts/toasts";
 import { BulkDialog } from "./bulk-dialog";
 
-const answered = vi.hoisted(() => vi.fn());
-vi.mock("../api/queues", async (original) => ({ ...(await original<object>()), bulk: answered }));
+afterEach(() => vi.unstubAllGlobals());
 
 beforeAll(() => {
   HTMLDialogElement.prototype.showModal = function () {
@@ -19,8 +18,14 @@ beforeAll(() => {
 });
 
 it("acts on what was counted first, whatever else is fetched again meanwhile", async () => {
-  answered.mockResolvedValueOnce({ count: 250, as_of: "first" });
-  answered.mockResolvedValue({ count: 400, as_of: "second" });
+  const asked: Record<string, unknown>[] = [];
+  vi.stubGlobal("fetch", (_: string, request: RequestInit) => {
+    asked.push(JSON.parse(String(request.body)));
+    const counted = asked.length === 1 ? { count: 250, as_of: "first" } : { count: 400, as_of: "second" };
+    return Promise.resolve(
+      new Response(JSON.stringify({ ...counted, cursor: null }), { headers: { "content-type": "application/json" } }),
+    );
+  });
   const client = new QueryClient();
   render(
     <QueryClientProvider client={client}>
@@ -38,5 +43,5 @@ it("acts on what was counted first, whatever else is fetched again meanwhile", a
   await client.invalidateQueries();
   await userEvent.click(button);
 
-  expect(answered.mock.calls.map(([, , , options]) => options)).toEqual([{ dryRun: true }, { asOf: "first" }]);
+  expect(asked).toMatchObject([{ dry_run: true }, { as_of: "first" }]);
 });
