@@ -247,6 +247,7 @@ class TestKilled:
         assert len(side.rows("silver", "jobs")) == 10
         assert counted_in(side.gold("hourly")) == counted(all_events(side.queues))
 
+    @pytest.mark.ci
     def test_a_sink_that_appends_would_have_it_twice(self, side):
         """The control."""
         side.take_in("bronze", batch=Appending)
@@ -351,6 +352,7 @@ class TestLivesThatGoOn:
 
         assert [batch.number for batch in side.lake.log.batches] == [0]
 
+    @pytest.mark.ci
     def test_an_earlier_version_did_not_count_them(self, side):
         (logged,) = side.lake.log.batches
         said = msgspec.to_builtins(logged)

@@ -11,6 +11,8 @@ from ackline.spark.lake.running import Asked, Run
 from tests.spark.histories import all_events
 from tests.spark.lakeside import DAY, Lakeside, counted, counted_in
 
+pytestmark = pytest.mark.ci
+
 HOUR = 3600
 
 
