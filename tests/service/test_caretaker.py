@@ -9,7 +9,7 @@ from ackline.job import QueueKey
 from ackline.queues import Queues
 from ackline.service import Settings, schedules
 from ackline.service.caretaker import Caretaker
-from ackline.service.webhooks import delivery
+from ackline.service.webhooks import book, delivery
 from ackline.service.webhooks.dispatcher import Dispatcher
 from ackline.stores.base import Filter, KeyWrite
 from ackline.stores.memory import MemoryStore
@@ -99,3 +99,23 @@ class TestDispatcher:
 
         sent = delivery.open_queue(store).jobs().jobs
         assert sorted(job.payload.tenant for job in sent) == told
+
+    def test_all_webhooks_are_read_again_only_when_one_has_changed(self, store, monkeypatch):
+        queue = Queues(store, "acme")["mail"]
+        queue.enqueue(0)
+        dispatcher, read = Dispatcher(store), []
+        dispatcher.queues = (queue,)
+        read_keys = store.read_keys
+
+        def reading(tenant, prefix, *arguments):
+            read.append(prefix)
+            return read_keys(tenant, prefix, *arguments)
+
+        monkeypatch.setattr(store, "read_keys", reading)
+        for turn in range(4):
+            queue.enqueue(turn, callback_url="https://example.com/")
+            queue.complete(queue.claim(1)[0], None)
+            dispatcher.due()
+
+        # At first, and after it has itself added the one for callbacks.
+        assert read.count(book.ROOM) == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -12,14 +14,37 @@ from ackline.service.webhooks.webhook import Webhook
 from ackline.stores.base import Key, KeyWrite, Store, find_key
 
 ROOM = (OWN_KEYS, "webhooks")
+CHANGED = (OWN_KEYS, "webhooks changed")
+"""A key whose version changes with every webhook."""
 MOST = 100_000
 
+READ_ALL_EVERY = 30.0
+"""Seconds after which all are read again, changed or not: a store may have been restored."""
+
+_CHANGE = KeyWrite(key=CHANGED, value=b"")
 _decode = msgspec.json.Decoder(Webhook).decode
 
 
-def read_all(store: Store) -> list[Webhook]:
-    """The webhooks of all tenants."""
-    return [_decode(entry.value) for entry in store.read_keys(SERVICE_TENANT, ROOM, MOST)]
+class AllWebhooks:
+    """The webhooks of all tenants, read again only when one has changed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._found: dict[str, list[Webhook]] = {}
+        self._version: int | None = None
+        self._read_at = -math.inf
+
+    def read(self) -> dict[str, list[Webhook]]:
+        """By tenant, as they were a moment ago."""
+        note, now = find_key(self._store, SERVICE_TENANT, CHANGED), time.monotonic()
+        version = note.version if note is not None else 0
+        if version != self._version or now - self._read_at >= READ_ALL_EVERY:
+            found: dict[str, list[Webhook]] = {}
+            for entry in self._store.read_keys(SERVICE_TENANT, ROOM, MOST):
+                webhook = _decode(entry.value)
+                found.setdefault(webhook.tenant, []).append(webhook)
+            self._found, self._version, self._read_at = found, version, now
+        return self._found
 
 
 def read_of(store: Store, tenant: str) -> list[Webhook]:
@@ -55,7 +80,7 @@ def delete(store: Store, tenant: str, id: str) -> bool:
     entry = _entry(store, tenant, id)
     if entry is None:
         return False
-    return store.write_keys(SERVICE_TENANT, [KeyWrite(key=entry.key, value=None)])
+    return store.write_keys(SERVICE_TENANT, [KeyWrite(key=entry.key, value=None), _CHANGE])
 
 
 def _entry(store: Store, tenant: str, id: str) -> Key | None:
@@ -65,4 +90,4 @@ def _entry(store: Store, tenant: str, id: str) -> Key | None:
 def _write(store: Store, webhook: Webhook, version: int) -> bool:
     path = (*ROOM, webhook.tenant, webhook.id)
     write = KeyWrite(key=path, value=msgspec.json.encode(webhook), version=version)
-    return store.write_keys(SERVICE_TENANT, [write])
+    return store.write_keys(SERVICE_TENANT, [write, _CHANGE])

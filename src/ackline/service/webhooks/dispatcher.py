@@ -61,7 +61,8 @@ class Dispatcher(Loop):
         self._lanes = lanes
         self._on_wanted = on_wanted
         self._deliveries = delivery.open_queue(store)
-        self._webhooks: dict[str, list[Webhook]] = {}
+        self._all_webhooks = book.AllWebhooks(store)
+        self._webhooks: Mapping[str, list[Webhook]] = {}
         self._callbacks: dict[str, str] = {}
         self._asked_at: dict[str, float] = {}
         self._readers: dict[QueueKey, JournalReader | None] = {}
@@ -85,7 +86,7 @@ class Dispatcher(Loop):
 
     def _find_unread(self, end: str) -> None:
         keys = frozenset(queue.key for queue in self.queues)
-        webhooks = _by_tenant(book.read_all(self._store))
+        webhooks = self._all_webhooks.read()
         if webhooks:
             self._on_wanted()
         wanting = {
@@ -254,13 +255,6 @@ class Dispatcher(Loop):
         jobs = find_each(self._store, key, [event.id for event in events])
         for event, job in zip(events, jobs, strict=True):
             yield delivery.of_end(own, event, job, self._lanes)
-
-
-def _by_tenant(webhooks: list[Webhook]) -> dict[str, list[Webhook]]:
-    by_tenant: dict[str, list[Webhook]] = {}
-    for webhook in webhooks:
-        by_tenant.setdefault(webhook.tenant, []).append(webhook)
-    return by_tenant
 
 
 def _place(store: Store, key: QueueKey) -> ReaderInfo | None:
