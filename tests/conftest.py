@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -40,6 +41,18 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[
     marks = list(getattr(obj, "pytestmark", ())) if isinstance(obj, type) else []
     slow = any(mark.name == "slow" for mark in [*collector.iter_markers(), *marks])
     return [] if slow else None
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """A command that runs in this process logs to a stream that is closed when its test ends."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
+    for handler in root.handlers[:]:
+        if type(handler) is logging.StreamHandler:
+            root.removeHandler(handler)
 
 
 @pytest.fixture
