@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import threading
 import time
 from collections import Counter
@@ -107,4 +108,6 @@ def told_by(output: str) -> Record:
 def pytest_configure(config: pytest.Config) -> None:
     """Record if `./prove` has started this."""
     if order := Order.from_environment():
+        # `./prove` ends this by SIGINT, which is ignored by what a shell script starts behind it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         config.pluginmanager.register(Recording(order))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,7 @@ def test_third():
     assert (campaign.folder / "ran").read_text() == "first second second "
 
 
+@pytest.mark.usefixtures("started_in_the_background")
 def test_a_budget_that_is_spent_keeps_what_has_passed(campaign: Campaign) -> None:
     campaign.write("""
 def test_quick():
@@ -100,6 +103,14 @@ def test_endless(noted):
         campaign.run(seconds := seconds * 2)
 
     assert campaign.verdict == "unfinished"
+
+
+@pytest.fixture
+def started_in_the_background() -> Iterator[None]:
+    """Shell scripts ignore Ctrl-C for what they start like that, and for all that it starts."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def begun(campaign: Campaign) -> bool:
