@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackline.job import Draft, QueueKey
+from ackline.lifecycle import move
 from ackline.stores.base import ClaimRequest, Filter
 from ackline.stores.memory import MemoryStore
 from ackline.stores.memory.lines import StoredJob
@@ -41,6 +42,17 @@ def test_to_purge_all_looks_at_each_job_once(store, looked_at):
         pass
 
     assert len(looked_at) == JOBS
+
+
+def test_to_purge_begins_with_the_oldest_wherever_it_was_enqueued(store):
+    """As the other stores do."""
+    other = QueueKey("default", "other")
+    store.enqueue(other, [Draft("new", "mail", b"")])
+    store.apply(QUEUE, [move("id7", other)])
+
+    store.purge(other, Filter(), 1)
+
+    assert [job and job.id for job in store.get(other, ["id7", "new"])] == [None, "new"]
 
 
 def test_to_purge_some_looks_only_at_those(store, looked_at):

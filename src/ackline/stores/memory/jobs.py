@@ -210,7 +210,7 @@ def _move(
     shelf.left(job, job.state)
     if (old := target.jobs.get(job.id)) is not None:
         target.drop(old)
-    target.jobs[job.id] = job
+    target.take_in(job)
     target.last_token = max(target.last_token, job.token)
     target.stand(job, job.state, job.at)
     away, here = move_entries(

@@ -193,6 +193,7 @@ class Shelf:
         self.dropped_queue = False
         """Whether only its journal is left."""
         self.jobs: dict[str, StoredJob] = {}
+        self._jobs_by_age = True
         self.ready: dict[str, Line] = {}
         self.parked: dict[str, dict[str, Line]] = {}
         self.running: dict[str, int] = {}
@@ -212,9 +213,17 @@ class Shelf:
             return None
         return job
 
+    def take_in(self, job: StoredJob) -> None:
+        """Keep a job that was moved here: it may be older than those that are here."""
+        self.jobs[job.id] = job
+        self._jobs_by_age = False
+
     def those_of(self, which: Filter) -> Iterable[StoredJob]:
-        """The jobs to search for matches: those of the filter's ids, or else all."""
+        """The jobs to search for matches, the oldest first: those of its ids, or else all."""
         if which.ids is None:
+            if not self._jobs_by_age:
+                self.jobs = dict(sorted(self.jobs.items(), key=lambda item: item[1].num))
+                self._jobs_by_age = True
             return self.jobs.values()
         named = [job for id in which.ids if (job := self.jobs.get(id)) is not None]
         return sorted(named, key=lambda job: job.num)
