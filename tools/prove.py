@@ -95,6 +95,7 @@ def main() -> int:
     records = read_records(STATE, commit)
     table = table_of(records)
     print(table)
+    print_errors(records)
     verdicts = {name: verdict_of(name, records) for name in CAMPAIGNS}
     if set(verdicts.values()) == {"passed"} and not commit.endswith("+"):
         write_page(table, commit)
@@ -200,6 +201,14 @@ def table_of(records: list[Record]) -> str:
         row += [f"{stall:.2f} s", " ".join(map(str, seeds))]
         rows.append([*row, ", ".join(f"{figures[key]:,} {key}" for key in SHOWN if figures[key])])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def print_errors(records: list[Record]) -> None:
+    """What went wrong in tests that have not passed since."""
+    for name in CAMPAIGNS:
+        for test, record in last_results(name, records).items():
+            if record["outcome"] in ("failed", "inconclusive"):
+                print(f"\n{record['outcome']}: {test}\n{record['error']}")
 
 
 def write_page(table: str, commit: str, path: Path = PAGE) -> None:

@@ -72,6 +72,9 @@ class Recording:
                     "outcome": outcome,
                     "seconds": round(time.monotonic() - began, 1),
                     "stall": round(stalls.longest, 2),
+                    "error": "".join(
+                        report.longreprtext for report in self._reports if report.failed
+                    ),
                     # The last report has what was printed in all phases.
                     **told_by(self._reports[-1].capstdout),
                 }

@@ -133,6 +133,21 @@ def test_stopped():
     assert record["stall"] > prove.LEASE_SECONDS
 
 
+def test_why_a_test_failed_is_kept_and_told(
+    campaign: Campaign, capsys: pytest.CaptureFixture[str]
+) -> None:
+    campaign.write("""
+def test_broken():
+    lost = 3
+    assert lost == 0
+""")
+
+    campaign.run()
+    prove.print_errors(campaign.records)
+
+    assert "assert 3 == 0" in capsys.readouterr().out
+
+
 def test_control_a_failure_on_a_machine_that_ran_on_is_one() -> None:
     failed = pytest.TestReport("t", ("t", 0, "t"), {}, "failed", None, "call")
 
