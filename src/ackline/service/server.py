@@ -164,6 +164,7 @@ class Server:
         self._server = QuietServer(config)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_requested = False
+        self._refuses = False
 
     def run(self, listener: socket.socket) -> None:
         """Serve on this socket until SIGTERM, SIGINT or SIGHUP; a second one stops at once."""
@@ -207,6 +208,9 @@ class Server:
     async def _announce(self, listener: socket.socket) -> None:
         while not self._server.started:
             await asyncio.sleep(0.01)
+        if self._refuses:
+            self._close_port()
+            return
         listener.listen(BACKLOG)  # asyncio has set it to what it accepts at once
         if self._on_start is not None:
             self._on_start()
@@ -217,6 +221,7 @@ class Server:
             gc.collect()
 
     def _close_port(self) -> None:
+        self._refuses = True  # if it has not started yet, it does as soon as it has
         if self._server.started:
             for port in self._server.servers:
                 port.close()
