@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -18,7 +19,9 @@ from httpx_sse import connect_sse
 
 import ackline
 from ackline.job import State
-from tests.service.conftest import Process
+from ackline.service import Settings
+from ackline.service.server import Server, bind
+from tests.service.conftest import Process, application
 from tests.waiting import until
 
 CURL = shutil.which("curl")
@@ -228,6 +231,22 @@ def test_a_supervisor_that_was_killed_and_started_again_takes_its_port(serve):
         assert httpx.get(f"{second.url}/queue/poll", timeout=20).json()["message"]["id"] == id
     second.end(signal.SIGTERM)
     assert "Error" not in first.end()
+
+
+def test_a_port_that_is_to_be_left_during_the_start_is_left_at_its_end(runtime):
+    async def serve() -> None:
+        with application(runtime) as app:
+            server, listener = Server(runtime, app=app), bind(Settings(port=0))
+            serving = asyncio.create_task(server.serve(listener))
+            await asyncio.sleep(0)
+            server.refuse()
+            async with asyncio.timeout(10):
+                while listener.fileno() >= 0:
+                    await asyncio.sleep(0.01)
+            server.request_stop()
+            await serving
+
+    asyncio.run(serve())
 
 
 def _pid_of(process, worker):
