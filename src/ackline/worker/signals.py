@@ -16,6 +16,9 @@ def hear_signals(act: Callable[[int], None]) -> Callable[[], None]:
     A signal that is ignored stays so: starting us with `nohup`, or in the background of a shell
     script, asks for that.
 
+    The main thread must not wait without a time limit: the system may hand a signal to another
+    thread, as it does after SIGSTOP and SIGCONT, and Python handles it when the main thread wakes.
+
     A handler interrupts the main thread wherever that is, also while it holds a lock. So it must
     take none: it only notes the signal, and `act` is called in another thread.
 

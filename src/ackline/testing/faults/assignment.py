@@ -93,6 +93,11 @@ class Post:
         if not self.assignment.stays:
             stop_with_parent(self.stopping.set)
 
+    def wait_until_stopped(self) -> None:
+        """Wait until somebody asks to stop."""
+        while not self.stopping.wait(0.5):
+            pass  # a signal may have come to another thread, see `hear_signals`
+
     def say(self, act: str, note: str = "") -> None:
         """Tell the harness, by the history, that this process has come so far."""
         self.history.write(

@@ -52,7 +52,7 @@ def main() -> None:
         relay._crossing.ledger = NoLedger(source[QUEUE], post.queue)
     thread = threading.Thread(target=relay.run)
     thread.start()
-    post.stopping.wait()
+    post.wait_until_stopped()
     relay.request_stop()
     thread.join()
     source.close()

@@ -31,7 +31,7 @@ def main() -> None:
 
 def _pass_on(post: Post) -> None:
     """A supervisor ends only by a signal: send one when this process is asked to stop."""
-    post.stopping.wait()
+    post.wait_until_stopped()
     os.kill(os.getpid(), signal.SIGTERM)
 
 

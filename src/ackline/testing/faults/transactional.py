@@ -24,7 +24,7 @@ def main() -> None:
     plain.store.open()
     with psycopg.connect(read_address(post.assignment.store).conninfo) as connection:
         post.history.write(_begun(post, _claim(plain[QUEUE], connection)))
-        post.stopping.wait()
+        post.wait_until_stopped()
         connection.rollback()
     plain.close()
     post.close()

@@ -20,7 +20,7 @@ def main() -> None:
         maintenance=post.assignment.maintenance,
     )
     worker.start()
-    post.stopping.wait()
+    post.wait_until_stopped()
     worker.stop()
     post.close()
 
