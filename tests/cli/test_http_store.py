@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ackline.job import QueueKey
-from ackline.service.authorization import Scope
-from ackline.service.caller import Principal
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.principal import Principal
 from ackline.service.problems import Unauthorized
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings

@@ -15,8 +15,8 @@ from litestar.connection import ASGIConnection
 from ackline.clock import Clock
 from ackline.events import Event, read_cursor
 from ackline.job import QueueKey
-from ackline.service.authorization import Scope
-from ackline.service.caller import Principal
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.principal import Principal
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.service.wakeups import Wakeups

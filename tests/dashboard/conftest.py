@@ -24,7 +24,7 @@ from ackline.queue import Queue
 from ackline.queues import DEFAULT_TENANT, Queues
 from ackline.service import Settings
 from ackline.service.auth.base import Connection
-from ackline.service.caller import ANYONE_HERE, Principal
+from ackline.service.auth.principal import ANYONE_HERE, Principal
 from ackline.service.runtime import Runtime
 from ackline.service.server import Server, address_of, bind
 from ackline.stores.registry import store_from_url

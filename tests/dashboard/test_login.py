@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import expect
 
 from ackline.service.auth.api_keys import keep_key, new_key
-from ackline.service.authorization import Scope
-from ackline.service.credentials import ApiKey, hash_of
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.credentials import ApiKey, hash_of
 
 
 @pytest.fixture

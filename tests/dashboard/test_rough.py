@@ -17,8 +17,8 @@ from playwright.sync_api import expect
 from ackline.cli.app import app
 from ackline.cli.commands import load_all
 from ackline.service.auth import api_keys
-from ackline.service.authorization import Scope
-from ackline.service.credentials import ApiKey, hash_of
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.credentials import ApiKey, hash_of
 from tests.dashboard.browser import ROOT
 from tests.docs.test_commands import parse
 from tests.service.gold import make_gold

@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from ackline.clock import ManualClock
 from ackline.service import Settings
-from ackline.service.auth import authenticator_for
+from ackline.service.auth.authenticators import authenticator_for
 from ackline.service.runtime import Runtime
 from ackline.spark.reports.page import page
 from ackline.stores.sqlite import SqliteStore

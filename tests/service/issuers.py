@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import RSAAlgorithm
 
-from ackline.service.credentials import Issuer
+from ackline.service.auth.credentials import Issuer
 
 NAME = "https://login.example.com/"
 AUDIENCE = "ackline"

@@ -20,9 +20,10 @@ from ackline.queues import Queues
 from ackline.service import Settings
 from ackline.service.auth import api_keys, tickets
 from ackline.service.auth.api_keys import PREFIX, keep_key, list_keys, new_key, revoke_key
-from ackline.service.authorization import Scope
-from ackline.service.caller import Caller, Principal
-from ackline.service.credentials import SERVICE_TENANT, ApiKey, hash_of
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.caller import Caller
+from ackline.service.auth.credentials import SERVICE_TENANT, ApiKey, hash_of
+from ackline.service.auth.principal import Principal
 from ackline.service.problems import Unauthorized
 from ackline.service.runtime import Runtime
 from ackline.service.settings import load

@@ -13,10 +13,10 @@ import pytest
 
 from ackline.errors import ConfigError
 from ackline.service.auth import key_sets
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.credentials import SERVICE_TENANT, Issuer
 from ackline.service.auth.key_sets import COOLDOWN, FRESH, STALE, KeySet, KeysUnavailable, keys_for
 from ackline.service.auth.tokens import REMEMBERED_FOR, Tokens
-from ackline.service.authorization import Scope
-from ackline.service.credentials import SERVICE_TENANT, Issuer
 from ackline.service.problems import Unauthorized
 from ackline.service.settings import Settings, load
 from tests.service.issuers import AUDIENCE, NAME, Signer, claims_of, issuer, key_set

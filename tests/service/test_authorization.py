@@ -10,7 +10,7 @@ import pytest
 
 from ackline.job import QueueKey
 from ackline.lifecycle import Edit, edit, move, redrive, request_cancel
-from ackline.service.authorization import OF_STEPS, OF_TOPICS, OF_VERBS, RULES, Access, Scope
+from ackline.service.auth.authorization import OF_STEPS, OF_TOPICS, OF_VERBS, RULES, Access, Scope
 from ackline.stores.base import Filter
 from ackline.stores.wire import JSON, MSGPACK, VERBS
 from tests.service.issuers import bearer

@@ -23,8 +23,8 @@ from ackline.job import QueueKey
 from ackline.service import Settings
 from ackline.service.allowance import Allowance
 from ackline.service.auth.api_keys import new_key
-from ackline.service.authorization import Scope
-from ackline.service.credentials import ApiKey, hash_of
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.credentials import ApiKey, hash_of
 from ackline.service.limits.ledger import BUCKETS, PLACES, SIZE, Ledger, new_file
 from ackline.service.limits.limits import _place
 from ackline.service.limits.rate import Rate

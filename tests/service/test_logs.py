@@ -12,7 +12,7 @@ import pytest
 
 from ackline.cli.app import run
 from ackline.logs import JsonLines, TextLines, on_one_line, without_secrets
-from ackline.service.authorization import Scope
+from ackline.service.auth.authorization import Scope
 from tests.service.conftest import SOURCE
 from tests.service.issuers import Signer, key_set
 

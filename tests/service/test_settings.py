@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackline.errors import ConfigError
-from ackline.service.auth import authenticator_for
+from ackline.service.auth.authenticators import authenticator_for
 from ackline.service.settings import Settings, load
 from ackline.stores.registry import store_from_url
 

@@ -11,8 +11,8 @@ import pytest
 
 from ackline.queues import Queues
 from ackline.service import journal
-from ackline.service.authorization import Scope
-from ackline.service.caller import Principal
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.principal import Principal
 from ackline.service.routes.v1 import search, store
 from ackline.service.slow_work import AT_ONCE, MOST_WAITING, THREADS, SlowWork, TooManyLooks
 from ackline.service.tail import Tail

@@ -30,8 +30,8 @@ from ackline.queue import JournalReader
 from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace
 from ackline.service import Settings, schedules
 from ackline.service.allowance import Allowance
-from ackline.service.authorization import OF_VERBS, RULES, Scope
-from ackline.service.caller import Principal
+from ackline.service.auth.authorization import OF_VERBS, RULES, Scope
+from ackline.service.auth.principal import Principal
 from ackline.service.health import StoreChecks
 from ackline.service.runtime import Runtime
 from ackline.service.store_access import answers

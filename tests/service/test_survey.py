@@ -12,9 +12,10 @@ from ackline.cron import Schedule
 from ackline.job import State
 from ackline.queues import Queues
 from ackline.service import Settings, schedules
-from ackline.service.auth import authenticator_for
-from ackline.service.authorization import Scope
-from ackline.service.caller import Caller, Principal
+from ackline.service.auth.authenticators import authenticator_for
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.caller import Caller
+from ackline.service.auth.principal import Principal
 from ackline.service.caretaker import Caretaker
 from ackline.service.journal import Journal
 from ackline.service.runtime import Runtime

@@ -23,7 +23,7 @@ from ackline.cli.words import plain
 from ackline.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from ackline.service.credentials import ApiKey
+    from ackline.service.auth.credentials import ApiKey
 
 token = typer.Typer(
     cls=Group, no_args_is_help=True, help="API keys and test tokens for the service."
@@ -192,7 +192,7 @@ def _api_keys() -> Any:
 
 
 def _credentials() -> Any:
-    return _service("credentials")
+    return _service("auth.credentials")
 
 
 def _pairs() -> Any:

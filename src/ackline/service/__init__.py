@@ -2,7 +2,7 @@
 
 from ackline.service.allowance import Allowance
 from ackline.service.app import create_app
-from ackline.service.credentials import ApiKey, Issuer
+from ackline.service.auth.credentials import ApiKey, Issuer
 from ackline.service.settings import Settings
 from ackline.service.webhooks.settings import WebhookSettings
 

@@ -11,7 +11,7 @@ from typing import Any
 from ackline.aio import AsyncQueue
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.queue import Queue
-from ackline.service.caller import REPLACED
+from ackline.service.auth.caller import REPLACED
 from ackline.service.limits import Limits
 from ackline.service.limits.refusals import QueueFull
 from ackline.service.runtime import Runtime

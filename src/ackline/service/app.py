@@ -10,10 +10,10 @@ from litestar import Litestar, Request, Response, Router
 from litestar.di import NamedDependency, Provide
 from litestar.types import ASGIApp
 
+from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import guard
 from ackline.service.bodies import BESIDE_PAYLOAD, PatientRequest, StrictBodies
 from ackline.service.body_memory import Remembered
-from ackline.service.caller import Caller
 from ackline.service.heads import WithoutBody
 from ackline.service.limits.seats import Seated
 from ackline.service.metrics import Measured

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from ackline.job import QueueKey, Record
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.fair_shares import Weights
 from ackline.service.held import Handed
 from ackline.service.source import Source, Wish

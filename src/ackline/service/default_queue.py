@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.message_bodies import DEFAULT_QUEUE
 from ackline.service.served_queue import ServedQueue
 

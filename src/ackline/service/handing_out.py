@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from litestar.types import Receive
 
-from ackline.service.caller import Caller
+from ackline.service.auth.caller import Caller
 from ackline.service.claims import Claims
 from ackline.service.held import Handed
 from ackline.service.streams import StreamEnd

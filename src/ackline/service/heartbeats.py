@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ackline.job import QueueKey
-from ackline.service.caller import Caller
+from ackline.service.auth.caller import Caller
 from ackline.stores.base import BeatReply, Hold, WorkerBeat
 
 

@@ -13,7 +13,7 @@ from litestar.params import HeaderParameter
 from ackline.job import Draft, Record
 from ackline.limits import KEY_IDS, LONGEST_NAME
 from ackline.queue import Enqueued, EnqueueOptions, NewJob, Queued
-from ackline.service.caller import REPLACED, Caller, taken
+from ackline.service.auth.caller import REPLACED, Caller, taken
 from ackline.service.problems import Refused
 from ackline.service.runtime import Runtime
 from ackline.service.served_queue import ServedQueue

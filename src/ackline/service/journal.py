@@ -10,8 +10,8 @@ import msgspec
 from ackline.errors import EventsDropped
 from ackline.events import Act, Event, read_cursor
 from ackline.job import QueueKey
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.documents import EventDocument, event_document
 from ackline.service.news import News
 from ackline.service.streams import PING, event
@@ -75,7 +75,7 @@ class Journal:
         return await self._caller.slowly(look_back, self._page, end, count, chosen), end
 
     def _visible(self, events: Sequence[Event]) -> list[Event]:
-        return list(filter(self._caller.may_hear, events))
+        return list(filter(self._caller.principal.sees, events))
 
     async def follow(self, after: str | None) -> AsyncIterator[bytes]:
         """An endless stream of events after a cursor (None: from now on)."""

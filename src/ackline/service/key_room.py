@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from ackline.limits import OWN_KEYS, require_others_key
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.key_documents import KeyDocument, key_document
 from ackline.service.key_watches import read_keys
 from ackline.service.problems import Conflict, NotFound, problem_of

@@ -14,8 +14,8 @@ from ackline.events import Act
 from ackline.job import Failure, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.queue import Queue
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
-from ackline.service.caller import Caller
 from ackline.service.documents import unless_null
 from ackline.service.parameters import Seconds
 from ackline.service.problems import Problem, problem_of
@@ -84,7 +84,7 @@ def _settle(
     results: list[Settled | None] = []
     for outcome, token, record in zip(outcomes, tokens, held, strict=True):
         try:
-            if record is None or not caller.may_touch(record.kind):
+            if record is None or not caller.principal.sees(record):
                 raise JobNotFound(queue.name, outcome.id)
             transitions.append(_transition(queue, outcome, as_leased(record, token)))
             results.append(None)

@@ -14,7 +14,8 @@ from ackline.aio.base import Threads
 from ackline.job import QueueKey
 from ackline.queue.consumer import worker_id
 from ackline.queues import Queues
-from ackline.service.auth import Authenticator, authenticator_for
+from ackline.service.auth.authenticators import authenticator_for
+from ackline.service.auth.base import Authenticator
 from ackline.service.body_memory import BodyMemory
 from ackline.service.caretaker import Caretaker
 from ackline.service.fair_shares import FairShares

@@ -13,7 +13,7 @@ from ackline.cron import Schedule
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
 from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
-from ackline.service.credentials import SERVICE_TENANT
+from ackline.service.auth.credentials import SERVICE_TENANT
 from ackline.service.problems import Conflict
 from ackline.stores.base import Key, KeyWrite, Store, find_key
 

@@ -16,7 +16,7 @@ from ackline.config import DEFAULTS, Resolved
 from ackline.errors import ConfigError
 from ackline.limits import LONGEST_DELAY
 from ackline.service.allowance import Allowance
-from ackline.service.credentials import ApiKey, Issuer
+from ackline.service.auth.credentials import ApiKey, Issuer
 from ackline.service.webhooks.settings import WebhookSettings
 
 PREFIX = "ACKLINE_"

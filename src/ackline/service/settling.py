@@ -12,7 +12,7 @@ from ackline.aio import AsyncQueue
 from ackline.errors import JobNotFound, LeaseLost
 from ackline.job import Record, State
 from ackline.queue import Job
-from ackline.service.caller import Caller
+from ackline.service.auth.caller import Caller
 from ackline.service.problems import Unfit
 from ackline.service.runtime import Runtime
 
@@ -41,7 +41,7 @@ class Lease:
         record = None if token is None else runtime.held.find(key, id, token)
         if record is None:
             record = (await runtime.call(runtime.store.get, key, [id]))[0]
-        if record is None or not caller.may_touch(record.kind):
+        if record is None or not caller.principal.sees(record):
             raise JobNotFound(key.name, id)
         if token is not None:
             record = as_leased(record, token)

@@ -14,9 +14,9 @@ from ackline.queue import Queue
 from ackline.queue.copying import each_job
 from ackline.queue.lines import draft_of, line_of
 from ackline.service.admission import admitting
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import LARGE, read_json
 from ackline.service.body_memory import ReceivedBody
-from ackline.service.caller import Caller
 from ackline.service.collector import collector_paused
 from ackline.service.documents import NULL
 from ackline.service.job_bodies import JobOptions

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import ClientLeft
-from ackline.service.caller import Caller
 from ackline.service.problems import Stopping
 
 T = TypeVar("T")

@@ -17,8 +17,8 @@ from ackline.job import State
 from ackline.maintenance.reaper import recover
 from ackline.queue.waiting import FEW
 from ackline.queues import Queues
-from ackline.service.authorization import Scope
-from ackline.service.caller import Principal
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.principal import Principal
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.stores.base import KeyWrite

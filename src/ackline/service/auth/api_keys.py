@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable
 import msgspec
 
 from ackline.limits import OWN_KEYS
-from ackline.service.caller import Principal
-from ackline.service.credentials import SERVICE_TENANT, ApiKey
+from ackline.service.auth.credentials import SERVICE_TENANT, ApiKey
+from ackline.service.auth.principal import Principal
 from ackline.service.problems import Unauthorized
 from ackline.stores.base import Key, KeyWrite, Store, find_key
 

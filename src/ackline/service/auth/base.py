@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from litestar.connection import ASGIConnection
 
-from ackline.service.caller import Principal
+from ackline.service.auth.principal import Principal
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 

@@ -6,10 +6,10 @@ import asyncio
 
 from ackline.service.auth.api_keys import PREFIX, ApiKeys, read_key
 from ackline.service.auth.base import Connection
+from ackline.service.auth.credentials import ApiKey
+from ackline.service.auth.principal import Principal
 from ackline.service.auth.tickets import redeem
 from ackline.service.auth.tokens import Tokens
-from ackline.service.caller import Principal
-from ackline.service.credentials import ApiKey
 from ackline.service.problems import Unauthorized
 from ackline.service.settings import Settings
 from ackline.service.streams import TICKET, is_stream

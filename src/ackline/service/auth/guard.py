@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from litestar.handlers import BaseRouteHandler
 
 from ackline.service.auth.base import Authenticator, Connection
-from ackline.service.caller import Principal
+from ackline.service.auth.principal import Principal
 from ackline.service.limits import Limits
 from ackline.service.limits.seats import take_seat
 from ackline.service.problems import Forbidden, Unauthorized

@@ -15,7 +15,7 @@ import jwt
 import msgspec
 
 from ackline.errors import ConfigError
-from ackline.service.credentials import Algorithm, Issuer
+from ackline.service.auth.credentials import Algorithm, Issuer
 from ackline.service.problems import Refused
 
 logger = logging.getLogger("ackline.service")

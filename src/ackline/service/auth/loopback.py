@@ -7,7 +7,7 @@ import ipaddress
 from urllib.parse import urlsplit
 
 from ackline.service.auth.base import Connection
-from ackline.service.caller import ANYONE_HERE, Principal
+from ackline.service.auth.principal import ANYONE_HERE, Principal
 from ackline.service.problems import Forbidden
 
 

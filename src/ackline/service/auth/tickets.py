@@ -9,8 +9,8 @@ import time
 import msgspec
 
 from ackline.limits import OWN_KEYS
-from ackline.service.caller import Principal
-from ackline.service.credentials import SERVICE_TENANT
+from ackline.service.auth.credentials import SERVICE_TENANT
+from ackline.service.auth.principal import Principal
 from ackline.service.problems import Unauthorized
 from ackline.stores.base import KeyWrite, Store, find_key
 

@@ -12,10 +12,10 @@ import jwt
 import msgspec
 
 from ackline.errors import ConfigError, InvalidName
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.credentials import Issuer, require_tenant
 from ackline.service.auth.key_sets import Keys, keys_for
-from ackline.service.authorization import Scope
-from ackline.service.caller import Principal
-from ackline.service.credentials import Issuer, require_tenant
+from ackline.service.auth.principal import Principal
 from ackline.service.problems import Unauthorized
 
 LONGEST_TOKEN = 8192

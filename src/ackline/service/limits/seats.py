@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from ackline.service.caller import NAMES
+from ackline.service.auth.caller import NAMES
 from ackline.service.limits.limits import Limits
 
 _SEAT = "ackline.seat"

@@ -14,13 +14,14 @@ from ackline.errors import JobNotFound, WrongState
 from ackline.job import Record, State
 from ackline.queue.purging import purge_steps
 from ackline.service.admission import redrive
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.default_queue import known_queue
 from ackline.service.documents import payload_of
 from ackline.service.message_bodies import DEFAULT_QUEUE, Done
 from ackline.service.parameters import QueueName
 from ackline.service.problems import NotFound
+from ackline.service.served_queue import ServedQueue
 from ackline.stores.base import ANSWER_BYTES, Filter
 from ackline.stores.budget import Budget
 
@@ -79,7 +80,8 @@ async def get_letter(
     id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> DeadLetter:
     """One dead letter."""
-    return _letter(await _find(caller, caller.queue(queue, Access.READ_JOBS), id))
+    _, letter = await _find(caller, queue, id, Access.READ_JOBS)
+    return _letter(letter)
 
 
 @post("/{id:str}/requeue", status_code=200, summary="Requeue a dead letter")
@@ -87,8 +89,8 @@ async def requeue(
     id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> Requeued:
     """Back into its queue, with all its attempts; it moves and is never copied."""
-    line = caller.queue(queue, Access.REDRIVE)
-    letter, runtime = await _find(caller, line, id), caller.runtime
+    line, letter = await _find(caller, queue, id, Access.REDRIVE)
+    runtime = caller.runtime
     try:
         await runtime.call(redrive, runtime.limits, line.sync, letter, 0.0, caller.by)
     except (JobNotFound, WrongState):
@@ -117,13 +119,14 @@ async def purge(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEU
     return Purged(await caller.in_steps(purge_steps(line, which, caller.by)))
 
 
-async def _find(caller: Caller, queue: AsyncQueue[Any, Any], id: str) -> Record:
-    store = caller.runtime.store
-    record = (await caller.runtime.call(store.get, queue.sync.key, [id]))[0]
-    dead = record is not None and record.state is State.FAILED
-    if record is None or not dead or not caller.may_touch(record.kind):
-        raise _absent(queue.name, id)
-    return record
+async def _find(caller: Caller, queue: str, id: str, access: Access) -> tuple[ServedQueue, Record]:
+    try:
+        line, record = await caller.job(queue, id, access)
+    except JobNotFound:
+        raise _absent(queue, id) from None
+    if record.state is not State.FAILED:
+        raise _absent(queue, id)
+    return line, record
 
 
 def _absent(queue: str, id: str) -> NotFound:

@@ -10,9 +10,9 @@ from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import HALF_OPEN, OPEN
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
 from ackline.service.heads import get_or_head
 from ackline.service.health import SHOWN, Readiness, examine
 from ackline.service.runtime import Runtime
@@ -60,7 +60,7 @@ async def metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
     if caller.principal.operator:
         text = await figures.scrape()
     else:
-        text = await caller.slowly(figures.text_for, caller.tenant, caller.may_see)
+        text = await caller.slowly(figures.text_for, caller.tenant, caller.principal.may_use_queue)
     return Response(text, media_type=MEDIA_TYPE)
 
 

@@ -10,8 +10,8 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from litestar.response import Stream
 
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
-from ackline.service.caller import Caller
 from ackline.service.heads import get_or_head
 from ackline.service.key_documents import KeyDocument
 from ackline.service.key_room import Room

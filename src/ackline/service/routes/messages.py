@@ -14,9 +14,9 @@ from ackline.errors import LeaseLost
 from ackline.job import State
 from ackline.queue import EnqueueOptions, Queued
 from ackline.service.admission import admitting
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import SETTLES
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
 from ackline.service.claims import Claims
 from ackline.service.default_queue import known_queue
 from ackline.service.documents import unless_null

@@ -14,11 +14,10 @@ import msgspec
 from ackline.events import Act, Event, Events, make_cursor
 from ackline.job import LIVE, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict, may_move
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.heartbeats import heartbeat
 from ackline.service.store_access.arguments import Arguments
-from ackline.service.store_access.notes import is_readable
 from ackline.stores.base import (
     Claimed,
     Key,
@@ -29,6 +28,9 @@ from ackline.stores.base import (
     find_each,
 )
 from ackline.stores.budget import Budget
+
+EVERY_KEY = (Access.READ_KEYS, Access.READ_JOBS)
+"""Who may do both may read all keys."""
 
 PASSED_AT_ONCE = 5000
 """Events that are read at once, to skip those that are not the caller's."""
@@ -53,7 +55,7 @@ def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
         return heartbeat(caller, **arguments)
     if verb == "events" and (arguments["queue"] is None or caller.principal.kinds is not None):
         return _events_seen(caller, **arguments)
-    if verb == "read_keys" and not (caller.may(Access.READ_KEYS) and caller.may(Access.READ_JOBS)):
+    if verb == "read_keys" and not all(map(caller.principal.may, EVERY_KEY)):
         return _keys_seen(caller, **arguments)
     _require_room_for_steps(caller, **arguments)
     if arguments.get("transitions") and caller.principal.kinds is not None:
@@ -147,20 +149,21 @@ def _keys_seen(
 ) -> list[Key]:
     """The next keys that are the caller's: others count neither for the limit nor the bytes."""
     every = each_key(caller.runtime.store, tenant, prefix, sys.maxsize, after)
-    own = itertools.islice((key for key in every if _sees(caller, key)), limit)
+    own = itertools.islice((key for key in every if caller.principal.sees(key)), limit)
     return list(Budget(max_bytes).within(own, lambda key: len(key.value)))
 
 
 def _visible(caller: Caller, answer: Any) -> Any:
+    principal = caller.principal
     match answer:
         case StoreInfo():
-            return _seen_info(caller, answer)
-        case Claimed() if caller.principal.kinds is not None:
+            return principal.store(answer)
+        case Claimed() if principal.kinds is not None:
             return msgspec.structs.replace(answer, lapsed=_seen(caller, answer.lapsed))
         case [Record() | None, *_]:
-            return [caller.shown(job) if job and _sees(caller, job) else None for job in answer]
+            return [principal.job(job) if job and principal.sees(job) else None for job in answer]
         case [QueueInfo(), *_]:
-            return [_queue_seen(caller, info) for info in _seen(caller, answer)]
+            return [principal.queue(info) for info in _seen(caller, answer)]
         case Events() | [Event(), *_]:
             return _seen(caller, answer)
         case _:
@@ -168,31 +171,7 @@ def _visible(caller: Caller, answer: Any) -> Any:
 
 
 def _seen(caller: Caller, found: Iterable[Any]) -> list[Any]:
-    return [one for one in found if _sees(caller, one)]
-
-
-def _sees(caller: Caller, one: Record | Event | QueueInfo | Key) -> bool:
-    match one:
-        case Record():
-            return caller.may_touch(one.kind)
-        case Event():
-            return caller.may_hear(one)
-        case QueueInfo():
-            return caller.may_see(one.key.name)
-        case Key():
-            return is_readable(caller, one.key)
-
-
-def _queue_seen(caller: Caller, info: QueueInfo) -> QueueInfo:
-    """A queue; for callers that only need its settings, without its counts.
-
-    Whoever takes back leases is told whether there are any.
-    """
-    if caller.may(Access.READ_QUEUES) or caller.may(Access.CONFIGURE):
-        return info
-    known = {State.PROCESSING} if caller.may(Access.RECOVER) else frozenset[State]()
-    counts = {state: count for state, count in info.counts.items() if state in known}
-    return msgspec.structs.replace(info, counts=counts)
+    return list(filter(caller.principal.sees, found))
 
 
 def _with_own_results(caller: Caller, queue: QueueKey, receipts: list[Receipt]) -> list[Receipt]:
@@ -205,9 +184,3 @@ def _with_own_results(caller: Caller, queue: QueueKey, receipts: list[Receipt]) 
         msgspec.structs.replace(receipt, result=None) if receipt.id in hidden else receipt
         for receipt in receipts
     ]
-
-
-def _seen_info(caller: Caller, info: StoreInfo) -> StoreInfo:
-    """What a store is, without its location and details, which only concern the service."""
-    troubles = info.troubles if caller.may(Access.READ_TROUBLES) else ()
-    return msgspec.structs.replace(info, location="", details={}, troubles=troubles)

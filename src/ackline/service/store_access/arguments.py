@@ -6,7 +6,7 @@ from typing import Any
 
 from ackline.job import QueueKey
 from ackline.limits import short_note
-from ackline.service.caller import Caller
+from ackline.service.auth.caller import Caller
 
 Arguments = dict[str, Any]
 

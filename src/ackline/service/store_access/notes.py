@@ -13,15 +13,14 @@ import msgspec
 from ackline.errors import InvalidOption
 from ackline.events import read_cursor
 from ackline.job import QueueKey
-from ackline.limits import OWN_KEYS
 from ackline.maintenance.scheduler import read_note
 from ackline.queue import callbacks, own_attempts
 from ackline.queue.broken_notes import UNREADABLE
 from ackline.queue.reader_place import EVERY_QUEUE, read_place
 from ackline.queue.recovery import read_ways
 from ackline.service import schedules
-from ackline.service.authorization import RULES, Access, Reach
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access, Reach, access_of_key
+from ackline.service.auth.caller import Caller
 from ackline.service.problems import Forbidden
 from ackline.service.store_access.arguments import require_queues
 from ackline.service.webhooks.dispatcher import READER
@@ -36,8 +35,6 @@ Read = Callable[[bytes], Any]
 class Note(msgspec.Struct, frozen=True, kw_only=True):
     """One sort of notes."""
 
-    access: Access
-    """Who may write it, and read it."""
     parts: int | None = None
     """How many parts its key has; None is any number."""
     read: Read | None = None
@@ -51,64 +48,28 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NOTES: Mapping[str, Note] = {
-    own_attempts.NOTE: Note(
-        access=Access.NOTES_OF_WORKERS, parts=3, read=own_attempts.read_attempts
-    ),
+    own_attempts.NOTE: Note(parts=3, read=own_attempts.read_attempts),
     "callbacks": Note(
-        access=Access.NOTES_OF_PRODUCERS,
         parts=3,
         read=callbacks.read_since,
         is_changed=False,
         is_reached=True,
     ),
-    "claims": Note(access=Access.NOTES_OF_WORKERS),
-    "cron": Note(access=Access.NOTES_OF_WORKERS, parts=4, read=read_note),
-    "fleets": Note(access=Access.NOTES_OF_WORKERS, parts=4),
-    "recovered": Note(access=Access.NOTES_OF_WORKERS, parts=3, read=read_ways),
+    "claims": Note(),
+    "cron": Note(parts=4, read=read_note),
+    "fleets": Note(parts=4),
+    "recovered": Note(parts=3, read=read_ways),
     "readers": Note(
-        access=Access.NOTES_OF_READERS,
         parts=4,
         read=lambda value: read_place(value).cursor,
         is_reached=True,
     ),
     # Made by routes of their own; dropping a queue deletes them.
-    "schedules": Note(access=Access.NOTES_OF_SCHEDULES, parts=4, is_set=False),
-    "spark": Note(access=Access.NOTES_OF_WORKERS),
-    BESIDE: Note(access=Access.NOTES_BESIDE),
+    "schedules": Note(parts=4, is_set=False),
+    "spark": Note(),
+    BESIDE: Note(),
 }
-"""By the second part of their keys; only the service itself writes all others."""
-
-
-def is_note(key: tuple[str, ...]) -> bool:
-    """Whether this is the key of one of Ackline's own notes, or the beginning of one."""
-    return key[:1] == (OWN_KEYS,)
-
-
-def require_readable(caller: Caller, prefix: tuple[str, ...]) -> None:
-    """Refuse keys that a caller may neither read nor write, given how they begin."""
-    if not is_note(prefix):
-        caller.require(Access.READ_KEYS)
-    elif not _may_read(caller, note := _note_of(prefix)):
-        caller.require(note.access if note is not None else Access.READ_JOBS)
-
-
-def is_readable(caller: Caller, key: tuple[str, ...]) -> bool:
-    """Whether a key that was found is for this caller, too."""
-    if not is_note(key):
-        return caller.may(Access.READ_KEYS)
-    return _may_read(caller, _note_of(key)) and all(map(caller.may_see, key[2:3]))
-
-
-def _note_of(key: tuple[str, ...]) -> Note | None:
-    return NOTES.get(key[1]) if len(key) > 1 else None
-
-
-def _may_read(caller: Caller, note: Note | None) -> bool:
-    """Who may read jobs may read all notes that do not affect more than the caller's own kinds."""
-    if note is None:
-        return caller.may(Access.READ_JOBS)
-    reaches = caller.principal.reaches(RULES[note.access].reach)
-    return caller.may(note.access) or (reaches and caller.may(Access.READ_JOBS))
+"""By the second part of their keys. Who may write and read them is in the authorization table."""
 
 
 def require_note(caller: Caller, write: KeyWrite) -> None:
@@ -117,7 +78,7 @@ def require_note(caller: Caller, write: KeyWrite) -> None:
     note = NOTES.get(key[1]) if len(key) >= LEAST_PARTS else None
     if note is None:
         raise Forbidden(f"the key {name} is reserved: only the service itself writes it")
-    caller.require(note.access)
+    caller.require(access_of_key(key))
     if key[1] == "readers" and key[2] == EVERY_QUEUE:
         caller.require_reach(Reach.TENANT)
     else:
@@ -136,7 +97,7 @@ def require_note(caller: Caller, write: KeyWrite) -> None:
 
 def _require_not_fired_here(caller: Caller, write: KeyWrite) -> None:
     """Refuse to write the ticks of a schedule that the service fires; a drop may delete them."""
-    dropping = write.value is None and caller.may(Access.DROP)
+    dropping = write.value is None and caller.principal.may(Access.DROP)
     queue, name = QueueKey(caller.tenant, write.key[2]), write.key[3]
     if not dropping and schedules.find(caller.runtime.store, queue, name)[0] is not None:
         raise Forbidden(f"schedule {name!r} of queue {queue.name!r} is fired by the service itself")

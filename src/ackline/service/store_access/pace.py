@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ackline.lifecycle import Transition
-from ackline.service.authorization import is_settling
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import is_settling
+from ackline.service.auth.caller import Caller
 from ackline.service.store_access.answers import ask
 from ackline.service.store_access.arguments import Arguments
 from ackline.stores.base import Claimed

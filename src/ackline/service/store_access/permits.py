@@ -25,10 +25,10 @@ from ackline.limits import (
     storable,
 )
 from ackline.queue.reader import first_needed
-from ackline.service.authorization import OF_TOPICS, OF_VERBS, Access, Reach
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import OF_TOPICS, OF_VERBS, Access, Reach, access_of_key
+from ackline.service.auth.caller import Caller
 from ackline.service.store_access.arguments import Arguments, require_queues, signed
-from ackline.service.store_access.notes import is_note, require_note, require_readable
+from ackline.service.store_access.notes import require_note
 from ackline.service.store_access.sizes import (
     MOST_NAMES,
     require_ids,
@@ -148,7 +148,8 @@ def _configure(caller: Caller, given: Arguments) -> Arguments:
 def _changes_own_kinds(caller: Caller, new: QueueSettings, old: QueueSettings | None) -> bool:
     before = old.kinds if old is not None else {}
     kinds = new.kinds.keys() | before.keys()
-    return all(caller.may_touch(kind) for kind in kinds if new.kinds.get(kind) != before.get(kind))
+    changed = (kind for kind in kinds if new.kinds.get(kind) != before.get(kind))
+    return all(map(caller.principal.may_use_kind, changed))
 
 
 def _prune(caller: Caller, given: Arguments) -> Arguments:
@@ -183,14 +184,15 @@ def _listen(caller: Caller, given: Arguments) -> Arguments:
 
 
 def _read_keys(caller: Caller, given: Arguments) -> Arguments:
-    require_readable(caller, given["prefix"])
+    if not caller.principal.may_read_keys(given["prefix"]):
+        caller.require(access_of_key(given["prefix"]))
     return {}
 
 
 def _write_keys(caller: Caller, given: Arguments) -> Arguments:
     for write in given["writes"]:
         require_write(caller, write)
-        if is_note(write.key):
+        if write.key[:1] == (OWN_KEYS,):
             require_note(caller, write)
         else:
             caller.require(Access.WRITE_KEYS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ackline.errors import InvalidOption, PayloadTooLarge
 from ackline.limits import LONGEST_NAME, MOST_PARTS
-from ackline.service.caller import Caller
+from ackline.service.auth.caller import Caller
 from ackline.stores.base import Filter, KeyWrite
 
 MOST = 10_000

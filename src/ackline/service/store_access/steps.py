@@ -10,8 +10,8 @@ from ackline.events import Act
 from ackline.job import MOST_ATTEMPTS, QueueKey
 from ackline.lifecycle import Transition, short_failure
 from ackline.limits import require_others_key, require_priority, require_seconds, short_note
-from ackline.service.authorization import access_of, is_settling
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import access_of, is_settling
+from ackline.service.auth.caller import Caller
 from ackline.service.runtime import Runtime
 from ackline.service.store_access.arguments import require_queues, signed
 from ackline.service.store_access.sizes import require_size

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from ackline.limits import OWN_KEYS
-from ackline.service.credentials import SERVICE_TENANT
+from ackline.service.auth.credentials import SERVICE_TENANT
 from ackline.service.webhooks.webhook import Webhook
 from ackline.stores.base import Key, KeyWrite, Store, find_key
 

@@ -13,7 +13,7 @@ from ackline.events import Event
 from ackline.job import QueueKey, Record, State
 from ackline.queue import NewJob, Queue
 from ackline.queues import Queues
-from ackline.service.credentials import SERVICE_TENANT
+from ackline.service.auth.credentials import SERVICE_TENANT
 from ackline.service.documents import event_document, result_of
 from ackline.service.webhooks.lanes import lane_of
 from ackline.service.webhooks.webhook import Webhook

@@ -12,8 +12,8 @@ from ackline.ids import new_id as new_delivery_id
 from ackline.job import Record, State
 from ackline.lifecycle import redrive
 from ackline.limits import require_url
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.documents import attempt_document
 from ackline.service.paging import Order, read_page
 from ackline.service.problems import Conflict, NotFound

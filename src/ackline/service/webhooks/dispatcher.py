@@ -15,7 +15,7 @@ from ackline.maintenance.loop import NOTHING_KNOWN, Loop
 from ackline.queue import JournalReader, NewJob, Queue, ReaderInfo, callbacks
 from ackline.queue.broken_notes import BrokenNotes
 from ackline.queue.reader import registered_readers
-from ackline.service.credentials import SERVICE_TENANT
+from ackline.service.auth.credentials import SERVICE_TENANT
 from ackline.service.webhooks import book, delivery
 from ackline.service.webhooks.delivery import Delivery
 from ackline.service.webhooks.webhook import CALLBACKS, Webhook, callbacks_of

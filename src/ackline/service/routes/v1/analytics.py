@@ -11,8 +11,8 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from ackline.service.analytics import ErrorCluster, Hour, Lake, Objective, Reliability, visible_to
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 
 Days = Annotated[int, QueryParameter(ge=1, le=90, description="How many days back, today too.")]
 OneQueue = Annotated[str | None, QueryParameter(description="Only of this queue.")]

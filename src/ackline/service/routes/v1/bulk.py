@@ -9,10 +9,10 @@ from litestar.params import JSONBody
 
 from ackline.job import QueueKey, State
 from ackline.service import bulk
-from ackline.service.authorization import Access
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
 from ackline.service.bulk import STATES, Action
-from ackline.service.caller import Caller
 from ackline.service.parameters import Queue
 from ackline.service.problems import Unfit
 from ackline.service.stints import Stint, place_of

@@ -11,9 +11,9 @@ from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
 
 from ackline.limits import LONGEST_DELAY
-from ackline.service.authorization import Access
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
-from ackline.service.caller import Caller
 from ackline.service.claims import Claims
 from ackline.service.documents import payload_of
 from ackline.service.fair_shares import Weights, weighted

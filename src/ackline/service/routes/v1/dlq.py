@@ -10,9 +10,9 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from ackline.job import State
-from ackline.service.authorization import Access
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
-from ackline.service.caller import Caller
 from ackline.service.error_groups import ErrorGroup, groups_in
 from ackline.service.letters import Letters, Remedy
 from ackline.service.parameters import KindList, Queue, Text

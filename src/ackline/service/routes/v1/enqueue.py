@@ -15,9 +15,9 @@ from ackline.errors import StoreError
 from ackline.job import Record, State
 from ackline.queue import Completed, Enqueued, EnqueueOptions, Queued
 from ackline.service.admission import admitting
-from ackline.service.authorization import Access
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import ManyBody
-from ackline.service.caller import Caller
 from ackline.service.documents import raw_result
 from ackline.service.idempotency import IdempotencyKey, enqueue_many_once, enqueue_once
 from ackline.service.job_bodies import JobBody, traced
@@ -122,7 +122,7 @@ async def _results(
     jobs = await _jobs(caller.runtime, line, list(completed))
     codecs = {id: job.options.codec for id, job in jobs.items()}
     # The job of this id may be of a kind whose results are not for the caller.
-    hidden = {id for id, job in jobs.items() if not caller.may_touch(job.kind)}
+    hidden = {id for id, job in jobs.items() if not caller.principal.sees(job)}
     if caller.principal.kinds is not None:
         hidden |= completed.keys() - jobs.keys()
     return {

@@ -12,7 +12,7 @@ from litestar.response import Stream
 from msgspec import UNSET, UnsetType
 
 from ackline.events import Act, Event, read_cursor
-from ackline.service.caller import Caller
+from ackline.service.auth.caller import Caller
 from ackline.service.documents import EventDocument, event_document
 from ackline.service.journal import Journal
 from ackline.service.parameters import PageSize

@@ -10,14 +10,13 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 
-from ackline.aio import AsyncQueue
 from ackline.errors import JobNotFound
 from ackline.job import QueueKey, Record, State
 from ackline.queue import Job
 from ackline.service import admission
-from ackline.service.authorization import Access
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
-from ackline.service.caller import Caller
 from ackline.service.documents import (
     EventDocument,
     JobDocument,
@@ -132,14 +131,14 @@ async def get_job(
     if_none_match: IfNoneMatch = None,
 ) -> Response[JobDocument]:
     """A job with the attempts that did not complete, and its timeline from the journal."""
-    line, record = await _find(caller, queue, id, Access.READ_JOBS)
+    line, record = await caller.job(queue, id, Access.READ_JOBS)
     told: list[EventDocument] | UnsetType = UNSET
     whole: bool | UnsetType = UNSET
     if timeline:
         store = caller.runtime.store
         events, whole = await caller.slowly(look_through, store, line.sync.key, record)
         # Before it was replaced, a job of this id may have been of another kind.
-        told = [event_document(event) for event in events if caller.may_hear(event)]
+        told = [event_document(event) for event in events if caller.principal.sees(event)]
 
     def answer() -> Response[JobDocument]:
         job = job_document(record, queue)
@@ -160,13 +159,13 @@ async def get_result(
 
     503 if the service stops meanwhile.
     """
-    line, _ = await _find(caller, queue, id, Access.AWAIT)
+    line, _ = await caller.job(queue, id, Access.AWAIT)
     with caller.runtime.using(line.sync.key) as kept:
         if wait:
             await wait_for(caller, lambda: kept.result(id, wait))
         else:
             await kept.result(id)
-    _, record = await _find(caller, queue, id, Access.AWAIT)
+    _, record = await caller.job(queue, id, Access.AWAIT)
     result = await caller.runtime.convert(_size(record), lambda: result_of(record))
     return ResultDocument(id, result)
 
@@ -174,7 +173,7 @@ async def get_result(
 @post("/{id:str}/cancel", status_code=200, summary="Cancel a job")
 async def cancel(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> Stands:
     """Cancel a job that waits; ask one that runs to stop. A finished one stays as it is."""
-    line, _ = await _find(caller, queue, id, Access.CANCEL)
+    line, _ = await caller.job(queue, id, Access.CANCEL)
     return Stands(id, await line.cancel(id, by=caller.by))
 
 
@@ -183,7 +182,7 @@ async def redrive(
     queue: Queue, id: JobId, caller: NamedDependency[Caller], data: JSONBody[RedriveBody]
 ) -> Stands:
     """Take a job out of the DLQ and run it again, with all its attempts."""
-    line, record = await _find(caller, queue, id, Access.REDRIVE)
+    line, record = await caller.job(queue, id, Access.REDRIVE)
     runtime = caller.runtime
     await runtime.call(admission.redrive, runtime.limits, line.sync, record, data.delay, caller.by)
     return Stands(id, State.SCHEDULED if data.delay else State.QUEUED)
@@ -198,7 +197,7 @@ async def edit(
     if_match: IfMatch = None,
 ) -> JobDocument:
     """Change the payload, the priority or the delay of a job that is not processing."""
-    line, seen = await _find(caller, queue, id, Access.EDIT)
+    line, seen = await caller.job(queue, id, Access.EDIT)
     await _require_match(caller, if_match, queue, seen)
     changes: dict[str, Any] = {"priority": data.priority, "delay": data.delay}
     if names_a_state(if_match):
@@ -206,7 +205,7 @@ async def edit(
     if data.payload is not UNSET:
         changes["payload"] = data.payload
     await line.edit(id, by=caller.by, **changes)
-    _, record = await _find(caller, queue, id, Access.EDIT)
+    _, record = await caller.job(queue, id, Access.EDIT)
     return await _document(caller, queue, record)
 
 
@@ -215,10 +214,10 @@ async def move(
     queue: Queue, id: JobId, data: JSONBody[MoveBody], caller: NamedDependency[Caller]
 ) -> JobDocument:
     """Hand a job that is not processing to another queue."""
-    line, seen = await _find(caller, queue, id, Access.MOVE)
+    line, seen = await caller.job(queue, id, Access.MOVE)
     target, runtime = caller.queue(data.to, Access.MOVE).sync.key, caller.runtime
     await runtime.call(admission.move, runtime.limits, line.sync, seen, target, caller.by)
-    _, record = await _find(caller, data.to, id, Access.MOVE)
+    _, record = await caller.job(data.to, id, Access.MOVE)
     return await _document(caller, data.to, record)
 
 
@@ -227,17 +226,17 @@ async def delete_job(
     queue: Queue, id: JobId, caller: NamedDependency[Caller], if_match: IfMatch = None
 ) -> None:
     """Gone for good, whatever its state; with `If-Match`, only in the state that you saw."""
-    line, seen = await _find(caller, queue, id, Access.DELETE)
+    line, seen = await caller.job(queue, id, Access.DELETE)
     await _require_match(caller, if_match, queue, seen)
     states = [seen.state] if names_a_state(if_match) else None
     if not await line.purge(ids=[id], states=states, by=caller.by):
-        _, now = await _find(caller, queue, id, Access.DELETE)
+        _, now = await caller.job(queue, id, Access.DELETE)
         await _require_match(caller, if_match, queue, now)
         raise JobNotFound(queue, id)
 
 
 async def _document(caller: Caller, queue: str, record: Record) -> JobDocument:
-    shown = caller.shown(record)
+    shown = caller.principal.job(record)
     return await caller.runtime.convert(_size(shown), lambda: job_document(shown, queue))
 
 
@@ -250,16 +249,6 @@ async def _require_match(caller: Caller, wanted: str | None, queue: str, record:
 
 def _size(record: Record) -> int:
     return sum(len(part or b"") for part in (record.payload, record.result, record.progress))
-
-
-async def _find(
-    caller: Caller, queue: str, id: str, access: Access
-) -> tuple[AsyncQueue[Any, Any], Record]:
-    line = caller.queue(queue, access)
-    record = (await caller.runtime.call(caller.runtime.store.get, line.sync.key, [id]))[0]
-    if record is None or not caller.may_touch(record.kind):
-        raise JobNotFound(queue, id)
-    return line, record
 
 
 router = Router(

@@ -7,8 +7,8 @@ from litestar import Router, get
 from litestar.di import NamedDependency
 
 from ackline.job import State
-from ackline.service.authorization import Access, Scope
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access, Scope
+from ackline.service.auth.caller import Caller
 from ackline.service.overviews import Look
 from ackline.service.pulse import BUCKET, Beats, rate
 from ackline.stores.base import QueueInfo, StoreInfo, Trouble
@@ -98,21 +98,20 @@ async def me(caller: NamedDependency[Caller]) -> Me:
 
 
 def _overview(caller: Caller, look: Look) -> Overview:
-    queues = [one for one in look.queues if caller.may_see(one.key.name)]
+    queues = [one for one in look.queues if caller.principal.sees(one)]
     alive = {queue.key: look.alive(queue.key) for queue in queues}
     return Overview(
         now=look.now,
         bucket=BUCKET,
         complete=look.complete,
-        store=_store(look.store, caller.may(Access.READ_TROUBLES)),
+        store=_store(caller.principal.store(look.store)),
         workers=len(frozenset().union(*alive.values())),
         queues=[_figures(caller, look, queue, len(alive[queue.key])) for queue in queues],
     )
 
 
-def _store(info: StoreInfo, admin: bool) -> StoreFigures:
-    troubles = list(info.troubles) if admin else []
-    return StoreFigures(info.name, info.version, info.durability, troubles)
+def _store(info: StoreInfo) -> StoreFigures:
+    return StoreFigures(info.name, info.version, info.durability, list(info.troubles))
 
 
 def _figures(caller: Caller, look: Look, info: QueueInfo, workers: int) -> QueueFigures:

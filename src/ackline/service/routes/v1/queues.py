@@ -15,9 +15,9 @@ from ackline.job import LIVE, QueueKey, State
 from ackline.limits import short_note
 from ackline.queue.dropping import drop_steps
 from ackline.queue.purging import purge_steps
-from ackline.service.authorization import Access
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
-from ackline.service.caller import Caller
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
 from ackline.service.heads import get_or_head
 from ackline.service.job_bodies import PolicyBody
@@ -222,7 +222,7 @@ async def all_workers(caller: NamedDependency[Caller]) -> Workers:
 async def _described(caller: Caller, access: Access) -> list[QueueInfo]:
     room = caller.room(access)
     found = await caller.runtime.call(room.describe)
-    return [info for info in found if caller.may_see(info.key.name)]
+    return list(filter(caller.principal.sees, found))
 
 
 def _document(info: QueueInfo) -> QueueDocument:

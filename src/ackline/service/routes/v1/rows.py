@@ -10,8 +10,8 @@ from litestar.params import QueryParameter
 
 from ackline.job import State
 from ackline.queue import Queue as Line
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.paging import ListOrder, Order, read_page
 from ackline.service.parameters import Cursor, IdList, KindList, PageSize, Queue, States, Text
 from ackline.service.rows import Rows, rows_of
@@ -65,7 +65,7 @@ def _page(
 def _held(caller: Caller, line: Line[Any, Any], worker: str, limit: int) -> Rows:
     ids = [job.id for job in line.store.leases(line.key, worker=worker, limit=limit)]
     held = (job for job in find_each(line.store, line.key, ids) if job and job.worker == worker)
-    own = (job for job in held if caller.may_touch(job.kind))
+    own = (job for job in held if caller.principal.sees(job))
     return Rows(line.store.info().now, rows_of(line, own), None)
 
 

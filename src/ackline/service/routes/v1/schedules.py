@@ -13,8 +13,8 @@ from ackline.cron import Schedule
 from ackline.job import QueueKey
 from ackline.limits import require_name
 from ackline.service import schedules
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
 from ackline.service.heads import get_or_head
 from ackline.service.job_bodies import JobOptions
@@ -70,7 +70,7 @@ async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> Sched
     store = caller.runtime.store
     found = await caller.slowly(schedules.read_all, store, key)
     info = await caller.runtime.call(store.info)
-    own = [schedule for schedule in found if caller.may_touch(schedule.kind)]
+    own = [schedule for schedule in found if caller.principal.may_use_kind(schedule.kind)]
     return Schedules([_document(queue, schedule, info.now) for schedule in own])
 
 
@@ -85,7 +85,7 @@ async def get_schedule(
     key = caller.queue(queue, Access.READ_SCHEDULES).sync.key
     store = caller.runtime.store
     found, _ = await caller.runtime.call(schedules.find, store, key, name)
-    if found is None or not caller.may_touch(found.kind):
+    if found is None or not caller.principal.may_use_kind(found.kind):
         raise _absent(queue, name)
     info = await caller.runtime.call(store.info)
     document = _document(queue, found, info.now)
@@ -134,9 +134,9 @@ def _list_all(caller: Caller) -> Schedules:
     found = [
         _document(key.name, schedule, now)
         for key, entries in schedules.stored(store, [caller.tenant]).items()
-        if caller.may_see(key.name)
+        if caller.principal.may_use_queue(key.name)
         for schedule in schedules.readable(key, entries)
-        if caller.may_touch(schedule.kind)
+        if caller.principal.may_use_kind(schedule.kind)
     ]
     return Schedules(sorted(found, key=lambda one: (one.next_at, one.queue, one.name)))
 
@@ -145,7 +145,7 @@ def _write(caller: Caller, key: QueueKey, schedule: Schedule, if_match: str | No
     store = caller.runtime.store
     while True:
         found, version = schedules.find(store, key, schedule.name)
-        if found is not None and not caller.may_touch(found.kind):
+        if found is not None and not caller.principal.may_use_kind(found.kind):
             raise Conflict(
                 f"the name {schedule.name!r} is taken by a schedule that your token is not for"
             )
@@ -162,7 +162,7 @@ def _delete(caller: Caller, key: QueueKey, name: str, if_match: str | None) -> N
     store = caller.runtime.store
     while True:
         found, version = schedules.find(store, key, name)
-        if found is None or not caller.may_touch(found.kind):
+        if found is None or not caller.principal.may_use_kind(found.kind):
             raise _absent(key.name, name)
         require_match(if_match, _editable(found))
         if schedules.delete(store, key, name, version):

@@ -12,8 +12,8 @@ from litestar.params import QueryParameter
 
 from ackline.job import QueueKey
 from ackline.queue import Queue
-from ackline.service.authorization import Access
-from ackline.service.caller import Caller
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.rows import Row, rows_of
 from ackline.stores.base import Filter
 
@@ -77,9 +77,9 @@ class _Search:
     def run(self) -> Found:
         caller = self._caller
         known = caller.runtime.store.describe(caller.tenant)
-        keys = [info.key for info in known if caller.may_see(info.key.name)]
+        keys = [info.key for info in known if caller.principal.sees(info)]
         for by in ("id", "kind", "payload"):
-            if by == "kind" and not caller.may_touch(self._text):
+            if by == "kind" and not caller.principal.may_use_kind(self._text):
                 continue
             for key in keys:
                 if len(self._hits) >= MOST or self._took() > PATIENCE:
@@ -94,7 +94,7 @@ class _Search:
 
     def _by_id(self, line: Line) -> list[Row]:
         [job] = line.store.get(line.key, [self._text])
-        if job is not None and self._caller.may_touch(job.kind):
+        if job is not None and self._caller.principal.sees(job):
             return rows_of(line, [job])
         return self._beginning(line)
 

@@ -15,9 +15,9 @@ from litestar.params import PathParameter
 from litestar.response import Stream
 
 from ackline.errors import AcklineError
+from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import PACED_BY_ITSELF
 from ackline.service.bodies import read_json
-from ackline.service.caller import Caller
 from ackline.service.json_text import BadBody
 from ackline.service.problems import Forbidden, NotFound, Refused, WrongMediaType
 from ackline.service.store_access import (

@@ -6,8 +6,8 @@ import msgspec
 from litestar import Router, post
 from litestar.di import NamedDependency
 
+from ackline.service.auth.caller import Caller
 from ackline.service.auth.tickets import LIFE, issue
-from ackline.service.caller import Caller
 
 
 class Ticket(msgspec.Struct):

@@ -9,10 +9,10 @@ from litestar.di import NamedDependency
 from litestar.response import Stream
 
 from ackline.job import State
-from ackline.service.authorization import Access
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import is_json
 from ackline.service.body_memory import body_of
-from ackline.service.caller import Caller
 from ackline.service.parameters import KindList, Queue, States, Text
 from ackline.service.problems import WrongMediaType
 from ackline.service.transfer import Import, Imported, export

@@ -12,8 +12,8 @@ from msgspec import UNSET, UnsetType
 
 from ackline.events import Act
 from ackline.job import State
+from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
-from ackline.service.caller import Caller
 from ackline.service.documents import Attempt
 from ackline.service.parameters import Cursor, PageSize, States
 from ackline.service.webhooks.desk import Desk

@@ -10,10 +10,10 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from ackline.limits import require_name
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import SETTLES
-from ackline.service.authorization import Access
 from ackline.service.bodies import Body, ManyBody
-from ackline.service.caller import Caller
 from ackline.service.heartbeats import heartbeat
 from ackline.service.outcomes import OutcomeBody, Settled, settle_all
 from ackline.service.parameters import Queue

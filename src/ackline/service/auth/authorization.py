@@ -1,6 +1,7 @@
 """Who may do what: the one table that the simple routes, `/v1` and the store over HTTP all ask.
 
-Each request names what it does; nothing else decides whether its caller may.
+Each request names what it does; nothing else decides whether its caller may. What a caller gets
+to see of an answer is in `principal`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import NamedTuple
 
 from ackline.events import Act
 from ackline.lifecycle import FENCED, Transition
-from ackline.stores.base import Topic
+from ackline.limits import OWN_KEYS
+from ackline.queue import own_attempts
+from ackline.stores.base import BESIDE, Topic
 
 
 class Scope(enum.StrEnum):
@@ -151,13 +154,21 @@ OF_TOPICS: Mapping[Topic, Access] = {
 }
 """What is listened to; who may read the journal may listen to all."""
 
-NOTES = (
-    Access.NOTES_OF_WORKERS,
-    Access.NOTES_OF_PRODUCERS,
-    Access.NOTES_OF_READERS,
-    Access.NOTES_BESIDE,
-    Access.NOTES_OF_SCHEDULES,
-)
+OF_OWN_KEYS: Mapping[str, Access] = {
+    own_attempts.NOTE: Access.NOTES_OF_WORKERS,
+    "callbacks": Access.NOTES_OF_PRODUCERS,
+    "claims": Access.NOTES_OF_WORKERS,
+    "cron": Access.NOTES_OF_WORKERS,
+    "fleets": Access.NOTES_OF_WORKERS,
+    "recovered": Access.NOTES_OF_WORKERS,
+    "readers": Access.NOTES_OF_READERS,
+    "schedules": Access.NOTES_OF_SCHEDULES,
+    "spark": Access.NOTES_OF_WORKERS,
+    BESIDE: Access.NOTES_BESIDE,
+}
+"""What one of Ackline's own keys is, by the second part; only the service writes all others."""
+
+_NOTES = tuple(dict.fromkeys(OF_OWN_KEYS.values()))
 
 OF_VERBS: Mapping[str, tuple[Access, ...]] = {
     "info": (Access.READ_INFO,),
@@ -174,8 +185,8 @@ OF_VERBS: Mapping[str, tuple[Access, ...]] = {
     "page": (Access.READ_JOBS,),
     "events": (Access.READ_EVENTS,),
     "listen": tuple(OF_TOPICS.values()),
-    "read_keys": (Access.READ_KEYS, Access.READ_JOBS, *NOTES),
-    "write_keys": (Access.WRITE_KEYS, *NOTES),
+    "read_keys": (Access.READ_KEYS, Access.READ_JOBS, *_NOTES),
+    "write_keys": (Access.WRITE_KEYS, *_NOTES),
     "configure": (Access.CONFIGURE, Access.PUBLISH_POLICIES),
     "purge": (Access.DELETE,),
     "drop": (Access.DROP,),
@@ -199,6 +210,13 @@ def access_of(step: Transition) -> Access:
     if step.act is Act.CANCEL and is_settling(step):
         return Access.SETTLE
     return OF_STEPS[step.act]
+
+
+def access_of_key(key: tuple[str, ...]) -> Access:
+    """What a key, or the beginning of one, is: a tenant's own, or one of Ackline's."""
+    if key[:1] != (OWN_KEYS,):
+        return Access.READ_KEYS
+    return OF_OWN_KEYS.get(key[1], Access.READ_JOBS) if len(key) > 1 else Access.READ_JOBS
 
 
 def is_read(access: Access) -> bool:

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ackline.limits import require_name
-from ackline.service.authorization import Scope
-from ackline.service.caller import Principal
+from ackline.service.auth.authorization import Scope
+from ackline.service.auth.principal import Principal
 
 SERVICE_TENANT = "ackline.service"
 """The tenant under which the service keeps keys and tickets; no caller can belong to it."""

@@ -1,19 +1,20 @@
-"""The caller and what it may do: the only way from a request to a queue."""
+"""One request's access to the store: the only way from a request to a queue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, assert_never, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import msgspec
 from litestar.types import HTTPScope, Receive
 
-from ackline.events import Event
+from ackline.errors import JobNotFound
 from ackline.job import Draft, QueueKey, Record, State
 from ackline.lifecycle import KEEPS_ID
 from ackline.limits import require_name
-from ackline.queues import DEFAULT_TENANT, Queues
-from ackline.service.authorization import RULES, Access, Reach, Scope, is_read
+from ackline.queues import Queues
+from ackline.service.auth.authorization import RULES, Access, Reach, Scope, is_read
+from ackline.service.auth.principal import Principal
 from ackline.service.body_memory import body_of
 from ackline.service.problems import Conflict, Forbidden, NotFound, TooLarge
 from ackline.stores.base import QueueInfo, find_each
@@ -27,38 +28,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class Principal(msgspec.Struct, frozen=True):
-    """A caller that was recognized: its tenant, and its limits (None: no limit)."""
-
-    tenant: str
-    scopes: frozenset[Scope]
-    queues: frozenset[str] | None = None
-    kinds: frozenset[str] | None = None
-    name: str = ""
-    """The journal names it next to what it does."""
-    operator: bool = False
-    """Whether it sees the figures of all tenants."""
-    until: float | None = None
-    """When it has to authenticate again; its streams end then."""
-
-    def may(self, access: Access) -> bool:
-        """Whether it may do or read this."""
-        rule = RULES[access]
-        return bool(self.scopes & rule.scopes) and self.reaches(rule.reach)
-
-    def reaches(self, reach: Reach) -> bool:
-        """Whether it is not limited in what an act on so much affects."""
-        match reach:
-            case Reach.ITS_OWN:
-                return True
-            case Reach.ALL_KINDS:
-                return self.kinds is None
-            case Reach.TENANT:
-                return self.kinds is None and self.queues is None
-            case _:
-                assert_never(reach)
-
-
 NAMES = "ackline.names"
 """Where a request's scope has the queue names that it waits for, and whose they are."""
 
@@ -69,10 +38,6 @@ REPLACED = frozenset(State) - KEEPS_ID
 def taken(id: str) -> Conflict:
     """The error if an id belongs to a failed or cancelled job that the caller may not touch."""
     return Conflict(f"the id {id!r} is taken by a job that your token is not for")
-
-
-ANYONE_HERE = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=True)
-"""Whoever reaches the loopback address of this machine."""
 
 
 class Caller:
@@ -110,13 +75,9 @@ class Caller:
         """Its name in the journal."""
         return self.principal.name
 
-    def may(self, access: Access) -> bool:
-        """Whether the caller may do or read this."""
-        return self.principal.may(access)
-
     def require(self, *accesses: Access) -> None:
         """Refuse a caller that may do none of these."""
-        if any(map(self.may, accesses)):
+        if any(map(self.principal.may, accesses)):
             return
         rules = [RULES[access] for access in accesses]
         scopes = frozenset[Scope]().union(*(rule.scopes for rule in rules))
@@ -137,7 +98,7 @@ class Caller:
     def require_queue(self, name: str) -> None:
         """Refuse a queue that the caller may not use."""
         require_name("queue", name)
-        if not self.may_see(name):
+        if not self.principal.may_use_queue(name):
             raise Forbidden(f"your token is not for queue {name!r}")
 
     def queue(self, name: str, access: Access) -> ServedQueue:
@@ -160,33 +121,17 @@ class Caller:
             raise NotFound(f"there is no queue {name!r}; it comes into being with its first job")
         return found[0]
 
-    def may_see(self, queue: str) -> bool:
-        """Whether it may use this queue."""
-        return self.principal.queues is None or queue in self.principal.queues
-
-    def may_touch(self, kind: str) -> bool:
-        """Whether it may use jobs of this kind; those of other kinds do not exist for it."""
-        return self.principal.kinds is None or kind in self.principal.kinds
-
-    def shown(self, job: Record) -> Record:
-        """A job, without what is in it if the caller may not read jobs."""
-        if self.may(Access.READ_JOBS):
-            return job
-        result = job.result if self.may(Access.AWAIT) else None
-        job = msgspec.structs.replace(job.for_settling(), result=result)
-        if self.may(Access.SETTLE):
-            return job
-        options = msgspec.structs.replace(job.options, keys_if_undelivered=(), callback_url=None)
-        return msgspec.structs.replace(job, options=options)
-
-    def may_hear(self, event: Event) -> bool:
-        """Whether an event is of its tenant, queues and kinds; those of a whole queue have none."""
-        own = event.queue.tenant == self.tenant and self.may_see(event.queue.name)
-        return own and (not event.id or self.may_touch(event.kind))
+    async def job(self, queue: str, id: str, access: Access) -> tuple[ServedQueue, Record]:
+        """A job with its queue; `JobNotFound` also if it is of a kind that is not the caller's."""
+        found = self.queue(queue, access)
+        [record] = await self.runtime.call(self.runtime.store.get, found.sync.key, [id])
+        if record is None or not self.principal.sees(record):
+            raise JobNotFound(queue, id)
+        return found, record
 
     def require_kind(self, kind: str) -> None:
         """Refuse a kind that the caller may not use."""
-        if not self.may_touch(kind):
+        if not self.principal.may_use_kind(kind):
             raise Forbidden(f"your token is not for jobs of kind {kind!r}")
 
     def sees(self, queue: QueueKey, ids: Sequence[str]) -> list[bool]:
@@ -194,7 +139,7 @@ class Caller:
         if self.principal.kinds is None:
             return [True] * len(ids)
         found = find_each(self.runtime.store, queue, ids)
-        return [job is None or self.may_touch(job.kind) for job in found]
+        return [job is None or self.principal.sees(job) for job in found]
 
     async def require_own(self, queue: ServedQueue, ids: Sequence[str]) -> None:
         """Refuse to replace failed jobs that the caller may not touch."""
@@ -206,7 +151,7 @@ class Caller:
         if self.principal.kinds is None:
             return
         for job in find_each(self.runtime.store, queue, ids):
-            if job is not None and job.state in REPLACED and not self.may_touch(job.kind):
+            if job is not None and job.state in REPLACED and not self.principal.sees(job):
                 raise taken(job.id)
 
     def owned(self, draft: Draft) -> Draft:

@@ -1,0 +1,114 @@
+"""An authenticated identity: what it may do, and what it gets to see."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from ackline.events import Event
+from ackline.job import Record, State
+from ackline.queues import DEFAULT_TENANT
+from ackline.service.auth.authorization import RULES, Access, Reach, Scope, access_of_key
+from ackline.stores.base import Key, QueueInfo, StoreInfo
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """A caller that was recognized: its tenant, and its limits (None: no limit)."""
+
+    tenant: str
+    scopes: frozenset[Scope]
+    queues: frozenset[str] | None = None
+    kinds: frozenset[str] | None = None
+    name: str = ""
+    """The journal names it next to what it does."""
+    operator: bool = False
+    """Whether it sees the figures of all tenants."""
+    until: float | None = None
+    """When it has to authenticate again; its streams end then."""
+
+    # --- what it may do ---
+
+    def may(self, access: Access) -> bool:
+        """Whether it may do or read this."""
+        rule = RULES[access]
+        return bool(self.scopes & rule.scopes) and self.reaches(rule.reach)
+
+    def reaches(self, reach: Reach) -> bool:
+        """Whether it is not limited in what an act on so much affects."""
+        match reach:
+            case Reach.ITS_OWN:
+                return True
+            case Reach.ALL_KINDS:
+                return self.kinds is None
+            case Reach.TENANT:
+                return self.kinds is None and self.queues is None
+            case _:
+                assert_never(reach)
+
+    def may_use_queue(self, queue: str) -> bool:
+        """Whether it may use this queue."""
+        return self.queues is None or queue in self.queues
+
+    def may_use_kind(self, kind: str) -> bool:
+        """Whether it may use jobs of this kind; those of other kinds do not exist for it."""
+        return self.kinds is None or kind in self.kinds
+
+    def may_read_keys(self, prefix: tuple[str, ...]) -> bool:
+        """Whether it may read keys that begin so.
+
+        Who may read jobs may also read Ackline's own keys that affect no more than its own kinds.
+        """
+        access = access_of_key(prefix)
+        own = access is not Access.READ_KEYS and self.reaches(RULES[access].reach)
+        return self.may(access) or (own and self.may(Access.READ_JOBS))
+
+    # --- what it gets to see ---
+
+    def sees(self, found: Record | Event | QueueInfo | Key) -> bool:
+        """Whether something of its tenant exists for it; what is of a whole queue has no kind."""
+        match found:
+            case Record():
+                return self.may_use_kind(found.kind)
+            case Event():
+                own = found.queue.tenant == self.tenant and self.may_use_queue(found.queue.name)
+                return own and (not found.id or self.may_use_kind(found.kind))
+            case QueueInfo():
+                return self.may_use_queue(found.key.name)
+            case Key():
+                own = access_of_key(found.key) is not Access.READ_KEYS
+                queue = found.key[2:3] if own else ()
+                return self.may_read_keys(found.key) and all(map(self.may_use_queue, queue))
+            case _:
+                assert_never(found)
+
+    def job(self, job: Record) -> Record:
+        """A job, without what is in it if the caller may not read jobs."""
+        if self.may(Access.READ_JOBS):
+            return job
+        result = job.result if self.may(Access.AWAIT) else None
+        job = msgspec.structs.replace(job.for_settling(), result=result)
+        if self.may(Access.SETTLE):
+            return job
+        options = msgspec.structs.replace(job.options, keys_if_undelivered=(), callback_url=None)
+        return msgspec.structs.replace(job, options=options)
+
+    def queue(self, info: QueueInfo) -> QueueInfo:
+        """A queue; for callers that only need its settings, without its counts.
+
+        Whoever takes back leases is told whether there are any.
+        """
+        if self.may(Access.READ_QUEUES) or self.may(Access.CONFIGURE):
+            return info
+        known = {State.PROCESSING} if self.may(Access.RECOVER) else frozenset[State]()
+        counts = {state: count for state, count in info.counts.items() if state in known}
+        return msgspec.structs.replace(info, counts=counts)
+
+    def store(self, info: StoreInfo) -> StoreInfo:
+        """What a store is, without its location and details, which only concern the service."""
+        troubles = info.troubles if self.may(Access.READ_TROUBLES) else ()
+        return msgspec.structs.replace(info, location="", details={}, troubles=troubles)
+
+
+ANYONE_HERE = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=True)
+"""Whoever reaches the loopback address of this machine."""
