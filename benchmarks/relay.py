@@ -4,9 +4,9 @@ import argparse
 import statistics
 import time
 
+from private_servers import PostgresServer, RedisServer
+
 import ackline
-from ackline.testing.servers.postgres import PostgresServer
-from ackline.testing.servers.redis import RedisServer
 
 PAYLOAD = {"to": "ann@example.com", "text": "x" * 60}
 

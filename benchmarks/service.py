@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from private_servers import RedisServer
 from serving.measures import Row, measure
 from serving.server import serving
-
-from ackline.testing.servers.redis import RedisServer
 
 STORES = ("sqlite", "redis")
 

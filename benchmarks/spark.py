@@ -28,13 +28,13 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from private_servers import RedisServer
 
 import ackline
 from ackline import lifecycle
 from ackline.queues import Queues
 from ackline.spark.lake.running import Asked, Run
 from ackline.spark.session import spark_session
-from ackline.testing.servers.redis import RedisServer
 
 PAYLOAD = "x" * 180
 BATCH = 10_000

@@ -14,8 +14,8 @@ import pytest
 
 from ackline import Queue, Worker
 from ackline.testing import ManualClock
-from ackline.testing.servers.postgres import PostgresServer
-from ackline.testing.servers.redis import RedisServer
+from tests.harness.servers.postgres import PostgresServer
+from tests.harness.servers.redis import RedisServer
 
 _numbers = itertools.count(1)
 

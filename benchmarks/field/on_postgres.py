@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Self
 
 import psycopg
 from field.ground import Figures
-
-from ackline.testing.servers.postgres import PostgresServer
+from private_servers import PostgresServer
 
 SETTINGS = {
     "synchronous_commit": "on",

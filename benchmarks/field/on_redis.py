@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Self
 
 from field.ground import Figures
-
-from ackline.testing.servers.redis import RedisServer
+from private_servers import RedisServer
 
 DURABILITY = {
     "none": "no persistence: a crash of the server takes everything",

@@ -11,7 +11,7 @@ from ackline.service.problems import Unauthorized
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.stores.memory import MemoryStore
-from ackline.testing.servers.service import ServiceThread
+from tests.harness.servers.service import ServiceThread
 
 SECRET = "ak_very-secret-indeed"
 

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 import ackline
-from ackline.testing.servers.postgres import PostgresServer
-from ackline.testing.servers.redis import RedisServer
+from tests.harness.servers.postgres import PostgresServer
+from tests.harness.servers.redis import RedisServer
 
 
 @pytest.fixture(scope="module")

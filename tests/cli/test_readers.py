@@ -11,7 +11,7 @@ import pytest
 import ackline
 from ackline.clock import SystemClock
 from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace
-from ackline.testing.faults.crew import wait_for
+from tests.harness.faults.crew import wait_for
 
 DAY = 86400.0
 

@@ -9,9 +9,9 @@ import pytest
 import ackline
 from ackline import State
 from ackline.events import Act, Event
-from ackline.testing.faults.postgres.mortal import MortalPostgres
-from ackline.testing.servers.ports import free_port
-from ackline.testing.servers.redis import RedisServer
+from tests.harness.faults.postgres.mortal import MortalPostgres
+from tests.harness.servers.ports import free_port
+from tests.harness.servers.redis import RedisServer
 
 MODULE = """
 import asyncio, ctypes, os, time

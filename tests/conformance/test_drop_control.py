@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 
+from tests.harness.faults.around import StoreAround
+
 from ackline.job import QueueKey
 from ackline.stores.base import Filter
 from ackline.stores.memory import MemoryStore
 from ackline.testing.conformance.rules.drop import lost_beside_drops
-from ackline.testing.faults.around import StoreAround
 
 
 class LooksThenDrops(StoreAround):

@@ -11,6 +11,9 @@ from urllib.parse import unquote
 import msgspec
 import pytest
 from litestar.connection import ASGIConnection
+from tests.harness.servers.postgres import PostgresServer
+from tests.harness.servers.redis import RedisServer
+from tests.harness.servers.service import ServiceThread
 
 from ackline.clock import Clock
 from ackline.events import Event, read_cursor
@@ -31,9 +34,6 @@ from ackline.stores.redis.url import from_url as redis_store
 from ackline.stores.sqlite import SqliteStore
 from ackline.stores.wire import TENANT_HEADER
 from ackline.testing.conformance import Bench, StoreConformance
-from ackline.testing.servers.postgres import PostgresServer
-from ackline.testing.servers.redis import RedisServer
-from ackline.testing.servers.service import ServiceThread
 
 
 class Believing:

@@ -6,14 +6,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.harness.servers.errors import NoServerProgram
+from tests.harness.servers.pgbouncer import PgBouncer, pgbouncer_version
+from tests.harness.servers.postgres import PostgresServer
 
 from ackline.clock import Clock
 from ackline.stores.base import Store
 from ackline.stores.postgres.url import from_url
 from ackline.testing.conformance import StoreConformance
-from ackline.testing.servers.errors import NoServerProgram
-from ackline.testing.servers.pgbouncer import PgBouncer, pgbouncer_version
-from ackline.testing.servers.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 
 from ackline.clock import Clock
 from ackline.stores.base import Store
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
 from ackline.testing.conformance import StoreConformance
-from ackline.testing.servers.postgres import PostgresServer
 
 SCHEMA = "conformance"
 

@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.harness.faults.crew import wait_for
+from tests.harness.servers.cluster import RedisCluster
 
 from ackline.clock import Clock
 from ackline.config import QueueSettings
@@ -17,8 +19,6 @@ from ackline.stores.base import ClaimRequest, Filter, Store
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.address import read_address
 from ackline.testing.conformance import StoreConformance
-from ackline.testing.faults.crew import wait_for
-from ackline.testing.servers.cluster import RedisCluster
 
 pytestmark = pytest.mark.slow
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.harness.servers.sentinel import RedisSentinel
 
 from ackline.clock import Clock
 from ackline.stores.base import Store
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.address import read_address
 from ackline.testing.conformance import StoreConformance
-from ackline.testing.servers.sentinel import RedisSentinel
 
 pytestmark = pytest.mark.slow
 

@@ -28,8 +28,8 @@ from ackline.service.auth.principal import ANYONE_HERE, Principal
 from ackline.service.runtime import Runtime
 from ackline.service.server import Server, address_of, bind
 from ackline.stores.registry import store_from_url
-from ackline.testing.servers.redis import RedisServer
 from tests.dashboard.browser import launch
+from tests.harness.servers.redis import RedisServer
 from tests.service.conftest import Api
 from tests.store_choice import choose_stores
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ackline.testing.faults.scene import Scene
+from tests.harness.faults.scene import Scene
 
 OpenScene = Callable[..., Scene]
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from ackline.testing.faults.report import Report
-from ackline.testing.faults.server.drill import Drill
-from ackline.testing.faults.server.order import Order
+from tests.harness.faults.report import Report
+from tests.harness.faults.server.drill import Drill
+from tests.harness.faults.server.order import Order
 
 
 def run_drill(drill: Drill, place: Path, *, count: int, seed: int) -> Report:

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from ackline.stores.base import Store
-from ackline.testing.faults.around import StoreAround
+from tests.harness.faults.around import StoreAround
 
 VERBS = [name for name, verb in vars(Store).items() if inspect.isfunction(verb) and name[0] != "_"]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ackline.testing.faults.__main__ import main
-from ackline.testing.faults.campaign import Campaign, Plan
+from tests.harness.faults.__main__ import main
+from tests.harness.faults.campaign import Campaign, Plan
 
 
 def run(url, tmp_path, **details):

@@ -7,9 +7,9 @@ import pytest
 
 from ackline.events import Act, Event
 from ackline.job import Options, QueueKey, Record, State
-from ackline.testing.faults import Evidence, Report, Rule, check
-from ackline.testing.faults.case import EVERYBODY
-from ackline.testing.faults.history import Phase, Step, What
+from tests.harness.faults import Evidence, Report, Rule, check
+from tests.harness.faults.case import EVERYBODY
+from tests.harness.faults.history import Phase, Step, What
 
 KEY = QueueKey("default", "work")
 QUEUED, PROCESSING, COMPLETED = State.QUEUED, State.PROCESSING, State.COMPLETED

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ackline.testing.faults import Rule
-from ackline.testing.faults.assignment import Assignment
-from ackline.testing.faults.campaign import crash
-from ackline.testing.faults.crash_points import CrashPoint
-from ackline.testing.faults.crew import Member, wait_for
-from ackline.testing.faults.history import Phase, What
-from ackline.testing.faults.scene import Scene
+from tests.harness.faults import Rule
+from tests.harness.faults.assignment import Assignment
+from tests.harness.faults.campaign import crash
+from tests.harness.faults.crash_points import CrashPoint
+from tests.harness.faults.crew import Member, wait_for
+from tests.harness.faults.history import Phase, What
+from tests.harness.faults.scene import Scene
 
 POINTS = [
     CrashPoint(file, operation, number)

@@ -3,18 +3,21 @@
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from ackline.testing.faults.durability import JOBS, TRACE, syncs_below_sqlite, syncs_in_trace
+from tests.harness.faults.durability import JOBS, TRACE, syncs_below_sqlite, syncs_in_trace
+
+ROOT = Path(__file__).parents[2]
 
 
 def traced(url: str) -> list[int]:
     """The syncs that the kernel saw; below SQLite where there is no tracer to ask it."""
-    command = [sys.executable, "-m", "ackline.testing.faults.durability", url]
+    command = [sys.executable, "-m", "tests.harness.faults.durability", url]
     if shutil.which(TRACE[0]) is None:
         return syncs_below_sqlite(url)
-    run = subprocess.run([*TRACE, *command], capture_output=True, text=True, check=False)
+    run = subprocess.run([*TRACE, *command], cwd=ROOT, capture_output=True, text=True, check=False)
     if "ptrace" in run.stderr and run.returncode:
         return syncs_below_sqlite(url)
     assert run.returncode == 0, run.stderr[-2000:]

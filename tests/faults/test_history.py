@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from ackline.testing.faults.history import (
+from tests.harness.faults.history import (
     History,
     Phase,
     Step,
@@ -20,7 +20,7 @@ STARTED = Step(what=What.PROCESS, phase=Phase.OK, act="started")
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from ackline.testing.faults.history import History, Phase, Step, What
+from tests.harness.faults.history import History, Phase, Step, What
 history = History(Path(sys.argv[1]), "killed")
 for number in range(100):
     history.write(Step(what=What.DELIVERY, phase=Phase.INVOKE, id=str(number)))

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from ackline.testing.faults import Report, Rule
-from ackline.testing.faults.crew import Member, wait_for
-from ackline.testing.faults.history import Phase, What, count
-from ackline.testing.faults.scene import Scene
+from tests.harness.faults import Report, Rule
+from tests.harness.faults.crew import Member, wait_for
+from tests.harness.faults.history import Phase, What, count
+from tests.harness.faults.scene import Scene
 
 ENOUGH = 40
 WRITERS = 4

@@ -1,10 +1,10 @@
 """A supervisor is killed: its workers must stop, and release what they hold."""
 
-from ackline.testing.faults import Report, Rule
-from ackline.testing.faults.campaign import expect_end
-from ackline.testing.faults.crew import children_of, wait_for
-from ackline.testing.faults.scene import Scene
-from ackline.testing.faults.work import ASYNC, Task
+from tests.harness.faults import Report, Rule
+from tests.harness.faults.campaign import expect_end
+from tests.harness.faults.crew import children_of, wait_for
+from tests.harness.faults.scene import Scene
+from tests.harness.faults.work import ASYNC, Task
 
 JOBS = 4
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ackline.testing.faults import Report, Rule
-from ackline.testing.faults.crew import wait_for
-from ackline.testing.faults.history import Phase, What, count
-from ackline.testing.faults.scene import Scene
-from ackline.testing.faults.work import ASYNC, SYNC, Task
+from tests.harness.faults import Report, Rule
+from tests.harness.faults.crew import wait_for
+from tests.harness.faults.history import Phase, What, count
+from tests.harness.faults.scene import Scene
+from tests.harness.faults.work import ASYNC, SYNC, Task
 
 JOBS = 4
 ONCE_LONG = Task((60.0, 0.01))

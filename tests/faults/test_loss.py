@@ -4,10 +4,10 @@ import pytest
 
 from ackline.events import Act, Event
 from ackline.job import Options, QueueKey, Record, State
-from ackline.testing.faults import Evidence, Rule, check
-from ackline.testing.faults.case import EVERYBODY
-from ackline.testing.faults.history import Phase, Step, What
-from ackline.testing.faults.loss import check_but_loss, excuse, may_lose
+from tests.harness.faults import Evidence, Rule, check
+from tests.harness.faults.case import EVERYBODY
+from tests.harness.faults.history import Phase, Step, What
+from tests.harness.faults.loss import check_but_loss, excuse, may_lose
 
 KEY = QueueKey("default", "work")
 

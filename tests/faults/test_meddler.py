@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 import ackline
-from ackline.testing.faults.history import History, Phase, read_all
-from ackline.testing.faults.meddler import Meddler
+from tests.harness.faults.history import History, Phase, read_all
+from tests.harness.faults.meddler import Meddler
 
 
 def test_a_fault_lasts_from_before_the_act_until_after_it(

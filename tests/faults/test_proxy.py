@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ackline.testing.faults.crew import wait_for
-from ackline.testing.faults.cuts import Cuts
-from ackline.testing.faults.door import Door
-from ackline.testing.faults.proxy import Proxy
+from tests.harness.faults.crew import wait_for
+from tests.harness.faults.cuts import Cuts
+from tests.harness.faults.door import Door
+from tests.harness.faults.proxy import Proxy
 
 
 class Echo:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ackline.testing.faults.recovery import (
+from tests.harness.faults.recovery import (
     ALL_STORES,
     SLOW,
     WAYS,

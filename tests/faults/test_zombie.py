@@ -1,10 +1,10 @@
 """A worker is stopped past its lease and goes on: what it settles then must be refused."""
 
-from ackline.testing.faults import Report, Rule
-from ackline.testing.faults.crew import Member, wait_for
-from ackline.testing.faults.history import Phase, What
-from ackline.testing.faults.scene import Scene
-from ackline.testing.faults.work import Task
+from tests.harness.faults import Report, Rule
+from tests.harness.faults.crew import Member, wait_for
+from tests.harness.faults.history import Phase, What
+from tests.harness.faults.scene import Scene
+from tests.harness.faults.work import Task
 
 
 def wake_a_zombie(scene: Scene, variant: str) -> Report:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ackline.testing.faults.relay import NAIVE
-from ackline.testing.faults.relaying import Relayed, Relaying, RelayPlan
+from tests.harness.faults.relay import NAIVE
+from tests.harness.faults.relaying import Relayed, Relaying, RelayPlan
 
 EmptyStore = Callable[[str], str]
 

@@ -16,7 +16,7 @@ from ackline.relay import intake
 from ackline.relay import relay as module
 from ackline.stores.base import KeyWrite, Receipt, Store
 from ackline.testing import ManualClock
-from ackline.testing.faults.around import StoreAround
+from tests.harness.faults.around import StoreAround
 from tests.relay.conftest import Pair
 from tests.relay.test_once import dies_before_it_settles, enqueues
 from tests.relay.words import LEASE, around, make_relay

@@ -12,8 +12,8 @@ from ackline.events import Act
 from ackline.job import Draft, QueueKey
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import Claimed, ClaimRequest, KeyWrite, Receipt, Store
-from ackline.testing.faults.around import StoreAround
-from ackline.testing.faults.relay import NoLedger
+from tests.harness.faults.around import StoreAround
+from tests.harness.faults.relay import NoLedger
 
 LEASE = 10.0
 

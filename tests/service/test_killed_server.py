@@ -19,10 +19,10 @@ import ackline
 from ackline.events import Act, Event
 from ackline.job import LIVE, QueueKey
 from ackline.stores.base import Filter
-from ackline.testing.faults import Evidence, Report, Rule, check
-from ackline.testing.faults.case import EVERYBODY
-from ackline.testing.faults.checker import DRAIN
-from ackline.testing.faults.history import History, Phase, Step, What, read_all
+from tests.harness.faults import Evidence, Report, Rule, check
+from tests.harness.faults.case import EVERYBODY
+from tests.harness.faults.checker import DRAIN
+from tests.harness.faults.history import History, Phase, Step, What, read_all
 from tests.service.dying import ANSWERED_EARLY, CLAIMED
 from tests.waiting import until
 

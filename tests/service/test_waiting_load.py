@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from ackline.service.connections import allow_many
-from ackline.testing.servers.postgres import PostgresServer
-from ackline.testing.servers.redis import RedisServer
+from tests.harness.servers.postgres import PostgresServer
+from tests.harness.servers.redis import RedisServer
 from tests.service.conftest import Process
 
 HALF = b"POST /api/queue/enqueue HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n{"

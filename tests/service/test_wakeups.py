@@ -18,7 +18,7 @@ from ackline.service import wakeups
 from ackline.service.wakeups import Waiter, Wakeup, Wakeups
 from ackline.stores.base import Store, Subject, Subscription
 from ackline.stores.memory import MemoryStore
-from ackline.testing.faults.around import StoreAround
+from tests.harness.faults.around import StoreAround
 
 SOON = 5.0
 KEY = QueueKey("default", "email")

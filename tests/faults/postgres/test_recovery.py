@@ -2,9 +2,9 @@
 
 import pytest
 
-from ackline.testing.faults.postgres.mortal import MortalPostgres
-from ackline.testing.faults.server.order import Order
-from ackline.testing.faults.server.recovery import OUTAGES, full_speed, next_job, table
+from tests.harness.faults.postgres.mortal import MortalPostgres
+from tests.harness.faults.server.order import Order
+from tests.harness.faults.server.recovery import OUTAGES, full_speed, next_job, table
 
 SLOWEST = 8.0
 """Seconds: the longest rest of a worker between two tries is five."""

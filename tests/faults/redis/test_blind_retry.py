@@ -2,8 +2,8 @@
 
 import redis
 
-from ackline.testing.faults.proxy import Proxy
-from ackline.testing.servers.redis import RedisServer
+from tests.harness.faults.proxy import Proxy
+from tests.harness.servers.redis import RedisServer
 
 
 def test_the_clients_default_runs_a_command_twice():

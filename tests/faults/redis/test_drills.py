@@ -2,10 +2,10 @@
 
 import pytest
 
-from ackline.testing.faults.redis.__main__ import main
-from ackline.testing.faults.redis.drills import DRILLS
-from ackline.testing.faults.server.drill import Drill
 from tests.faults.drilling import run_drill
+from tests.harness.faults.redis.__main__ import main
+from tests.harness.faults.redis.drills import DRILLS
+from tests.harness.faults.server.drill import Drill
 
 HONEST = [drill for drill in DRILLS.values() if drill.breaks is None]
 

@@ -8,9 +8,9 @@ from ackline.errors import StoreUnavailable
 from ackline.job import State
 from ackline.queues import open as open_queues
 from ackline.stores.base import ClaimRequest
-from ackline.testing.faults.redis.cutting import url_of
-from ackline.testing.faults.redis.promotion import Pair
-from ackline.testing.servers.redis import RedisServer
+from tests.harness.faults.redis.cutting import url_of
+from tests.harness.faults.redis.promotion import Pair
+from tests.harness.servers.redis import RedisServer
 
 ANSWERED = "?replicas=1&timeout=0.5"
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ackline.testing.faults.redis.recovery import make_server
-from ackline.testing.faults.server.order import Order
-from ackline.testing.faults.server.recovery import OUTAGES, next_job, table
+from tests.harness.faults.redis.recovery import make_server
+from tests.harness.faults.server.order import Order
+from tests.harness.faults.server.recovery import OUTAGES, next_job, table
 
 SLOWEST = 8.0
 """Seconds: the longest rest of a worker between two tries is five."""

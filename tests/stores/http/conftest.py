@@ -3,13 +3,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.harness.servers.service import ServiceThread
 
 from ackline.job import Draft, QueueKey
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import read_address
-from ackline.testing.servers.service import ServiceThread
 
 QUEUE = QueueKey("default", "mail")
 SOON = 10.0

@@ -10,6 +10,7 @@ import threading
 import msgspec
 import pytest
 from tests.certificates import make_certificate
+from tests.harness.servers.service import ServiceThread
 
 from ackline.config import DEFAULTS
 from ackline.errors import InvalidPayload, StoreError, StoreUnavailable
@@ -31,7 +32,6 @@ from ackline.stores.base import (
 )
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import read_address
-from ackline.testing.servers.service import ServiceThread
 
 from .conftest import QUEUE, SOON, drafts
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from litestar.connection import ASGIConnection
+from tests.harness.servers.service import ServiceThread
 from tests.waiting import until
 
 import ackline
@@ -23,7 +24,6 @@ from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.stores.base import KeyWrite
 from ackline.stores.memory import MemoryStore
-from ackline.testing.servers.service import ServiceThread
 
 
 class ScopesInTheToken:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.harness.servers.ports import free_port
 from tests.waiting import until
 
 import ackline
 from ackline.errors import LeaseLost
 from ackline.job import State
-from ackline.testing.servers.ports import free_port
 
 SOURCE = Path(ackline.__file__).parents[1]
 MANY = 10_000

@@ -1,9 +1,8 @@
 """Wait until a session waits for another."""
 
 import psycopg
+from tests.harness.servers.postgres import PostgresServer
 from tests.waiting import until
-
-from ackline.testing.servers.postgres import PostgresServer
 
 _WAITING = """
 SELECT count(*) FROM pg_stat_activity

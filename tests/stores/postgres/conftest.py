@@ -3,6 +3,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.shop import Shop
 
 from ackline import Queue, Queues
@@ -10,7 +11,6 @@ from ackline.clock import Clock
 from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore, hints
 from ackline.stores.postgres.address import read_address
-from ackline.testing.servers.postgres import PostgresServer
 
 OpenStore = Callable[..., PostgresStore]
 

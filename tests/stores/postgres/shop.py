@@ -4,10 +4,10 @@ import contextlib
 from typing import Any
 
 import psycopg
+from tests.harness.servers.postgres import PostgresServer
 
 from ackline import Queue
 from ackline.job import State
-from ackline.testing.servers.postgres import PostgresServer
 
 
 class Connection(psycopg.Connection[Any]):

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.harness.servers.postgres import PostgresServer
+from tests.harness.servers.postgres_programs import programs
 from tests.stores.postgres.words import finish, ids, put, take
 
 from ackline.job import QueueKey, State
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.testing.servers.postgres import PostgresServer
-from ackline.testing.servers.postgres_programs import programs
 
 MANY = "SELECT pg_current_xact_id()"
 

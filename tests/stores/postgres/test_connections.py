@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import ids, put, take
 from tests.waiting import until
@@ -18,7 +19,6 @@ from ackline.stores.postgres.address import read_address
 from ackline.stores.postgres.connections import ALIVE
 from ackline.stores.postgres.exchange import Connection
 from ackline.stores.postgres.turns import Turns
-from ackline.testing.servers.postgres import PostgresServer
 
 TCP_USER_TIMEOUT = 18
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.blocking import until_blocked
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import finish, put, take
@@ -15,7 +16,6 @@ from ackline.errors import StoreUnavailable
 from ackline.job import Draft, QueueKey
 from ackline.stores.base import Hold, Receipt, WorkerBeat
 from ackline.stores.postgres import PostgresStore
-from ackline.testing.servers.postgres import PostgresServer
 
 BEAT = WorkerBeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
 

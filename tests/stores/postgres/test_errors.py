@@ -2,6 +2,8 @@
 
 import psycopg
 import pytest
+from tests.harness.servers.ports import free_port
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import put, take
 
@@ -17,8 +19,6 @@ from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
 from ackline.stores.postgres.errors import translate
 from ackline.stores.postgres.transaction import Again, Transaction
-from ackline.testing.servers.ports import free_port
-from ackline.testing.servers.postgres import PostgresServer
 
 
 def opening(url: str) -> None:

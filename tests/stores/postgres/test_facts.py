@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import psycopg
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import put
 
@@ -21,7 +22,6 @@ from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import Address, read_address
 from ackline.stores.postgres.facts import Facts, Holder, Table, in_words
 from ackline.stores.postgres.troubles import MANY_DEAD, OLD_TRANSACTIONS, troubles_of
-from ackline.testing.servers.postgres import PostgresServer
 
 ADDRESS = Address(conninfo="")
 

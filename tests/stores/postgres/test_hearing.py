@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.test_server import settle
 from tests.stores.postgres.words import put, take
 
@@ -16,7 +17,6 @@ from ackline.stores.postgres.address import read_address
 from ackline.stores.postgres.hearing import AWAY, Hearing
 from ackline.stores.postgres.listen import PostgresListener
 from ackline.stores.postgres.news import subject_of
-from ackline.testing.servers.postgres import PostgresServer
 
 SOON = 3.0
 QUIET = 0.3

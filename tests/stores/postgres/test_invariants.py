@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import finish, put, take
 
 from ackline.job import QueueKey
-from ackline.testing.servers.postgres import PostgresServer
 
 READY = "INSERT INTO ready (line, lane, rank, job, attempts, act) VALUES "
 PARKED = "INSERT INTO parked (queue, grp, line, rank, job, attempts, act) VALUES "

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import put
 
@@ -13,7 +14,6 @@ from ackline.job import Draft, QueueKey
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.enqueue import insert_checked
 from ackline.stores.postgres.transaction import Transaction
-from ackline.testing.servers.postgres import PostgresServer
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import finish, ids, put, take
 
@@ -22,7 +23,6 @@ from ackline.stores.migrations import Migration, read_migrations
 from ackline.stores.postgres import PostgresStore, migrate
 from ackline.stores.postgres.address import read_address
 from ackline.testing.conformance import StoreConformance
-from ackline.testing.servers.postgres import PostgresServer
 
 LOCK = "SELECT pg_advisory_xact_lock(1097034572, hashtext(%s))"
 

@@ -4,6 +4,7 @@ import math
 import time
 
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.test_journal import enqueued_late
 from tests.stores.postgres.words import finish, ids, put, take
@@ -13,7 +14,6 @@ from ackline.stores.postgres import PostgresStore, hints
 from ackline.stores.postgres.codes import ODD, PROMOTED
 from ackline.stores.postgres.hints import START, Hints
 from ackline.stores.postgres.transaction import Again, Transaction
-from ackline.testing.servers.postgres import PostgresServer
 
 
 def test_a_higher_priority_of_another_process_overtakes_at_once(

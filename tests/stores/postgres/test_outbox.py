@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg.rows import class_row, dict_row
 from psycopg.types.string import StrDumper
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.shop import Shop
 
@@ -24,7 +25,6 @@ from ackline.errors import (
 from ackline.job import State
 from ackline.stores.postgres import PostgresStore, joining
 from ackline.stores.postgres.address import read_address
-from ackline.testing.servers.postgres import PostgresServer
 
 Work = Queue[Any, Any]
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ackline.testing.servers.postgres import PostgresServer
+from tests.harness.servers.postgres import PostgresServer
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "outbox.py"
 

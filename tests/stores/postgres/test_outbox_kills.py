@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.outbox_processes import QUEUE
 
 from ackline import Queue, Queues
 from ackline.job import State
 from ackline.stores.postgres import PostgresStore
-from ackline.testing.servers.postgres import PostgresServer
 
 ROOT = Path(__file__).parents[3]
 TABLE = "books"

@@ -6,6 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+from tests.harness.servers.errors import NoServerProgram
+from tests.harness.servers.pgbouncer import PgBouncer, pgbouncer_version
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import finish, ids, put, take
 
@@ -13,9 +16,6 @@ from ackline.errors import StoreError
 from ackline.job import Draft, QueueKey
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.testing.servers.errors import NoServerProgram
-from ackline.testing.servers.pgbouncer import PgBouncer, pgbouncer_version
-from ackline.testing.servers.postgres import PostgresServer
 
 KEEPS_PREPARED = (1, 21)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from random import Random
 
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.filling import DONE, HELD, SCHEDULED, WAITING, fill
 from tests.stores.postgres.watching import Plan, Watched, watched
 from tests.stores.postgres.words import finish, ids, put, take
@@ -21,7 +22,6 @@ from ackline.lifecycle import bury, cancel, complete, expire, fail, redrive
 from ackline.stores.base import ClaimRequest, Filter, Hold, Store, WorkerBeat
 from ackline.stores.postgres import connections
 from ackline.testing.conformance.bench import failure
-from ackline.testing.servers.postgres import PostgresServer
 
 QUEUE = QueueKey("default", "work")
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 
 from ackline.config import DEFAULTS, QueueSettings
@@ -28,7 +29,6 @@ from ackline.stores.base import ClaimRequest, Filter, Hold, WorkerBeat
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.transaction import Transaction
 from ackline.testing.legal import require_legal_chains
-from ackline.testing.servers.postgres import PostgresServer
 from ackline.testing.settling import fenced_steps
 
 QUEUES = (QueueKey("default", "one"), QueueKey("default", "two"))

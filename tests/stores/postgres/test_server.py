@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import finish, ids, put, take
 from tests.waiting import until
@@ -18,7 +19,6 @@ from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
 from ackline.stores.postgres.picking import Picking
 from ackline.stores.postgres.transaction import Transaction
-from ackline.testing.servers.postgres import PostgresServer
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.blocking import until_blocked
 from tests.stores.postgres.conftest import OpenStore
 
@@ -15,7 +16,6 @@ from ackline.errors import AcklineError, StoreFull
 from ackline.job import Draft, State
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.testing.servers.postgres import PostgresServer
 
 Errors = Callable[[], list[str]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.words import put
 
 from ackline.job import QueueKey
@@ -12,7 +13,6 @@ from ackline.stores.base import Subject, Subscription
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
 from ackline.stores.postgres.listen import PostgresSubscription
-from ackline.testing.servers.postgres import PostgresServer
 
 SOON = 10.0
 MANY = [QueueKey("default", f"queue {n}") for n in range(2500)]

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
-
-from ackline.testing.servers.postgres import PostgresServer
 
 PAGE = Path(__file__).parents[3] / "docs" / "postgres-tables.md"
 

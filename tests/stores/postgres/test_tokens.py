@@ -1,11 +1,11 @@
 """Tokens grow, whatever happens to the data."""
 
+from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import put, take
 
 from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore
-from ackline.testing.servers.postgres import PostgresServer
 
 
 def set_back(server: PostgresServer, schema: str, seconds: int) -> None:

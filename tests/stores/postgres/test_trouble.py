@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from tests.harness.servers.postgres import PostgresServer
+from tests.harness.servers.standby import PostgresStandby
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import finish, ids, put, take
 
@@ -20,8 +22,6 @@ from ackline.errors import (
 from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.testing.servers.postgres import PostgresServer
-from ackline.testing.servers.standby import PostgresStandby
 
 SECRET = "s3cr3t"
 

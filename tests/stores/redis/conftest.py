@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import redis
+from tests.harness.servers.redis import RedisServer
 
 from ackline.clock import Clock, ManualClock
 from ackline.config import DEFAULTS
@@ -14,7 +15,6 @@ from ackline.stores.base import ClaimRequest, WorkerBeat
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.address import read_address
 from ackline.stores.redis.scripts import script
-from ackline.testing.servers.redis import RedisServer
 
 QUEUE = QueueKey("default", "mail")
 REQUEST = ClaimRequest(worker="w", limit=100, lease=30.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.harness.servers.ports import HOST
 from tests.stores.redis.conftest import QUEUE, drafts
 from tests.stores.redis.fake_server import FakeServer, error
 
@@ -13,7 +14,6 @@ from ackline.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from ackline.testing.servers.ports import HOST
 
 SCRIPT = " script: 6f3a, on @user_script:74."
 LOADING = "LOADING Valkey is loading the dataset in memory"

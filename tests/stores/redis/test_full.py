@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from tests.harness.servers.redis import RedisServer
 from tests.stores.redis.conftest import BEAT, BOOM, QUEUE, SOON, done, drafts, wants
 
 from ackline.config import DEFAULTS
@@ -28,7 +29,6 @@ from ackline.lifecycle import (
 )
 from ackline.stores.base import Filter, Hold, KeyWrite
 from ackline.stores.redis import RedisStore
-from ackline.testing.servers.redis import RedisServer
 
 
 @pytest.fixture

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import redis
+from tests.harness.faults.proxy import Proxy
+from tests.harness.servers.ports import HOST
+from tests.harness.servers.redis import RedisServer
 from tests.stores.redis.conftest import QUEUE, SOON, drafts
 
 from ackline.errors import StoreError, StoreUnavailable
 from ackline.job import QueueKey
 from ackline.stores.base import Listener
 from ackline.stores.redis import listen
-from ackline.testing.faults.proxy import Proxy
-from ackline.testing.servers.ports import HOST
-from ackline.testing.servers.redis import RedisServer
 
 
 def waiting(listener: Listener) -> Callable[[], bool]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.harness.servers.redis import RedisServer
 from tests.stores.redis.conftest import BEAT, QUEUE, REQUEST, SOON, done, drafts, wants
 
 from ackline.errors import StoreError
 from ackline.job import State
 from ackline.lifecycle import Verdict
 from ackline.stores.base import Filter, Hold
-from ackline.testing.servers.redis import RedisServer
 
 
 class TestScripts:

@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 from msgspec.structs import replace
+from tests.harness.servers.ports import HOST, free_port
+from tests.harness.servers.redis import RedisServer
 from tests.stores.redis.conftest import QUEUE, SOON, drafts
 from tests.stores.redis.fake_server import INFO, FakeServer, array, bulk, error
 
@@ -20,8 +22,6 @@ from ackline.stores.redis.address import read_address
 from ackline.stores.redis.facts import Facts, weakest
 from ackline.stores.redis.names import SCHEMA
 from ackline.stores.redis.safety import troubles_of
-from ackline.testing.servers.ports import HOST, free_port
-from ackline.testing.servers.redis import RedisServer
 
 SECRET = "s3cr3t"
 

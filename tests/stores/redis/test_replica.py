@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.harness.servers.redis import RedisServer
+from tests.harness.servers.replication import wait_until_synced
 from tests.stores.redis.conftest import BEAT, QUEUE, REQUEST, SOON, drafts, wants
 
 from ackline.config import DEFAULTS, QueueSettings
@@ -14,8 +16,6 @@ from ackline.lifecycle import cancel
 from ackline.stores.base import Filter, KeyWrite
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.address import read_address
-from ackline.testing.servers.redis import RedisServer
-from ackline.testing.servers.replication import wait_until_synced
 
 PREFIX = "replicated"
 

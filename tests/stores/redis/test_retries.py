@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.harness.faults.cuts import Moment
+from tests.harness.faults.proxy import Proxy
+from tests.harness.servers.ports import HOST
 from tests.stores.redis.conftest import (
     BEAT,
     BOOM,
@@ -24,9 +27,6 @@ from ackline.lifecycle import Verdict, bury, cancel, release
 from ackline.stores.base import Filter, Hold, KeyWrite
 from ackline.stores.redis import RedisStore, direct
 from ackline.stores.redis.scripts import script
-from ackline.testing.faults.cuts import Moment
-from ackline.testing.faults.proxy import Proxy
-from ackline.testing.servers.ports import HOST
 
 VERBS: dict[str, Callable[[RedisStore], object]] = {
     "enqueue": lambda store: store.enqueue(QUEUE, drafts(1, start=100)),

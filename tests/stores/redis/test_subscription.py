@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.harness.servers.redis import RedisServer
 from tests.stores.redis.conftest import QUEUE, SOON, drafts
 from tests.stores.redis.test_listen import descriptors, subscribers
 
 from ackline.job import QueueKey
 from ackline.stores.base import Subject, Subscription
-from ackline.testing.servers.redis import RedisServer
 
 MANY = [QueueKey("default", f"queue {n}") for n in range(2500)]
 

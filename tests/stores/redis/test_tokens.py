@@ -6,13 +6,13 @@ import random
 from typing import Any
 
 import pytest
+from tests.harness.servers.redis import RedisServer
 from tests.stores.redis.conftest import QUEUE, done, drafts, wants
 
 from ackline.config import DEFAULTS
 from ackline.job import Record, State
 from ackline.lifecycle import Verdict, release
 from ackline.stores.redis import RedisStore
-from ackline.testing.servers.redis import RedisServer
 
 Backup = dict[bytes, bytes]
 

@@ -1,0 +1,10 @@
+"""Real processes, real signals: what a store and its workers keep when processes die.
+
+`python -m tests.harness.faults --store URL --faults 200` runs a campaign against any store.
+"""
+
+from tests.harness.faults.case import Evidence
+from tests.harness.faults.checker import check
+from tests.harness.faults.report import Report, Rule, Violation
+
+__all__ = ["Evidence", "Report", "Rule", "Violation", "check"]

@@ -1,0 +1,18 @@
+"""`python -m tests.harness.faults.postgres --fault NAME --count N --seed S`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from tests.harness.faults.postgres.drills import DRILLS
+from tests.harness.faults.server.drill import run_command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one drill, or all, and print the reports; 1 when one did not come out as it must."""
+    return run_command("tests.harness.faults.postgres", DRILLS, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""A proxy on loopback that cuts, refuses or stalls what goes between clients and a server.
+
+It knows nothing of the protocol but this: an exchange begins with what a client sends, and is
+answered by what the server sends next. That is exact for a client that waits for each answer.
+On a connection to which the server also sends by itself, such as a subscription, a cut `after`
+may take such a message for the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Self
+
+from tests.harness.faults.cuts import Cut, Cuts, Moment
+from tests.harness.faults.door import Door
+from tests.harness.servers.ports import HOST
+
+Address = tuple[str, int]
+
+CHUNK = 1 << 16
+
+OnCut = Callable[[Moment], None]
+
+
+class Proxy:
+    """Stands in front of a server; clients connect to its `address`.
+
+    >>> with Proxy(server.address) as proxy:  # doctest: +SKIP
+    ...     proxy.cut_next("after", matching=b"email-1")
+    """
+
+    def __init__(self, upstream: Address, on_cut: OnCut | None = None) -> None:
+        self.upstream = upstream
+        self.cuts = Cuts()
+        self.flowing = threading.Event()
+        self._on_cut = on_cut
+        self._links: set[Link] = set()
+        self._lock = threading.Lock()
+        self._door: Door | None = None
+        self._port = 0
+
+    def start(self) -> Self:
+        """Listen on a free port."""
+        self.flowing.set()
+        self._door = Door(self._let_in)
+        self._port = self._door.port
+        return self
+
+    def stop(self) -> None:
+        """Cut everything and listen no more."""
+        self.refuse()
+        self.flowing.set()
+        self.cut_all()
+        for link in self.links():
+            link.join()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    @property
+    def address(self) -> Address:
+        """Where clients find the server."""
+        return HOST, self._port
+
+    @property
+    def done(self) -> Counter[Moment]:
+        """How many exchanges were cut, at which moment."""
+        return self.cuts.done
+
+    # --- faults ---
+
+    def cut_next(self, moment: Moment, **details: Any) -> None:
+        """Cut the connection of the next exchanges; the details are those of a `Cut`."""
+        self.cuts.order(Cut(moment, **details))
+
+    def cut_at_random(self, probability: float, seed: int) -> None:
+        """Cut each exchange with this probability, before or after; 0 ends it."""
+        self.cuts.at_random(probability, seed)
+
+    def cut_all(self) -> None:
+        """Cut all open connections; new ones are accepted."""
+        for link in self.links():
+            link.cut()
+
+    def refuse(self) -> None:
+        """Refuse new connections, as a machine does on which nothing listens."""
+        if self._door is not None:
+            self._door.close()
+            self._door = None
+
+    def accept(self) -> None:
+        """Accept new connections again, at the old address."""
+        if self._door is None:
+            self._door = Door(self._let_in, self._port)
+
+    def stall(self) -> None:
+        """Hold everything back, in both directions; what was sent arrives after `resume`."""
+        self.flowing.clear()
+
+    def resume(self) -> None:
+        """Let it flow again."""
+        self.flowing.set()
+
+    def switch_to(self, upstream: Address) -> None:
+        """Lead to another server from now on; connections to the old one are cut."""
+        self.upstream = upstream
+        self.cut_all()
+
+    # --- connections ---
+
+    def links(self) -> list[Link]:
+        """All connections that are open now."""
+        with self._lock:
+            return list(self._links)
+
+    def _let_in(self, client: socket.socket) -> None:
+        try:
+            server = socket.create_connection(self.upstream, timeout=5)
+        except OSError:
+            client.close()
+            return
+        server.settimeout(None)
+        link = Link(self, client, server)
+        with self._lock:
+            self._links.add(link)
+        link.start()
+
+    def forget(self, link: Link) -> None:
+        """Forget a connection that is closed."""
+        with self._lock:
+            self._links.discard(link)
+
+    def tell(self, moment: Moment) -> None:
+        """Report that a connection is about to be cut."""
+        if self._on_cut is not None:
+            self._on_cut(moment)
+
+
+class Link:
+    """A client's connection to the proxy, and the proxy's to the server."""
+
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._server = server
+        self._under_way = False
+        self._doomed: Moment | None = None
+        self._answers = threading.Thread(target=self._carry_answers, daemon=True)
+        self._requests = threading.Thread(target=self._carry_requests, daemon=True)
+        for end in (client, server):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def start(self) -> None:
+        """Carry in both directions."""
+        self._answers.start()
+        self._requests.start()
+
+    def cut(self) -> None:
+        """End the connection on both sides."""
+        for end in (self._client, self._server):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def join(self) -> None:
+        """Wait until both sides are closed."""
+        self._requests.join()
+
+    def _carry_requests(self) -> None:
+        with self._client, self._server:
+            with contextlib.suppress(OSError):
+                while chunk := self._receive(self._client):
+                    if self._is_cut_before(chunk):
+                        break
+                    self._server.sendall(chunk)
+            self.cut()
+            self._answers.join()
+        self._proxy.forget(self)
+
+    def _carry_answers(self) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := self._receive(self._server):
+                self._under_way = False
+                moment = self._doomed or self._proxy.cuts.decide_late(chunk)
+                if moment is not None:
+                    self._proxy.tell(moment)
+                if moment != "after":
+                    self._client.sendall(chunk)
+                if moment is not None:
+                    break
+        self.cut()
+
+    def _receive(self, end: socket.socket) -> bytes:
+        chunk = end.recv(CHUNK)
+        self._proxy.flowing.wait()
+        return chunk
+
+    def _is_cut_before(self, chunk: bytes) -> bool:
+        # A long request comes in several chunks; only its beginning decides.
+        if self._under_way:
+            return False
+        self._under_way = True
+        self._doomed = self._proxy.cuts.decide(chunk)
+        if self._doomed == "before":
+            self._proxy.tell("before")
+        return self._doomed == "before"

@@ -1,0 +1,63 @@
+"""A relay process: `python -m tests.harness.faults.relay ASSIGNMENT`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import msgspec
+
+from ackline.job import Record
+from ackline.queues import Queues
+from ackline.relay import Relay
+from ackline.relay.ledger import Ledger, Page, Passages, drafts_of
+from ackline.stores.base import Receipt
+from ackline.stores.registry import store_from_url
+from tests.harness.faults.assignment import QUEUE, Post, from_command_line
+
+LEASE = 1.0
+"""Seconds, so that a killed relay's jobs are soon taken over."""
+
+BATCH = 25
+
+NAIVE = "no ledger"
+"""The control: the variant of a relay that trusts the target's ids alone."""
+
+
+class NoLedger(Ledger):
+    """Keeps no record of what was passed on, as most relays do not."""
+
+    broken = False
+
+    def read(self) -> Page:
+        """An empty page."""
+        return Page()
+
+    def pass_on(self, jobs: Sequence[Record], settled: Passages, reading: int) -> list[Receipt]:
+        """Enqueue all jobs, and let their ids prevent duplicates."""
+        del settled, reading
+        return self._target.store.enqueue(self._target.key, list(drafts_of(jobs)))
+
+
+def main() -> None:
+    """Pass jobs on until told to stop."""
+    assignment = from_command_line()
+    # The variant is one of relays here, not one of stores.
+    post = Post(msgspec.structs.replace(assignment, variant=""))
+    post.open()
+    source = Queues(store_from_url(assignment.source))
+    source.store.open()
+    relay = Relay(source[QUEUE], post.queue, batch=BATCH, lease=LEASE)
+    if assignment.variant == NAIVE:
+        relay._crossing.ledger = NoLedger(source[QUEUE], post.queue)
+    thread = threading.Thread(target=relay.run)
+    thread.start()
+    post.wait_until_stopped()
+    relay.request_stop()
+    thread.join()
+    source.close()
+    post.close()
+
+
+if __name__ == "__main__":
+    main()

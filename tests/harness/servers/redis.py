@@ -1,0 +1,119 @@
+"""A private Redis or Valkey server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from tests.harness.servers.binary import redis_program
+from tests.harness.servers.ports import HOST
+from tests.harness.servers.replication import follow
+from tests.harness.servers.server import PATIENCE, PrivateServer
+from tests.harness.servers.settings import Persistence, RedisSettings, as_arguments
+
+
+class RedisServer(PrivateServer):
+    """Starts in a tenth of a second, answers on loopback only, and never outlives this process.
+
+    It listens on a free port, or on a Unix socket. Its data and its log are in `folder`: one of
+    its own that is deleted at the end, or yours.
+
+    >>> with RedisServer(persistence="always") as server:  # doctest: +SKIP
+    ...     server.kill()
+    ...     server.restart()
+    """
+
+    name = "redis"
+
+    def __init__(
+        self,
+        *,
+        persistence: Persistence = "none",
+        maxmemory: int | None = None,
+        replica_of: RedisServer | None = None,
+        password: str | None = None,
+        unix_socket: bool = False,
+        folder: Path | None = None,
+        **others: str,
+    ) -> None:
+        super().__init__(folder)
+        self.settings = RedisSettings(
+            persistence=persistence,
+            maxmemory=maxmemory,
+            password=password,
+            others={name.replace("_", "-"): value for name, value in others.items()},
+        )
+        self.replica_of = replica_of
+        self._unix_socket = unix_socket
+
+    # --- where it is ---
+
+    @property
+    def url(self) -> str:
+        """What to open a store with."""
+        password = self.settings.password
+        login = f":{quote(password, safe='')}@" if password else ""
+        if self._unix_socket:
+            return f"redis+unix://{login}{self.socket}"
+        return f"redis://{login}{HOST}:{self.port}/0"
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return HOST, self.port
+
+    @property
+    def socket(self) -> Path:
+        """Its Unix socket, if it has one."""
+        return self.folder / "redis.sock"
+
+    def client(self, **options: Any) -> redis.Redis:
+        """A plain client that never sends a command twice; close it, or use it in a `with`."""
+        settings: dict[str, Any] = {
+            "host": HOST,
+            "port": self.port,
+            "unix_socket_path": str(self.socket) if self._unix_socket else None,
+            "password": self.settings.password,
+            "retry": Retry(NoBackoff(), 0),
+            "socket_timeout": PATIENCE,
+            "decode_responses": True,
+        }
+        return redis.Redis(**{**settings, **options})
+
+    # --- what can happen to it ---
+
+    def kill(self) -> None:
+        """SIGKILL: data that is not in its file is gone."""
+        self._running.kill()
+
+    # --- starting ---
+
+    def command(self) -> list[str]:
+        """The command line that starts it."""
+        socket = self.socket if self._unix_socket else None
+        settings = self.settings.at(self.folder, self.port, socket)
+        return [str(redis_program()), *as_arguments(settings)]
+
+    def _take_port(self) -> None:
+        if not self._unix_socket:
+            super()._take_port()
+
+    def _bring_up(self, *, same_port: bool) -> None:
+        super()._bring_up(same_port=same_port)
+        # By a command it connects to its master at once; by its settings, after a second.
+        if self.replica_of is not None:
+            follow(self, self.replica_of)
+
+    def _answers(self) -> bool:
+        try:
+            with self.client() as client:
+                client.ping()
+                # The server of another process may have been quicker to take the port.
+                return bool(client.info("server")["process_id"] == self.pid)
+        except (redis.ConnectionError, redis.TimeoutError):
+            return False

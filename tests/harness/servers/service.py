@@ -1,0 +1,43 @@
+"""The service in a thread of this process, on a free port."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Self
+
+from ackline.service.runtime import Runtime
+from ackline.service.server import Server, address_of, bind
+from tests.harness.servers.errors import ServerTimeout
+
+PATIENCE = 20.0
+"""Seconds that it has to start, and to stop."""
+
+
+class ServiceThread:
+    """Serves a runtime from entering the block to leaving it.
+
+    >>> with ServiceThread(Runtime.from_settings(Settings(port=0))) as service:  # doctest: +SKIP
+    ...     queues = ackline.open(service.url)
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self._started = threading.Event()
+        self._server = Server(runtime, self._started.set)
+        self._listener = bind(runtime.settings)
+        self.url = address_of(self._listener, runtime.settings) + runtime.settings.base
+        serving = self._server.serve(self._listener)
+        self._thread = threading.Thread(target=asyncio.run, args=[serving], name="ackline service")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._started.wait(PATIENCE):
+            raise ServerTimeout(f"the service did not start within {PATIENCE:g} s")
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._server.request_stop()
+        self._thread.join(PATIENCE)
+        if self._thread.is_alive():
+            raise ServerTimeout(f"the service did not stop within {PATIENCE:g} s")
