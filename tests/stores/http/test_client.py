@@ -17,6 +17,7 @@ from ackline.errors import InvalidPayload, StoreError, StoreUnavailable
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Verdict, complete, request_cancel
 from ackline.queues import Queues
+from ackline.service.auth.principal import Principal
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.service.store_access import answers
@@ -225,7 +226,7 @@ class TestMany:
 def test_a_journal_is_read_on_past_events_that_are_not_for_the_caller(store, monkeypatch):
     monkeypatch.setattr(answers, "PATIENCE", -1.0)
     monkeypatch.setattr(answers, "PASSED_AT_ONCE", 10)
-    monkeypatch.setattr(answers, "_sees", lambda _caller, event: event.id == "id0")
+    monkeypatch.setattr(Principal, "sees", lambda _principal, event: event.id == "id0")
     for n in range(1, 36):
         store.enqueue(QUEUE, drafts(1, start=n))
     store.enqueue(QUEUE, drafts(1))
