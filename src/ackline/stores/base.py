@@ -18,7 +18,7 @@ import msgspec
 from ackline.config import QueueSettings
 from ackline.errors import CannotJoin, EventsDropped
 from ackline.events import Act, Entry, Event, make_cursor, read_cursor
-from ackline.job import Draft, QueueKey, Record, State
+from ackline.job import Draft, Options, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.limits import OWN_KEYS
 
@@ -107,11 +107,15 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     lease: float
     kinds: frozenset[str] | None = None
     lease_of_kind: Mapping[str, float] = {}
-    """Leases of the kinds that have their own; a job's own lease comes before both."""
+    """Leases of the kinds that have their own."""
     max_bytes: int | None = None
     """No further job is leased after the one with which they have this many bytes together."""
     ignore_group_limit: bool = False
     """Whether any number of jobs of one group may be leased: they are not to run here."""
+
+    def lease_of(self, kind: str, options: Options) -> float:
+        """How long a job is leased: its own lease comes first, then its kind's."""
+        return options.lease or self.lease_of_kind.get(kind, self.lease)
 
 
 class WaitingClaim(ClaimRequest, frozen=True, kw_only=True):

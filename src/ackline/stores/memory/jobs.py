@@ -140,8 +140,7 @@ def _take(shelf: Shelf, request: ClaimRequest, budget: Budget, now: float) -> li
         job.worker = request.worker
         job.started_at = now
         job.progress = None
-        usual = request.lease_of_kind.get(job.kind, request.lease)
-        shelf.stand(job, State.PROCESSING, now + (job.options.lease or usual))
+        shelf.stand(job, State.PROCESSING, now + request.lease_of(job.kind, job.options))
         taken.append(job)
         if budget.limited:
             budget.spend(job.size(history=False))

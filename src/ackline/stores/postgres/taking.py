@@ -8,7 +8,7 @@ from typing import Any
 
 from ackline.errors import CannotJoin
 from ackline.events import Act, Entry
-from ackline.job import NO_OPTIONS, Record, State
+from ackline.job import Record, State
 from ackline.stores.base import ClaimRequest
 from ackline.stores.budget import Budget
 from ackline.stores.postgres.arrays import Floats, Ints
@@ -238,10 +238,7 @@ def _lease_arrays(rows: list[Row]) -> dict[str, Any]:
 
 def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
     kind = name_of(row[_KIND])
-    options, lease = NO_OPTIONS, request.lease_of_kind.get(kind, request.lease)
-    if row[_OPTIONS] is not None:
-        options = decode_options(row[_OPTIONS])
-        lease = options.lease or lease
+    options = decode_options(row[_OPTIONS])
     return Record(
         row[_ID].decode(),
         kind,
@@ -254,5 +251,5 @@ def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
         token,
         request.worker,
         now,
-        now + lease,
+        now + request.lease_of(kind, options),
     )

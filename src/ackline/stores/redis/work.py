@@ -177,13 +177,13 @@ def _pack_request(request: ClaimRequest, handed: int, inbox: Inbox | None) -> by
 def _leased(
     flat: Sequence[Any], again: Sequence[int], request: ClaimRequest, token: int, now: float
 ) -> list[Record]:
-    body, worker, leases = Body(), request.worker, request.lease_of_kind
+    body, worker = Body(), request.worker
     had = {index: (attempts, flags) for index, attempts, flags in _in_threes(again)}
     records = []
     for index in range(len(flat) // 2):
         body.read(flat[2 * index + 1])
         attempts, flags = had.get(index, _FIRST)
-        until = now + (body.options.lease or leases.get(body.kind, request.lease))
+        until = now + request.lease_of(body.kind, body.options)
         records.append(leased(flat[2 * index], body, attempts, flags, token, worker, now, until))
     return records
 

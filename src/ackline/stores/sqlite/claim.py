@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from ackline.events import Act, Entry
-from ackline.job import NO_OPTIONS, QueueKey, Record, State
+from ackline.job import QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict, rank
 from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest
 from ackline.stores.budget import Budget
@@ -175,10 +175,7 @@ def _lease(lines: Lines, taken: list[Row], request: ClaimRequest, now: float) ->
 
 def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
     _, _, id, kind, payload, priority, data, created, _, attempts, cancel = row
-    options, lease = NO_OPTIONS, request.lease_of_kind.get(kind, request.lease)
-    if data is not None:
-        options = decode_options(data)
-        lease = options.lease or lease
+    options = decode_options(data)
     return Record(
         id,
         kind,
@@ -191,7 +188,7 @@ def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
         token,
         request.worker,
         now,
-        now + lease,
+        now + request.lease_of(kind, options),
         None,
         None,
         None,

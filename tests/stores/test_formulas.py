@@ -1,0 +1,277 @@
+"""Formulas that SQL and Lua state again give the same as the lifecycle, for many values."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ackline.clock import ManualClock
+from ackline.events import read_cursor, unseen
+from ackline.job import Draft, Options, QueueKey, State
+from ackline.lifecycle import (
+    Edit,
+    arrive,
+    edit,
+    keeps_id,
+    kept_until,
+    rank,
+    redrive,
+    release,
+    snooze,
+    stop,
+)
+from ackline.stores.base import ClaimRequest, Filter, Hold, Store, WorkerBeat, read_place
+from ackline.stores.registry import store_from_url
+from ackline.testing.conformance import Bench
+from ackline.testing.conformance.bench import draft, policy_of
+
+KINDS = ("mail", "image")
+LAST = "last"
+"""A completed job, which is listed after those that wait or run."""
+BEAT = WorkerBeat(id="w1", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=15.0)
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis", "postgres"])
+def store(
+    request: pytest.FixtureRequest, clock: ManualClock, empty_store: Callable[[str], str]
+) -> Iterator[Store]:
+    opened = store_from_url(empty_store(request.param), clock)
+    opened.open()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def bench(store: Store, clock: ManualClock) -> Bench:
+    bench = Bench(store, clock, QueueKey("default", "work"))
+    bench.complete(bench.taken(LAST, result_ttl=1e6))
+    return bench
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    return random.Random(24)
+
+
+def place_of(bench: Bench, id: str) -> float:
+    """A job's place in the line of its state, from the cursor of a page that ends with it."""
+    which = Filter(ids=frozenset({id, LAST}))
+    place = read_place(bench.store.page(bench.queue, which, None, 1).cursor, False)
+    assert place is not None, f"{id} is not there"
+    return place[1]
+
+
+def some_time(bench: Bench, chance: random.Random) -> float:
+    """Let some time pass; returns the time then."""
+    bench.clock.advance(chance.uniform(0.001, 100.0))
+    return bench.clock.now()
+
+
+class TestRank:
+    """`rank`: a queued job's place in line, whichever way it got there."""
+
+    @pytest.fixture(params=[0.0, 0.1, 60.0, 86_400.3])
+    def ageing(self, request: pytest.FixtureRequest, bench: Bench) -> float:
+        ageing: float = request.param
+        bench.configure(ageing=ageing)
+        return ageing
+
+    @pytest.mark.parametrize("surely_new", [False, True])
+    def test_of_new_jobs(
+        self, bench: Bench, chance: random.Random, ageing: float, surely_new: bool
+    ) -> None:
+        for size in (1, 1, 2, 5):
+            now = some_time(bench, chance)
+            given = [
+                Draft(
+                    f"{now}-{n}",
+                    chance.choice(KINDS),
+                    b"{}",
+                    chance.randint(0, 9),
+                    chance.choice((0.0, 0.0, 3.3)),
+                    options=Options(group=chance.choice((None, "g"))),
+                    surely_new=surely_new,
+                )
+                for n in range(size)
+            ]
+            bench.store.enqueue(bench.queue, given)
+            for new in given:
+                state, at = arrive(new, now, ageing)
+                assert (bench.state(new.id), place_of(bench, new.id)) == (state, at)
+
+    def test_of_new_jobs_that_differ_in_nothing_but_their_ids(
+        self, bench: Bench, chance: random.Random, ageing: float
+    ) -> None:
+        for priority in range(10):
+            now = some_time(bench, chance)
+            ids = [f"{priority}-{n}" for n in range(3)]
+            bench.put_all(ids, priority=priority, surely_new=True)
+            assert [place_of(bench, id) for id in ids] == [rank(now, priority, ageing)] * 3
+
+    def test_of_promoted_jobs(self, bench: Bench, chance: random.Random, ageing: float) -> None:
+        due = {}
+        for priority in range(10):
+            delay = chance.uniform(1.0, 50.0)
+            due[f"j{priority}"] = some_time(bench, chance) + delay, priority
+            bench.put(f"j{priority}", priority=priority, delay=delay)
+        bench.clock.advance(100.0)
+        bench.store.promote(bench.queue, 1000)
+        for id, (at, priority) in due.items():
+            assert place_of(bench, id) == rank(at, priority, ageing)
+
+    def test_of_jobs_that_come_back(
+        self, bench: Bench, chance: random.Random, ageing: float
+    ) -> None:
+        for priority in range(10):
+            began = some_time(bench, chance)
+            job = bench.taken(f"j{priority}", priority=priority, lease=1.0)
+            some_time(bench, chance)
+            bench.apply_one(release(job, policy_of(job)))
+            assert place_of(bench, job.id) == rank(began, priority, ageing), "released"
+
+            job = bench.take_one()
+            bench.clock.advance(chance.uniform(1.0, 2.0))
+            bench.expire(job)
+            assert place_of(bench, job.id) == rank(bench.clock.now(), priority, ageing), "expired"
+
+            job = bench.take_one()
+            slept = some_time(bench, chance)
+            bench.apply_one(snooze(job, 2.5, policy_of(job)))
+            bench.clock.advance(chance.uniform(2.5, 5.0))
+            bench.store.promote(bench.queue, 1000)
+            assert place_of(bench, job.id) == rank(slept + 2.5, priority, ageing), "snoozed"
+            bench.complete(bench.take_one())
+
+    def test_of_jobs_out_of_the_dlq(
+        self, bench: Bench, chance: random.Random, ageing: float
+    ) -> None:
+        for priority in range(10):
+            bench.bury(f"j{priority}")
+            now = some_time(bench, chance)
+            bench.apply_one(redrive(f"j{priority}", change=Edit(priority=priority)))
+            assert place_of(bench, f"j{priority}") == rank(now, priority, ageing)
+            bench.complete(bench.take_one())
+
+    def test_of_jobs_with_a_new_priority(
+        self, bench: Bench, chance: random.Random, ageing: float
+    ) -> None:
+        for before, after in itertools.product((0, 4, 9), repeat=2):
+            id = f"{before}-{after}"
+            some_time(bench, chance)
+            bench.put(id, priority=before)
+            place = place_of(bench, id)
+            some_time(bench, chance)
+            bench.apply_one(edit(id, Edit(priority=after)))
+            assert place_of(bench, id) == place + (before - after) * ageing
+
+
+class TestKeepsId:
+    """`keeps_id`: which drafts replace the job that has their id."""
+
+    @pytest.fixture(params=State)
+    def state(self, request: pytest.FixtureRequest, bench: Bench) -> State:
+        """The state of the jobs that are named after their kinds."""
+        state: State = request.param
+        for kind in KINDS:
+            delay = 50.0 if state is State.SCHEDULED else 0.0
+            bench.put(kind, kind=kind, delay=delay, max_attempts=1 + (state is State.FAILING))
+            if state in (State.SCHEDULED, State.QUEUED):
+                continue
+            job = bench.take_one()
+            if state is State.COMPLETED:
+                bench.complete(job)
+            elif state in (State.FAILED, State.FAILING):
+                bench.fail(job, delay=50.0)
+            elif state is State.CANCELLED:
+                bench.apply_one(stop(job, "", policy_of(job)))
+        assert {bench.state(kind) for kind in KINDS} == {state}
+        return state
+
+    @pytest.mark.parametrize("surely_new", [False, True])
+    @pytest.mark.parametrize(
+        "replaces", [None, frozenset(), frozenset({"mail"}), frozenset({"image", "mail"})]
+    )
+    def test_of_jobs_in_every_state(
+        self, bench: Bench, state: State, replaces: frozenset[str] | None, surely_new: bool
+    ) -> None:
+        for kind in KINDS:
+            new = draft(kind, kind="other", replaces=replaces, surely_new=surely_new)
+            [receipt] = bench.store.enqueue(bench.queue, [new])
+            assert receipt.accepted is not keeps_id(new, state, kind)
+            assert receipt.state is (State.QUEUED if receipt.accepted else state)
+
+
+class TestLeases:
+    def test_lease_of_the_job_before_that_of_its_kind_before_that_of_the_claim(
+        self, bench: Bench, chance: random.Random
+    ) -> None:
+        """`ClaimRequest.lease_of`: how long a job is leased."""
+        for own, of_kind, again in itertools.product((None, 7.7), (None, 3.3), range(3)):
+            now = some_time(bench, chance)
+            request = ClaimRequest(
+                worker="w1",
+                limit=10,
+                lease=chance.uniform(1.0, 100.0),
+                lease_of_kind={} if of_kind is None else {"mail": of_kind},
+            )
+            ids = [f"{own}-{of_kind}-{again}-{kind}" for kind in KINDS]
+            for id, kind in zip(ids, KINDS, strict=True):
+                bench.put(id, kind=kind, lease=own)
+            jobs = bench.store.claim(bench.queue, request).jobs
+            assert sorted(job.id for job in jobs) == sorted(ids)
+            for job in jobs:
+                expected = now + request.lease_of(job.kind, job.options)
+                assert (job.deadline, bench.look(job.id).deadline) == (expected, expected)
+                bench.complete(job)
+
+    def test_a_heartbeat_never_shortens_a_lease(self, bench: Bench, chance: random.Random) -> None:
+        """`kept_until`: the deadline after a heartbeat."""
+        bench.put_all(map(str, range(40)))
+        jobs = bench.take(40, lease=50.0)
+        deadlines = {job.id: job.deadline or 0.0 for job in jobs}
+        for _ in range(4):
+            bench.clock.advance(chance.uniform(0.001, 10.0))
+            now = bench.clock.now()
+            holds = [Hold(job.id, job.token, chance.uniform(0.01, 100.0)) for job in jobs]
+            bench.store.heartbeat(bench.queue, BEAT, holds)
+            for hold in holds:
+                deadlines[hold.id] = kept_until(deadlines[hold.id], now, hold.seconds)
+                assert bench.look(hold.id).deadline == deadlines[hold.id]
+
+
+class TestUnseen:
+    """`unseen`: how many dropped events a registered reader has not seen."""
+
+    LOST = re.compile(r"(\d+) events were dropped")
+
+    @pytest.mark.parametrize("seed", range(8))
+    def test_of_a_full_journal(
+        self, bench: Bench, seed: int, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        chance = random.Random(seed)
+        number = itertools.count()
+        for _ in range(chance.randint(3, 12)):
+            bench.clock.advance(chance.uniform(0.1, 30.0))
+            bench.put_all(str(next(number)) for _ in range(chance.randint(1, 5)))
+        bench.configure(
+            max_journal=chance.randint(0, len(bench.journal())),
+            keep_journal=chance.uniform(0.0, 200.0),
+        )
+        events = bench.journal()
+        reader = chance.choice(events).cursor
+        with caplog.at_level(logging.WARNING, "ackline"):
+            bench.store.prune(bench.queue, 100, reader)
+        left = {event.cursor for event in bench.journal()}
+        dropped = [event.cursor for event in events if event.cursor not in left]
+
+        sizes: dict[int, int] = {}
+        for cursor in dropped:
+            batch, used = read_cursor(cursor)
+            sizes[batch] = max(used, sizes.get(batch, 0))
+        lost = sum(unseen(batch, size, read_cursor(reader)) for batch, size in sizes.items())
+        assert [int(found) for found in self.LOST.findall(caplog.text)] == ([lost] if lost else [])
