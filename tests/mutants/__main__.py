@@ -29,6 +29,7 @@ def main() -> int:
         verdicts.append(verdict)
         print(f"{verdict.outcome:14}  {verdict.mutant.name:60}  {verdict.detail}", flush=True)
     alive = [verdict for verdict in verdicts if verdict.outcome != "killed"]
+    campaign.write_killers(verdicts, [mutant.name for mutant in ALL])
     seconds = time.monotonic() - began
     print(f"{len(verdicts) - len(alive)} of {len(verdicts)} killed in {seconds:.0f} s")
     return 1 if alive else 0
@@ -41,10 +42,10 @@ def source_passes(mutants: list[Mutant]) -> bool:
         patience = max(mutant.patience for mutant in mutants)
         source = campaign.copy_source(Path(place))
         control = campaign.run_tests(source, [*stages.values()], patience)
-    if control.returncode != 0:
+    if control.code != 0:
         print("the source itself does not pass, so no mutant proves anything")
-        print(control.stdout)
-    return control.returncode == 0
+        print(control.output)
+    return control.code == 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
+import shutil
+from pathlib import Path
+
 import pytest
 from tests.mutants import campaign
 from tests.mutants.__main__ import source_passes
-from tests.mutants.catalogue import ALL, QUICK
+from tests.mutants.catalogue import ALL, QUICK, RULES
 from tests.mutants.mutant import Mutant
 
 
@@ -25,6 +28,31 @@ def test_a_mutant_that_does_not_apply_is_not_taken_for_dead():
     stale = Mutant("stale", "lifecycle.py", "no such line", "")
 
     assert campaign.try_one(stale).outcome == "does not apply"
+
+
+SEES = """
+import ackline, pathlib, subprocess, sys
+
+def test_a_copy_is_seen():
+    program = [sys.executable, "-c", "import ackline; print(ackline.__file__)"]
+    for seen in (ackline.__file__, subprocess.check_output(program, text=True)):
+        assert pathlib.Path(seen).parent.parent == pathlib.Path({source!r})
+"""
+
+
+def test_tests_and_the_programs_that_they_start_see_the_copy(tmp_path: Path):
+    source = campaign.copy_source(tmp_path)
+    (tmp_path / "test_seen.py").write_text(SEES.format(source=str(source)))
+
+    assert campaign.run_tests(source, [[str(tmp_path / "test_seen.py")]], 60).code == 0
+
+
+def test_what_another_source_does_proves_nothing(tmp_path: Path):
+    source = campaign.copy_source(tmp_path)
+    shutil.rmtree(source / "ackline")
+    other = campaign.run_tests(source, [["tests/core/test_errors.py"]], 60)
+
+    assert campaign.judge(RULES[0], other).outcome == "broken"
 
 
 @pytest.mark.slow
