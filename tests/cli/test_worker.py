@@ -125,7 +125,7 @@ def test_a_killed_process_is_replaced_and_its_jobs_run_again(start, queues):
     assert str(victim) not in replaced
     answer = process.end(signal.SIGTERM)
     assert answer.code == 0
-    now = queue.store.info().now
+    now = queue.store.now()
     assert {w.beat.pid for w in queue.workers() if w.expires_at > now} <= {victim}
 
 

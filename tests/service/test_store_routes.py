@@ -48,6 +48,8 @@ ALL = frozenset(Scope)
 
 CALLS: dict[str, dict[str, Any]] = {
     "info": {},
+    "now": {},
+    "next_due": {"queues": [KEY]},
     "enqueue": {"queue": KEY, "drafts": [Draft("new", "mail", b"1")], "keys": []},
     "claim": {"queue": KEY, "request": REQUEST, "transitions": []},
     "heartbeat": {"queue": KEY, "beat": BEAT, "holds": [Hold("a", 1, 30.0)]},

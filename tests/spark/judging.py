@@ -53,6 +53,6 @@ def judged(
     names = [column.split()[0] for column in JOBS.split(", ")]
     store = spark.createDataFrame([tuple(job[name] for name in names) for job in jobs], JOBS)
     infos = [info for queues in tenants for info in queues.describe()]
-    limits = limits_of(spark, tenants[0].store, infos, tenants[0].info().now)
+    limits = limits_of(spark, tenants[0].store, infos, tenants[0].store.now())
     found = findings(table_of(spark, events), store, limits, **unseen, result_ttl=result_ttl)
     return {tuple(row) for row in found.select("finding", *names[:3]).collect()}

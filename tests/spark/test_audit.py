@@ -45,7 +45,7 @@ def lived():
 @pytest.fixture
 def judge(spark, lived):
     def call(events, leave_out=frozenset(), trimmed=(), now=None, queues=lived):
-        jobs, now = [], queues.info().now if now is None else now
+        jobs, now = [], queues.store.now() if now is None else now
         for name in queues:
             key = QueueKey("default", name)
             page = queues.store.page(key, Filter(), None, 10_000).jobs
@@ -174,7 +174,7 @@ def test_an_end_is_lost_only_while_it_must_be_kept(lived, judge):
         if event.to in ends and event.act not in (Act.MOVE, Act.EDIT):
             ends[event.to].append(event.id)
     failed, cancelled, completed = (ids[0] for ids in ends.values())
-    gone, now = {failed, cancelled, completed}, lived.info().now
+    gone, now = {failed, cancelled, completed}, lived.store.now()
 
     # How long a completed job is kept its handler says, and the journal does not.
     assert judge(events, gone) == {("lost", failed), ("lost", cancelled)}

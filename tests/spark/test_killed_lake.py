@@ -79,7 +79,7 @@ def audit_of_lake(side, lake):
     events = side.spark.read.parquet(f"{lake}/bronze/events")
     jobs = side.spark.read.format("ackline").option("store", side.url).load("jobs")
     limits = limits_of(
-        side.spark, side.queues.store, side.queues.describe(), side.queues.info().now
+        side.spark, side.queues.store, side.queues.describe(), side.queues.store.now()
     )
     return {row["finding"] for row in findings(events, jobs, limits).collect()}
 

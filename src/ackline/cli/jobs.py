@@ -73,7 +73,7 @@ def list_jobs(
 
 
 def _show_page(session: Session, page: JobPage[Any], newest: bool) -> None:
-    now = session.queues.info().now
+    now = session.queues.store.now()
     columns = ("id", "state", "kind", "pri", "tries", "age", "")
     table = new_table(*columns, spare=ROOM, fold=["id"])
     for column in table.columns[3:6]:

@@ -75,7 +75,7 @@ def queue_name(info: QueueInfo) -> Text:
 def queues(session: Session) -> None:
     """All queues with their counts by state."""
     found = session.queues.describe()
-    now = session.queues.info().now
+    now = session.queues.store.now()
     waits = {info.key: first_in_line(session.queue(info.key.name), now) for info in found}
     if session.json:
         session.document({"queues": [_all_about(session, i, waits[i.key]) for i in found]})
@@ -99,7 +99,7 @@ def _all_about(session: Session, info: QueueInfo, wait: float | None) -> dict[st
 def workers(session: Session, queue: QueueArgument) -> None:
     """The workers of a queue, with their last sign of life."""
     found = session.known_queue(queue).workers()
-    now = session.queues.info().now
+    now = session.queues.store.now()
     if session.json:
         session.document({"workers": [worker_document(worker, now) for worker in found]})
         return

@@ -155,7 +155,7 @@ def _document(row: Row) -> dict[str, Any]:
 
 
 def _show(session: Session, rows: list[Row]) -> None:
-    now = session.queues.info().now
+    now = session.queues.store.now()
     table = new_table(
         "queue",
         "reader",

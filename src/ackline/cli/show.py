@@ -76,7 +76,7 @@ def _read(queue: Queue[Any, Any], cursor: str | None) -> Sequence[Event]:
 
 
 def _show_facts(session: Session, queue: Queue[Any, Any], record: Record) -> None:
-    now = session.queues.info().now
+    now = session.queues.store.now()
     title = Text.assemble(
         (plain(queue.name), "bold"), "  ", plain(record.kind), "  ", (plain(record.id), "bold")
     )

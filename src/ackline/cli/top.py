@@ -118,7 +118,7 @@ class View:
         }
 
     def _tail(self, queue: QueueInfo, rate: Rate) -> list[str]:
-        wait = first_in_line(self._session.queue(queue.key.name), self._session.queues.info().now)
+        wait = first_in_line(self._session.queue(queue.key.name), self._session.queues.store.now())
         mark = "≥" if rate.at_least else ""
         return [
             mark + at_a_glance(rate.into, 1),
@@ -129,7 +129,7 @@ class View:
     def _workers(self, keys: list[QueueKey]) -> list[WorkerRecord]:
         """Each worker once, with its jobs of all queues; workers long gone are left out."""
         store, by_id = self._session.queues.store, dict[str, WorkerRecord]()
-        now = self._session.queues.info().now
+        now = self._session.queues.store.now()
         for worker in itertools.chain.from_iterable(store.workers(keys)):
             if worker.expires_at > now - 60 or worker.holds:
                 by_id[worker.beat.id] = merge(by_id.get(worker.beat.id), worker)

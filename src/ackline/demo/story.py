@@ -189,7 +189,7 @@ class Story:
 
     def _living(self) -> tuple[dict[str, int], dict[str, int]]:
         """How many jobs each live worker holds, and its process id."""
-        now = self._queues.info().now
+        now = self._queues.store.now()
         holds: dict[str, int] = {}
         pids: dict[str, int] = {}
         for name in QUEUES:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ackline.job import State
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
 from ackline.queue import Queue
-from ackline.stores.base import ClaimRequest
 
 BATCH = 500
 
 SHORTEST_PAUSE = 0.05
-"""Seconds; the next moment that a store reports may be the end of a lease, not for us to handle."""
-
-_LOOK = ClaimRequest(worker="promoter", limit=0, lease=1.0, kinds=frozenset())
-"""A claim of nothing: it returns when the next job is due."""
+"""Seconds; a job that is due may be locked by somebody else, who lets go of it soon."""
 
 
 class Promoter(Loop):
@@ -25,13 +20,16 @@ class Promoter(Loop):
     counts = ("promoted",)
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
-        counts = queue.counts()
-        if not counts[State.SCHEDULED] and not counts[State.FAILING]:
-            return NOTHING_KNOWN
-        while (count := queue.store.promote(queue.key, BATCH)) == BATCH:
+        while (wait := _wait(queue)) <= 0:
+            count = queue.store.promote(queue.key, BATCH)
             self.count("promoted", count)
-        self.count("promoted", count)
-        look = queue.store.claim(queue.key, _LOOK)
-        if look.next_at is None:
-            return NOTHING_KNOWN
-        return max(SHORTEST_PAUSE, look.next_at - look.now)
+            if count < BATCH:
+                # What is due still is being changed by somebody else, who may promote it.
+                return max(SHORTEST_PAUSE, _wait(queue))
+        return wait
+
+
+def _wait(queue: Queue[Any, Any]) -> float:
+    """Seconds until the next job is due; at most 0 if one is."""
+    [due] = queue.store.next_due([queue.key])
+    return NOTHING_KNOWN if due.job is None else due.job - queue.store.now()

@@ -178,7 +178,7 @@ class Reaper(Loop):
     def _report_stuck(self, queue: Queue[Any, Any], settings: QueueSettings) -> None:
         limit = settings.stuck_after if self._stuck_after is None else self._stuck_after
         lapsed = queue.store.leases(queue.key)
-        before = queue.store.info().now - limit if lapsed else 0.0
+        before = queue.store.now() - limit if lapsed else 0.0
         stuck = {(job.id, job.token) for job in lapsed if (job.deadline or 0.0) < before}
         new = stuck - self._reported.get(queue, frozenset())
         self._reported[queue] = frozenset(stuck)
@@ -203,5 +203,5 @@ def _silent(queue: Queue[Any, Any]) -> set[str]:
     holding = [worker for worker in queue.store.workers([queue.key])[0] if worker.holds]
     if not holding:
         return set()
-    now = queue.store.info().now
+    now = queue.store.now()
     return {worker.beat.id for worker in holding if worker.expires_at <= now}

@@ -75,7 +75,7 @@ class Scheduler(Loop):
             queue.drafter.draft(schedule.payload, {"kind": schedule.kind, **schedule.options})  # type: ignore[typeddict-item]
 
     def look_after(self, queue: Queue[Any, Any]) -> float:
-        now = queue.store.info().now
+        now = queue.store.now()
         return min(
             (self._watch(queue, schedule, now) for schedule in self.schedules),
             default=self.interval,

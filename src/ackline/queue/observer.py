@@ -117,7 +117,7 @@ class Observer(Settler[P, R]):
         """
         self.recoveries.save()
         lapsed = self.store.leases(self.key)
-        now = self.store.info().now if lapsed else 0.0
+        now = self.store.now() if lapsed else 0.0
         late = {job.id: now - (job.deadline or now) for job in lapsed}
         limit = self.settings().stuck_after if lapsed else 0.0
         return RecoveryStats(

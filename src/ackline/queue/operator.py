@@ -71,7 +71,7 @@ class Operator(Observer[P, R]):
             kinds=names_in(kinds),
         )
         count, cursor = 0, None
-        began = self.store.info().now
+        began = self.store.now()
         while True:
             page = self.store.page(self.key, dead, cursor, BULK)
             # A job that has failed again since is at the end of the list: it is not redriven twice.

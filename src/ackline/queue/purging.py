@@ -28,7 +28,7 @@ Steps = Generator[int, None, int]
 
 def purge_steps(queue: Observer[Any, Any], which: Filter, by: str) -> Steps:
     """Delete what matches and was there when the first step began."""
-    began = queue.store.info().now
+    began = queue.store.now()
     total = 0
     for part in _with_few_ids(which):
         total += yield from _purge_older(queue, part, began, by)
@@ -42,7 +42,7 @@ def there_at(store: Store, began: float, jobs: list[tuple[str, float]]) -> list[
     """
     now = began
     if any(at > began for _, at in jobs):
-        now = store.info().now + FROM_AHEAD
+        now = store.now() + FROM_AHEAD
     return [id for id, at in jobs if not began < at <= now]
 
 

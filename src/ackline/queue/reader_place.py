@@ -88,7 +88,7 @@ class KeptPlace:
 
     def _place(self, cursor: str) -> Place:
         # With the process id, because a forked process is someone else.
-        return Place(cursor, self._store.info().now, f"{self._id} {os.getpid()}")
+        return Place(cursor, self._store.now(), f"{self._id} {os.getpid()}")
 
     def _find(self) -> tuple[Place | None, int]:
         entry = find_key(self._store, self._tenant, self._path)

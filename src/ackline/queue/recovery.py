@@ -128,7 +128,7 @@ class RecoveryCounts:
         if not noted:
             return
         try:
-            now = self._store.info().now
+            now = self._store.now()
             more = {way: msgspec.structs.replace(new, last_at=now) for way, new in noted.items()}
             if any(self._add(more) for _ in range(TRIES)):
                 return

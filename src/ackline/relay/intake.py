@@ -59,7 +59,7 @@ class Intake:
         """Listen for jobs."""
         if self._listener is not None:
             return
-        self._started_at = self.queue.store.info().now
+        self._started_at = self.queue.store.now()
         self._listener = self.queue.store.listen([self.queue.key], "ready")
 
     def exchange(self, limit: int, held: Sequence[Record]) -> tuple[list[Record], Passages]:

@@ -81,7 +81,7 @@ class Census(Loop):
                 # The watcher needs only one queue to reach the store.
                 loop.queues = found[:1] if isinstance(loop, Watcher) else found
         self._stored = self._schedules.read()
-        now = self._store.info().now if self._stored else 0.0
+        now = self._store.now() if self._stored else 0.0
         keys = self._stored.keys() | self._schedulers.keys()
         # A queue need not exist: the first tick of its schedule creates it.
         return [self._survey.queue(key) for key in keys if self._needs_a_look(key, now)]

@@ -133,7 +133,7 @@ class Feed:
             ids = [id for key, id in places if key == queue]
             jobs = find_each(store, queue, ids)
             found |= {(queue, job.id): job.without_data() for job in jobs if job is not None}
-        return found, store.info().now
+        return found, store.now()
 
     def _end(self) -> None:
         self._runtime.streams.close(self._stream)

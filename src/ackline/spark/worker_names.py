@@ -30,5 +30,5 @@ def fleets_at_work(queues: Iterable[Queue[Any, Any]]) -> Counter[str]:
 
 
 def _at_work(queue: Queue[Any, Any]) -> list[str]:
-    now = queue.store.info().now
+    now = queue.store.now()
     return [worker.beat.id for worker in queue.workers() if worker.expires_at > now]

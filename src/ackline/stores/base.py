@@ -1,4 +1,4 @@
-"""The contract of a store: twenty-three verbs, most of which take a batch.
+"""The contract of a store: twenty-five verbs, most of which take a batch.
 
 A store knows no policy. It inserts drafts, hands out leases, and applies transitions that
 the lifecycle decided, by compare-and-set, each batch in one atomic step together with its
@@ -156,6 +156,15 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     `max_bytes`, or the store has not looked at all jobs that it could have taken."""
     as_before: bool = False
     """Whether the store looked for no more jobs, so that the last claim's answer still holds."""
+
+
+class NextDue(msgspec.Struct, frozen=True, gc=False):
+    """When a queue next needs somebody, in the store's time; either may be past already."""
+
+    job: float | None
+    """When the next scheduled or failing job is due, also in a paused queue; None without any."""
+    lease: float | None
+    """When the next lease ends; None if no job is leased."""
 
 
 class Hold(msgspec.Struct, frozen=True, gc=False):
@@ -493,6 +502,9 @@ class Store(Protocol):
     def info(self) -> StoreInfo:
         """What this store is, where, and when it calls a job safe."""
 
+    def now(self) -> float:
+        """The store's time, in seconds since 1970: the one by which jobs are due and leases end."""
+
     # --- jobs in, out and through ---
 
     def enqueue(
@@ -526,6 +538,9 @@ class Store(Protocol):
         """
 
     # --- maintenance ---
+
+    def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
+        """For each queue, when its next job is due and its next lease ends; changes nothing."""
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         """Queue the jobs that are due; returns how many."""

@@ -137,10 +137,12 @@ VERBS: Mapping[str, Verb] = {
     method.__name__: Verb(method)
     for method in (
         Store.info,
+        Store.now,
         Store.enqueue,
         Store.claim,
         Store.apply,
         Store.heartbeat,
+        Store.next_due,
         Store.promote,
         Store.leases,
         Store.prune,

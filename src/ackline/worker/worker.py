@@ -386,7 +386,7 @@ def _beat(worker: Worker, queue: Queue[Any, Any]) -> WorkerBeat:
         id=worker.id,
         host=socket.gethostname(),
         pid=os.getpid(),
-        started_at=queue.store.info().now,
+        started_at=queue.store.now(),
         concurrency=worker.concurrency,
         kinds=tuple(sorted(queue.handlers.kinds)),
         ttl=ALIVE_FOR,

@@ -20,6 +20,7 @@ from ackline.stores.base import (
     Key,
     KeyWrite,
     Listener,
+    NextDue,
     Page,
     QueueInfo,
     Receipt,
@@ -48,6 +49,9 @@ class StoreAround:
     def info(self) -> StoreInfo:
         return self.inner.info()
 
+    def now(self) -> float:
+        return self.inner.now()
+
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
@@ -66,6 +70,9 @@ class StoreAround:
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
         return self.inner.heartbeat(queue, beat, holds)
+
+    def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
+        return self.inner.next_due(queues)
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         return self.inner.promote(queue, limit)

@@ -44,6 +44,8 @@ READS: dict[str, Callable[[RedisStore], object]] = {
     "all events": lambda store: len(store.events(None, None, 10)) == 4,
     "leases": lambda store: len(store.leases(QUEUE, worker="w")) == 1,
     "workers": lambda store: store.workers([QUEUE])[0] == [],
+    "next_due": lambda store: store.next_due([QUEUE])[0].lease is not None,
+    "now": lambda store: store.now() > 0,
     "read_keys": lambda store: store.read_keys("default", (), 10) == [],
     "info": lambda store: store.info().details["role"] == "slave",
 }

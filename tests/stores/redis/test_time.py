@@ -71,4 +71,4 @@ class TestWrongClock:
         assert len(store.workers([QUEUE])[0]) == 1
 
     def test_the_store_tells_the_servers_time(self, store, true_time):
-        assert store.info().now == pytest.approx(true_time(), abs=5.0)
+        assert store.now() == pytest.approx(true_time(), abs=5.0)

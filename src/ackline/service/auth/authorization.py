@@ -172,11 +172,13 @@ _NOTES = tuple(dict.fromkeys(OF_OWN_KEYS.values()))
 
 OF_VERBS: Mapping[str, tuple[Access, ...]] = {
     "info": (Access.READ_INFO,),
+    "now": (Access.READ_INFO,),
     "describe": (Access.READ_QUEUES, Access.READ_SETTINGS),
     "enqueue": (Access.ENQUEUE,),
     "claim": (Access.CLAIM,),
     "apply": tuple(dict.fromkeys(OF_STEPS.values())),
     "heartbeat": (Access.SETTLE,),
+    "next_due": (Access.READ_QUEUES, Access.MAINTAIN),
     "promote": (Access.MAINTAIN,),
     "prune": (Access.MAINTAIN,),
     "leases": (Access.READ_JOBS, Access.RECOVER),

@@ -48,7 +48,7 @@ class Queues(Collector):
             "Leases taken back from consumers, by who noticed.",
             labels=[*names, "way"],
         )
-        now = store.info().now
+        now = store.now()
         for info in filter(self._wanted, store.describe(self._tenant)):
             place = [info.key.tenant, info.key.name]
             for state, number in info.counts.items():

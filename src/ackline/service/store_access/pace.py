@@ -37,5 +37,5 @@ def _settle_alone(caller: Caller, arguments: Arguments, wait: float) -> Claimed:
     """Settle what a claim settles, but claim nothing until `next_at`, when it is admitted again."""
     steps = {"queue": arguments["queue"], "transitions": arguments["transitions"]}
     verdicts = ask(caller, "apply", steps)
-    now = caller.runtime.store.info().now
+    now = caller.runtime.store.now()
     return Claimed(jobs=[], verdicts=verdicts, next_at=now + wait, now=now)

@@ -199,7 +199,7 @@ def _write_keys(caller: Caller, given: Arguments) -> Arguments:
     return {}
 
 
-def _workers(caller: Caller, given: Arguments) -> Arguments:
+def _queues(caller: Caller, given: Arguments) -> Arguments:
     caller.require_batch(len(given["queues"]))
     return {}
 
@@ -218,6 +218,7 @@ _CHECKS: Mapping[str, Callable[[Caller, Arguments], Arguments]] = {
     "purge": _purge,
     "drop": _drop,
     "listen": _listen,
-    "workers": _workers,
+    "workers": _queues,
+    "next_due": _queues,
     "write_keys": _write_keys,
 }

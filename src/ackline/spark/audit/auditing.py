@@ -100,7 +100,8 @@ def _judge(
     result_ttl: float | None,
 ) -> DataFrame:
     # A job that must be kept until now must also have been there when the jobs were read.
-    store, now = tables.queues.store, tables.queues.info().now
+    store = tables.queues.store
+    now = store.now()
     limits = limits_of(tables.spark, store, tables.infos, now)
     # Only now, too: a move may have made a queue since.
     unaudited = set(journals(tables.queues)) - {info.key.name for info in tables.infos}

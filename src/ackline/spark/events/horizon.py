@@ -38,7 +38,7 @@ def note_horizon(queues: Queues, stream: str, cursors: Iterable[str]) -> None:
     The note never goes back: this driver may be a zombie, and Spark may already have the offset of
     another one that has noted more.
     """
-    notes, now = StreamNotes(queues, KIND), queues.info().now
+    notes, now = StreamNotes(queues, KIND), queues.store.now()
     reached = max(cursors, key=read_cursor, default=NOTHING_DROPPED)
     known = notes.find(stream)
     while not notes.replace(stream, known, _extended(known, reached, now).as_bytes()):

@@ -94,7 +94,7 @@ class KeptJournals:
             after=after,
             until=until,
             kept_from=None if first is None else first.at,
-            skipped_at=self._queues.info().now,
+            skipped_at=self._queues.store.now(),
         )
 
     def kept(self, name: str, place: str) -> tuple[str, Event | None]:

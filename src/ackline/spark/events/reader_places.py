@@ -54,7 +54,7 @@ class ReaderPlaces:
             return
         by = self._by if stream is None else STREAM + stream
         moved = [(queue, at) for queue, at in places.items() if self._saved.get(queue) != at]
-        now = self._queues.info().now if moved else 0.0
+        now = self._queues.store.now() if moved else 0.0
         for start in range(0, len(moved), CHUNK):
             chunk = moved[start : start + CHUNK]
             writes = [write_of(queue, self._name, Place(at, now, by)) for queue, at in chunk]

@@ -89,7 +89,7 @@ def _despite_losses(act: Callable[[], list[Served]], flag: StopFlag) -> list[Ser
 @contextmanager
 def _noticing_free_seats(queue: Queue[Any, Any], fleet: Fleet) -> Iterator[None]:
     """Warn if workers are missing: Spark starts as many as it has slots, and reports no others."""
-    began = queue.store.info().now
+    began = queue.store.now()
     timer = threading.Timer(SETTLED, warn_of_free_seats, [queue, fleet, began])
     timer.daemon = True
     timer.start()

@@ -25,6 +25,7 @@ from ackline.stores.base import (
     Key,
     KeyWrite,
     Listener,
+    NextDue,
     Page,
     QueueInfo,
     Receipt,
@@ -87,6 +88,9 @@ class HttpStore:
             version=f"{self._calls.welcome.version} over {info.name} {info.version}",
         )
 
+    def now(self) -> float:
+        return self._calls.ask(Store.now)
+
     # --- jobs in, out and through ---
 
     def enqueue(
@@ -126,6 +130,9 @@ class HttpStore:
         return refuse_to_join("a service, over HTTP,")
 
     # --- maintenance ---
+
+    def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
+        return self._calls.ask_each(Store.next_due, "queues", queues=queues)
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         return self._calls.ask_in_rounds(Store.promote, limit, queue=queue)

@@ -14,6 +14,7 @@ from ackline.events import Batch, Events, read_cursor
 from ackline.job import QueueKey, Record, State
 from ackline.stores.base import (
     Filter,
+    NextDue,
     Page,
     Place,
     QueueInfo,
@@ -53,6 +54,17 @@ def leases(shelf: Shelf, worker: str | None, limit: int, now: float) -> list[Rec
     held = [job for job in shelf.lines[State.PROCESSING].jobs() if job.worker == worker]
     held.sort(key=lambda job: job.num)
     return [job.record(history=False).without_data() for job in held[:limit]]
+
+
+def next_due(shelf: Shelf) -> NextDue:
+    """When the next job is due, and the next lease ends."""
+    first = {
+        state: job.at
+        for state in (State.SCHEDULED, State.FAILING, State.PROCESSING)
+        if (job := shelf.lines[state].first()) is not None
+    }
+    lease = first.pop(State.PROCESSING, None)
+    return NextDue(min(first.values(), default=None), lease)
 
 
 def page(

@@ -24,6 +24,7 @@ from ackline.stores.base import (
     Key,
     KeyWrite,
     Listener,
+    NextDue,
     Page,
     QueueInfo,
     Receipt,
@@ -86,6 +87,10 @@ class MemoryStore:
             cursor=self._room.journal_end(),
         )
 
+    def now(self) -> float:
+        self._require_open()
+        return self._clock.now()
+
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
@@ -120,6 +125,10 @@ class MemoryStore:
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
         with self._lock:
             return jobs.heartbeat(self._room.make_shelf(queue), beat, holds, self._clock.now())
+
+    def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
+        with self._lock:
+            return [looking.next_due(self._room.shelf(queue)) for queue in queues]
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         with self._lock:

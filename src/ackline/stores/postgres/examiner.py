@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from ackline.stores.base import StoreInfo
+from ackline.stores.postgres import look
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.facts import Facts, details_of, in_words, read_facts
 from ackline.stores.postgres.journal import journal_end
@@ -26,7 +27,7 @@ class Examiner:
     def info(self, tx: Transaction) -> StoreInfo:
         """What the store is, where, and how it fares."""
         address, facts = self._engine.address, self._fresh(tx)
-        [(now,)] = tx.rows("moment", {"now": tx.clock})
+        now = look.now(tx)
         return StoreInfo(
             name="postgresql",
             location=address.location,

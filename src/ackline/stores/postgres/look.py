@@ -12,6 +12,7 @@ from ackline.job import Failure, QueueKey, Record, State
 from ackline.stores.base import (
     ANSWER_BYTES,
     Filter,
+    NextDue,
     Page,
     Place,
     QueueInfo,
@@ -284,14 +285,29 @@ FOLD_FROM = 500
 """A queue with more changes of its counts than this should have them folded into one."""
 
 
+def now(tx: Transaction) -> float:
+    """The server's time, or that of the clock given for tests."""
+    [(moment,)] = tx.rows("moment", {"now": tx.clock})
+    return float(moment)
+
+
+def next_due(tx: Transaction, queues: Sequence[QueueKey]) -> list[NextDue]:
+    """For each queue, when its next job is due and its next lease ends."""
+    rows = tx.rows("next_due", _named(queues))
+    return [NextDue(*row) for row in rows]
+
+
 def workers(tx: Transaction, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
     """For each queue, its workers with the number of jobs that each holds."""
-    values = {
-        "tenants": Blobs([queue.tenant.encode() for queue in queues]),
-        "names": Blobs([queue.name.encode() for queue in queues]),
-    }
     found: list[list[WorkerRecord]] = [[] for _ in queues]
-    for place, beat, seen, expires, holds in tx.rows("workers", values):
+    for place, beat, seen, expires, holds in tx.rows("workers", _named(queues)):
         record = WorkerRecord(beat=decode_beat(beat), seen_at=seen, expires_at=expires, holds=holds)
         found[place - 1].append(record)
     return [sorted(records, key=lambda worker: worker.beat.id) for records in found]
+
+
+def _named(queues: Sequence[QueueKey]) -> dict[str, Any]:
+    return {
+        "tenants": Blobs([queue.tenant.encode() for queue in queues]),
+        "names": Blobs([queue.name.encode() for queue in queues]),
+    }

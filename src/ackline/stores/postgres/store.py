@@ -22,6 +22,7 @@ from ackline.stores.base import (
     Key,
     KeyWrite,
     Listener,
+    NextDue,
     Page,
     QueueInfo,
     Receipt,
@@ -87,6 +88,9 @@ class PostgresStore:
     def info(self) -> StoreInfo:
         return self._engine.read(self._examiner.info)
 
+    def now(self) -> float:
+        return self._engine.read(look.now)
+
     # --- jobs in, out and through ---
 
     def enqueue(
@@ -121,6 +125,9 @@ class PostgresStore:
         return heartbeat.heartbeat(self._engine, queue, beat, holds)
 
     # --- maintenance ---
+
+    def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
+        return self._engine.read(lambda tx: look.next_due(tx, queues))
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         def run(tx: Transaction) -> int:

@@ -13,6 +13,7 @@ from ackline.job import QueueKey, Record, State
 from ackline.stores.base import (
     ANSWER_BYTES,
     Filter,
+    NextDue,
     Page,
     Place,
     QueueInfo,
@@ -192,6 +193,20 @@ def describe(
         )
         for key, settings, counts in zip(keys, answers[::2], answers[1::2], strict=True)
         if settings is not None or dropped
+    ]
+
+
+def next_due(connection: Connection, names: Names, queues: Sequence[QueueKey]) -> list[NextDue]:
+    """For each queue, when its next job is due and its next lease ends."""
+    with connection.translated:
+        pipe = connection.client.pipeline(transaction=False)
+        for queue in queues:
+            for line in ("scheduled", "failing", "processing"):
+                pipe.zrange(f"{names.base(queue)}:{line}", 0, 0, withscores=True)
+        firsts = [found[0][1] if found else None for found in pipe.execute()]
+    return [
+        NextDue(min((at for at in due if at is not None), default=None), lease)
+        for *due, lease in zip(*[iter(firsts)] * 3, strict=True)
     ]
 
 

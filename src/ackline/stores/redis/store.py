@@ -25,6 +25,7 @@ from ackline.stores.base import (
     Key,
     KeyWrite,
     Listener,
+    NextDue,
     Page,
     QueueInfo,
     Receipt,
@@ -126,6 +127,10 @@ class RedisStore:
             troubles=troubles_of(nodes, self._address, self._opened_on),
         )
 
+    def now(self) -> float:
+        self._connection.require_open()
+        return self._now()
+
     def _read_facts(self) -> list[Facts]:
         moment = time.monotonic()
         if self._facts is None or moment - self._facts[0] > FACTS_LAST:
@@ -160,6 +165,9 @@ class RedisStore:
         return work.heartbeat(self._scripts, queue, beat, holds)
 
     # --- maintenance ---
+
+    def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
+        return look.next_due(self._connection, self._names, queues)
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         return self._scripts.promote(queue, limit)

@@ -16,6 +16,7 @@ from ackline.stores.budget import Budget
 from ackline.stores.sqlite.apply import apply
 from ackline.stores.sqlite.groups import enter_groups, running_in
 from ackline.stores.sqlite.lines import Lines, find_lines
+from ackline.stores.sqlite.look import heads
 from ackline.stores.sqlite.merging import merged
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import Row, decode_options, numbers, record_of
@@ -58,7 +59,7 @@ def claim(
         if full and _ready_slots(lines):
             # More jobs are ready than this worker can take: wake another one.
             tx.wake(queue, "ready")
-    *due, leased = _heads(lines)
+    *due, leased = heads(tx.execute, lines.num)
     late = leased is not None and leased <= now
     times = [*([] if lines.settings.paused else due), None if late else leased]
     claimed = Claimed(
@@ -70,12 +71,6 @@ def claim(
         more=budget.reached,
     )
     return claimed, cut_short and not jobs
-
-
-def _heads(lines: Lines) -> tuple[float | None, float | None, float | None]:
-    slots = (lines.slot(State.SCHEDULED), lines.slot(State.FAILING), lines.slot(_PROCESSING))
-    first, second, third = lines.tx.execute(sql("heads"), slots).fetchall()[0]
-    return (first, second, third)
 
 
 # --- handing out ---
@@ -212,7 +207,7 @@ def _by_deadline(
 
 def promote(lines: Lines, now: float, limit: int) -> int:
     """Queue the jobs that are due, in the order of their times."""
-    first, second, _ = _heads(lines)
+    first, second, _ = heads(lines.tx.execute, lines.num)
     due: list[tuple[State, Row]] = []
     for state, head in ((State.SCHEDULED, first), (State.FAILING, second)):
         if head is not None and head <= now:

@@ -75,7 +75,8 @@ class Engine:
             self._readers.close()
             self._writer.close()
 
-    def _require_open(self) -> None:
+    def require_open(self) -> None:
+        """Refuse to work with a store that is closed."""
         if not self._owner:
             raise StoreClosed(f"the store {self.path} is closed: call open() first")
         if self.inherited:
@@ -154,7 +155,7 @@ class Engine:
 
     def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
         with self._writing:
-            self._require_open()
+            self.require_open()
             transaction, answers = self._writer.commit(operations)
         if transaction.wakes:
             self._writer.follow_up(self._tell, transaction.wakes)
@@ -185,11 +186,11 @@ class Engine:
             return self._readers.version()
 
     def _require_settled(self) -> None:
-        self._require_open()
+        self.require_open()
         if self._writer.connection is None:
             # Closed for a fork. Readers too rely on the writer's locks, which keep the log.
             with self._writing:
-                self._require_open()
+                self.require_open()
                 self._writer.connected()
 
 

@@ -12,6 +12,7 @@ from ackline.events import Batch, Events, make_cursor, read_cursor
 from ackline.job import QueueKey, Record, State
 from ackline.stores.base import (
     Filter,
+    NextDue,
     Page,
     Place,
     QueueInfo,
@@ -92,6 +93,22 @@ def leases(
     else:
         rows = execute(sql("held"), (slot, worker, limit))
     return [record_of(row) for row in rows]
+
+
+def next_due(execute: Execute, queue: QueueKey) -> NextDue:
+    """When the next job is due, and the next lease ends."""
+    num = queue_number(execute, queue)
+    if num is None:
+        return NextDue(None, None)
+    scheduled, failing, lease = heads(execute, num)
+    return NextDue(min((at for at in (scheduled, failing) if at is not None), default=None), lease)
+
+
+def heads(execute: Execute, queue: int) -> tuple[float | None, float | None, float | None]:
+    """The times of the first scheduled, the first failing and the first leased job."""
+    slots = [slot_of(queue, state) for state in (State.SCHEDULED, State.FAILING, State.PROCESSING)]
+    scheduled, failing, leased = execute(sql("heads"), slots).fetchall()[0]
+    return scheduled, failing, leased
 
 
 # --- pages ---

@@ -27,6 +27,7 @@ from ackline.stores.base import (
     Key,
     KeyWrite,
     Listener,
+    NextDue,
     Page,
     QueueInfo,
     Receipt,
@@ -119,6 +120,10 @@ class SqliteStore:
             troubles=troubles,
         )
 
+    def now(self) -> float:
+        self._engine.require_open()
+        return self._clock.now()
+
     # --- jobs in, out and through ---
 
     def enqueue(
@@ -173,6 +178,10 @@ class SqliteStore:
         )
 
     # --- maintenance ---
+
+    def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
+        with self._engine.read() as execute:
+            return [look.next_due(execute, queue) for queue in queues]
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         def run(tx: Transaction) -> int:

@@ -15,7 +15,12 @@ from ackline.testing.conformance.rules.keyed import KeyedEnqueueRules
 from ackline.testing.conformance.rules.keys import KeyRules
 from ackline.testing.conformance.rules.limits import ByteRules, LimitRules
 from ackline.testing.conformance.rules.listening import ListenRules, SubscribeRules
-from ackline.testing.conformance.rules.looking import CountRules, DescribeRules, PageRules
+from ackline.testing.conformance.rules.looking import (
+    CountRules,
+    DescribeRules,
+    NextDueRules,
+    PageRules,
+)
 from ackline.testing.conformance.rules.move import MoveRules
 from ackline.testing.conformance.rules.names import NameRules, PayloadRules, TenantRules
 from ackline.testing.conformance.rules.operate import (
@@ -66,6 +71,7 @@ class StoreConformance(
     DroppedRules,
     CountRules,
     DescribeRules,
+    NextDueRules,
     PageRules,
     LimitRules,
     ByteRules,

@@ -232,7 +232,7 @@ def _document(info: QueueInfo) -> QueueDocument:
 
 def _workers(caller: Caller, keys: list[QueueKey]) -> list[WorkerDocument]:
     store = caller.runtime.store
-    now, found = store.info().now, store.workers(keys)
+    now, found = store.now(), store.workers(keys)
     return [
         _worker(key.name, worker, now)
         for key, workers in zip(keys, found, strict=True)

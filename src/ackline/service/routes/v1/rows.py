@@ -59,14 +59,14 @@ def _page(
     line: Line[Any, Any], which: Filter, cursor: str | None, limit: int, order: Order
 ) -> Rows:
     page = read_page(line.store, line.key, which, cursor, limit, order)
-    return Rows(line.store.info().now, rows_of(line, page.jobs), page.cursor)
+    return Rows(line.store.now(), rows_of(line, page.jobs), page.cursor)
 
 
 def _held(caller: Caller, line: Line[Any, Any], worker: str, limit: int) -> Rows:
     ids = [job.id for job in line.store.leases(line.key, worker=worker, limit=limit)]
     held = (job for job in find_each(line.store, line.key, ids) if job and job.worker == worker)
     own = (job for job in held if caller.principal.sees(job))
-    return Rows(line.store.info().now, rows_of(line, own), None)
+    return Rows(line.store.now(), rows_of(line, own), None)
 
 
 router = Router("/queues/{queue:str}", route_handlers=[list_rows, list_held], tags=["Rows"])

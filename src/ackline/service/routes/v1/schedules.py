@@ -69,9 +69,9 @@ async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> Sched
     key = caller.queue(queue, Access.READ_SCHEDULES).sync.key
     store = caller.runtime.store
     found = await caller.slowly(schedules.read_all, store, key)
-    info = await caller.runtime.call(store.info)
+    now = await caller.runtime.call(store.now)
     own = [schedule for schedule in found if caller.principal.may_use_kind(schedule.kind)]
-    return Schedules([_document(queue, schedule, info.now) for schedule in own])
+    return Schedules([_document(queue, schedule, now) for schedule in own])
 
 
 @get_or_head("/{name:str}", summary="Show a schedule", **TAGGED)
@@ -87,8 +87,8 @@ async def get_schedule(
     found, _ = await caller.runtime.call(schedules.find, store, key, name)
     if found is None or not caller.principal.may_use_kind(found.kind):
         raise _absent(queue, name)
-    info = await caller.runtime.call(store.info)
-    document = _document(queue, found, info.now)
+    now = await caller.runtime.call(store.now)
+    document = _document(queue, found, now)
     return tagged(document, _editable(found), document.next_at, if_none_match)
 
 
@@ -115,8 +115,8 @@ async def put_schedule(
     line.sync.drafter.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
     store = caller.runtime.store
     await caller.slowly(_write, caller, line.sync.key, schedule, if_match)
-    info = await caller.runtime.call(store.info)
-    return _document(queue, schedule, info.now)
+    now = await caller.runtime.call(store.now)
+    return _document(queue, schedule, now)
 
 
 @delete("/{name:str}", status_code=204, summary="Delete a schedule")
@@ -130,7 +130,7 @@ async def delete_schedule(
 
 def _list_all(caller: Caller) -> Schedules:
     store = caller.runtime.store
-    now = store.info().now
+    now = store.now()
     found = [
         _document(key.name, schedule, now)
         for key, entries in schedules.stored(store, [caller.tenant]).items()

@@ -187,6 +187,18 @@ FROM unnest(%(tenants)b::bytea[], %(names)b::bytea[]) WITH ORDINALITY i(tenant, 
 JOIN ackline.queue q ON q.tenant = i.tenant AND q.name = i.name
 JOIN ackline.worker w ON w.queue = q.num;
 
+-- name: next_due
+-- Of some queues, in the order of the list: when the next scheduled or failing job is due, and when
+-- the next lease ends.
+SELECT least((SELECT at FROM ackline.rest WHERE queue = q.num AND state = 0
+              ORDER BY at, job LIMIT 1),
+             (SELECT at FROM ackline.rest WHERE queue = q.num AND state = 3
+              ORDER BY at, job LIMIT 1)),
+       (SELECT deadline FROM ackline.lease WHERE queue = q.num ORDER BY deadline LIMIT 1)
+FROM unnest(%(tenants)b::bytea[], %(names)b::bytea[]) WITH ORDINALITY i(tenant, name, place)
+LEFT JOIN ackline.queue q ON q.tenant = i.tenant AND q.name = i.name
+ORDER BY i.place;
+
 -- name: job_numbers
 SELECT j.id, j.num FROM unnest(%(ids)b::bytea[]) i(id)
 CROSS JOIN LATERAL (

@@ -108,10 +108,12 @@ class CloseRules(StoreCase):
 
     VERBS: Mapping[str, Callable[[Bench], object]] = {
         "info": lambda bench: bench.store.info(),
+        "now": lambda bench: bench.store.now(),
         "enqueue": lambda bench: bench.put("b"),
         "claim": lambda bench: bench.take(),
         "apply": lambda bench: bench.apply(move("a", bench.queue)),
         "heartbeat": lambda bench: bench.beat(),
+        "next_due": lambda bench: bench.store.next_due([bench.queue]),
         "promote": lambda bench: bench.store.promote(bench.queue, 1),
         "leases": lambda bench: bench.store.leases(bench.queue),
         "prune": lambda bench: bench.store.prune(bench.queue, 1),

@@ -14,7 +14,7 @@ from ackline.job import QueueKey, State
 from ackline.lifecycle import Edit, cancel, edit, redrive, release, snooze
 from ackline.queue.copying import each_job
 from ackline.retry import Backoff, exponential
-from ackline.stores.base import Filter
+from ackline.stores.base import Filter, NextDue
 from ackline.testing.conformance.bench import LEASE, Bench, policy_of
 from ackline.testing.conformance.case import StoreCase
 
@@ -142,6 +142,7 @@ class DescribeRules(StoreCase):
         bench.take()
         bench.journal()
         bench.store.leases(bench.queue)
+        bench.store.next_due([bench.queue])
         bench.store.promote(bench.queue, 1)
 
         assert bench.store.describe(None) == []
@@ -153,8 +154,65 @@ class DescribeRules(StoreCase):
         assert info.name == bench.store.capabilities.name
         assert info.durability
         assert info.location
-        assert info.now == bench.clock.now()
+        assert info.now == bench.store.now() == bench.clock.now()
         assert bench.store.capabilities.batch > 0
+
+
+class NextDueRules(StoreCase):
+    """Whoever maintains a queue can ask when it needs that next, and changes nothing by asking."""
+
+    def test_an_empty_queue_needs_nobody(self, bench: Bench) -> None:
+        bench.put("queued")
+        bench.complete(bench.take_one())
+
+        assert bench.store.next_due([bench.queue]) == [NextDue(None, None)]
+
+    def test_the_first_job_and_the_first_lease_count(self, bench: Bench) -> None:
+        now = bench.clock.now()
+        bench.put_all("abc")
+        bench.put("later", delay=70.0)
+        bench.put("sooner", delay=60.0)
+        bench.take(1, lease=50.0)
+        bench.take(1, lease=40.0)
+        assert bench.store.next_due([bench.queue]) == [NextDue(now + 60.0, now + 40.0)]
+
+        bench.fail(bench.take_one(lease=1.0), delay=20.0)
+
+        assert bench.store.next_due([bench.queue]) == [NextDue(now + 20.0, now + 40.0)]
+
+    def test_what_is_past_counts_until_it_is_seen_to(self, bench: Bench) -> None:
+        now = bench.clock.now()
+        bench.taken("leased")
+        bench.put("due", delay=10.0)
+        bench.configure(paused=True)
+        bench.clock.advance(100.0)
+        assert bench.store.next_due([bench.queue]) == [NextDue(now + 10.0, now + LEASE)]
+        assert bench.state("due") is State.SCHEDULED
+
+        bench.store.promote(bench.queue, 1)
+        bench.sweep()
+
+        assert bench.store.next_due([bench.queue]) == [NextDue(None, None)]
+
+    def test_an_extended_lease_counts_with_its_new_end(self, bench: Bench) -> None:
+        now = bench.clock.now()
+        job = bench.taken("a")
+        bench.clock.advance(10.0)
+
+        bench.beat(job)
+
+        assert bench.store.next_due([bench.queue]) == [NextDue(None, now + 10.0 + LEASE)]
+
+    def test_each_queue_has_its_own_answer_in_the_order_asked(self, bench: Bench) -> None:
+        now, other, missing = bench.clock.now(), bench.beside("other"), bench.beside("missing")
+        bench.put("a", delay=10.0)
+        other.put("b", delay=20.0)
+
+        asked = [other.queue, missing.queue, bench.queue]
+        answers = [due.job for due in bench.store.next_due(asked)]
+
+        assert answers == [now + 20.0, None, now + 10.0]
+        assert bench.store.next_due([]) == []
 
 
 class PageRules(StoreCase):
