@@ -46,6 +46,12 @@ RULES = [
         "deadline is not None and deadline <= 0:",
     ),
     Mutant(
+        "the lease of a job is ignored",
+        "stores/base.py",
+        "return options.lease or self.lease_of_kind",
+        "return self.lease_of_kind",
+    ),
+    Mutant(
         "a new queue does not wait for who reads every queue",
         "queue/reader.py",
         "return own + [reader for reader in of_every_queue if reader.name not in known]",

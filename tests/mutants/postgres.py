@@ -188,12 +188,6 @@ POSTGRES = [
         '"attempts": Ints([(row[_ATTEMPTS] or 0) for row in rows])',
     ),
     Mutant(
-        "postgres: the lease of a job is ignored",
-        _TAKING,
-        "        lease = options.lease or lease\n",
-        "",
-    ),
-    Mutant(
         "postgres: one too many of a group",
         _TAKING,
         "self._running[group] + self._entered[group] >= self._most",

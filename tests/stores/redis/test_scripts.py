@@ -12,8 +12,9 @@ import ackline.stores.redis as package
 from ackline.job import State
 from ackline.lifecycle import KEEPS_ID
 from ackline.stores.base import HISTORY_LIMIT, REPAIR_LIMIT
-from ackline.stores.redis.packing import CODE, GONE, REFUSED
+from ackline.stores.redis.packing import GONE, REFUSED
 from ackline.stores.redis.scripts import script
+from ackline.stores.shared.records import CODE
 
 FOLDER = Path(package.__file__).parent
 SCRIPTS = sorted((FOLDER / "scripts").glob("*.lua"))

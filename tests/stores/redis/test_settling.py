@@ -21,8 +21,8 @@ from ackline.lifecycle import (
 )
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.names import Names
-from ackline.stores.redis.packing import CODE, STATES
 from ackline.stores.redis.steps import Steps, _ways
+from ackline.stores.shared.records import CODE, STATES
 
 APPLIED = Verdict(True, State.COMPLETED)
 

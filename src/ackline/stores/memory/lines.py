@@ -13,6 +13,7 @@ from ackline.events import Act, Batch
 from ackline.job import Draft, Failure, Options, QueueKey, Record, State
 from ackline.stores import base
 from ackline.stores.base import HISTORY_LIMIT, Filter, WorkerBeat
+from ackline.stores.shared.records import make_record
 
 
 class StoredJob:
@@ -85,28 +86,12 @@ class StoredJob:
 
     def record(self, *, history: bool = True) -> Record:
         """The job as others see it."""
-        state, at = self.state, self.at
-        return Record(
-            self.id,
-            self.kind,
-            state,
-            self.payload,
-            self.priority,
-            self.options,
-            self.attempts,
-            self.created_at,
-            self.token,
-            self.worker,
-            self.started_at,
-            at if state is State.PROCESSING else None,
-            at if state is State.SCHEDULED or state is State.FAILING else None,
-            self.finished_at,
-            at if state.terminal else None,
-            self.cancel_requested,
-            self.progress,
-            self.result,
+        return make_record(
+            self.id, self.kind, self.state, self.payload, self.priority, self.options,
+            self.attempts, self.created_at, self.token, self.worker, self.started_at, self.at,
+            self.finished_at, self.cancel_requested, self.progress, self.result,
             tuple(self.history) if history else (),
-        )
+        )  # fmt: skip
 
 
 Place = tuple[float, int, StoredJob]

@@ -26,9 +26,9 @@ from ackline.stores.base import (
 from ackline.stores.budget import Budget
 from ackline.stores.memory.lines import Listed, Shelf, StoredJob
 from ackline.stores.memory.room import Room
+from ackline.stores.shared.records import CODE
 
 _place_of = itemgetter(0)
-_STATE_ORDER = {state: index for index, state in enumerate(State)}
 
 
 def get(shelf: Shelf, ids: Sequence[str], max_bytes: int | None, now: float) -> list[Record | None]:
@@ -113,7 +113,7 @@ def _matching(
 def _place(job: StoredJob, newest_first: bool) -> Place:
     # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
     at = 0.0 if job.state is State.PROCESSING else job.at
-    return place_in(_STATE_ORDER[job.state], at, job.num, newest_first)
+    return place_in(CODE[job.state], at, job.num, newest_first)
 
 
 def describe(room: Room, tenant: str | None, name: str | None, dropped: bool) -> list[QueueInfo]:

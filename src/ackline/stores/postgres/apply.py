@@ -22,7 +22,6 @@ from ackline.lifecycle import (
 from ackline.stores.callbacks import tell_callbacks
 from ackline.stores.keys import encode_key
 from ackline.stores.postgres.arrays import Blobs, Floats, Ints
-from ackline.stores.postgres.codes import decode_failure, decode_options
 from ackline.stores.postgres.finding import Finding
 from ackline.stores.postgres.groups import leave_groups
 from ackline.stores.postgres.leases import Lease
@@ -31,6 +30,7 @@ from ackline.stores.postgres.queues import Body, QueueEntry, Queues
 from ackline.stores.postgres.standing import LEASED, REST, Standing
 from ackline.stores.postgres.step import Steps
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.records import decode_failure, decode_options
 
 _COMPLETE, _COMPLETED, _PROCESSING = Act.COMPLETE, State.COMPLETED, State.PROCESSING
 _DONE = Verdict(True, State.COMPLETED)

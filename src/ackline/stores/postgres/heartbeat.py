@@ -10,12 +10,12 @@ from ackline.job import QueueKey
 from ackline.lifecycle import kept_until
 from ackline.stores.base import BeatReply, Hold, WorkerBeat
 from ackline.stores.postgres.arrays import Ints
-from ackline.stores.postgres.codes import encode_beat
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.finding import forget_numbers, numbers_of
 from ackline.stores.postgres.leases import Leases
 from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.records import encode_beat
 
 PAUSES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
 """Seconds before each further try at leases that others are changing."""

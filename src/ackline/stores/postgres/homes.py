@@ -7,9 +7,9 @@ from typing import Any
 from ackline.events import Act
 from ackline.job import State
 from ackline.stores.postgres.arrays import Blobs, Floats, Ints
-from ackline.stores.postgres.codes import ACT_CODE, CODE
 from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.records import ACT_CODE, CODE
 
 
 class Past:

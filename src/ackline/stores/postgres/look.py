@@ -23,19 +23,19 @@ from ackline.stores.base import (
 )
 from ackline.stores.budget import Budget
 from ackline.stores.postgres.arrays import Blobs, Ints
-from ackline.stores.postgres.codes import (
+from ackline.stores.postgres.codes import queue_of
+from ackline.stores.postgres.exchange import Row
+from ackline.stores.postgres.queues import QueueEntry, Queues
+from ackline.stores.postgres.rows import leased_record, record_of
+from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.records import (
     CODE,
     DROPPED,
     STATES,
     decode_beat,
     decode_failure,
     decode_settings,
-    queue_of,
 )
-from ackline.stores.postgres.exchange import Row
-from ackline.stores.postgres.queues import QueueEntry, Queues
-from ackline.stores.postgres.rows import leased_record, record_of
-from ackline.stores.postgres.transaction import Transaction
 from ackline.stores.statements import in_order
 
 _NUM, _ID, _STATE, _AT, _BYTES = 0, 1, 7, 8, 17

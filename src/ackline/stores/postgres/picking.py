@@ -9,12 +9,13 @@ from ackline.events import Act, Entry
 from ackline.job import State
 from ackline.stores.base import REPAIR_LIMIT
 from ackline.stores.postgres.arrays import Floats, Ints
-from ackline.stores.postgres.codes import PROMOTED, SETTLING, STATES, name_of
+from ackline.stores.postgres.codes import PROMOTED, name_of
 from ackline.stores.postgres.exchange import Row
 from ackline.stores.postgres.hints import Lane, Look, Place
 from ackline.stores.postgres.homes import Past
 from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Again, Sent, Transaction
+from ackline.stores.shared.records import SETTLING, STATES
 
 _SAME, _DUE, _SEEN, _RANK, _JOB, _LINE, _LANE, _ATTEMPTS, _TOKEN = range(9)
 _WORKER, _STARTED, _ACT = 16, 17, 18

@@ -9,9 +9,10 @@ from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.job import QueueKey
 from ackline.stores.postgres.ahead import Ahead
 from ackline.stores.postgres.arrays import Blobs
-from ackline.stores.postgres.codes import DROPPED, decode_settings, encode_settings, name_of
+from ackline.stores.postgres.codes import name_of
 from ackline.stores.postgres.hints import Hints, Place
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.records import DROPPED, decode_settings, encode_settings
 
 Body = tuple[int, str, str | None, int]
 """The number, kind, group and priority of a job."""

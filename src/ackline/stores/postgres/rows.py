@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ackline.job import Failure, Record, State
-from ackline.stores.postgres.codes import STATES, decode_options, name_of
+from ackline.stores.postgres.codes import name_of
 from ackline.stores.postgres.exchange import Row
+from ackline.stores.shared.records import STATES, decode_options, make_record
 
 _PAYLOAD, _PROGRESS = 3, 15
 """Columns of a row of `look_up`."""
@@ -16,22 +17,10 @@ def leased_record(row: Row) -> Record:
         _, id, kind, payload, priority, options, created, deadline, attempts, token, worker,
         started, asked, progress,
     ) = row  # fmt: skip
-    return Record(
-        id.decode(),
-        name_of(kind),
-        State.PROCESSING,
-        payload,
-        priority,
-        decode_options(options),
-        attempts,
-        created,
-        token,
-        name_of(worker),
-        started,
-        deadline,
-        cancel_requested=asked,
-        progress=progress,
-    )
+    return make_record(
+        id.decode(), name_of(kind), State.PROCESSING, payload, priority, decode_options(options),
+        attempts, created, token, name_of(worker), started, deadline, None, asked, progress,
+    )  # fmt: skip
 
 
 def without_data(row: Row) -> Row:
@@ -45,25 +34,8 @@ def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
         _, id, kind, payload, priority, options, created, code, at, attempts, token, worker,
         started, finished, asked, progress, result, _,
     ) = row  # fmt: skip
-    state = STATES[code]
-    return Record(
-        id.decode(),
-        name_of(kind),
-        state,
-        payload,
-        priority,
-        decode_options(options),
-        attempts or 0,
-        created,
-        token or 0,
-        name_of(worker) if worker else "",
-        started,
-        at if state is State.PROCESSING else None,
-        at if state is State.SCHEDULED or state is State.FAILING else None,
-        finished,
-        at if state.terminal else None,
-        bool(asked),
-        progress,
-        result,
-        history,
-    )
+    return make_record(
+        id.decode(), name_of(kind), STATES[code], payload, priority, decode_options(options),
+        attempts or 0, created, token or 0, name_of(worker) if worker else "", started, at,
+        finished, bool(asked), progress, result, history,
+    )  # fmt: skip

@@ -6,10 +6,11 @@ from typing import Any
 
 from ackline.events import Act
 from ackline.job import State
-from ackline.stores.postgres.codes import SETTLING, STATES, name_of
+from ackline.stores.postgres.codes import name_of
 from ackline.stores.postgres.homes import Past
 from ackline.stores.postgres.leases import Lease
 from ackline.stores.postgres.queues import Body
+from ackline.stores.shared.records import SETTLING, STATES
 
 NOWHERE, READY, PARKED, REST, LEASED = range(5)
 """A job's home, the table in which it stands, as `standings` numbers them."""

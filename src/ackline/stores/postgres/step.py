@@ -9,12 +9,13 @@ from ackline.job import Failure, State
 from ackline.lifecycle import Edit, Landing, Stands, Transition, ended_attempt, land, place
 from ackline.stores.base import HISTORY_LIMIT
 from ackline.stores.postgres.arrays import Blobs, Floats, Ints
-from ackline.stores.postgres.codes import CODE, ODD, encode_failure
+from ackline.stores.postgres.codes import ODD
 from ackline.stores.postgres.homes import NO_TIME, Homes
 from ackline.stores.postgres.leases import Leases
 from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.standing import LEASED, PARKED, READY, REST, Standing
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.records import CODE, encode_failure
 
 _LEAVE = {READY: "leave_ready", PARKED: "leave_parked", REST: "leave_rest"}
 

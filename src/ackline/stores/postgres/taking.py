@@ -12,7 +12,7 @@ from ackline.job import Record, State
 from ackline.stores.base import ClaimRequest
 from ackline.stores.budget import Budget
 from ackline.stores.postgres.arrays import Floats, Ints
-from ackline.stores.postgres.codes import ODD, decode_options, name_of
+from ackline.stores.postgres.codes import ODD, name_of
 from ackline.stores.postgres.exchange import Row
 from ackline.stores.postgres.groups import change_groups, enter_free
 from ackline.stores.postgres.hints import Look
@@ -20,6 +20,7 @@ from ackline.stores.postgres.homes import Homes
 from ackline.stores.postgres.picking import Picking, past_of
 from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.records import decode_options
 
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
 _RANK, _JOB, _ATTEMPTS, _TOKEN = 3, 4, 7, 8

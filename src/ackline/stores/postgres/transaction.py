@@ -12,8 +12,8 @@ from ackline.job import TERMINAL, QueueKey, State
 from ackline.stores.base import Topic
 from ackline.stores.packed import pack
 from ackline.stores.postgres.arrays import Ints
-from ackline.stores.postgres.codes import CODE, STATES
 from ackline.stores.postgres.exchange import NO_VALUES, Row
+from ackline.stores.shared.records import CODE, STATES
 
 EVENTS = len(STATES)
 """The index of the number of events, behind the counts of the states."""

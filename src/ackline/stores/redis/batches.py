@@ -10,7 +10,7 @@ import msgspec
 
 from ackline.events import Act, Alike, Entry, Unread
 from ackline.stores.packed import MANY, first_row
-from ackline.stores.redis.packing import STATES
+from ackline.stores.shared.records import STATES
 
 _ACTS = {act.value: act for act in Act}
 _STATES = (*STATES, None)

@@ -21,7 +21,7 @@ from ackline.stores.redis.crossing import finish_crossings
 from ackline.stores.redis.journal import first_needed
 from ackline.stores.redis.look import Walk, matching
 from ackline.stores.redis.script_calls import ScriptCalls
-from ackline.stores.redis.settings import decode_settings
+from ackline.stores.shared.records import decode_settings
 
 GROUPS_AT_ONCE = 10
 """Groups to open in one step: each may let a thousand jobs into line, and other clients wait."""

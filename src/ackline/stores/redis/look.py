@@ -17,7 +17,6 @@ from ackline.stores.base import (
     Page,
     Place,
     QueueInfo,
-    WorkerBeat,
     WorkerRecord,
     place_in,
     read_place,
@@ -28,16 +27,14 @@ from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.journal import all_queues
 from ackline.stores.redis.leased import leased_by_age, look_up
 from ackline.stores.redis.names import Names
-from ackline.stores.redis.packing import CODE, STATES, Seen
+from ackline.stores.redis.packing import Seen
 from ackline.stores.redis.script_calls import ScriptCalls
-from ackline.stores.redis.settings import decode_settings
+from ackline.stores.shared.records import CODE, STATES, decode_beat, decode_settings
 
 CHUNK = 200
 """How many jobs are looked at in one call, so that nobody else waits long."""
 
 _TIMES = struct.Struct(">dd")
-
-_decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
 
 
 def get(
@@ -231,5 +228,5 @@ def workers(
 
 def _worker(packed: bytes, holds: int) -> WorkerRecord:
     seen_at, expires_at = _TIMES.unpack_from(packed)
-    beat = _decode_beat(packed[_TIMES.size :])
+    beat = decode_beat(packed[_TIMES.size :])
     return WorkerRecord(beat=beat, seen_at=seen_at, expires_at=expires_at, holds=holds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,14 +12,14 @@ from ackline.events import Act
 from ackline.job import NO_OPTIONS, Draft, Failure, Options, Record, State
 from ackline.stores.base import KeyWrite
 from ackline.stores.keys import encode_key
-
-STATES = tuple(State)
-"""A state's code is its place in this tuple: stored data depends on it, so append only."""
-
-CODE = {state: code for code, state in enumerate(STATES)}
-
-SETTLING = (None, Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, Act.CANCEL)
-"""The acts that end a lease; a place keeps the code of the last one. Append only."""
+from ackline.stores.shared.records import (
+    SETTLING,
+    STATES,
+    decode_failure,
+    decode_options,
+    encode_options,
+    make_record,
+)
 
 GONE, REFUSED = -1, 10
 """Codes of a script's verdict: GONE for no such job, the job's state for an applied step, the state
@@ -44,10 +44,6 @@ _PLACE = struct.Struct(">BBBdBIQd")
 _ENDED = struct.Struct(">IddH")
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_options = msgspec.msgpack.Decoder(Options).decode
-_decode_failure = msgspec.msgpack.Decoder(Failure).decode
-
-encode_failure: Callable[[Failure], bytes] = _encode
 
 
 # --- bodies ---
@@ -56,7 +52,7 @@ encode_failure: Callable[[Failure], bytes] = _encode
 def body_head(kind: str, priority: int, options: Options) -> bytes:
     """The part of a body between the time of creation and the payload."""
     name, group = kind.encode(), (options.group or "").encode()
-    packed = b"" if options is NO_OPTIONS or options == NO_OPTIONS else _encode(options)
+    packed = encode_options(options) or b""
     return b"".join(
         (
             _HEAD.pack(priority, options.lease or 0.0, len(name)),
@@ -107,7 +103,7 @@ class Body:
         at += _LENGTH.size + _LENGTH.unpack_from(packed, at)[0]
         (size,) = _LONG.unpack_from(packed, at)
         at += _LONG.size
-        self.options = _decode_options(packed[at : at + size]) if size else NO_OPTIONS
+        self.options = decode_options(packed[at : at + size])
         self._head = packed[_CREATED.size : at + size]
         return self._head
 
@@ -219,29 +215,13 @@ def _seen(
     body.read(packed)
     at = float(score)
     state, act, flags, finished, attempts, token, started, worker = _read_place(place)
-    record = Record(
-        id.decode(),
-        body.kind,
-        state,
-        body.payload,
-        body.priority,
-        body.options,
-        attempts,
-        body.created_at,
-        token,
-        worker,
-        started or None,
-        at if state is State.PROCESSING else None,
-        at if state is State.SCHEDULED or state is State.FAILING else None,
-        finished or None,
-        at if state.terminal else None,
-        bool(flags & ASKED),
-        progress,
-        result,
-        tuple(map(_read_ended, history)),
-    )
+    record = make_record(
+        id.decode(), body.kind, state, body.payload, body.priority, body.options, attempts,
+        body.created_at, token, worker, started or None, at, finished or None,
+        bool(flags & ASKED), progress, result, tuple(map(_read_ended, history)),
+    )  # fmt: skip
     size = len(packed) + len(result or b"") + len(progress or b"") + sum(map(len, history))
-    return Seen(record, body.number, at, SETTLING[act], size)
+    return Seen(record, body.number, at, _act_of(act), size)
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -263,7 +243,11 @@ def ended_leases(flat: Sequence[Any]) -> dict[str, Ended]:
 
 def _ended(place: bytes, result: bytes | None, history: Sequence[bytes]) -> Ended:
     _, act, _, _, _, token, _, _ = _read_place(place)
-    return Ended(SETTLING[act], token, result, tuple(map(_read_ended, history)))
+    return Ended(_act_of(act), token, result, tuple(map(_read_ended, history)))
+
+
+def _act_of(code: int) -> Act | None:
+    return SETTLING[code - 1] if code else None
 
 
 _Place = tuple[State, int, int, float, int, int, float, str]
@@ -285,7 +269,7 @@ def _read_ended(packed: bytes) -> Failure:
     attempt, at, started_at, size = _ENDED.unpack_from(packed)
     end = _ENDED.size + size
     return msgspec.structs.replace(
-        _decode_failure(packed[end:]),
+        decode_failure(packed[end:]),
         attempt=attempt,
         at=at,
         started_at=started_at,

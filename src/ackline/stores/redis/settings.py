@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-
-import msgspec
-
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
-
-_encode = msgspec.msgpack.Encoder(order="deterministic").encode
-
-
-@functools.lru_cache(maxsize=1024)
-def decode_settings(data: bytes) -> QueueSettings:
-    """Read a queue's settings; queues that share them share the object."""
-    return msgspec.msgpack.decode(data, type=QueueSettings)
-
-
-def encode_settings(settings: QueueSettings) -> bytes:
-    """The whole settings."""
-    return _encode(settings)
+from ackline.stores.shared.records import encode_settings
 
 
 def fields_of(settings: QueueSettings) -> list[bytes | str]:

@@ -31,8 +31,8 @@ from ackline.stores.base import move_entries
 from ackline.stores.keys import encode_key
 from ackline.stores.redis.connection import Argument
 from ackline.stores.redis.names import Names
-from ackline.stores.redis.packing import CODE, SETTLING, STATES, encode_failure
 from ackline.stores.redis.settings import fields_of_new
+from ackline.stores.shared.records import ACT_CODE, CODE, STATES, encode_failure
 
 _encode = msgspec.msgpack.Encoder().encode
 _COMPLETE = Act.COMPLETE
@@ -95,7 +95,7 @@ class Steps:
             "act": act,
             "by": transition.by,
             "note": note_of(transition),
-            "code": SETTLING.index(act) if act in SETTLING else 0,
+            "code": ACT_CODE.get(act, -1) + 1,
             "lands": lands,
             "token": transition.token,
             "deadline": transition.deadline,

@@ -24,15 +24,9 @@ from ackline.stores.base import (
 )
 from ackline.stores.redis.crossing import apply_in_cluster
 from ackline.stores.redis.inbox import Inbox
-from ackline.stores.redis.packing import (
-    GONE,
-    REFUSED,
-    STATES,
-    Body,
-    ended_leases,
-    leased,
-)
+from ackline.stores.redis.packing import GONE, REFUSED, Body, ended_leases, leased
 from ackline.stores.redis.script_calls import Applied, ScriptCalls
+from ackline.stores.shared.records import STATES
 
 LEAP_BITS = 20
 """While the clock is behind, a token is above the last one by a random number of this many bits."""

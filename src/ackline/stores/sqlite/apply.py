@@ -20,19 +20,13 @@ from ackline.lifecycle import (
     told_priority,
 )
 from ackline.stores.callbacks import tell_callbacks
+from ackline.stores.shared.records import ACT_CODE, decode_options
 from ackline.stores.sqlite.groups import leave_groups
 from ackline.stores.sqlite.keys import put_key
 from ackline.stores.sqlite.lines import Lines
 from ackline.stores.sqlite.move import Arrival, arrive, move
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import (
-    SETTLING,
-    Row,
-    decode_options,
-    history_of,
-    numbers,
-    rows_by_ids,
-)
+from ackline.stores.sqlite.rows import Row, history_of, numbers, rows_by_ids
 from ackline.stores.sqlite.standing import (
     ATTEMPTS,
     GROUP,
@@ -47,7 +41,7 @@ from ackline.stores.sqlite.standing import (
 from ackline.stores.sqlite.step import step
 
 _COMPLETE, _COMPLETED, _PROCESSING = Act.COMPLETE, State.COMPLETED, State.PROCESSING
-_COMPLETE_CODE = SETTLING.index(Act.COMPLETE)
+_COMPLETE_CODE = ACT_CODE[Act.COMPLETE]
 _DONE = Verdict(True, State.COMPLETED)
 _GONE = Verdict(False, None)
 

@@ -13,13 +13,14 @@ from ackline.job import QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict, rank
 from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest
 from ackline.stores.budget import Budget
+from ackline.stores.shared.records import decode_options
 from ackline.stores.sqlite.apply import apply
 from ackline.stores.sqlite.groups import enter_groups, running_in
 from ackline.stores.sqlite.lines import Lines, find_lines
 from ackline.stores.sqlite.look import heads
 from ackline.stores.sqlite.merging import merged
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import Row, decode_options, numbers, record_of
+from ackline.stores.sqlite.rows import Row, numbers, record_of
 from ackline.stores.sqlite.transaction import Transaction
 
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING

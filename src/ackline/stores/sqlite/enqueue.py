@@ -9,11 +9,12 @@ from ackline.events import Act, Entry
 from ackline.job import NO_OPTIONS, Draft, QueueKey, State
 from ackline.lifecycle import arrive, keeps_id
 from ackline.stores.base import KeyWrite, Receipt
+from ackline.stores.shared.records import encode_options
 from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.keys import write_keys
 from ackline.stores.sqlite.lines import Lines, make_lines, state_in
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import encode_options, rows_by_ids
+from ackline.stores.sqlite.rows import rows_by_ids
 from ackline.stores.sqlite.transaction import Transaction
 
 _QUEUED = State.QUEUED

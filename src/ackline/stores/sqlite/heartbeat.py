@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from ackline.job import QueueKey, State
 from ackline.lifecycle import kept_until
 from ackline.stores.base import BeatReply, Hold, WorkerBeat
+from ackline.stores.shared.records import encode_beat
 from ackline.stores.sqlite.lines import Lines, make_lines
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import numbers, rows_by_ids
 from ackline.stores.sqlite.standing import AT, CANCEL, ID, SLOT, TOKEN
 from ackline.stores.sqlite.transaction import Transaction
-
-_encode_beat = msgspec.msgpack.Encoder().encode
 
 
 def heartbeat(
@@ -24,7 +21,7 @@ def heartbeat(
     """Note that a worker is alive, and extend its leases."""
     lines = make_lines(tx, queue)
     if beat.ttl > 0:
-        values = (lines.num, beat.id, _encode_beat(beat), now, now + beat.ttl)
+        values = (lines.num, beat.id, encode_beat(beat), now, now + beat.ttl)
         tx.execute(sql("beat"), values)
     else:
         tx.execute(sql("goodbye"), (lines.num, beat.id))

@@ -10,21 +10,13 @@ from ackline.events import Act, Entry, read_cursor, unseen
 from ackline.job import QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, act_of_change
 from ackline.stores.packed import count
+from ackline.stores.shared.records import DROPPED, decode_options, encode_settings
 from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.dropped import note_dropped
 from ackline.stores.sqlite.groups import leave_groups, unpark_all
-from ackline.stores.sqlite.lines import (
-    DROPPED,
-    JOURNAL,
-    Lines,
-    encode_settings,
-    find_lines,
-    make_lines,
-    state_in,
-)
+from ackline.stores.sqlite.lines import JOURNAL, Lines, find_lines, make_lines, state_in
 from ackline.stores.sqlite.look import bare_rows_of
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import decode_options
 from ackline.stores.sqlite.transaction import Transaction
 
 TRIM_LIMIT = 1000

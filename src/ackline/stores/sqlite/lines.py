@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-
-import msgspec
-
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.events import Entry
 from ackline.job import TERMINAL, QueueKey, State
 from ackline.stores.packed import pack
+from ackline.stores.shared.records import CODE, DROPPED, STATES, decode_settings, encode_settings
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.transaction import Numbers, Transaction
 
-STATES = tuple(State)
-"""A state's code is its place in this tuple: files depend on it, so append only."""
-
-READY, PARKED, JOURNAL = STATES.index(State.QUEUED), 7, 8
-_CODE = {state: code for code, state in enumerate(STATES)}
-
-encode_settings = msgspec.msgpack.Encoder().encode
-
-DROPPED = encode_settings({"dropped": True})
-"""The settings of a dropped queue, of which only the journal is left. To earlier versions of
-Ackline they read as default settings."""
-
-
-@functools.lru_cache(maxsize=1024)
-def decode_settings(data: bytes) -> QueueSettings:
-    """Read a queue's settings; queues that share them share the object."""
-    return msgspec.msgpack.decode(data, type=QueueSettings)
+READY, PARKED, JOURNAL = CODE[State.QUEUED], 7, 8
 
 
 def slot_of(queue: int, state: State) -> int:
     """The one line of a state (not of `queued`, which has several)."""
-    return -(queue * 16 + _CODE[state])
+    return -(queue * 16 + CODE[state])
 
 
 def state_in(slot: int) -> State:
@@ -78,7 +59,7 @@ class Lines:
 
     def slot(self, state: State) -> int:
         """The one line of a state (not of `queued`)."""
-        return -(self.num * 16 + _CODE[state])
+        return -(self.num * 16 + CODE[state])
 
     def ready(self, kind: str) -> int:
         """The line of queued jobs of a kind, made if need be."""

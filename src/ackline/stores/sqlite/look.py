@@ -16,7 +16,6 @@ from ackline.stores.base import (
     Page,
     Place,
     QueueInfo,
-    WorkerBeat,
     WorkerRecord,
     place_in,
     read_place,
@@ -25,9 +24,10 @@ from ackline.stores.base import (
 )
 from ackline.stores.budget import Budget
 from ackline.stores.packed import unpack
+from ackline.stores.shared.records import CODE, DROPPED, STATES, decode_beat, decode_settings
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.dropped import last_dropped
-from ackline.stores.sqlite.lines import DROPPED, PARKED, STATES, decode_settings, slot_of, state_in
+from ackline.stores.sqlite.lines import PARKED, slot_of, state_in
 from ackline.stores.sqlite.merging import merged
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import (
@@ -41,8 +41,6 @@ from ackline.stores.sqlite.rows import (
 from ackline.stores.statements import in_order
 
 _NUM, _ID, _KIND, _SLOT, _AT = 0, 1, 2, 7, 8
-
-decode_beat = msgspec.msgpack.Decoder(WorkerBeat).decode
 
 MANY = 30
 """For more queues than this, all counts are read at once instead of queue by queue."""
@@ -195,7 +193,7 @@ def _in_state(
     after: Place | None,
     newest_first: bool,
 ) -> Iterator[Row]:
-    code = STATES.index(state)
+    code = CODE[state]
     if after is not None and code < after[0]:
         return iter(())
     text = None if which.text is None else which.text.encode()
@@ -222,7 +220,7 @@ def _place(row: Row, newest_first: bool) -> Place:
     # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
     state = state_in(row[_SLOT])
     at = 0.0 if state is State.PROCESSING else row[_AT]
-    return place_in(STATES.index(state), at, row[_NUM], newest_first)
+    return place_in(CODE[state], at, row[_NUM], newest_first)
 
 
 # --- queues, workers, journal ---

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apsw
-import msgspec
 
-from ackline.events import Act
-from ackline.job import NO_OPTIONS, Failure, Options, Record, State
+from ackline.job import Failure, Record
+from ackline.stores.shared.records import decode_failure, decode_options, make_record
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.lines import state_in
 from ackline.stores.sqlite.queries import sql
@@ -19,25 +18,6 @@ Row = tuple[Any, ...]
 
 _PAYLOAD, _OPTIONS, _TOKEN, _PROGRESS, _RESULT = 3, 5, 10, 15, 16
 """Columns of a row of `look_up`."""
-
-SETTLING = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, Act.CANCEL)
-"""The acts that end a lease. The file stores their place in this tuple: append only."""
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode_options = msgspec.msgpack.Decoder(Options).decode
-_decode_failure = msgspec.msgpack.Decoder(Failure).decode
-
-encode_failure: Callable[[Failure], bytes] = _encode
-
-
-def encode_options(options: Options) -> bytes | None:
-    """Options as bytes; None, which takes no room, if there are none, as for most jobs."""
-    return None if options is NO_OPTIONS or options == NO_OPTIONS else _encode(options)
-
-
-def decode_options(data: bytes | None) -> Options:
-    """Read back what `encode_options` wrote."""
-    return NO_OPTIONS if data is None else _decode_options(data)
 
 
 def numbers(values: Iterable[int]) -> object:
@@ -64,14 +44,14 @@ def each_row(
 
 def history_of(execute: Execute, job: int) -> tuple[Failure, ...]:
     """A job's attempts that ended without completing."""
-    return tuple(_decode_failure(data) for (data,) in execute(sql("attempts_of"), (job,)))
+    return tuple(decode_failure(data) for (data,) in execute(sql("attempts_of"), (job,)))
 
 
 def histories_of(execute: Execute, jobs: Iterable[int]) -> dict[int, tuple[Failure, ...]]:
     """The same of many jobs, in one statement; jobs without such attempts are left out."""
     histories: dict[int, tuple[Failure, ...]] = {}
     for job, data in execute(sql("attempts_of_many"), (numbers(jobs),)):
-        histories[job] = (*histories.get(job, ()), _decode_failure(data))
+        histories[job] = (*histories.get(job, ()), decode_failure(data))
     return histories
 
 
@@ -99,25 +79,7 @@ def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
         _, id, kind, payload, priority, options, created, slot, at,
         attempts, token, worker, started, finished, cancel, progress, result,
     ) = row  # fmt: skip
-    state = state_in(slot)
-    return Record(
-        id,
-        kind,
-        state,
-        payload,
-        priority,
-        decode_options(options),
-        attempts,
-        created,
-        token,
-        worker,
-        started,
-        at if state is State.PROCESSING else None,
-        at if state is State.SCHEDULED or state is State.FAILING else None,
-        finished,
-        at if state.terminal else None,
-        bool(cancel),
-        progress,
-        result,
-        history,
-    )
+    return make_record(
+        id, kind, state_in(slot), payload, priority, decode_options(options), attempts, created,
+        token, worker, started, at, finished, cancel != 0, progress, result, history,
+    )  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ackline.events import Act
 from ackline.job import State
+from ackline.stores.shared.records import ACT_CODE, SETTLING
 from ackline.stores.sqlite.lines import Lines, state_in
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import SETTLING, Row
+from ackline.stores.sqlite.rows import Row
 
 ID, KIND, GROUP, SLOT, AT, ATTEMPTS, TOKEN, WORKER, CANCEL = 1, 2, 3, 5, 6, 8, 9, 10, 14
 """Columns of a row of `standings`."""
@@ -47,7 +48,7 @@ class Standing:
 
     def row(self) -> Row:
         """What `set_standing` writes."""
-        act = None if self.act is None else SETTLING.index(self.act)
+        act = None if self.act is None else ACT_CODE[self.act]
         return (
             self.num, self.slot, self.at, self.rank, self.attempts, self.finished, act,
             self.cancel, self.progress,

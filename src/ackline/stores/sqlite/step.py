@@ -6,9 +6,9 @@ from ackline.events import Act
 from ackline.job import State
 from ackline.lifecycle import Edit, Landing, Transition, ended_attempt, land, place
 from ackline.stores.base import HISTORY_LIMIT
+from ackline.stores.shared.records import encode_failure
 from ackline.stores.sqlite.lines import Lines
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import encode_failure
 from ackline.stores.sqlite.standing import Standing
 
 

@@ -1,0 +1,1 @@
+"""What every store computes alike; a store itself only reads and writes."""
