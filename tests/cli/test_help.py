@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import subprocess
+import sys
 
+import click
 import pytest
-import typer
 
 from ackline.cli.app import app
-from ackline.cli.commands import load_all
-from ackline.cli.help import paragraphs
+from ackline.cli.pipeline import pipeline
 from ackline.events import Act
 from ackline.job import State
 
 
 def commands() -> list[list[str]]:
     """All that have a help of their own."""
-    load_all()
-    program: Any = typer.main.get_command(app)
-    inner = [
-        [name, other]
-        for name, group in program.commands.items()
-        for other in getattr(group, "commands", ())
-    ]
+    program = app.load()
+    groups = {n: c for n, c in program.commands.items() if isinstance(c, click.Group)}
+    groups["pipeline"] = pipeline.load()
+    inner = [[name, other] for name, group in groups.items() for other in group.commands]
     return [[], *([name] for name in program.commands), *inner]
 
 
@@ -33,38 +31,54 @@ def show(cli, monkeypatch):
 
 
 @pytest.mark.parametrize("command", commands(), ids=" ".join)
-def test_every_name_stands_in_one_line_beside_its_meaning(show, command):
-    lines = show(*command).splitlines()
+def test_the_help_of_every_command_fits_and_has_the_common_options(show, command):
+    said = show(*command)
+    assert max(map(len, said.splitlines())) <= 80
+    assert "-h, --help" in said
+    assert "..." not in said.partition("Commands:")[2], "a summary is cut off"
+    if command not in (["pipeline"], ["token"], ["webhook"]):
+        assert all(f"  {option} " in said for option in ("--store", "--tenant", "--json"))
 
-    assert max(map(len, lines)) <= 80
-    rows = [line[2:-2] for line in lines if line.startswith("│")]
-    assert [row for row in rows if row.startswith("--help, -h  ")]
-    # A row that begins at the left has a name; the rest goes on with what the name means.
-    for row in rows:
-        name, gap, meaning = row.partition("  ")
-        assert not name or (gap and meaning.strip()), row
+
+def test_the_commands_stand_under_headings_in_the_order_of_the_table(show):
+    words = [line.split()[0] for line in show().partition("First:")[2].splitlines() if line.strip()]
+    order = ["demo", "Jobs", "enqueue", "Looking:", "queues", "Acting:", "pause", "Spark:"]
+    assert [word for word in words if word in order] == order
 
 
 def test_choices_are_told(show):
-    assert "--log-format text|json" in show("serve")
-    assert "--[no-]maintenance" in show("serve")
+    assert "--log-format [text|json]" in show("serve")
+    assert "--maintenance / --no-maintenance" in show("serve")
     assert all(state in show("list") for state in State)
     said = show("webhook", "create")
     assert all(word in said for word in (*State, *Act))
 
 
 def test_defaults_and_what_has_to_be_given(show):
-    assert "How many processes. [default=1]" in show("worker")
-    assert "--to URL" in show("relay")
-    assert "The store to pass them on to. [required]" in show("relay")
+    assert "How many processes.  [default: 1; x>=1]" in show("worker")
+    assert "--grace SPAN" in show("worker")
+    assert "[default: 30s]" in show("worker")
+    assert "The store to pass them on to.  [required]" in show("relay")
 
 
-def test_paragraphs_are_filled_and_examples_keep_their_lines():
-    text = """Run the
-    handlers.
+def test_paragraphs_are_filled_and_examples_keep_their_lines(show):
+    lines = show("worker").splitlines()
+    assert "  ackline worker examples.email_worker:queue --concurrency 32" in lines
+    assert "  ackline worker orders:paid orders:free --weights 3,1" in lines
+    assert any(line.endswith("as the variable") for line in lines)
 
-    ackline worker a:b
-    ackline worker c:d"""
 
-    assert paragraphs(text)[0] == "Run the handlers."
-    assert len(paragraphs(text)[1].splitlines()) == 2
+@pytest.mark.parametrize(
+    ("words", "proposed"),
+    [(["ackline", "li"], "list"), (["ackline", "list", "q", "--sta"], "--state")],
+)
+def test_a_shell_completes_commands_and_options(words, proposed):
+    environment = {"_ACKLINE_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(words)}
+    done = subprocess.run(
+        [sys.executable, "-m", "ackline"],
+        env={**os.environ, **environment, "COMP_CWORD": str(len(words) - 1)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"plain,{proposed}\n" in done.stdout

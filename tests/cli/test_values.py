@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import click
 import pytest
-import typer
 
 from ackline import retry
 from ackline.cli import values
@@ -26,7 +26,7 @@ def test_spans(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "-1", "1w", "s", "1h30", "nan", "inf"])
 def test_no_spans(text):
-    with pytest.raises(typer.BadParameter):
+    with pytest.raises(click.BadParameter):
         values.seconds(text)
 
 
@@ -49,7 +49,7 @@ def test_backoffs(text, backoff):
 
 @pytest.mark.parametrize("text", ["", "x", "fixed", "fixed:1:2", "exponential:1:2:3:4", "1,,2"])
 def test_no_backoffs(text):
-    with pytest.raises(typer.BadParameter):
+    with pytest.raises(click.BadParameter):
         values.backoff(text)
 
 
@@ -59,7 +59,7 @@ def test_weights():
 
 @pytest.mark.parametrize("text", ["", "a", "1,", "1,0", "1,-1", "nan", "inf,1"])
 def test_no_weights(text):
-    with pytest.raises(typer.BadParameter):
+    with pytest.raises(click.BadParameter):
         values.weights(text)
 
 

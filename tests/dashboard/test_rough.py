@@ -11,11 +11,9 @@ import sys
 import time
 
 import pytest
-import typer
 from playwright.sync_api import expect
 
 from ackline.cli.app import app
-from ackline.cli.commands import load_all
 from ackline.service.auth import api_keys
 from ackline.service.auth.authorization import Scope
 from ackline.service.auth.credentials import ApiKey, hash_of
@@ -265,8 +263,7 @@ def commands():
 
 
 def test_what_empty_pages_tell_one_to_type_is_accepted():
-    load_all()
-    program = typer.main.get_command(app)
+    program = app.load()
     told = [shlex.split(command)[1:] for command in commands()]
     assert [words[0] for words in told] == ["enqueue", "worker", "pipeline", "serve"]
     for words in told:

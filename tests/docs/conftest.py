@@ -32,11 +32,7 @@ def is_busy(queue):
 
 @pytest.fixture
 def program():
-    """The command line as Typer has built it."""
-    import typer
-
+    """The command line with all of its commands."""
     from ackline.cli.app import app
-    from ackline.cli.commands import load_all
 
-    load_all()
-    return typer.main.get_command(app)
+    return app.load()

@@ -97,7 +97,7 @@ def test_a_whole_day_of_a_service_betrays_nothing(serve, receiver, tmp_path, cap
     (tmp_path / "jwks.json").write_text(key_set(signer))
     (tmp_path / "service.toml").write_text(SETTINGS.format(jwks=tmp_path / "jwks.json"))
     store = f"sqlite:///{tmp_path / 'ackline.db'}"
-    scopes = [word for scope in Scope for word in ("--scope", scope)]
+    scopes = [word for scope in Scope for word in ("--scope", scope.value)]
     assert run(["token", "create", "ann", "--tenant", "acme", *scopes, "--store", store]) == 0
     key = capsys.readouterr().out.strip()
     receiver.answer = lambda _request: 500

@@ -2,87 +2,87 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-import typer
+import click
 from tools.reference_pages.markdown import WRITTEN_BY, table
 
-from ackline.cli.help import is_example, paragraphs, placeholder
+from ackline.cli.app import COMMON, app
+
+COMPLETION = """To complete commands and options with Tab, put this line into `~/.bashrc`:
+
+```shell
+eval "$(_ACKLINE_COMPLETE=bash_source ackline)"
+```
+
+In `~/.zshrc` it says `zsh_source`; for fish,
+`_ACKLINE_COMPLETE=fish_source ackline > ~/.config/fish/completions/ackline.fish`."""
 
 
 def cli_page() -> str:
     """Every command with its arguments and options."""
-    program = _program()
-    everywhere = [p for p in program.params if p.rich_help_panel == "Everywhere"]
+    context = click.Context(app, info_name="ackline", **app.context_settings)
     parts = [
         WRITTEN_BY,
         "# The command `ackline`",
         "Also `python -m ackline`, and in a checkout `./run`.",
+        COMPLETION,
         "## Everywhere",
         "These may stand before or behind the command.",
-        _options(everywhere),
-        *(_command(name, command) for name, command in visible_commands(program)),
+        _options(COMMON, context),
+        *(_command(name, inner) for name, inner in sorted(visible_commands(context))),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _program() -> Any:
-    app = importlib.import_module("ackline.cli.app")
-    importlib.import_module("ackline.cli.commands").load_all()
-    return typer.main.get_command(app.app)
-
-
-def visible_commands(program: Any) -> list[tuple[str, Any]]:
+def visible_commands(context: click.Context) -> Iterator[tuple[str, click.Context]]:
     """All commands that the help shows, those of a group with its name before theirs."""
-    shown = [(name, c) for name, c in program.commands.items() if not c.hidden]
-    inner = [(f"{name} {sub}", c) for name, g in shown for sub, c in _commands_of(g)]
-    return sorted([*((name, c) for name, c in shown if not _commands_of(c)), *inner])
+    group = context.command
+    assert isinstance(group, click.Group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=context)
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {sub}", found) for sub, found in visible_commands(inner))
+        elif not command.hidden:
+            yield name, inner
 
 
-def _commands_of(group: Any) -> list[tuple[str, Any]]:
-    return visible_commands(group) if hasattr(group, "commands") else []
-
-
-def _command(name: str, command: Any) -> str:
-    own = [p for p in command.params if p.rich_help_panel != "Everywhere"]
-    own = [p for p in own if not getattr(p, "hidden", False)]
-    arguments = [p for p in own if p.param_type_name == "argument"]
-    options = [p for p in own if p.param_type_name == "option"]
-    usage = " ".join(["ackline", name, *(map(placeholder, arguments)), *(["…"] * bool(options))])
-    parts = [f"## {name}", f"```text\n{usage}\n```", _help(command.help)]
+def _command(name: str, context: click.Context) -> str:
+    command = context.command
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+    options = [p for p in command.params if isinstance(p, click.Option) and p not in COMMON]
+    shown = [option for option in options if not option.hidden]
+    words = [argument.make_metavar(context) for argument in arguments]
+    usage = " ".join(["ackline", name, *words, *(["…"] * bool(shown))])
+    parts = [f"## {name}", f"```text\n{usage}\n```", _help(command.help or "")]
     if arguments:
-        rows = [(f"`{placeholder(p)}`", _cell(p.help)) for p in arguments]
+        rows = [(f"`{w}`", _cell(p.help)) for w, p in zip(words, arguments, strict=True)]
         parts.append(table(("argument", ""), rows))
-    if options:
-        parts.append(_options(options))
+    if shown:
+        parts.append(_options(shown, context))
     return "\n\n".join(parts)
 
 
 def _help(text: str) -> str:
+    """Each paragraph on one line; examples, which a backspace marks for Click, keep theirs."""
     return "\n\n".join(
-        f"```text\n{part}\n```" if is_example(part) else part for part in paragraphs(text)
+        f"```text\n{part[2:]}\n```" if part.startswith("\b\n") else " ".join(part.split())
+        for part in (part.strip(" \n") for part in text.split("\n\n"))
     )
 
 
-def _options(parameters: Iterable[Any]) -> str:
-    return table(("option", "default", ""), [_option(p) for p in parameters])
+def _options(options: Iterable[click.Option], context: click.Context) -> str:
+    return table(("option", "default", ""), [_option(option, context) for option in options])
 
 
-def _option(parameter: Any) -> tuple[str, str, str]:
-    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
-    if not parameter.is_flag:
-        names += f" `{parameter.metavar or parameter.name.upper()}`"
-    default = parameter.default
-    shown = "" if default is None or default is False or default == () else f"`{_plain(default)}`"
-    return names, shown, _cell(parameter.help)
-
-
-def _plain(value: Any) -> str:
-    if value is True:
-        return "on"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _option(option: click.Option, context: click.Context) -> tuple[str, str, str]:
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+    if not option.is_flag:
+        names += f" `{option.make_metavar(context)}`"
+    default = option.get_help_extra(context).get("default")
+    return names, f"`{default}`" if default else "", _cell(option.help)
 
 
 def _cell(text: str | None) -> str:

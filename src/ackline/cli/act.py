@@ -1,30 +1,33 @@
-"""`ackline cancel`, `redrive`, `edit`, `move`, `purge`: acting on jobs."""
+"""`ackline cancel`, `redrive`, `edit`, `move`, `purge`, `drop`, `recover`: acting on jobs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
-from ackline.cli.jobs import KindOption, StateOption
-from ackline.cli.queues import ACT, QueueArgument, who
+from ackline.cli.jobs import kind_option, state_option
+from ackline.cli.queues import queue_argument, who
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain
 from ackline.errors import JobNotFound, WrongState
 from ackline.job import LIVE, State
+from ackline.maintenance import recover as take_back
 from ackline.queue import Queue
 
-IdArgument = Annotated[str, typer.Argument(help="The job's id.", show_default=False)]
-IdsArgument = Annotated[list[str], typer.Argument(help="Ids of jobs.", show_default=False)]
+id_argument = click.argument("id", help="The job's id.")
+ids_argument = click.argument("ids", nargs=-1, required=True, help="Ids of jobs.")
 
 
-@command("cancel", panel=ACT)
-def cancel(session: Session, queue: QueueArgument, ids: IdsArgument) -> None:
+@command("cancel")
+@queue_argument
+@ids_argument
+def cancel(session: Session, queue: str, ids: tuple[str, ...]) -> None:
     """Cancel jobs that wait; ask those that run to stop."""
     found = session.known_queue(queue)
 
@@ -37,22 +40,23 @@ def cancel(session: Session, queue: QueueArgument, ids: IdsArgument) -> None:
     _each(session, ids, act)
 
 
-@command("redrive", panel=ACT)
+@command("redrive")
+@queue_argument
+@click.argument("ids", nargs=-1, help="Ids of failed jobs.")
+@click.option("--all", "everything", is_flag=True, help="All that is in the DLQ.")
+@kind_option
+@click.option(
+    "--delay", type=values.seconds, default="0s", metavar="SPAN", help="Run them later: 30, 5m, 2h."
+)
+@click.option("--rate", type=float, help="With --all: let so many become due each second.")
 def redrive(
     session: Session,
-    queue: QueueArgument,
-    ids: Annotated[
-        list[str] | None, typer.Argument(help="Ids of failed jobs.", show_default=False)
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that is in the DLQ.")] = False,
-    kind: KindOption = None,
-    delay: Annotated[
-        float,
-        typer.Option(parser=values.seconds, metavar="SPAN", help="Run them later: 30, 5m, 2h."),
-    ] = 0.0,
-    rate: Annotated[
-        float | None, typer.Option(help="With --all: let so many become due each second.")
-    ] = None,
+    queue: str,
+    ids: tuple[str, ...],
+    everything: bool,
+    kind: tuple[str, ...],
+    delay: float,
+    rate: float | None,
 ) -> None:
     """Take failed jobs out of the DLQ and run them again."""
     if bool(ids) == everything or (kind and not everything):
@@ -74,19 +78,19 @@ def _redrive(queue: Queue[Any, Any], id: str, delay: float) -> str:
     return "scheduled" if delay else "queued again"
 
 
-@command("edit", panel=ACT)
+@command("edit")
+@queue_argument
+@id_argument
+@click.option("--payload", metavar="JSON", help="A new payload.")
+@click.option("--priority", type=int, metavar="N", help="0 (lowest) to 9 (highest).")
+@click.option("--delay", type=values.seconds, metavar="SPAN", help="Run it so much later than now.")
 def edit(
     session: Session,
-    queue: QueueArgument,
-    id: IdArgument,
-    payload: Annotated[str | None, typer.Option(metavar="JSON", help="A new payload.")] = None,
-    priority: Annotated[
-        int | None, typer.Option(metavar="N", help="0 (lowest) to 9 (highest).")
-    ] = None,
-    delay: Annotated[
-        float | None,
-        typer.Option(parser=values.seconds, metavar="SPAN", help="Run it so much later than now."),
-    ] = None,
+    queue: str,
+    id: str,
+    payload: str | None,
+    priority: int | None,
+    delay: float | None,
 ) -> None:
     """Change a job that is not being processed."""
     changes: dict[str, Any] = {}
@@ -107,13 +111,11 @@ def edit(
     _each(session, [id], act)
 
 
-@command("move", panel=ACT)
-def move(
-    session: Session,
-    queue: QueueArgument,
-    id: IdArgument,
-    target: Annotated[str, typer.Argument(help="The queue to move it to.", show_default=False)],
-) -> None:
+@command("move")
+@queue_argument
+@id_argument
+@click.argument("target", help="The queue to move it to.")
+def move(session: Session, queue: str, id: str, target: str) -> None:
     """Hand a job to another queue of the same tenant."""
     found = session.known_queue(queue)
 
@@ -124,13 +126,13 @@ def move(
     _each(session, [id], act)
 
 
-@command("purge", panel=ACT)
+@command("purge")
+@queue_argument
+@state_option
+@kind_option
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 def purge(
-    session: Session,
-    queue: QueueArgument,
-    state: StateOption = None,
-    kind: KindOption = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    session: Session, queue: str, state: tuple[State, ...], kind: tuple[str, ...], yes: bool
 ) -> None:
     """Delete jobs for good: all, or of some states or kinds."""
     found = session.known_queue(queue)
@@ -140,15 +142,11 @@ def purge(
     _tell_count(session, "purged", total)
 
 
-@command("drop", panel=ACT)
-def drop(
-    session: Session,
-    queue: QueueArgument,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also if jobs wait or run; they are deleted.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
+@command("drop")
+@queue_argument
+@click.option("--force", is_flag=True, help="Also if jobs wait or run; they are deleted.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def drop(session: Session, queue: str, force: bool, yes: bool) -> None:
     """Delete a queue for good, with its finished jobs, settings and schedules.
 
     Refused while jobs wait or run, unless forced. Its journal stays for as long as it is kept.
@@ -179,7 +177,7 @@ def _confirm(
     chosen = f"{count(total, 'job')} of {plain(queue.name)}{f' ({jobs.strip()})' if jobs else ''}"
     if session.json or not sys.stdin.isatty():
         raise UsageMistake(f"this would delete {chosen} for good: add --yes to do it")
-    if not typer.confirm(f"Delete {chosen} for good?", err=True):
+    if not click.confirm(f"Delete {chosen} for good?", err=True):
         raise Refusal("nothing was deleted")
 
 
@@ -195,6 +193,22 @@ def _count(
         total, cursor = total + len(page.jobs), page.cursor
         if cursor is None:
             return total
+
+
+@command("recover")
+@queue_argument
+def recover(session: Session, queue: str) -> None:
+    """Take back jobs whose lease has lapsed, or whose worker fell silent.
+
+    Workers do that by themselves, unless the queue's settings turn it off. It costs each job the
+    attempt; one that has no other left goes to the DLQ.
+    """
+    taken = take_back(session.known_queue(queue))
+    if session.json:
+        session.document(taken)
+        return
+    dead = f", {taken.dead_lettered:,} of them to the DLQ" if taken.dead_lettered else ""
+    session.line(f"{plain(queue)}: {count(taken.expired, 'job')} taken back{dead}")
 
 
 # --- each job in turn ---

@@ -1,134 +1,180 @@
-"""The application: options that every command has, and errors in one or two lines."""
+"""The application: its commands, the options that each of them has, and errors in two lines."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
-import typer
-from rich.console import Console
-from rich.text import Text
+import click
 
 from ackline.cli.exits import PIPE_CLOSED, USAGE, code_for, leave_pipe, message_for
-from ackline.cli.help import Command, Group
 from ackline.cli.session import DEFAULT_STORE, Common, Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-EVERYWHERE = "Everywhere"
+COMMANDS = {
+    "First": {"demo": "demo"},
+    "Jobs in and through": {
+        "enqueue": "enqueue",
+        "worker": "worker",
+        "relay": "relay",
+        "serve": "serve",
+        "token": "token",
+        "webhook": "webhook",
+    },
+    "Looking": {
+        "queues": "queues",
+        "workers": "queues",
+        "list": "jobs",
+        "export": "jobs",
+        "show": "show",
+        "events": "events",
+        "readers": "readers",
+        "top": "top",
+        "keys": "keys",
+        "doctor": "doctor",
+    },
+    "Acting": {
+        "pause": "queues",
+        "resume": "queues",
+        "cancel": "act",
+        "redrive": "act",
+        "edit": "act",
+        "move": "act",
+        "purge": "act",
+        "drop": "act",
+        "recover": "act",
+        "migrate": "migrate",
+    },
+    "Try": {"bench": "bench"},
+    "Spark": {"pipeline": "pipeline"},
+}
+"""The commands in the order of the help, with the module that registers each."""
 
-StoreOption = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        metavar="URL",
-        rich_help_panel=EVERYWHERE,
-        help="A store's URL, or the path of a SQLite file. "
-        f"Else ACKLINE_STORE, else {DEFAULT_STORE}.",
-    ),
-]
-TenantOption = Annotated[
-    str | None,
-    typer.Option("--tenant", rich_help_panel=EVERYWHERE, help="Whose queues."),
-]
-JsonOption = Annotated[
-    bool,
-    typer.Option("--json", rich_help_panel=EVERYWHERE, help="Answer in JSON, for programs."),
-]
-DebugOption = Annotated[
-    bool,
-    typer.Option("--debug", rich_help_panel=EVERYWHERE, help="Show the traceback of an error."),
-]
-
-COMMON = {"store": StoreOption, "tenant": TenantOption, "json": JsonOption, "debug": DebugOption}
-
-HELP = """A reliable job queue: put jobs in, run them, look at them, act on them.
-
-Try [bold]ackline demo[/bold] first. Exit codes: 0 done, 1 it did not happen,
-2 the command cannot work, 3 the store cannot be used."""
-
-app = typer.Typer(
-    name="ackline",
-    no_args_is_help=True,
-    add_completion=True,
-    rich_markup_mode="rich",
-    cls=Group,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+SETTINGS = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+    "show_default": True,
+}
 
 
-def _show_version(wanted: bool) -> None:
+class Commands(click.Group):
+    """A command with subcommands; the module of one is imported when it is needed."""
+
+    def __init__(self, *arguments: Any, table: Mapping[str, Mapping[str, str]], **options: Any):
+        super().__init__(*arguments, **options)
+        self._table = table
+        self._modules = {name: module for names in table.values() for name, module in names.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The commands in the order of the table."""
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command; if there is none such, all are loaded, so that a close one is proposed."""
+        if cmd_name in self._modules:
+            self._import(cmd_name)
+        else:
+            self.load()
+        return super().get_command(ctx, cmd_name)
+
+    def load(self) -> Self:
+        """Import all commands."""
+        for name in self._modules:
+            self._import(name)
+        return self
+
+    def _import(self, name: str) -> None:
+        importlib.import_module(f"ackline.cli.{self._modules[name]}")
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under the headings of the table."""
+        for heading, names in self._table.items():
+            found = {name: self.get_command(ctx, name) for name in names}
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [
+                        (f"{name:<8}", one.get_short_help_str(formatter.width))
+                        for name, one in found.items()
+                        if one is not None
+                    ]
+                )
+
+
+def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
         from ackline.cli.versions import ackline_version
 
-        typer.echo(f"ackline {ackline_version()}")
-        raise typer.Exit
+        click.echo(f"ackline {ackline_version()}")
+        context.exit()
 
 
-@app.callback(help=HELP)
-def common_options(
-    context: typer.Context,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    json: JsonOption = False,
-    debug: DebugOption = False,
-    _version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    """Keep the options given before the command; the application's help is `HELP`."""
-    context.obj = Common(store, tenant, json, debug)
+COMMON = [
+    click.Option(
+        ["--store"],
+        metavar="URL",
+        help="A store's URL, or the path of a SQLite file. "
+        f"Else ACKLINE_STORE, else {DEFAULT_STORE}.",
+    ),
+    click.Option(["--tenant"], help="Whose queues."),
+    click.Option(["--json"], is_flag=True, help="Answer in JSON, for programs."),
+    click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
+]
+"""Options that may stand before or after the name of every command."""
 
 
-def command(
-    name: str,
-    *,
-    panel: str,
-    creates: bool = False,
-    hidden: bool = False,
-    group: typer.Typer | None = None,
-) -> Callable[[F], F]:
+@click.group(cls=Commands, table=COMMANDS, context_settings=SETTINGS)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version.",
+)
+@click.pass_context
+def app(context: click.Context, /, **common: Any) -> None:
+    """A reliable job queue: put jobs in, run them, look at them, act on them.
+
+    Try `ackline demo` first. Exit codes: 0 done, 1 it did not happen, 2 the command cannot work,
+    3 the store cannot be used.
+    """
+    context.obj = Common(**common)
+
+
+app.params += COMMON
+
+
+def command(name: str, *, creates: bool = False, group: click.Group = app) -> Callable[[F], F]:
     """Register a command whose first parameter is its `Session`.
 
-    The common options are added here, so that they may also follow the command's name.
     `creates` lets it create a missing store file; `group` is the parent command.
     """
 
     def register(function: F) -> F:
-        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        context = _parameter("context", typer.Context, inspect.Parameter.empty)
-        shared = [
-            _parameter(option, annotation, None if option in ("store", "tenant") else False)
-            for option, annotation in COMMON.items()
-        ]
-
         @functools.wraps(function)
-        def run(context: typer.Context, **values: Any) -> None:
-            given = Common(**{option: values.pop(option) for option in COMMON})
-            wider = context.obj if isinstance(context.obj, Common) else Common()
-            _guard(function, given.over(wider), creates, values)
+        def run(**values: Any) -> None:
+            given = Common(**{option.name: values.pop(option.name) for option in COMMON})
+            wider = click.get_current_context().obj
+            _guard(function, given.over(wider or Common()), creates, values)
 
-        # Keyword-only, because some of the command's own parameters have no default.
-        parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in (context, *own, *shared)]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in parameters}
-        (group or app).command(name, cls=Command, rich_help_panel=panel, hidden=hidden)(run)
+        made = click.command(name, help=help_of(function))(run)
+        made.params += COMMON
+        group.add_command(made)
         return function
 
     return register
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-    )
+def help_of(function: Callable[..., Any]) -> str:
+    """The docstring of a command; the lines of its examples are not to be wrapped."""
+    return re.sub(r"(?<=\n\n)(?=ackline )", "\b\n", inspect.getdoc(function) or "")
 
 
 def _guard(
@@ -141,7 +187,7 @@ def _guard(
             sys.stdout.flush()
         finally:
             session.close()
-    except (typer.Exit, typer.Abort, typer.BadParameter):
+    except (click.exceptions.Exit, click.ClickException, click.Abort):
         raise
     except (Exception, KeyboardInterrupt) as error:
         code = code_for(error)
@@ -150,51 +196,30 @@ def _guard(
         elif common.debug and isinstance(error, Exception):
             traceback.print_exc()
         _complain(message_for(error))
-        raise typer.Exit(code) from None
+        raise click.exceptions.Exit(code) from None
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code."""
-    from ackline.cli.commands import load_all
-
-    load_all()
-    program = typer.main.get_command(app)
     try:
-        code = program.main(list(arguments), prog_name="ackline", standalone_mode=False)
-    except typer.Abort:
+        code = app.main(list(arguments), prog_name="ackline", standalone_mode=False)
+    except click.Abort:
         return 1
-    except Exception as error:
-        # One of Typer's own errors; their class depends on its version.
-        if not hasattr(error, "format_message"):
-            raise
-        return _explain_usage(error)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return USAGE
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "ackline"
+        message = error.format_message().rstrip(".")
+        _complain(f"{message[0].lower()}{message[1:]}\nTry: {path} --help")
+        return USAGE
     return code if isinstance(code, int) else 0
-
-
-def _explain_usage(error: Any) -> int:
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "ackline"
-    message = error.format_message()
-    if not message.strip() or type(error).__name__ == "NoArgsIsHelpError":
-        return USAGE  # the help was shown already
-    message = _in_our_words(message.rstrip("."))
-    _complain(f"{message[0].lower()}{message[1:]}\nTry: {path} --help")
-    return USAGE
-
-
-def _in_our_words(message: str) -> str:
-    """Typer's message about a value, without the phrases of its validator."""
-    message = message.replace("Value error, ", "").replace("Input should be", "it must be")
-    return _AS_TEXT.sub("", message)
-
-
-_AS_TEXT = re.compile(r", unable to parse string as an? \w+$")
 
 
 def _complain(message: str) -> None:
     if message:
-        console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
         try:
-            console.print(Text("ackline: ", "bold red") + Text(message))
+            click.echo(f"{click.style('ackline: ', 'red', bold=True)}{message}", err=True)
         except BrokenPipeError:
             leave_pipe()

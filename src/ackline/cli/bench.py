@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import tempfile
-from typing import Annotated, Any
 
+import click
 import msgspec
-import typer
 from rich.table import Table
 from rich.text import Text
 
@@ -19,34 +18,68 @@ from ackline.cli.tables import new_table
 from ackline.cli.versions import ackline_version, python_version
 from ackline.queues import Queues, open
 
-TRY = "Try"
 
-
-@command("bench", panel=TRY, creates=True)
+@command("bench", creates=True)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=100),
+    default=20000,
+    metavar="N",
+    help="Jobs to enqueue and to drain.",
+)
+@click.option(
+    "--singles",
+    type=click.IntRange(min=10),
+    default=1000,
+    metavar="N",
+    help="Single enqueue calls.",
+)
+@click.option(
+    "--round-trips", type=click.IntRange(min=10), default=300, metavar="N", help="Latency samples."
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    default=64,
+    metavar="N",
+    help="The worker's concurrency.",
+)
+@click.option(
+    "--growth",
+    default="10000,100000",
+    help="Numbers of waiting jobs to compare the cost of one job at.",
+)
+@click.option(
+    "--queues",
+    type=click.IntRange(min=1),
+    default=100,
+    metavar="N",
+    help="Queues to spread jobs over.",
+)
+@click.option(
+    "--scheduled",
+    type=click.IntRange(min=1),
+    default=100000,
+    metavar="N",
+    help="Jobs that wait for their time meanwhile.",
+)
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(tuple(MEASURES)),
+    metavar="MEASURE",
+    help=f"Measure only this: {', '.join(MEASURES)}.",
+)
 def bench(
     session: Session,
-    jobs: Annotated[
-        int, typer.Option(metavar="N", min=100, help="Jobs to enqueue and to drain.")
-    ] = 20_000,
-    singles: Annotated[
-        int, typer.Option(metavar="N", min=10, help="Single enqueue calls.")
-    ] = 1_000,
-    round_trips: Annotated[int, typer.Option(metavar="N", min=10, help="Latency samples.")] = 300,
-    concurrency: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The worker's concurrency.")
-    ] = 64,
-    growth: Annotated[
-        str, typer.Option(help="Numbers of waiting jobs to compare the cost of one job at.")
-    ] = "10000,100000",
-    queues: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Queues to spread jobs over.")
-    ] = 100,
-    scheduled: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Jobs that wait for their time meanwhile.")
-    ] = 100_000,
-    only: Annotated[
-        list[str] | None, typer.Option(help=f"Measure only this: {', '.join(MEASURES)}.")
-    ] = None,
+    jobs: int,
+    singles: int,
+    round_trips: int,
+    concurrency: int,
+    growth: str,
+    queues: int,
+    scheduled: int,
+    only: tuple[str, ...],
 ) -> None:
     """Measure enqueue, drain, latency and growth.
 
@@ -61,7 +94,7 @@ def bench(
         growth=_numbers(growth),
         queues=queues,
         scheduled=scheduled,
-        measures=_chosen(only),
+        measures=only or MEASURES,
     )
     if session.common.store is not None:
         _run(session, session.queues, plan)
@@ -125,13 +158,4 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return msgspec.convert([int(part) for part in text.split(",")], tuple[int, ...])
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a list of numbers like 10000,1000000") from None
-
-
-def _chosen(only: list[str] | None) -> tuple[Any, ...]:
-    for name in only or ():
-        if name not in MEASURES:
-            raise typer.BadParameter(
-                f"{name!r} is not a measure; choose from: {', '.join(MEASURES)}"
-            )
-    return tuple(only or MEASURES)
+        raise click.BadParameter(f"{text!r} is not a list of numbers like 10000,1000000") from None

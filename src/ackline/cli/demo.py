@@ -8,9 +8,8 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from ackline import queues as _queues
 from ackline.cli import values
@@ -43,26 +42,32 @@ SHORTEST = 1.0
 PORT = 8000
 
 
-@command("demo", panel="First", creates=True)
+@command("demo", creates=True)
+@click.option(
+    "--seconds",
+    type=values.seconds,
+    metavar="SPAN",
+    help="How long to run; by default, until Ctrl-C.",
+)
+@click.option(
+    "--port",
+    type=values.port,
+    default=str(PORT),
+    metavar="PORT",
+    help="Where the dashboard is; if it is taken, a free one.",
+)
+@click.option(
+    "--browser/--no-browser", default=True, help="Open the dashboard, if there is a screen."
+)
+@click.option("--spark/--no-spark", default=True, help="Make figures for the analytics page.")
+@click.option("--checkout", type=click.Path(path_type=Path), hidden=True)
 def demo(
     session: Session,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            parser=values.seconds, metavar="SPAN", help="How long; until Ctrl-C unless it is said."
-        ),
-    ] = None,
-    port: Annotated[
-        int,
-        typer.Option(
-            parser=values.port,
-            metavar="PORT",
-            help="Where the dashboard is; if it is taken, a free one.",
-        ),
-    ] = PORT,
-    browser: Annotated[bool, typer.Option(help="Open the dashboard, if there is a screen.")] = True,
-    spark: Annotated[bool, typer.Option(help="Make figures for the analytics page.")] = True,
-    checkout: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    seconds: float | None,
+    port: int,
+    browser: bool,
+    spark: bool,
+    checkout: Path | None,
 ) -> None:
     """See it work: a live dashboard, retries, crashes, and no job lost.
 
@@ -86,7 +91,7 @@ def demo(
     if not books.balanced:
         raise Refusal("the books do not balance: this is a bug in Ackline, please report it")
     if interrupted and seconds is not None:
-        raise typer.Exit(INTERRUPTED)
+        raise click.exceptions.Exit(INTERRUPTED)
 
 
 def program() -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
-from ackline.cli.queues import LOOK, first_in_line
+from ackline.cli.queues import first_in_line
 from ackline.cli.readers import waits_for
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
@@ -58,7 +58,7 @@ class Finding(msgspec.Struct, frozen=True):
     do: str = ""
 
 
-@command("doctor", panel=LOOK)
+@command("doctor")
 def doctor(session: Session) -> None:
     """Check the store, its clock, leases and workers.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any
+from typing import Any
 
+import click
 import msgspec
-import typer
 
 from ackline.cli import values
 from ackline.cli.app import command
@@ -17,75 +17,65 @@ from ackline.cli.words import count, plain, pretty
 from ackline.queue import Completed, Duplicate, Enqueued, Queue, Queued
 from ackline.retry import Backoff
 
-PANEL = "Jobs in and through"
-
 Seconds = float | None
 
 
-@command("enqueue", panel=PANEL, creates=True)
+@command("enqueue", creates=True)
+@click.argument("queue", help="The queue; it comes into being with a first job.")
+@click.argument(
+    "payload", required=False, help="The payload as JSON; - reads JSON lines from stdin."
+)
+@click.option("--id", help="Its id; the same id is the same job.")
+@click.option("--kind", help="Which handler runs it.")
+@click.option("--priority", type=int, metavar="N", help="0 (lowest) to 9 (highest).")
+@click.option("--delay", type=values.seconds, metavar="SPAN", help="Run it later: 30, 5m, 2h.")
+@click.option("--run-at", type=values.moment, metavar="TIME", help="Run it at: 2030-01-31T08:00.")
+@click.option("--max-attempts", type=int, metavar="N", help="Deliveries before the DLQ.")
+@click.option(
+    "--backoff",
+    type=values.backoff,
+    metavar="BACKOFF",
+    help="Waits between attempts: 1,5,30 or exponential:1:2:600.",
+)
+@click.option("--lease", type=values.seconds, metavar="SPAN", help="How long a delivery is held.")
+@click.option(
+    "--timeout", type=values.seconds, metavar="SPAN", help="How long its handler may take."
+)
+@click.option(
+    "--result-ttl", type=values.seconds, metavar="SPAN", help="How long its result is kept."
+)
+@click.option("--callback-url", metavar="URL", help="What a service calls when the job has ended.")
+@click.option("--group", help="Run one job of this group at a time.")
+@click.option("--header", multiple=True, metavar="NAME=VALUE", help="A note beside the payload.")
+@click.option(
+    "--wait", type=values.seconds, metavar="SPAN", help="Wait so long for the result, and print it."
+)
+@click.option("--from", "source", metavar="FILE", help="JSON lines, one payload each; - is stdin.")
+@click.option(
+    "--full", is_flag=True, help="Each line is a whole job: {id, kind, payload, priority, …}."
+)
+@click.option("--keep-going", is_flag=True, help="Skip bad lines instead of stopping.")
 def enqueue(
     session: Session,
-    queue: Annotated[str, typer.Argument(help="The queue; it comes into being with a first job.")],
-    payload: Annotated[
-        str | None, typer.Argument(help="The payload as JSON; - reads JSON lines from stdin.")
-    ] = None,
-    id: Annotated[str | None, typer.Option(help="Its id; the same id is the same job.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Which handler runs it.")] = None,
-    priority: Annotated[
-        int | None, typer.Option(metavar="N", help="0 (lowest) to 9 (highest).")
-    ] = None,
-    delay: Annotated[
-        Seconds,
-        typer.Option(parser=values.seconds, metavar="SPAN", help="Run it later: 30, 5m, 2h."),
-    ] = None,
-    run_at: Annotated[
-        datetime.datetime | None,
-        typer.Option(parser=values.moment, metavar="TIME", help="Run it at: 2030-01-31T08:00."),
-    ] = None,
-    max_attempts: Annotated[
-        int | None, typer.Option(metavar="N", help="Deliveries before the DLQ.")
-    ] = None,
-    backoff: Annotated[
-        Backoff | None,
-        typer.Option(
-            parser=values.backoff,
-            metavar="BACKOFF",
-            help="Waits between attempts: 1,5,30 or exponential:1:2:600.",
-        ),
-    ] = None,
-    lease: Annotated[
-        Seconds,
-        typer.Option(parser=values.seconds, metavar="SPAN", help="How long a delivery is held."),
-    ] = None,
-    timeout: Annotated[
-        Seconds,
-        typer.Option(parser=values.seconds, metavar="SPAN", help="How long its handler may take."),
-    ] = None,
-    result_ttl: Annotated[
-        Seconds,
-        typer.Option(parser=values.seconds, metavar="SPAN", help="How long its result is kept."),
-    ] = None,
-    callback_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="What a service calls when the job has ended.")
-    ] = None,
-    group: Annotated[str | None, typer.Option(help="Run one job of this group at a time.")] = None,
-    header: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A note beside the payload.")
-    ] = None,
-    wait: Annotated[
-        Seconds,
-        typer.Option(
-            parser=values.seconds, metavar="SPAN", help="Wait so long for the result, and print it."
-        ),
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="FILE", help="JSON lines, one payload each; - is stdin."),
-    ] = None,
-    full: Annotated[
-        bool, typer.Option(help="Each line is a whole job: {id, kind, payload, priority, …}.")
-    ] = False,
-    keep_going: Annotated[bool, typer.Option(help="Skip bad lines instead of stopping.")] = False,
+    queue: str,
+    payload: str | None,
+    id: str | None,
+    kind: str | None,
+    priority: int | None,
+    delay: Seconds,
+    run_at: datetime.datetime | None,
+    max_attempts: int | None,
+    backoff: Backoff | None,
+    lease: Seconds,
+    timeout: Seconds,
+    result_ttl: Seconds,
+    callback_url: str | None,
+    group: str | None,
+    header: tuple[str, ...],
+    wait: Seconds,
+    source: str | None,
+    full: bool,
+    keep_going: bool,
 ) -> None:
     """Store a job, or a file of jobs.
 

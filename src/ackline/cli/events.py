@@ -5,42 +5,48 @@ from __future__ import annotations
 import collections
 import itertools
 from collections.abc import Iterable
-from typing import Annotated
 
-import typer
+import click
 
+from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.documents import event_document
 from ackline.cli.exits import Refusal, UsageMistake
 from ackline.cli.journal import Journal, NamedJournal
-from ackline.cli.queues import LOOK
 from ackline.cli.session import Session
 from ackline.cli.words import event_line
 from ackline.errors import EventsDropped
 from ackline.events import Act, Event, read_cursor
 
 
-@command("events", panel=LOOK)
+@command("events")
+@click.argument("queue", required=False, help="Only of this queue.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what happens; Ctrl-C ends it.")
+@click.option("--after", metavar="CURSOR", help="Continue after this cursor.")
+@click.option(
+    "--act",
+    multiple=True,
+    type=values.OneOf(Act),
+    metavar="ACT",
+    help=f"Only this act: {', '.join(Act)}. May be given again.",
+)
+@click.option(
+    "--last",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Only so many before the end of the journal.",
+)
+@click.option(
+    "--reader", metavar="NAME", help="Read on where this reader ended, and save as it goes."
+)
 def events(
     session: Session,
-    queue: Annotated[str | None, typer.Argument(help="Only of this queue.")] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what happens; Ctrl-C ends it.")
-    ] = False,
-    after: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Continue after this cursor.")
-    ] = None,
-    act: Annotated[
-        list[Act] | None, typer.Option("--act", help="Only this act; may be given again.")
-    ] = None,
-    last: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=0, help="Only so many before the end of the journal."),
-    ] = None,
-    reader: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Read on where this reader ended, and save as it goes."),
-    ] = None,
+    queue: str | None,
+    follow: bool,
+    after: str | None,
+    act: tuple[Act, ...],
+    last: int | None,
+    reader: str | None,
 ) -> None:
     """What happened to jobs, in order: one line for each event.
 

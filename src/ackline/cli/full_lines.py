@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
 import msgspec
-import typer
 
 from ackline.cli import values
 from ackline.errors import InvalidJob
@@ -33,7 +33,7 @@ def draft_of_line(queue: Queue[Any, Any], line: bytes, options: dict[str, Any]) 
     codec = given.pop("codec", None)
     try:
         return draft_of(queue, payload, codec, {**options, **_converted(given)})  # type: ignore[typeddict-item]
-    except (InvalidJob, TypeError, ValueError, typer.BadParameter) as error:
+    except (InvalidJob, TypeError, ValueError, click.BadParameter) as error:
         raise BadLine(str(error)) from None
 
 

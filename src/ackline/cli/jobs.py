@@ -1,52 +1,65 @@
-"""`ackline list`: the jobs of a queue."""
+"""`ackline list` and `export`: the jobs of a queue."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+import sys
+from typing import Any
 
+import click
 import msgspec
-import typer
 from rich.text import Text
 
+from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.documents import job_document, readable
 from ackline.cli.exits import UsageMistake
-from ackline.cli.queues import LOOK, QueueArgument
+from ackline.cli.queues import queue_argument
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import STYLES, plain, shorten, span
 from ackline.job import Record, State
 from ackline.queue import JobPage
+from ackline.queue.copying import each_job
+from ackline.queue.lines import line_of
+from ackline.stores.base import Filter
 
 ROOM = [("", 24), ("kind", 8), ("id", 36), ("", 1), ("id", 12)]
 """How columns shrink in a narrow terminal: ids are there to be copied, ours have 36 characters."""
 
-StateOption = Annotated[
-    list[State] | None,
-    typer.Option(
-        "--state", metavar="STATE", help=f"Only this state: {', '.join(State)}. May be given again."
-    ),
-]
-KindOption = Annotated[
-    list[str] | None, typer.Option("--kind", help="Only this kind; may be given again.")
-]
+state_option = click.option(
+    "--state",
+    multiple=True,
+    type=values.OneOf(State),
+    metavar="STATE",
+    help=f"Only this state: {', '.join(State)}. May be given again.",
+)
+kind_option = click.option("--kind", multiple=True, help="Only this kind; may be given again.")
 
 
-@command("list", panel=LOOK)
+@command("list")
+@queue_argument
+@state_option
+@kind_option
+@click.option("--text", help="Only with this text in the payload.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1, max=10000),
+    default=50,
+    metavar="N",
+    help="How many at most.",
+)
+@click.option("--cursor", help="Read on where a page ended.")
+@click.option("--newest", is_flag=True, help="Of each state the newest first: what ended last.")
 def list_jobs(
     session: Session,
-    queue: QueueArgument,
-    state: StateOption = None,
-    kind: KindOption = None,
-    text: Annotated[str | None, typer.Option(help="Only with this text in the payload.")] = None,
-    limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10_000, help="How many at most.")
-    ] = 50,
-    cursor: Annotated[str | None, typer.Option(help="Read on where a page ended.")] = None,
-    newest: Annotated[
-        bool, typer.Option("--newest", help="Of each state the newest first: what ended last.")
-    ] = False,
+    queue: str,
+    state: tuple[State, ...],
+    kind: tuple[str, ...],
+    text: str | None,
+    limit: int,
+    cursor: str | None,
+    newest: bool,
 ) -> None:
     """The jobs of a queue, by state, in the order of their line."""
     found = session.known_queue(queue)
@@ -110,3 +123,24 @@ def _remark(record: Record, now: float) -> str:
         case _:
             value = readable(record.payload, record.options.codec)
             return shorten(plain(json.dumps(value, ensure_ascii=False)), 120)
+
+
+@command("export")
+@queue_argument
+@state_option
+@kind_option
+def export(session: Session, queue: str, state: tuple[State, ...], kind: tuple[str, ...]) -> None:
+    """Write jobs as JSON lines: all, or of some states or kinds.
+
+    Each line has what it takes to enqueue the job again, and what became of it. Enqueued again,
+    jobs that had finished run once more: choose with --state.
+
+    ackline export email --state failed > failed.jsonl
+    ackline enqueue email --from failed.jsonl --full
+    """
+    found = session.known_queue(queue)
+    which = Filter(states=frozenset(state or State), kinds=frozenset(kind) or None)
+    for piece in each_job(found.store, found.key, which):
+        for record in piece:
+            sys.stdout.write(line_of(record, queue).decode())
+    sys.stdout.flush()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
+import click
 import msgspec
-import typer
 from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
-from ackline.cli.queues import LOOK
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import plain
@@ -20,34 +17,30 @@ SHOWN = 200
 """Characters of a value in the table; --json has all of it."""
 
 
-@command("keys", panel=LOOK)
-def keys(
-    session: Session,
-    prefix: Annotated[
-        list[str] | None,
-        typer.Argument(help="The first parts of the keys.", show_default=False),
-    ] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")] = 100,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete the one key given.")] = False,
-) -> None:
+@command("keys")
+@click.argument("prefix", nargs=-1, help="The first parts of the keys.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=100, metavar="N", help="How many at most."
+)
+@click.option("--delete", is_flag=True, help="Delete the one key given.")
+def keys(session: Session, prefix: tuple[str, ...], limit: int, delete: bool) -> None:
     """Show keys that jobs left when they went to the DLQ.
 
     A job enqueued with keys_if_undelivered leaves its payload under each of them.
     """
-    parts = prefix or []
     if delete:
-        if not session.queues.delete_key(*parts):
-            raise Refusal(f"there is no key {' / '.join(map(plain, parts)) or '(empty)'}")
-        session.document({"deleted": parts}) if session.json else session.say("deleted")
+        if not session.queues.delete_key(*prefix):
+            raise Refusal(f"there is no key {' / '.join(map(plain, prefix)) or '(empty)'}")
+        session.document({"deleted": prefix}) if session.json else session.say("deleted")
         return
-    found = session.queues.keys(*parts, limit=limit)
+    found = session.queues.keys(*prefix, limit=limit)
     if session.json:
         for entry in found:
             session.document({"key": entry.key, "value": _value(entry), "version": entry.version})
         return
     if not found:
-        beginning = "/".join(map(plain, parts))
-        session.say(f"no key begins with {beginning!r}" if parts else "no keys", "dim")
+        beginning = "/".join(map(plain, prefix))
+        session.say(f"no key begins with {beginning!r}" if prefix else "no keys", "dim")
         return
     table = new_table("key", "value", spare=[("value", 24), ("key", 12)], fold=["value", "key"])
     for entry in found:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import get_args
 
-import typer
+import click
 
 from ackline.cli.session import Session
 from ackline.logs import LogFormat, start_logging
 
-Form = Annotated[
-    LogFormat,
-    typer.Option(
-        "--log-format", metavar="text|json", help="Log lines for people, or JSON objects."
-    ),
-]
+format_option = click.option(
+    "--log-format",
+    type=click.Choice(get_args(LogFormat)),
+    default="text",
+    help="Log lines for people, or JSON objects.",
+)
 
 
 def start(session: Session, form: LogFormat, *, verbose: bool = False) -> list[str]:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+import click
 
 from ackline.cli.app import command
-from ackline.cli.queues import ACT
 from ackline.cli.session import Session
 from ackline.cli.words import count
 from ackline.stores.migrations import Migratable, Migrated
 from ackline.stores.registry import store_from_url
 
 
-@command("migrate", panel=ACT)
-def migrate(
-    session: Session,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print the SQL that would run.")
-    ] = False,
-) -> None:
+@command("migrate")
+@click.option("--dry-run", is_flag=True, help="Only print the SQL that would run.")
+def migrate(session: Session, dry_run: bool) -> None:
     """Make or upgrade the tables of a store.
 
     A store does so by itself when it is opened, if it may. Run this where it may not

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 from rich.table import Table
 from rich.text import Text
 
@@ -19,10 +19,7 @@ from ackline.job import State
 from ackline.queue import Queue
 from ackline.stores.base import Filter, QueueInfo, WorkerRecord
 
-LOOK = "Looking"
-ACT = "Acting"
-
-QueueArgument = Annotated[str, typer.Argument(help="The queue.", show_default=False)]
+queue_argument = click.argument("queue", help="The queue.")
 
 
 def who() -> str:
@@ -71,7 +68,7 @@ def queue_name(info: QueueInfo) -> Text:
     return name.append(" paused", "yellow") if info.settings.paused else name
 
 
-@command("queues", panel=LOOK)
+@command("queues")
 def queues(session: Session) -> None:
     """All queues with their counts by state."""
     found = session.queues.describe()
@@ -95,8 +92,9 @@ def _all_about(session: Session, info: QueueInfo, wait: float | None) -> dict[st
     return queue_document(info, {"first_in_line": wait, "recovery": recovery})
 
 
-@command("workers", panel=LOOK)
-def workers(session: Session, queue: QueueArgument) -> None:
+@command("workers")
+@queue_argument
+def workers(session: Session, queue: str) -> None:
     """The workers of a queue, with their last sign of life."""
     found = session.known_queue(queue).workers()
     now = session.queues.store.now()
@@ -130,15 +128,17 @@ def workers_table(found: list[WorkerRecord], now: float) -> Table:
     return table
 
 
-@command("pause", panel=ACT)
-def pause(session: Session, queue: QueueArgument) -> None:
+@command("pause")
+@queue_argument
+def pause(session: Session, queue: str) -> None:
     """Hand out no more jobs of a queue; those that run go on."""
     session.known_queue(queue).pause(by=who())
     _tell_paused(session, queue, "paused: no more jobs are handed out, those that run go on")
 
 
-@command("resume", panel=ACT)
-def resume(session: Session, queue: QueueArgument) -> None:
+@command("resume")
+@queue_argument
+def resume(session: Session, queue: str) -> None:
     """Hand out a queue's jobs again."""
     session.known_queue(queue).resume(by=who())
     _tell_paused(session, queue, "resumed")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Any
 
+import click
 import msgspec
-import typer
 from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
-from ackline.cli.queues import LOOK
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import plain, span
@@ -62,19 +61,15 @@ class Row(msgspec.Struct, frozen=True):
     waits: Waits
 
 
-@command("readers", panel=LOOK)
-def readers(
-    session: Session,
-    queue: Annotated[str | None, typer.Argument(help="Only of this queue.")] = None,
-    forget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Give up this reader of the queue, or without a queue one that reads all: keep "
-            "nothing for it.",
-        ),
-    ] = None,
-) -> None:
+@command("readers")
+@click.argument("queue", required=False, help="Only of this queue.")
+@click.option(
+    "--forget",
+    metavar="NAME",
+    help="Give up this reader of the queue, or without a queue one that reads all: keep nothing "
+    "for it.",
+)
+def readers(session: Session, queue: str | None, forget: str | None) -> None:
     """Who reads the journal under a name, and how far behind.
 
     What a reader has not read is kept beyond its time, up to the limit of the journal. One that

@@ -6,18 +6,18 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Any
 
+import click
 import msgspec
-import typer
 
 import ackline
 from ackline.cli import logs, values
 from ackline.cli.app import command
-from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import UsageMistake
 from ackline.cli.session import Session, require_made, store_url
 from ackline.cli.words import count, plain
+from ackline.logs import LogFormat
 from ackline.queue import Queue
 from ackline.queues import Queues, no_such_queue
 from ackline.relay import Relay, RelayStats
@@ -31,34 +31,43 @@ REPORT_EVERY = 10.0
 """Seconds between log lines about jobs that were passed on."""
 
 
-@command("relay", panel=PANEL)
+@command("relay")
+@click.option("--to", required=True, metavar="URL", help="The store to pass them on to.")
+@click.option(
+    "--queue",
+    multiple=True,
+    required=True,
+    metavar="NAME[=OTHER]",
+    help="Which queue, and its name there if another.",
+)
+@click.option("--from", "source", metavar="URL", help="The store they are in; else --store.")
+@click.option("--once", is_flag=True, help="Pass on what is ready, then end.")
+@click.option(
+    "--batch", type=click.IntRange(min=1), default=BATCH, metavar="N", help="Jobs per round trip."
+)
+@click.option(
+    "--lease",
+    type=values.seconds,
+    default=f"{LEASE:g}s",
+    metavar="SPAN",
+    help="How soon another relay takes over from one that died.",
+)
+@click.option(
+    "--maintenance/--no-maintenance",
+    default=True,
+    help="Promote, sweep and prune in the source too.",
+)
+@logs.format_option
 def relay(
     session: Session,
-    to: Annotated[str, typer.Option("--to", metavar="URL", help="The store to pass them on to.")],
-    queue: Annotated[
-        list[str],
-        typer.Option(
-            "--queue", metavar="NAME[=OTHER]", help="Which queue, and its name there if another."
-        ),
-    ],
-    source: Annotated[
-        str | None,
-        typer.Option("--from", metavar="URL", help="The store they are in; else --store."),
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Pass on what is ready, then end.")] = False,
-    batch: Annotated[int, typer.Option(metavar="N", min=1, help="Jobs per round trip.")] = BATCH,
-    lease: Annotated[
-        float,
-        typer.Option(
-            parser=values.seconds,
-            metavar="SPAN",
-            help="How soon another relay takes over from one that died.",
-        ),
-    ] = LEASE,
-    maintenance: Annotated[
-        bool, typer.Option(help="Promote, sweep and prune in the source too.")
-    ] = True,
-    log_format: logs.Form = "text",
+    to: str,
+    queue: tuple[str, ...],
+    source: str | None,
+    once: bool,
+    batch: int,
+    lease: float,
+    maintenance: bool,
+    log_format: LogFormat,
 ) -> None:
     """Pass the jobs of one store on to another, each exactly once.
 
@@ -68,7 +77,7 @@ def relay(
 
     SIGTERM or Ctrl-C stops it. While a store is away it waits, and goes on by itself.
 
-    ackline relay --from postgresql://localhost/app --to redis://localhost --queue email
+    ackline relay --from postgresql://db/app --to redis://redis --queue email
     """
     logs.start(session, log_format)
     stopping = threading.Event()

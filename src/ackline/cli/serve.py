@@ -9,17 +9,17 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from ackline.cli import logs, values
 from ackline.cli.app import command
-from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import UsageMistake
 from ackline.cli.session import Session
 from ackline.cli.words import count
 from ackline.errors import MissingExtra
+from ackline.logs import LogFormat
 from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.stores.base import Store
@@ -31,41 +31,47 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ackline")
 
 
-@command("serve", panel=PANEL, creates=True)
+@command("serve", creates=True)
+@click.option("--host", help="The address to listen on.")
+@click.option("--port", type=values.port, metavar="PORT", help="The port; 0 takes a free one.")
+@click.option("--base-path", metavar="PATH", help="What the paths of all routes begin with.")
+@click.option("--processes", type=click.IntRange(min=1), metavar="N", help="How many processes.")
+@click.option(
+    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings, as TOML."
+)
+@click.option("--lake", metavar="PATH", help="The lake whose figures the dashboard shows.")
+@click.option(
+    "--maintenance/--no-maintenance",
+    default=None,
+    help="Sweep, promote and prune in this process too.",
+)
+@click.option(
+    "--grace", type=values.seconds, metavar="SPAN", help="How long requests may go on at a stop."
+)
+@click.option(
+    "--stored-keys/--no-stored-keys",
+    default=None,
+    help="Require API keys, and accept those kept in the store.",
+)
+@logs.format_option
+@click.option("--socket", "socket_number", type=int, hidden=True)
+@click.option("--shared", type=click.Path(path_type=Path), hidden=True)
+@click.option("--id", hidden=True)
 def serve(
     session: Session,
-    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(parser=values.port, metavar="PORT", help="The port; 0 takes a free one."),
-    ] = None,
-    base_path: Annotated[
-        str | None, typer.Option(metavar="PATH", help="What the paths of all routes begin with.")
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="How many processes.")
-    ] = None,
-    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings, as TOML.")] = None,
-    lake: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="The lake whose figures the dashboard shows."),
-    ] = None,
-    maintenance: Annotated[
-        bool | None, typer.Option(help="Sweep, promote and prune in this process too.")
-    ] = None,
-    grace: Annotated[
-        float | None,
-        typer.Option(
-            parser=values.seconds, metavar="SPAN", help="How long requests may go on at a stop."
-        ),
-    ] = None,
-    stored_keys: Annotated[
-        bool | None, typer.Option(help="Ask for API keys, and believe those in the store.")
-    ] = None,
-    log_format: logs.Form = "text",
-    socket_number: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
-    shared: Annotated[Path | None, typer.Option(hidden=True)] = None,
-    id: Annotated[str | None, typer.Option(hidden=True)] = None,
+    host: str | None,
+    port: int | None,
+    base_path: str | None,
+    processes: int | None,
+    config: Path | None,
+    lake: str | None,
+    maintenance: bool | None,
+    grace: float | None,
+    stored_keys: bool | None,
+    log_format: LogFormat,
+    socket_number: int | None,
+    shared: Path | None,
+    id: str | None,
 ) -> None:
     """Serve queues over HTTP, for programs in any language.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.documents import event_document, job_document, readable
-from ackline.cli.queues import LOOK, QueueArgument
+from ackline.cli.queues import queue_argument
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import STYLES, clock, happened, moment, plain, plain_lines, pretty, span
@@ -26,13 +26,11 @@ PATIENCE = 3.0
 PAGE = 2000
 
 
-@command("show", panel=LOOK)
-def show(
-    session: Session,
-    queue: QueueArgument,
-    id: Annotated[str, typer.Argument(help="The job's id.", show_default=False)],
-    full: Annotated[bool, typer.Option("--full", help="Cut nothing off.")] = False,
-) -> None:
+@command("show")
+@queue_argument
+@click.argument("id", help="The job's id.")
+@click.option("--full", is_flag=True, help="Cut nothing off.")
+def show(session: Session, queue: str, id: str, full: bool) -> None:
     """Everything about one job: timeline, failures, payload, result."""
     found = session.known_queue(queue)
     job = found.status(id)

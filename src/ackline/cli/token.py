@@ -6,17 +6,15 @@ import datetime
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
+import click
 import msgspec
-import typer
 from rich.text import Text
 
 from ackline.cli import values
 from ackline.cli.app import app, command
-from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import Refusal
-from ackline.cli.help import Group
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import plain
@@ -25,43 +23,43 @@ from ackline.errors import MissingExtra
 if TYPE_CHECKING:
     from ackline.service.auth.credentials import ApiKey
 
-token = typer.Typer(
-    cls=Group, no_args_is_help=True, help="API keys and test tokens for the service."
+
+@app.group()
+def token() -> None:
+    """API keys and test tokens for the service."""
+
+
+scope_option = click.option(
+    "--scope",
+    multiple=True,
+    required=True,
+    type=click.Choice(("produce", "consume", "read", "admin")),
+    help="What it may. Can be repeated.",
 )
-app.add_typer(token, name="token", rich_help_panel=PANEL)
-
-SCOPES = ("produce", "consume", "read", "admin")
-
-Scopes = Annotated[
-    list[str],
-    typer.Option("--scope", help="What it may: produce, consume, read, admin. Can be repeated."),
-]
-QueueLimits = Annotated[
-    list[str] | None, typer.Option("--queue", help="Only this queue. Can be repeated.")
-]
-KindLimits = Annotated[
-    list[str] | None, typer.Option("--kind", help="Only jobs of this kind. Can be repeated.")
-]
-Operator = Annotated[
-    bool, typer.Option("--operator", help="It sees the figures of all tenants in /metrics.")
-]
+queue_option = click.option("--queue", multiple=True, help="Only this queue. Can be repeated.")
+kind_option = click.option("--kind", multiple=True, help="Only jobs of this kind. Can be repeated.")
+operator_option = click.option(
+    "--operator", is_flag=True, help="It sees the figures of all tenants in /metrics."
+)
 
 
-@command("create", panel=PANEL, creates=True, group=token)
+@command("create", creates=True, group=token)
+@click.argument("name", help="Whose key it is, as the journal will call it.")
+@scope_option
+@queue_option
+@kind_option
+@operator_option
+@click.option("--expires", type=values.seconds, metavar="SPAN", help="For how long it is good.")
+@click.option("--for-file", is_flag=True, help="Keep nothing: print what a settings file needs.")
 def create(
     session: Session,
-    name: Annotated[str, typer.Argument(help="Whose key it is, as the journal will call it.")],
-    scope: Scopes,
-    queue: QueueLimits = None,
-    kind: KindLimits = None,
-    operator: Operator = False,
-    expires: Annotated[
-        float | None,
-        typer.Option(parser=values.seconds, metavar="SPAN", help="For how long it is good."),
-    ] = None,
-    for_file: Annotated[
-        bool, typer.Option("--for-file", help="Keep nothing: print what a settings file needs.")
-    ] = False,
+    name: str,
+    scope: tuple[str, ...],
+    queue: tuple[str, ...],
+    kind: tuple[str, ...],
+    operator: bool,
+    expires: float | None,
+    for_file: bool,
 ) -> None:
     """Make an API key for a machine. It is shown once; only its hash is kept.
 
@@ -73,7 +71,7 @@ def create(
     text, id = keys.new_key()
     limits = {"queues": queue, "kinds": kind, "operator": operator}
     entry = {"id": id, "hash": _credentials().hash_of(text), "name": name, "tenant": session.tenant}
-    entry |= {"scopes": _checked(scope)} | {name: value for name, value in limits.items() if value}
+    entry |= {"scopes": scope} | {name: value for name, value in limits.items() if value}
     if expires is not None:
         entry["expires"] = _in(expires).isoformat()
     key = msgspec.convert(entry, _credentials().ApiKey)
@@ -93,7 +91,7 @@ def create(
         )
 
 
-@command("list", panel=PANEL, group=token)
+@command("list", group=token)
 def list_tokens(session: Session) -> None:
     """Show the API keys that are kept in the store, of all tenants."""
     found = _api_keys().list_keys(session.queues.store)
@@ -117,31 +115,39 @@ def list_tokens(session: Session) -> None:
     session.say(table)
 
 
-@command("revoke", panel=PANEL, group=token)
-def revoke(
-    session: Session, id: Annotated[str, typer.Argument(help="As `ackline token list` shows it.")]
-) -> None:
+@command("revoke", group=token)
+@click.argument("id", help="As `ackline token list` shows it.")
+def revoke(session: Session, id: str) -> None:
     """Take an API key back: within seconds it opens nothing any more."""
     if not _api_keys().revoke_key(session.queues.store, id):
         raise Refusal(f"there is no API key {id!r} in this store")
     session.document({"revoked": id}) if session.json else session.say("revoked")
 
 
-@command("test", panel=PANEL, group=token)
+@command("test", group=token)
+@scope_option
+@queue_option
+@kind_option
+@operator_option
+@click.option(
+    "--expires", type=values.seconds, default="1h", metavar="SPAN", help="For how long it is good."
+)
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path),
+    default=Path("ackline-test-issuer"),
+    help="Where the key pair is, or is made.",
+)
 def trial(
     session: Session,
-    scope: Scopes,
-    queue: QueueLimits = None,
-    kind: KindLimits = None,
-    operator: Operator = False,
-    expires: Annotated[
-        float, typer.Option(parser=values.seconds, metavar="SPAN", help="For how long it is good.")
-    ] = 3600.0,
-    directory: Annotated[Path, typer.Option(help="Where the key pair is, or is made.")] = Path(
-        "ackline-test-issuer"
-    ),
+    scope: tuple[str, ...],
+    queue: tuple[str, ...],
+    kind: tuple[str, ...],
+    operator: bool,
+    expires: float,
+    directory: Path,
 ) -> None:
-    """Make a token (JWT) as an issuer would, to try the service before there is one.
+    """Make a test token (JWT), as an issuer would.
 
     The first call makes a key pair: the private key stays in the directory, readable by you only.
 
@@ -149,9 +155,9 @@ def trial(
     """
     issuer = _pairs()
     pair = issuer.KeyPair.at(directory)
-    words = [*_checked(scope), *(["operator"] if operator else [])]
+    words = [*scope, *(["operator"] if operator else [])]
     claims = {"tenant": session.tenant, "scope": " ".join(words), "queues": queue, "kinds": kind}
-    given = {name: value for name, value in claims.items() if value is not None}
+    given = {name: value for name, value in claims.items() if value}
     text = pair.sign(given, time.time() + expires)
     if session.json:
         session.document({"token": text})
@@ -161,13 +167,6 @@ def trial(
         f"Good for {expires:g} s. Send it as `Authorization: Bearer …`.\n"
         f"Into the file of `ackline serve --config`:\n\n{_toml('issuers', pair.settings)}"
     )
-
-
-def _checked(scopes: list[str]) -> list[str]:
-    for scope in scopes:
-        if scope not in SCOPES:
-            raise typer.BadParameter(f"{scope!r} is not a scope: choose from {', '.join(SCOPES)}")
-    return scopes
 
 
 def _in(seconds: float) -> datetime.datetime:

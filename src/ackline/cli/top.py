@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Annotated, Any
+from typing import Any
 
+import click
 import msgspec
-import typer
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
@@ -16,7 +16,6 @@ from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.documents import queue_document, worker_document
 from ackline.cli.queues import (
-    LOOK,
     count_cells,
     counts_table,
     first_in_line,
@@ -33,14 +32,9 @@ EVERY = 0.5
 """Seconds between two looks at the store."""
 
 
-@command("top", panel=LOOK)
-def top(
-    session: Session,
-    seconds: Annotated[
-        float | None,
-        typer.Option(parser=values.seconds, metavar="SPAN", help="Stop after so long."),
-    ] = None,
-) -> None:
+@command("top")
+@click.option("--seconds", type=values.seconds, metavar="SPAN", help="Stop after so long.")
+def top(session: Session, seconds: float | None) -> None:
     """Queues, rates and workers, live.
 
     Without a terminal: one snapshot.

@@ -6,10 +6,10 @@ import datetime
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import click
 import msgspec
-import typer
 
 from ackline import retry
 from ackline.cli.exits import UsageMistake
@@ -22,23 +22,30 @@ LARGEST_PORT = 65535
 _JITTERS = ("none", "full", "equal")
 
 
-def seconds(text: str | float) -> float:
+T = TypeVar("T")
+
+
+class OneOf(click.Choice[T]):
+    """One of some values, by what they are as text: an enum's value, not its name."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002
+        """The text of a value."""
+        return str(choice)
+
+
+def seconds(text: str) -> float:
     """Read `90`, `1.5`, `500ms`, `30s`, `5m`, `2h` or `1d`."""
-    if isinstance(text, float):  # the default of an option
-        return text
     found = _SPAN.fullmatch(text.strip())
     if found is None:
-        raise typer.BadParameter(f"{text!r} is not a time span: write 90, 500ms, 30s, 5m, 2h or 1d")
+        raise click.BadParameter(f"{text!r} is not a time span: write 90, 500ms, 30s, 5m, 2h or 1d")
     number, unit = found.groups()
     return float(number) * _UNITS[unit or "s"]
 
 
-def port(text: str | int) -> int:
+def port(text: str) -> int:
     """Read a port; 0 means any free port."""
-    if isinstance(text, int):  # the default of an option
-        return text
     if not text.strip().isdecimal() or int(text) > LARGEST_PORT:
-        raise typer.BadParameter(f"{text!r} is not a port: write a number from 0 to {LARGEST_PORT}")
+        raise click.BadParameter(f"{text!r} is not a port: write a number from 0 to {LARGEST_PORT}")
     return int(text)
 
 
@@ -51,7 +58,7 @@ def moment(text: str) -> datetime.datetime:
     try:
         return datetime.datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError, OSError):
-        raise typer.BadParameter(
+        raise click.BadParameter(
             f"{text!r} is not a time: write 2030-01-31T08:00, 2030-01-31T08:00+02:00 "
             "or seconds since 1970"
         ) from None
@@ -69,7 +76,7 @@ def backoff(text: str) -> Backoff:
         return _backoff(shape, [float(part) for part in parts], jitter)
     except (ValueError, TypeError, AcklineError) as error:
         why = f" ({error})" if isinstance(error, AcklineError) else ""
-        raise typer.BadParameter(
+        raise click.BadParameter(
             f"{text!r} is not a backoff{why}: write 1,5,30 for a schedule, or 10, fixed:10, "
             "linear:STEP:CAP, exponential:BASE:FACTOR:CAP, each with :full or :equal for jitter"
         ) from None
@@ -104,7 +111,7 @@ def weights(text: str) -> tuple[float, ...]:
     except ValueError:
         read = (0.0,)
     if not all(0 < weight < math.inf for weight in read):
-        raise typer.BadParameter(f"{text!r} are no weights: write a number above 0 for each queue")
+        raise click.BadParameter(f"{text!r} are no weights: write a number above 0 for each queue")
     return read
 
 
@@ -114,7 +121,7 @@ def headers(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise typer.BadParameter(f"{pair!r} is not a header: write name=value")
+            raise click.BadParameter(f"{pair!r} is not a header: write name=value")
         read[name] = value
     return read
 

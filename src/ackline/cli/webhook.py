@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated, Any
+from typing import Any
 
+import click
 import msgspec
-import typer
 from rich.text import Text
 
 from ackline.cli import values
 from ackline.cli.app import app, command
-from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import Refusal
-from ackline.cli.help import Group
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import plain
@@ -22,40 +20,43 @@ from ackline.events import Act
 from ackline.job import State
 from ackline.limits import require_url
 
-webhook = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Who the service tells of what happens."
+
+@app.group()
+def webhook() -> None:
+    """URLs that the service notifies of events."""
+
+
+id_argument = click.argument("id", help="As `ackline webhook list` shows it.")
+
+
+@command("create", creates=True, group=webhook)
+@click.argument("url", help="Where to send what happens.")
+@click.option(
+    "--act",
+    multiple=True,
+    type=values.OneOf(Act),
+    metavar="ACT",
+    help=f"Only this act: {', '.join(Act)}. Can be repeated.",
 )
-app.add_typer(webhook, name="webhook", rich_help_panel=PANEL)
-
-Id = Annotated[str, typer.Argument(help="As `ackline webhook list` shows it.")]
-
-
-@command("create", panel=PANEL, creates=True, group=webhook)
+@click.option(
+    "--to",
+    "state",
+    multiple=True,
+    type=values.OneOf(State),
+    metavar="STATE",
+    help=f"Only what leads to this state: {', '.join(State)}. Can be repeated.",
+)
+@click.option("--queue", multiple=True, help="Only of this queue. Can be repeated.")
+@click.option("--kind", multiple=True, help="Only jobs of this kind. Can be repeated.")
 def create(
     session: Session,
-    url: Annotated[str, typer.Argument(help="Where to send what happens.")],
-    act: Annotated[
-        list[Act] | None,
-        typer.Option(
-            "--act", metavar="ACT", help=f"Only this act: {', '.join(Act)}. Can be repeated."
-        ),
-    ] = None,
-    state: Annotated[
-        list[State] | None,
-        typer.Option(
-            "--to",
-            metavar="STATE",
-            help=f"Only what leads to this state: {', '.join(State)}. Can be repeated.",
-        ),
-    ] = None,
-    queue: Annotated[
-        list[str] | None, typer.Option("--queue", help="Only of this queue. Can be repeated.")
-    ] = None,
-    kind: Annotated[
-        list[str] | None, typer.Option("--kind", help="Only jobs of this kind. Can be repeated.")
-    ] = None,
+    url: str,
+    act: tuple[Act, ...],
+    state: tuple[State, ...],
+    queue: tuple[str, ...],
+    kind: tuple[str, ...],
 ) -> None:
-    """Have a URL told of events, signed with a secret that is shown once.
+    """Notify a URL of events, signed with a secret that is shown once.
 
     The webhook is of the tenant that --tenant names. `ackline serve` makes the deliveries.
 
@@ -75,7 +76,7 @@ def create(
     _show_secret(session, made)
 
 
-@command("list", panel=PANEL, group=webhook)
+@command("list", group=webhook)
 def list_webhooks(session: Session) -> None:
     """Show the webhooks of a tenant; their secrets stay hidden."""
     found = _module("book").read_of(session.queues.store, session.tenant)
@@ -100,17 +101,16 @@ def list_webhooks(session: Session) -> None:
     session.say(table)
 
 
-@command("rotate", panel=PANEL, group=webhook)
-def rotate(
-    session: Session,
-    id: Id,
-    overlap: Annotated[
-        float,
-        typer.Option(
-            parser=values.seconds, metavar="SPAN", help="How long the old secret is good as well."
-        ),
-    ] = 86_400.0,
-) -> None:
+@command("rotate", group=webhook)
+@id_argument
+@click.option(
+    "--overlap",
+    type=values.seconds,
+    default="1d",
+    metavar="SPAN",
+    help="How long the old secret is good as well.",
+)
+def rotate(session: Session, id: str, overlap: float) -> None:
     """Give a webhook a new secret. For a while, messages are signed with both.
 
     `callbacks` is the webhook of the URLs that jobs name themselves.
@@ -131,9 +131,10 @@ def rotate(
     _show_secret(session, changed)
 
 
-@command("delete", panel=PANEL, group=webhook)
-def delete(session: Session, id: Id) -> None:
-    """Tell a URL nothing any more; deliveries that have not been made are dropped."""
+@command("delete", group=webhook)
+@id_argument
+def delete(session: Session, id: str) -> None:
+    """Delete a webhook; deliveries that have not been made are dropped."""
     if id == _module("webhook").CALLBACKS:
         raise Refusal("the callbacks cannot be deleted: jobs that name no URL call none")
     if not _module("book").delete(session.queues.store, session.tenant, id):

@@ -9,17 +9,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-import typer
+import click
 
 from ackline.cli import logs, values
 from ackline.cli.app import command
-from ackline.cli.enqueue import PANEL
 from ackline.cli.exits import UsageMistake
 from ackline.cli.session import Session
 from ackline.cli.targets import load_queues
 from ackline.cli.words import count, plain
+from ackline.logs import LogFormat
 from ackline.queue import Job, Queue
 
 logger = logging.getLogger("ackline")
@@ -30,43 +30,62 @@ SWITCH_INTERVAL = 0.0005
 """Seconds after which a thread yields to another: couriers and heartbeats must not wait long."""
 
 
-@command("worker", panel=PANEL)
+@command("worker")
+@click.argument(
+    "targets",
+    nargs=-1,
+    required=True,
+    metavar="MODULE:QUEUE...",
+    help="Queues with handlers, as Python names them.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    default=16,
+    metavar="N",
+    help="Handlers at once, for each queue and process.",
+)
+@click.option(
+    "--weights",
+    type=values.weights,
+    metavar="NUMBERS",
+    help="Shares of the queues, in their order, such as 3,1; equal by default.",
+)
+@click.option(
+    "--processes", type=click.IntRange(min=1), default=1, metavar="N", help="How many processes."
+)
+@click.option(
+    "--grace",
+    type=values.seconds,
+    default="30s",
+    metavar="SPAN",
+    help="How long running jobs may go on at a stop.",
+)
+@click.option(
+    "--maintenance/--no-maintenance",
+    default=True,
+    help="Promote, sweep and prune in this process too.",
+)
+@click.option(
+    "--recovery/--no-recovery", default=True, help="Sweep for lapsed leases in this process too."
+)
+@click.option("--verbose", "-v", is_flag=True, help="A line for each job.")
+@logs.format_option
+@click.option("--id", hidden=True)
+@click.option("--with-parent", is_flag=True, hidden=True)
 def worker(
     session: Session,
-    targets: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODULE:QUEUE...", help="Queues with handlers, as Python names them."
-        ),
-    ],
-    concurrency: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Handlers at once, for each queue and process.")
-    ] = 16,
-    weights: Annotated[
-        Any,
-        typer.Option(
-            parser=values.weights,
-            metavar="NUMBERS",
-            help="Shares of the queues, in their order, such as 3,1; equal by default.",
-        ),
-    ] = None,
-    processes: Annotated[int, typer.Option(metavar="N", min=1, help="How many processes.")] = 1,
-    grace: Annotated[
-        float,
-        typer.Option(
-            parser=values.seconds, metavar="SPAN", help="How long running jobs may go on at a stop."
-        ),
-    ] = 30.0,
-    maintenance: Annotated[
-        bool, typer.Option(help="Promote, sweep and prune in this process too.")
-    ] = True,
-    recovery: Annotated[
-        bool, typer.Option(help="Sweep for lapsed leases in this process too.")
-    ] = True,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for each job.")] = False,
-    log_format: logs.Form = "text",
-    id: Annotated[str | None, typer.Option(hidden=True)] = None,
-    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
+    targets: tuple[str, ...],
+    concurrency: int,
+    weights: Any,
+    processes: int,
+    grace: float,
+    maintenance: bool,
+    recovery: bool,
+    verbose: bool,
+    log_format: LogFormat,
+    id: str | None,
+    with_parent: bool,
 ) -> None:
     """Run the handlers of a module's queues.
 

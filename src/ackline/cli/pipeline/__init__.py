@@ -1,1 +1,36 @@
 """`ackline pipeline …`: commands that use Spark."""
+
+from __future__ import annotations
+
+from ackline.cli.app import Commands, app
+from ackline.spark.java import JAVA
+
+COMMANDS = {
+    "Commands": {
+        "run": "pipeline.lake",
+        "report": "pipeline.report",
+        "audit": "pipeline.audit",
+        "load": "pipeline.jobs",
+        "export": "pipeline.jobs",
+        "redrive": "pipeline.jobs",
+        "work": "pipeline.work",
+        "stop": "pipeline.work",
+        "streams": "pipeline.streams",
+    }
+}
+
+
+@app.group(
+    cls=Commands,
+    table=COMMANDS,
+    help=f"""Analyse, move and run jobs with Spark, on this machine or on a cluster.
+
+    It needs `pip install 'ackline[spark]'` and {JAVA}. To see what your queues do, begin with:
+
+    \b
+    ackline pipeline run --lake lake
+    ackline pipeline report --lake lake
+    """,
+)
+def pipeline() -> None:
+    """Hold the commands; its help is above."""

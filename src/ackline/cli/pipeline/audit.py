@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
+import click
 import msgspec
-import typer
 from rich.text import Text
 
 from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
+from ackline.cli.pipeline import pipeline
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.gaps import in_words
-from ackline.cli.pipeline.group import PIPELINE, pipeline
-from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
+from ackline.cli.pipeline.options import master_option, shared_files_option
 from ackline.cli.pipeline.starting import notice_empty, require_shared_store, start_spark
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
@@ -32,34 +32,31 @@ SHOWN = 20
 """How many findings are shown; --json has up to a thousand."""
 
 
-@command("audit", panel=PIPELINE, group=pipeline)
+@command("audit", group=pipeline)
+@click.argument("queue", nargs=-1, help="Only these queues; by default, all of them.")
+@click.option(
+    "--lake", metavar="PATH", help="Judge what this lake has, too: it keeps what journals drop."
+)
+@master_option
+@shared_files_option
+@click.option(
+    "--result-ttl",
+    type=values.seconds,
+    metavar="SPAN",
+    help="Every result is kept so long at least: no completed job may be gone, or its id begin "
+    "anew, sooner. Without it, that is not judged.",
+)
+@click.option(
+    "--whole", is_flag=True, help="Exit with 4 if events are missing that a proof would need."
+)
 def audit(
     session: Session,
-    queue: Annotated[
-        list[str] | None, typer.Argument(help="Only these queues; by default, all of them.")
-    ] = None,
-    lake: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="Judge what this lake has, too: it keeps what journals drop.",
-        ),
-    ] = None,
-    master: MasterOption = None,
-    shared_files: SharedFilesOption = False,
-    result_ttl: Annotated[
-        float | None,
-        typer.Option(
-            parser=values.seconds,
-            metavar="SPAN",
-            help="Every result is kept so long at least: no completed job may be gone, or its id "
-            "begin anew, sooner. Without it, that is not judged.",
-        ),
-    ] = None,
-    whole: Annotated[
-        bool,
-        typer.Option("--whole", help="Exit with 4 if events are missing that a proof would need."),
-    ] = False,
+    queue: tuple[str, ...],
+    lake: str | None,
+    master: str | None,
+    shared_files: bool,
+    result_ttl: float | None,
+    whole: bool,
 ) -> None:
     """Prove from the whole journal that no job was lost.
 

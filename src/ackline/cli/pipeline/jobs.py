@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
+import click
 import msgspec
-import typer
 from rich.table import Table
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.pipeline import pipeline
 from ackline.cli.pipeline.checks import require_files, require_writable
 from ackline.cli.pipeline.errors import ending
-from ackline.cli.pipeline.group import PIPELINE, pipeline
-from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
+from ackline.cli.pipeline.options import master_option, shared_files_option
 from ackline.cli.pipeline.progress import with_progress
 from ackline.cli.pipeline.starting import (
     address_of,
@@ -36,74 +36,66 @@ if TYPE_CHECKING:
 SHOWN = 10
 """How many refused rows, or chosen jobs, are shown."""
 
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=SQL",
-        help="Set a field of the job by SQL over the row's columns. May be repeated.",
-    ),
-]
-RejectedOption = Annotated[
-    str | None,
-    typer.Option(
-        "--rejected",
-        metavar="FOLDER",
-        help="Save refused rows in this folder, with the reason; each run adds its own files.",
-    ),
-]
-MaxRejectedOption = Annotated[
-    int,
-    typer.Option(
-        "--max-rejected",
-        metavar="N",
-        min=1,
-        help="Without --rejected: how many refused rows a task lists; it fails if there are more.",
-    ),
-]
+set_option = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME=SQL",
+    help="Set a field of the job by SQL over the row's columns. May be repeated.",
+)
+rejected_option = click.option(
+    "--rejected",
+    metavar="FOLDER",
+    help="Save refused rows in this folder, with the reason; each run adds its own files.",
+)
+max_rejected_option = click.option(
+    "--max-rejected",
+    type=click.IntRange(min=1),
+    default=1000,
+    metavar="N",
+    help="Without --rejected: how many refused rows a task lists; it fails if there are more.",
+)
 
 
-@command("load", panel=PIPELINE, group=pipeline, creates=True)
+@command("load", group=pipeline, creates=True)
+@click.argument("files", nargs=-1, required=True, help="JSON lines, CSV or Parquet.")
+@click.option("--queue", help="The queue of all rows; by default, the column `queue` names it.")
+@click.option(
+    "--format",
+    type=click.Choice(["json", "csv", "parquet"]),
+    help="The files' format; by default, their names tell.",
+)
+@click.option("--kind", help="The kind of all jobs.")
+@click.option(
+    "--infer",
+    is_flag=True,
+    help="Let Spark infer numbers, dates and flags in CSV; by default, all is text.",
+)
+@click.option(
+    "--delimiter",
+    metavar="CHARACTER",
+    help="What separates the values of CSV, such as ';' or tab; by default, a comma.",
+)
+@set_option
+@rejected_option
+@max_rejected_option
+@click.option("--replace", is_flag=True, help="Enqueue again what failed or was cancelled.")
+@master_option
+@shared_files_option
 def load(
     session: Session,
-    files: Annotated[list[str], typer.Argument(help="JSON lines, CSV or Parquet.")],
-    queue: Annotated[
-        str | None,
-        typer.Option(
-            help="The queue of all rows; by default, the column `queue` names it.",
-            show_default=False,
-        ),
-    ] = None,
-    format: Annotated[
-        Literal["json", "csv", "parquet"] | None,
-        typer.Option(
-            metavar="json|csv|parquet", help="The files' format; by default, their names tell."
-        ),
-    ] = None,
-    kind: Annotated[str | None, typer.Option(help="The kind of all jobs.")] = None,
-    infer: Annotated[
-        bool,
-        typer.Option(
-            "--infer",
-            help="Let Spark infer numbers, dates and flags in CSV; by default, all is text.",
-        ),
-    ] = False,
-    delimiter: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHARACTER",
-            help="What separates the values of CSV, such as ';' or tab; by default, a comma.",
-            show_default=False,
-        ),
-    ] = None,
-    sets: SetOption = None,
-    rejected: RejectedOption = None,
-    max_rejected: MaxRejectedOption = 1000,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Enqueue again what failed or was cancelled.")
-    ] = False,
-    master: MasterOption = None,
-    shared_files: SharedFilesOption = False,
+    files: tuple[str, ...],
+    queue: str | None,
+    format: Literal["json", "csv", "parquet"] | None,
+    kind: str | None,
+    infer: bool,
+    delimiter: str | None,
+    sets: tuple[str, ...],
+    rejected: str | None,
+    max_rejected: int,
+    replace: bool,
+    master: str | None,
+    shared_files: bool,
 ) -> None:
     """Enqueue each row of files as a job.
 
@@ -113,7 +105,7 @@ def load(
     gets one from its content, so files can be loaded again: nothing is enqueued twice while its
     job is kept, by default an hour after it was completed; --set result_ttl=604800 makes it a week.
 
-    ackline pipeline load orders.jsonl --queue email --set "id=get_json_object(payload, '$.order')"
+    ackline pipeline load orders.csv --queue email --set "id=order_number"
     """
     require_shared_store(session, master, shared_files)
     expressions, separator = read_sets(sets), read_delimiter(delimiter)
@@ -159,25 +151,30 @@ def load(
     refuse(session, loaded.refused, loaded.rejected, rejected)
 
 
-@command("export", panel=PIPELINE, group=pipeline)
+@command("export", group=pipeline)
+@click.argument(
+    "table",
+    type=click.Choice(["jobs", "dlq", "events"]),
+    metavar="TABLE",
+    help="What to write: jobs, dlq or events.",
+)
+@click.argument("path", help="The folder to write to.")
+@click.option(
+    "--format", type=click.Choice(["parquet", "json"]), default="parquet", help="The files' format."
+)
+@click.option("--where", metavar="SQL", help="Only rows that match this condition.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier export.")
+@master_option
+@shared_files_option
 def export(
     session: Session,
-    table: Annotated[
-        Literal["jobs", "dlq", "events"], typer.Argument(help="What to write: jobs, dlq or events.")
-    ],
-    path: Annotated[str, typer.Argument(help="The folder to write to.")],
-    format: Annotated[
-        Literal["parquet", "json"],
-        typer.Option(metavar="parquet|json", help="The files' format."),
-    ] = "parquet",
-    where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Only rows that match this condition.")
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an earlier export.")
-    ] = False,
-    master: MasterOption = None,
-    shared_files: SharedFilesOption = False,
+    table: Literal["jobs", "dlq", "events"],
+    path: str,
+    format: Literal["parquet", "json"],
+    where: str | None,
+    overwrite: bool,
+    master: str | None,
+    shared_files: bool,
 ) -> None:
     """Write jobs, the DLQ or the journal to files.
 
@@ -204,27 +201,35 @@ def export(
         session.say(f"{count(total, 'row')} in {plain(path)}")
 
 
-@command("redrive", panel=PIPELINE, group=pipeline)
+@command("redrive", group=pipeline)
+@click.option(
+    "--where",
+    required=True,
+    metavar="SQL",
+    help="Which jobs of the DLQ: a condition over the table `dlq`; payload is text.",
+)
+@set_option
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0.001),
+    metavar="N",
+    help="Let about N become due each second.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show which jobs match.")
+@rejected_option
+@max_rejected_option
+@master_option
+@shared_files_option
 def redrive(
     session: Session,
-    where: Annotated[
-        str,
-        typer.Option(
-            metavar="SQL",
-            help="Which jobs of the DLQ: a condition over the table `dlq`; payload is text.",
-            show_default=False,
-        ),
-    ],
-    sets: SetOption = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(metavar="N", min=0.001, help="Let about N become due each second."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which jobs match.")] = False,
-    rejected: RejectedOption = None,
-    max_rejected: MaxRejectedOption = 1000,
-    master: MasterOption = None,
-    shared_files: SharedFilesOption = False,
+    where: str,
+    sets: tuple[str, ...],
+    rate: float | None,
+    dry_run: bool,
+    rejected: str | None,
+    max_rejected: int,
+    master: str | None,
+    shared_files: bool,
 ) -> None:
     """Run again the jobs of the DLQ that match a condition.
 
@@ -356,10 +361,10 @@ def _examples(rows: list[dict[str, Any]]) -> Table:
 # --- what several of these commands need ---
 
 
-def read_sets(sets: list[str] | None) -> dict[str, str]:
+def read_sets(sets: Iterable[str]) -> dict[str, str]:
     """Read `--set priority=9` and the like: SQL expressions by name."""
     expressions = {}
-    for text in sets or ():
+    for text in sets:
         name, equals, sql = text.partition("=")
         if not equals or not name.strip() or not sql.strip():
             raise UsageMistake(f"--set {text!r}: write NAME=SQL, such as priority=9")

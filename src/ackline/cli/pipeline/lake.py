@@ -6,18 +6,18 @@ import signal
 import threading
 from collections.abc import Collection, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
 from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import UsageMistake
+from ackline.cli.pipeline import pipeline
 from ackline.cli.pipeline.checks import require_writable
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.gaps import in_words
-from ackline.cli.pipeline.group import PIPELINE, pipeline
-from ackline.cli.pipeline.options import LakeOption, MasterOption, SharedFilesOption
+from ackline.cli.pipeline.options import lake_option, master_option, shared_files_option
 from ackline.cli.pipeline.starting import notice_empty, require_shared_store, start_spark
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain, span
@@ -26,66 +26,69 @@ from ackline.worker.signals import hear_signals
 if TYPE_CHECKING:
     from ackline.spark.lake.running import Ran, Run
 
-SloOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--slo",
-        metavar="QUEUE=SPAN",
-        help="How long jobs of a queue may wait: email=5s, or *=1m for all other queues, which is "
-        "the default. The lake remembers it; email=none forgets it. May be repeated.",
-    ),
-]
+slo_option = click.option(
+    "--slo",
+    multiple=True,
+    metavar="QUEUE=SPAN",
+    help="How long jobs of a queue may wait: email=5s, or *=1m for all other queues, which is "
+    "the default. The lake remembers it; email=none forgets it. May be repeated.",
+)
 
 
-@command("run", panel=PIPELINE, group=pipeline)
+@command("run", group=pipeline)
+@lake_option
+@master_option
+@click.option(
+    "--continuous", is_flag=True, help="Keep running and take in what is new, until Ctrl-C."
+)
+@slo_option
+@click.option(
+    "--delta",
+    metavar="PATH",
+    help="Also keep the tables as Delta tables here, from now on; `none` ends that.",
+)
+@click.option(
+    "--keep",
+    type=values.seconds,
+    metavar="SPAN",
+    help="Drop events and lives that are older than this, such as 90d. Gold stays.",
+)
+@click.option(
+    "--reader",
+    default="lake",
+    metavar="NAME",
+    help="The lake's name in the store, which keeps events until it has them.",
+)
+@click.option(
+    "--batch-events",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Events in one batch at most; by default, all.",
+)
+@click.option(
+    "--skip-dropped",
+    multiple=True,
+    metavar="QUEUE",
+    help="Go on without events that the queue's journal dropped before they were read; each "
+    "report tells of the gap. '*' is all queues. May be repeated.",
+)
+@click.option(
+    "--moved", is_flag=True, help="Accept a store at another URL: it is the same one, moved."
+)
+@shared_files_option
 def run(
     session: Session,
-    lake: LakeOption,
-    master: MasterOption = None,
-    continuous: Annotated[
-        bool,
-        typer.Option("--continuous", help="Keep running and take in what is new, until Ctrl-C."),
-    ] = False,
-    slo: SloOption = None,
-    delta: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="Also keep the tables as Delta tables here, from now on; `none` ends that.",
-        ),
-    ] = None,
-    keep: Annotated[
-        float | None,
-        typer.Option(
-            parser=values.seconds,
-            metavar="SPAN",
-            help="Drop events and lives that are older than this, such as 90d. Gold stays.",
-        ),
-    ] = None,
-    reader: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="The lake's name in the store, which keeps events until it has them.",
-        ),
-    ] = "lake",
-    batch_events: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Events in one batch at most; by default, all."),
-    ] = None,
-    skip_dropped: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="QUEUE",
-            help="Go on without events that the queue's journal dropped before they were read; "
-            "each report tells of the gap. '*' is all queues. May be repeated.",
-        ),
-    ] = None,
-    moved: Annotated[
-        bool,
-        typer.Option("--moved", help="Accept a store at another URL: it is the same one, moved."),
-    ] = False,
-    shared_files: SharedFilesOption = False,
+    lake: str,
+    master: str | None,
+    continuous: bool,
+    slo: tuple[str, ...],
+    delta: str | None,
+    keep: float | None,
+    reader: str,
+    batch_events: int | None,
+    skip_dropped: tuple[str, ...],
+    moved: bool,
+    shared_files: bool,
 ) -> None:
     """Add what has happened since the last run to a lake of Parquet tables.
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 from rich.text import Text
 
 from ackline.cli.app import command
+from ackline.cli.pipeline import pipeline
 from ackline.cli.pipeline.checks import require_file_place
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.gaps import in_words
-from ackline.cli.pipeline.group import PIPELINE, pipeline
-from ackline.cli.pipeline.options import LakeOption, MasterOption
+from ackline.cli.pipeline.options import lake_option, master_option
 from ackline.cli.pipeline.starting import require_extra, start_spark
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
@@ -36,21 +36,23 @@ LEAST_NAME = 12
 """Characters of a name that are shown at least in a narrow terminal."""
 
 
-@command("report", panel=PIPELINE, group=pipeline)
+@command("report", group=pipeline)
+@lake_option
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write it as one HTML page with plots.",
+)
+@click.option(
+    "--days",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Only N days, of which the last is the last with events.",
+)
+@master_option
 def report(
-    session: Session,
-    lake: LakeOption,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write it as one HTML page with plots."),
-    ] = None,
-    days: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Only N days, of which the last is the last with events."
-        ),
-    ] = None,
-    master: MasterOption = None,
+    session: Session, lake: str, html: Path | None, days: int | None, master: str | None
 ) -> None:
     """Show what a lake tells: traffic, waiting times, errors, workers, a forecast.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
-from ackline.cli.pipeline.group import PIPELINE, pipeline
+from ackline.cli.pipeline import pipeline
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import plain
@@ -20,20 +20,16 @@ Found = list[tuple[str, str, "StreamState"]]
 """Queues, their streams, and the states of these."""
 
 
-@command("streams", panel=PIPELINE, group=pipeline)
-def streams(
-    session: Session,
-    queue: Annotated[str | None, typer.Argument(help="Only of this queue.")] = None,
-    forget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Give back what this stream of the queue holds, and forget it. A query that still "
-            "reads it stops.",
-        ),
-    ] = None,
-) -> None:
-    """Which streams claim the jobs of a queue, and up to which micro-batch they are done.
+@command("streams", group=pipeline)
+@click.argument("queue", required=False, help="Only of this queue.")
+@click.option(
+    "--forget",
+    metavar="NAME",
+    help="Give back what this stream of the queue holds, and forget it. A query that still reads "
+    "it stops.",
+)
+def streams(session: Session, queue: str | None, forget: str | None) -> None:
+    """Which streams claim a queue's jobs, and up to which micro-batch.
 
     What a stream has claimed is kept under its streamId until it is forgotten, or the queue
     dropped.

@@ -10,16 +10,16 @@ import signal
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
+from ackline.cli.pipeline import pipeline
 from ackline.cli.pipeline.errors import ending
-from ackline.cli.pipeline.group import PIPELINE, pipeline
-from ackline.cli.pipeline.options import MasterOption, SharedFilesOption
+from ackline.cli.pipeline.options import master_option, shared_files_option
 from ackline.cli.pipeline.starting import require_extra, require_shared_file, start_spark
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
@@ -37,44 +37,59 @@ PAUSE = 0.2
 
 LEFT_HELD = "what its workers held is delivered again when the leases lapse"
 
-TargetsArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="MODULE:QUEUE...",
-        help="Queues with handlers: shop.workers:queue is `queue` in shop/workers.py.",
-    ),
-]
-NameOption = Annotated[
-    str, typer.Option("--name", help="The fleet's name, by which `pipeline stop` finds it.")
-]
+targets_argument = click.argument(
+    "targets",
+    nargs=-1,
+    required=True,
+    metavar="MODULE:QUEUE...",
+    help="Queues with handlers: shop.workers:queue is `queue` in shop/workers.py.",
+)
+name_option = click.option(
+    "--name", default="fleet", help="The fleet's name, by which `pipeline stop` finds it."
+)
 
 
-@command("work", panel=PIPELINE, group=pipeline)
+@command("work", group=pipeline)
+@targets_argument
+@click.option(
+    "--executors",
+    type=click.IntRange(min=1),
+    default=2,
+    metavar="N",
+    help="How many workers, each in a slot of Spark's.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    default=16,
+    metavar="N",
+    help="Handlers at once in each worker.",
+)
+@name_option
+@click.option(
+    "--until-empty",
+    is_flag=True,
+    help="End when no job is left that the handlers are for; jobs of other kinds are told.",
+)
+@click.option(
+    "--grace",
+    type=values.seconds,
+    default="30s",
+    metavar="SPAN",
+    help="How long running jobs may go on at a stop.",
+)
+@master_option
+@shared_files_option
 def work(
     session: Session,
-    targets: TargetsArgument,
-    executors: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many workers, each in a slot of Spark's.")
-    ] = 2,
-    concurrency: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Handlers at once in each worker.")
-    ] = 16,
-    name: NameOption = "fleet",
-    until_empty: Annotated[
-        bool,
-        typer.Option(
-            "--until-empty",
-            help="End when no job is left that the handlers are for; jobs of other kinds are told.",
-        ),
-    ] = False,
-    grace: Annotated[
-        float,
-        typer.Option(
-            parser=values.seconds, metavar="SPAN", help="How long running jobs may go on at a stop."
-        ),
-    ] = 30.0,
-    master: MasterOption = None,
-    shared_files: SharedFilesOption = False,
+    targets: tuple[str, ...],
+    executors: int,
+    concurrency: int,
+    name: str,
+    until_empty: bool,
+    grace: float,
+    master: str | None,
+    shared_files: bool,
 ) -> None:
     """Run the handlers of a module's queues on Spark's executors.
 
@@ -118,8 +133,10 @@ def work(
     _tell(session, served)
 
 
-@command("stop", panel=PIPELINE, group=pipeline)
-def stop(session: Session, targets: TargetsArgument, name: NameOption = "fleet") -> None:
+@command("stop", group=pipeline)
+@targets_argument
+@name_option
+def stop(session: Session, targets: tuple[str, ...], name: str) -> None:
     """Ask a fleet to stop: running jobs may end, the rest is given back.
 
     It may run on any machine that reaches the store, with the queues and --name of the fleet. A
@@ -144,7 +161,7 @@ def stop(session: Session, targets: TargetsArgument, name: NameOption = "fleet")
         raise Refusal(_unknown(name, known, targets))
 
 
-def _unknown(name: str, known: Iterable[str], targets: list[str]) -> str:
+def _unknown(name: str, known: Iterable[str], targets: Iterable[str]) -> str:
     others = ", ".join(plain(f"--name {shlex.quote(other)}") for other in sorted(known))
     return (
         f"no fleet {plain(name)!r} is known to work on {', '.join(targets)}; "
