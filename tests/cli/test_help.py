@@ -9,7 +9,7 @@ import sys
 import click
 import pytest
 
-from ackline.cli.app import app
+from ackline.cli.app import Commands, app
 from ackline.cli.pipeline import pipeline
 from ackline.events import Act
 from ackline.job import State
@@ -19,6 +19,7 @@ def commands() -> list[list[str]]:
     """All that have a help of their own."""
     program = app.load()
     groups = {n: c for n, c in program.commands.items() if isinstance(c, click.Group)}
+    assert isinstance(pipeline, Commands)
     groups["pipeline"] = pipeline.load()
     inner = [[name, other] for name, group in groups.items() for other in group.commands]
     return [[], *([name] for name in program.commands), *inner]
