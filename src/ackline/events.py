@@ -45,8 +45,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     """One line of a journal batch; `source` and `to` are None for a job not (or no longer) there.
 
     `id` is empty for an act on the whole queue. `priority` is set where a job may have got a new
-    one, see `TELLS_PRIORITY`; None is unknown, as in entries of earlier versions. `callback` is
-    the job's callback URL, set where its life ends: the job itself may be gone when it is called.
+    one, see `TELLS_PRIORITY`. `callback` is the job's callback URL, set where its life ends: the
+    job itself may be gone when it is called.
     """
 
     act: Act

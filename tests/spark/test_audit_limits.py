@@ -51,7 +51,7 @@ def test_a_handler_that_is_gone_may_still_run_somewhere():
     assert attempts({"mail": 9}) == {None: 3, "mail": 9}
 
 
-def test_a_handler_of_an_earlier_version_has_noted_nothing():
+def test_a_handler_that_may_not_note_its_limit():
     assert attempts({}, mail=Policy(max_attempts=2, by_handler=True))["mail"] == 3
 
 

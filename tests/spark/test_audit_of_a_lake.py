@@ -84,13 +84,6 @@ class TestUnseen:
 
         assert (gap.after, gap.until) == (NOTHING_DROPPED, just_before(first))
 
-    def test_what_an_earlier_version_did_not_note(self, shore, unseen):
-        shore.lake.change(first_events=None)
-
-        assert unseen() == [], "the store has its beginning still"
-        shore.drop_journal("email", SINCE)
-        assert [gap.after for gap in unseen()] == [NOTHING_DROPPED]
-
     def test_what_the_lake_has_left_out(self, shore, unseen):
         gap = Gap(queue="email", after="1.0", until="2.0", skipped_at=1.0)
         shore.lake.change(gaps=[gap, msgspec.structs.replace(gap, queue="other")])

@@ -53,7 +53,7 @@ def fill(lake, *folder, value, rows=ROWS):
 def lake(tmp_path):
     """What is left by a run that was killed when it had noted what to do."""
     lake = Lake(str(tmp_path / "lake"))
-    lake.folder.write_json(Mark(schema=SCHEMA, store="x", tenant="t", published=1), MARK)
+    lake.folder.write_json(Mark(schema=SCHEMA, store="x", tenant="t", id="i", published=1), MARK)
     for number in BATCHES:
         lake.log.add(of_rows(ROWS, number=number))
         for name in KEPT_BY_BATCH:

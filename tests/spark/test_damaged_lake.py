@@ -118,17 +118,6 @@ def test_before_batches_are_put_together(lake, name):
         Compaction(NO_SPARK, lake)._write_aside(name, lake.log.batches)
 
 
-def test_what_an_earlier_version_did_not_count_must_be_readable(lake):
-    batch = Batch(number=0, events=ROWS, ended=ROWS, days=[], last_at=1.0)
-    lake.log.add(batch)
-    fill(lake, *batch_folder(TRAFFIC, 0), value="x")
-    require_whole(lake, TRAFFIC, lake.log.batches)
-    empty(file_of(lake, TRAFFIC, 0))
-
-    with pytest.raises(LakeDamaged, match="batch_id=0"):
-        require_whole(lake, TRAFFIC, lake.log.batches)
-
-
 class TestWhatSparkComesUpon:
     @pytest.mark.parametrize(
         ("said", "told"),
@@ -250,17 +239,8 @@ class TestBeforeAnAudit:
         with pytest.raises(LakeDamaged, match=f"log lacks batches {lacks}"):
             bronze_of(NO_SPARK, lake)
 
-    @pytest.mark.parametrize("first", [0, None], ids=["now", "by an earlier version"])
-    def test_what_was_put_together_lacks_nothing(self, lake, first):
-        lake.log.add(msgspec.structs.replace(lake.log.batches[-1], level=1, first=first))
+    def test_what_was_put_together_lacks_nothing(self, lake):
+        lake.log.add(msgspec.structs.replace(lake.log.batches[-1], level=1, first=0))
         lake.log.forget(0)
 
         assert [batch.number for batch in kept_batches(lake)] == [1]
-
-    def test_only_what_came_after_a_hole_is_read(self, lake):
-        """An earlier version dropped batches by their clock alone."""
-        lake.log.add(msgspec.structs.replace(lake.log.batches[-1], number=2))
-        fill(lake, *batch_folder(EVENTS, 2), value="x")
-        lake.log.add(msgspec.structs.replace(lake.log.batches[1], dropped=True))
-
-        assert [batch.number for batch in kept_batches(lake)] == [2]

@@ -165,7 +165,7 @@ def test_places_of_a_very_large_batch():
     check(Events([Batch(7, 1.5, MAIL, run(70_000)).part(65_000, 70_000)]))
 
 
-def test_entries_of_an_earlier_version_with_fewer_fields():
+def test_entries_whose_last_fields_are_left_out():
     packed = msgspec.msgpack.encode(
         [["enqueue", "a", "k", None, "queued"], ["claim", "b", "k", "queued", "processing", 2, 8]]
     )

@@ -178,20 +178,6 @@ def test_a_checkpoint_of_another_tenant_is_refused(queues, start, checkpoint):
         Driver(EventsStreamReader(options, other), checkpoint).trigger()
 
 
-def test_a_checkpoint_of_an_earlier_version_names_no_scope_and_goes_on(queues, start, checkpoint):
-    queues["a"].enqueue(1, id="1")
-    start(checkpoint).run()
-    offset = json.loads(checkpoint.offsets[0])
-    del offset["scope"]
-    checkpoint.offsets[0] = json.dumps(offset)
-    queues["a"].enqueue(1, id="2")
-
-    start(checkpoint).run()
-
-    assert [id for *_, id in told(checkpoint)] == ["1", "2"]
-    assert json.loads(checkpoint.offsets[1])["scope"] == {"tenant": "default", "queue": None}
-
-
 def test_a_gap_is_told_though_nothing_has_happened_since(queues, start, checkpoint, clock):
     queue = queues["a"]
     queue.configure(keep_journal=10)

@@ -336,8 +336,8 @@ def logged(number, events=1, **more):
 
 
 def test_the_names_in_the_files_of_a_lake_stay():
-    """Lakes of earlier versions have them, and are read by later ones."""
-    mark = Mark(schema=SCHEMA, store="x", tenant="t", first_events={"a": None})
+    """A lake that was made today is read by later versions."""
+    mark = Mark(schema=SCHEMA, store="x", tenant="t", id="i", first_events={"a": None})
     batch = logged(0, first=0, since=0.5, summary_rows={"traffic": 3})
 
     said = msgspec.to_builtins(mark) | msgspec.to_builtins(batch)

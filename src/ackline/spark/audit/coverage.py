@@ -39,7 +39,7 @@ class Coverage:
     @property
     def lacking(self) -> set[str]:
         """Queues of which the lake is known to lack events, also those that nobody else knows."""
-        first = self._mark.first_events or {}
+        first = self._mark.first_events
         headless = {queue for queue, cursor in first.items() if cursor is None}
         return headless | {gap.queue for gap in self._gaps}
 
@@ -85,10 +85,7 @@ class Coverage:
     def _is_whole(self, key: QueueKey, kept: Kept) -> bool:
         """Whether the first event that the lake has of a queue is the queue's first ever."""
         first = self._mark.first_events
-        if first is not None and key.name in first:
+        if key.name in first:
             return first[key.name] == kept.first
-        if self._some_dropped:
-            return False
-        # Of a queue that was made after the lake, the lake has all. An earlier version did not
-        # record which queues were there before: then only the store's whole journal proves it.
-        return first is not None or missing_after(self._store, key) is None
+        # Of a queue that was made after the lake, the lake had all.
+        return not self._some_dropped

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -52,11 +50,10 @@ def bronze_of(spark: SparkSession, lake: Lake) -> DataFrame | None:
 
 
 def kept_batches(lake: Lake) -> list[Batch]:
-    """The batches after the last dropped one; `LakeDamaged` if one between batches is missing."""
+    """The batches that were not dropped; `LakeDamaged` if one between batches is missing."""
     batches = lake.log.batches
     require_unbroken(lake, batches)
-    # An earlier version may have dropped one between others: no job can be followed across that.
-    return list(takewhile(lambda batch: not batch.dropped, reversed(batches)))[::-1]
+    return [batch for batch in batches if not batch.dropped]
 
 
 def kept_in(bronze: DataFrame) -> dict[str, Kept]:

@@ -19,21 +19,18 @@ class GapNotes:
 
     def __init__(self, queues: Queues) -> None:
         self._notes = StreamNotes(queues, "gaps")
-        self._known: dict[str | None, list[Gap]] = {}
+        self._known: dict[str, list[Gap]] = {}
 
-    def of(self, stream: str | None) -> list[Gap]:
+    def of(self, stream: str) -> list[Gap]:
         """The gaps that were noted last; the store is asked once."""
         if stream not in self._known:
-            self._known[stream] = [] if stream is None else _read(self._notes.find(stream))
+            self._known[stream] = _read(self._notes.find(stream))
         return self._known[stream]
 
-    def note(self, stream: str | None, gaps: list[Gap]) -> None:
-        """Replace the gaps noted before, which the offset of this micro-batch lists.
-
-        A stream begun by an earlier version has no name: its gaps are known only to this run.
-        """
+    def note(self, stream: str, gaps: list[Gap]) -> None:
+        """Replace the gaps noted before, which the offset of this micro-batch lists."""
         before = self.of(stream)
-        if stream is not None and gaps != before:
+        if gaps != before:
             gaps = self._replace(stream, before, gaps)
             if not before:
                 self._forget_abandoned()

@@ -90,6 +90,5 @@ def _furthest(notes: list[Key]) -> bytes:
 def _read(note: Key | None) -> Horizon:
     if note is None:
         return Horizon()
-    # An earlier version noted no time.
     cursor, _, at = note.value.decode().partition(" ")
-    return Horizon(cursor, float(at or 0.0))
+    return Horizon(cursor, float(at))

@@ -39,17 +39,17 @@ class EventsOffset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Whether the stream begins here."""
     skipped: list[Gap] = []
     """All gaps that the stream has ever skipped; the oldest of many are joined into one."""
-    stream: str | None = None
-    """The name under which the store notes the gaps of the latest micro-batch."""
+    stream: str = ""
+    """The name under which the store notes the gaps of the latest micro-batch; empty before it."""
     horizon: str | None = None
     """The name under which the store notes how far the stream has read."""
     searched: str | None = None
-    """Up to here no queue has an unread event, except the `unfinished` ones; None if unknown, as
-    in the offsets of an earlier version."""
+    """Up to here no queue has an unread event, except the `unfinished` ones; None
+    before the first micro-batch."""
     unfinished: list[str] = []
     """Queues that a limit may have left with unread events."""
-    scope: Scope | None = None
-    """What the stream reads; None in the offsets of an earlier version."""
+    scope: Scope
+    """What the stream reads."""
 
     @property
     def cursors(self) -> list[str]:

@@ -129,7 +129,8 @@ class EventsPlanning:
             return start
         search = self._search(start, present)
         ahead, gaps = self._journals.ahead(search.places, search.end)
-        gaps = [gap for gap in self._gaps.of(start.stream) if gap not in start.skipped] + gaps
+        noted = self._gaps.of(start.stream) if start.stream else []
+        gaps = [gap for gap in noted if gap not in start.skipped] + gaps
         if not ahead and not gaps:
             self._quiet = Quiet(start, present, search.end)
             return start
@@ -212,7 +213,7 @@ class EventsPlanning:
 
     def _require_ours(self, offset: EventsOffset) -> None:
         """Refuse the checkpoint of another stream, or one that cannot come from this store."""
-        if offset.scope not in (None, self._scope):
+        if offset.scope != self._scope:
             raise StreamMismatch(
                 f"the checkpoint has read {offset.scope}, and this stream reads {self._scope}: "
                 "use the options that it began with, or another checkpointLocation"

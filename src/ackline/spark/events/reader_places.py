@@ -44,7 +44,7 @@ class ReaderPlaces:
         self.warn_of_another(queue or EVERY_QUEUE, offset.stream)
         self.save(places, offset.stream)
 
-    def save(self, places: Mapping[str, str], stream: str | None) -> None:
+    def save(self, places: Mapping[str, str], stream: str) -> None:
         """Save that all before these places is done; only those that have moved are written.
 
         What was saved under this name before does not matter: the checkpoint says where the stream
@@ -52,7 +52,7 @@ class ReaderPlaces:
         """
         if self._name is None:
             return
-        by = self._by if stream is None else STREAM + stream
+        by = STREAM + stream if stream else self._by
         moved = [(queue, at) for queue, at in places.items() if self._saved.get(queue) != at]
         now = self._queues.store.now() if moved else 0.0
         for start in range(0, len(moved), CHUNK):
@@ -71,7 +71,7 @@ class ReaderPlaces:
         for queue in queues:
             self._saved.pop(queue, None)
 
-    def warn_of_another(self, queue: str, stream: str | None) -> None:
+    def warn_of_another(self, queue: str, stream: str) -> None:
         """Warn if another stream has saved its place here: the journal is kept for only one."""
         if self._name is None or queue in self._saved:
             return

@@ -28,14 +28,13 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     level: int = 0
     """How often it was put together with others."""
     first: int | None = None
-    """The number of the first batch that it was put together from."""
+    """The number of the first batch that it was put together from; None if it was not."""
     since: float | None = None
     """The earliest `last_at` of those."""
-    going_on: int | None = None
-    """Rows about lives that went on after it, one for each, or one for each of their steps if an
-    earlier version has written them; None if a yet earlier one has logged it."""
+    going_on: int = 0
+    """Rows about lives that went on after it, one for each."""
     summary_rows: Mapping[str, int] = msgspec.field(default_factory=dict, name="parts")
-    """Rows of the summaries that gold is made of; none if an earlier version has logged it."""
+    """Rows of the summaries that gold is made of."""
     dropped: bool = False
     """Whether its events and lives were dropped because they were too old."""
     gaps: list[Gap] = []
@@ -47,7 +46,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def first_number(self) -> int:
         """The number of the first batch that it consists of."""
-        return self.first if self.first is not None else 0 if self.level else self.number
+        return self.number if self.first is None else self.first
 
     @property
     def first_ended_at(self) -> float:
@@ -104,9 +103,7 @@ def without_merged(batches: Sequence[Batch]) -> list[Batch]:
     """The batches in order, without those that are part of a later one and not forgotten yet."""
     found: list[Batch] = []
     for batch in reversed(batches):
-        # An earlier version did not record which batches it has put together.
-        later = found[-1] if found and found[-1].first is not None else None
-        if later is None or later.first_number > batch.number:
+        if not found or found[-1].first_number > batch.number:
             found.append(batch)
     return found[::-1]
 

@@ -64,13 +64,13 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     """How many were written aside, by table."""
     done: list[str] = []
     """Tables in which the batches are replaced already."""
-    aside: str = ""
-    """The run's own folder below `ASIDE`; empty in the note of an earlier version."""
+    aside: str
+    """The run's own folder below `COMPACTING`, with what was written aside."""
 
     @property
     def written(self) -> tuple[str, ...]:
         """The folder of what was written aside."""
-        return (COMPACTING, self.aside) if self.aside else (COMPACTING,)
+        return (COMPACTING, self.aside)
 
 
 class Compaction:
@@ -145,8 +145,7 @@ class Compaction:
     def _write_aside(self, name: Table, batches: list[Batch]) -> int:
         places = require_whole(self._lake, name, batches)
         paths = [self._lake.folder.at(*place) for place in places]
-        # Batches of an earlier version may lack columns.
-        rows = _ADDED_UP[name](self._spark.read.option("mergeSchema", True).parquet(*paths))
+        rows = _ADDED_UP[name](self._spark.read.parquet(*paths))
         write_table(rows, self._lake.folder.at(*self._aside, *name))
         return self._lake.folder.count_rows(*self._aside, *name)
 

@@ -25,9 +25,7 @@ def require_unbroken(lake: Lake, batches: Iterable[Batch]) -> None:
     """`LakeDamaged` unless each batch begins where the one before has ended."""
     next_one = 0
     for batch in batches:
-        # An earlier version did not record which batches it has put together.
-        known = batch.first is not None or not batch.level
-        if known and batch.first_number != next_one:
+        if batch.first_number != next_one:
             raise LakeDamaged(
                 f"{lake.folder.at('log')} lacks batches {next_one} to {batch.first_number - 1}: "
                 "someone else has changed the lake. Restore its files, or make another lake, which "
@@ -36,16 +34,16 @@ def require_unbroken(lake: Lake, batches: Iterable[Batch]) -> None:
         next_one = batch.number + 1
 
 
-def brought(batch: Batch, name: Table) -> int | None:
-    """The rows that a batch added to a table; None if an earlier version has not logged them."""
+def brought(batch: Batch, name: Table) -> int:
+    """The rows that a batch added to a table."""
     counts = {EVENTS: batch.events, JOBS: batch.ended, OPEN: batch.going_on}
-    return counts[name] if name in counts else batch.summary_rows.get(name[-1])
+    return counts[name] if name in counts else batch.summary_rows[name[-1]]
 
 
 def _require(lake: Lake, name: Table, batch: Batch) -> tuple[str, ...]:
     place = lake.place(name, batch)
     found, expected = lake.folder.count_rows(*place), brought(batch, name)
-    if expected is not None and found != expected:
+    if found != expected:
         raise LakeDamaged(
             f"{lake.folder.at(*place)} has {found:,} rows, and {expected:,} were written: "
             "someone else has changed the lake. Restore its files, or make another lake, which "

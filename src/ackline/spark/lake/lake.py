@@ -38,9 +38,6 @@ class Lake:
             mark = Mark(schema=SCHEMA, store=location, tenant=queues.tenant, id=new_id())
             self.folder.create_json(mark, MARK)
             mark = self.require()
-        elif not mark.id:
-            self.change(id=new_id())
-            mark = self.require()
         return mark.id
 
     def open(self, queues: Queues, *, moved: bool = False) -> Mark:
@@ -52,10 +49,6 @@ class Lake:
         self._require_checkpoint()
         if not self._has_begun:
             self.change(first_events=first_events(queues))
-        if mark.schema < SCHEMA:
-            # Version 1 had no priorities in bronze, version 2 a row for each step of lives that go
-            # on: batches from now on have the others.
-            self.change(schema=SCHEMA)
         return mark
 
     def require_of(self, queues: Queues, *, moved: bool = False) -> Mark:

@@ -9,7 +9,7 @@ import msgspec
 from ackline.spark.events.gaps import Gap
 from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
 
-SCHEMA = 3
+SCHEMA = 1
 """The version of a lake's tables. It grows with each change that a reader would notice."""
 
 
@@ -19,7 +19,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     schema: int
     store: str
     tenant: str
-    id: str = ""
+    id: str
     """Identifies the lake, whatever path it is reached by."""
     objectives: Mapping[str, float] = msgspec.field(default_factory=DEFAULT_OBJECTIVES.copy)
     published: int = -1
@@ -27,13 +27,13 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     published_with: Mapping[str, float] = {}
     """The objectives that the gold tables were made with."""
     read_at: float | None = None
-    """When the last run began, by the store's clock: the lake has all events before that. None if
-    an earlier version has run last."""
+    """When the last run began, by the store's clock: the lake has all events before that. None
+    until then."""
     delta: str | None = None
     """Where the same tables are kept as Delta tables."""
     gaps: list[Gap] = []
     """Dropped events that were skipped because somebody asked for that, as of the last run that
     has ended; `Lake.gaps` are those up to now."""
-    first_events: Mapping[str, str | None] | None = msgspec.field(default=None, name="begins")
+    first_events: Mapping[str, str | None] = msgspec.field(default_factory=dict, name="begins")
     """The first event of each journal that existed when the lake was made, None if that event was
-    dropped by then; None as a whole if an earlier version has made the lake."""
+    dropped by then."""

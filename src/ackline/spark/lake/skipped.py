@@ -41,6 +41,6 @@ def offset_of(number: int, lake: Lake) -> EventsOffset | None:
         raise unreadable(lake.folder.at(*OFFSETS, str(number)), error) from None
 
 
-def _noted(address: StoreAddress, stream: str | None) -> list[Gap]:
+def _noted(address: StoreAddress, stream: str) -> list[Gap]:
     with address.open() as queues:
         return GapNotes(queues).of(stream)

@@ -37,7 +37,6 @@ OF_AN_HOUR = ("enqueued", "completed", "failed", "retried", "stalled", "busy_sec
 LIKE = {
     "week": "the last weeks",
     "day": "the last days",
-    "hour": "its first hours",  # of an earlier version, until the next run
 }
 """What a forecast is based on, in words."""
 
