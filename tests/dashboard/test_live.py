@@ -61,7 +61,7 @@ def test_only_what_changed_is_fetched_again(board, open_tab):
     board["other"].enqueue(1, id="c")
     expect(tab.get_by_role("link", name=re.compile("^other"))).to_have_text("other2")
 
-    assert not [url for url in asked if "/queues/mail/rows" in url]
+    assert not [url for url in asked if "/queues/mail/jobs?" in url]
     assert [url for url in asked if "/overview" in url]
 
 
@@ -185,7 +185,7 @@ def test_ten_thousand_rows_are_scrolled_through(board, open_tab):
     # and of so long a list only what is new is fetched
     live(tab)
     asked = []
-    tab.on("request", lambda request: asked.append(request.url) if "/rows" in request.url else 0)
+    tab.on("request", lambda request: asked.append(request.url) if "/jobs?" in request.url else 0)
     for n in range(3):
         board["mail"].enqueue({"n": 10_000 + n}, id=f"new-{n}")
         expect(tab.get_by_text(f"10,00{n + 1} jobs")).to_be_visible()

@@ -70,10 +70,7 @@ ROWS: dict[str, Access] = {
     "POST /api/v1/queues/email/bulk": A.BULK,
     "POST /api/v1/queues/email/import": A.ENQUEUE,
     "GET /api/v1/queues/email/export": A.READ_JOBS,
-    "GET /api/v1/queues/email/rows": A.READ_JOBS,
-    "GET /api/v1/queues/email/held": A.READ_JOBS,
     "GET /api/v1/queues/email/dlq/groups": A.READ_JOBS,
-    "POST /api/v1/queues/email/dlq": A.BULK,
     "GET /api/v1/schedules": A.READ_SCHEDULES,
     "GET /api/v1/queues/email/schedules": A.READ_SCHEDULES,
     "GET /api/v1/queues/email/schedules/nightly": A.READ_SCHEDULES,
@@ -285,8 +282,8 @@ MORE = [
     route("/v1/search?text=letter", "GET"),
     route("/v1/search?text=acme", "GET"),
     route("/v1/events?last=99", "GET"),
-    route("/v1/queues/email/rows?ids=letter", "GET"),
-    route("/v1/queues/email/held?worker=http", "GET"),
+    route("/v1/queues/email/jobs?id=letter&summary=true", "GET"),
+    route("/v1/queues/email/jobs?worker=http", "GET"),
 ]
 """Reads with arguments that find what there is."""
 

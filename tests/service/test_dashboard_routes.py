@@ -17,7 +17,7 @@ from ackline.service.routes.v1 import search
 from ackline.stores.memory import MemoryStore
 from tests.service.conftest import client_for
 
-ROWS = "/v1/queues/mail/rows"
+JOBS = "/v1/queues/mail/jobs"
 
 
 def dead(queue, id, error):
@@ -74,10 +74,10 @@ class TestPage:
             assert client.get(f"{said}/v1/me").status_code == 200
 
 
-class TestRows:
-    def test_a_row_is_short_however_large_the_payload(self, api, mail):
+class TestSummaries:
+    def test_one_is_short_however_large_the_payload(self, api, mail):
         mail.enqueue({"text": "é" * 300_000}, id="a")
-        (row,) = api.get(ROWS)["rows"]
+        (row,) = api.get(JOBS, summary=True)["summaries"]
         assert len(row["preview"]) == 160
         assert row["preview"].startswith('{"text":"ééé')
         assert row["size"] == len('{"text":""}') + 600_000
@@ -86,30 +86,30 @@ class TestRows:
     def test_they_come_with_the_stores_time(self, api, mail, runtime):
         mail.enqueue(1, id="a")
         mail.claim(1, lease=30)
-        answer = api.get(ROWS, state="processing")
-        assert 29 < answer["rows"][0]["deadline"] - answer["now"] <= 30
+        answer = api.get(JOBS, state="processing", summary=True)
+        assert 29 < answer["summaries"][0]["deadline"] - answer["now"] <= 30
 
     def test_pages_and_filters(self, api, mail):
         mail.enqueue_many([{"n": n} for n in range(5)])
-        first = api.get(ROWS, limit=3)
-        rest = api.get(ROWS, limit=3, cursor=first["cursor"])
-        assert len({row["id"] for row in first["rows"] + rest["rows"]}) == 5
+        first = api.get(JOBS, summary=True, limit=3)
+        rest = api.get(JOBS, summary=True, limit=3, cursor=first["cursor"])
+        assert len({row["id"] for row in first["summaries"] + rest["summaries"]}) == 5
         assert rest["cursor"] is None
-        assert len(api.get(ROWS, text='"n":4')["rows"]) == 1
-        assert api.get(ROWS, state="failed")["rows"] == []
+        assert len(api.get(JOBS, text='"n":4')["jobs"]) == 1
+        assert api.get(JOBS, state="failed")["jobs"] == []
 
     def test_by_their_ids_as_far_as_they_match(self, api, mail):
         for id in "abc":
             mail.enqueue({}, id=id)
         mail.cancel("b")
-        rows = api("GET", ROWS, params=[("id", "a"), ("id", "b"), ("id", "x"), ("state", "queued")])
-        assert [row["id"] for row in rows["rows"]] == ["a"]
+        jobs = api("GET", JOBS, params=[("id", "a"), ("id", "b"), ("id", "x"), ("state", "queued")])
+        assert [job["id"] for job in jobs["jobs"]] == ["a"]
 
     def test_they_say_what_wrote_the_payload(self, api, runtime, mail):
         mail.enqueue({}, id="plain")
         packed = Queues(runtime.store, "default").queue("mail", serde="msgpack")
         packed.enqueue({"b": b"x"}, id="packed")
-        rows = api.get(ROWS)["rows"]
+        rows = api.get(JOBS, summary=True)["summaries"]
         assert {row["id"]: row["codec"] for row in rows} == {"plain": "json", "packed": "msgpack"}
 
     def test_they_say_where_a_job_stands_by_the_ageing_of_its_queue(self, api, mail):
@@ -117,7 +117,7 @@ class TestRows:
         mail.enqueue(1, id="usual")
         mail.enqueue(1, id="urgent", priority=9)
         mail.enqueue(1, id="later", delay=60)
-        rows = {row["id"]: row for row in api.get(ROWS)["rows"]}
+        rows = {row["id"]: row for row in api.get(JOBS, summary=True)["summaries"]}
         urgent, usual = rows["urgent"], rows["usual"]
         waited = urgent["created_at"] - usual["created_at"]
         assert urgent["rank"] - usual["rank"] == pytest.approx(waited - 4 * 1.0)
@@ -126,9 +126,11 @@ class TestRows:
     def test_what_a_worker_holds(self, api, mail):
         mail.enqueue_many([1, 2])
         job = api.post("/v1/queues/mail/claim", {"limit": 1, "worker": "node-1"})["jobs"][0]
-        held = api.get("/v1/queues/mail/held", worker="node-1")["rows"]
-        assert [row["id"] for row in held] == [job["id"]]
-        assert api.get("/v1/queues/mail/held", worker="node-2")["rows"] == []
+        for short in (False, True):
+            page = api.get(JOBS, worker="node-1", summary=short)
+            assert [one["id"] for one in page["summaries" if short else "jobs"]] == [job["id"]]
+        assert api.get(JOBS, worker="node-1", state="queued")["jobs"] == []
+        assert api.get(JOBS, worker="node-2")["jobs"] == []
 
 
 class TestDlq:
@@ -175,8 +177,8 @@ class TestDlq:
         )
 
         def act(action, group, **more):
-            body = {"action": action, "fingerprint": group, **more}
-            return api.post("/v1/queues/mail/dlq", body)["count"]
+            body = {"action": action, "filter": {"fingerprint": group}, **more}
+            return api.post("/v1/queues/mail/bulk", body)["count"]
 
         assert act("redrive", keys, dry_run=True) == 3
         assert mail.counts()["failed"] == 4
@@ -187,8 +189,8 @@ class TestDlq:
         assert mail.counts()["failed"] == 0
 
     def test_a_rate_belongs_to_a_redrive(self, api, mail):
-        body = {"action": "delete", "rate": 1}
-        assert api.post("/v1/queues/mail/dlq", body, 422)["at"] == "$.rate"
+        body = {"action": "delete", "filter": {}, "rate": 1}
+        assert api.post("/v1/queues/mail/bulk", body, 422)["at"] == "$.rate"
 
     def test_shapes(self):
         assert normalised("KeyError: 'a' 12") == normalised('KeyError: "b" 3.5')

@@ -89,14 +89,15 @@ def client(url: str) -> Iterator[httpx.Client]:
         yield one
 
 
-def list_all(url: str, path: str) -> int:
+def list_all(url: str, queue: str, summary: bool) -> int:
     """All jobs, page by page; returns how many."""
     count, cursor = 0, None
     with client(url) as api:
         while True:
-            answer = api.get(path, params={"limit": 1000, **({"cursor": cursor} if cursor else {})})
+            params = {"limit": 1000, "summary": summary, **({"cursor": cursor} if cursor else {})}
+            answer = api.get(f"/queues/{queue}/jobs", params=params)
             document = answer.raise_for_status().json()
-            count += len(document.get("jobs", document.get("rows", ())))
+            count += len(document["summaries" if summary else "jobs"])
             cursor = document["cursor"]
             if cursor is None:
                 return count
@@ -172,9 +173,9 @@ def run(serve, url: str, jobs: int) -> dict[str, int]:
         together(
             [
                 threading.Thread(
-                    target=lambda path=path: counts.append(list_all(service.url, path))
+                    target=lambda *which: counts.append(list_all(service.url, *which)), args=which
                 )
-                for path in ("/queues/waiting/jobs", "/queues/dead/jobs", "/queues/dead/rows")
+                for which in (("waiting", False), ("dead", False), ("dead", True))
             ]
         )
         assert counts == [half] * 3

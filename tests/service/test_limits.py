@@ -20,7 +20,8 @@ from hypothesis import strategies as some
 import ackline
 from ackline.errors import ConfigError, StoreUnavailable
 from ackline.job import QueueKey
-from ackline.service import Settings
+from ackline.lifecycle import move
+from ackline.service import Settings, bulk_step
 from ackline.service.allowance import Allowance
 from ackline.service.auth.api_keys import new_key
 from ackline.service.auth.authorization import Scope
@@ -383,7 +384,7 @@ class TestDepth:
         call("POST", f"/v1/queues/{queue}/settle", json={"outcomes": outcomes})
         return [job["id"] for job in held]
 
-    @pytest.mark.parametrize("way", ["v1", "messages", "bulk", "dlq", "store"])
+    @pytest.mark.parametrize("way", ["v1", "messages", "bulk", "all", "store"])
     def test_a_redrive_needs_room(self, call, runtime, way):
         ids = self.bury(call, "a", 2)
         self.fill(call, "a", 2)
@@ -391,13 +392,13 @@ class TestDepth:
             "v1": (f"/v1/queues/a/jobs/{ids[1]}/redrive", {}),
             "messages": (f"/queue/dlq/{ids[1]}/requeue?queue=a", None),
             "bulk": ("/v1/queues/a/bulk", {"action": "redrive", "filter": {"ids": ids[1:]}}),
-            "dlq": ("/v1/queues/a/dlq", {"action": "redrive"}),
+            "all": ("/v1/queues/a/bulk", {"action": "redrive", "filter": {}}),
             "store": (
                 "/v1/store/apply",
                 {"queue": "a", "transitions": [redriven(ids[1])]},
             ),
         }
-        if way != "dlq":  # there, both of them are one too many
+        if way != "all":  # there, both of them are one too many
             call("POST", f"/v1/queues/a/jobs/{ids[0]}/redrive", json={})
         path, body = act[way]
 
@@ -409,9 +410,24 @@ class TestDepth:
         """What has moved already would count twice."""
         self.fill(call, "a", 3)
 
-        runtime.limits.require_room(QueueKey("acme", "b"), 3, moved=True)
+        ids = [job["id"] for job in call("GET", "/v1/queues/a/jobs").json()["jobs"]]
+        target = QueueKey("acme", "b")
+
+        runtime.limits.require_room(QueueKey("acme", "a"), [move(id, target) for id in ids])
 
         self.fill(call, "b", 2)
+
+    def test_an_act_on_many_stops_where_the_room_ends(self, call, monkeypatch):
+        monkeypatch.setattr(bulk_step, "PAGE", 2)
+        self.bury(call, "a", 3)
+        self.fill(call, "a", 1)
+        body = {"action": "redrive", "filter": {}}
+
+        done = call("POST", "/v1/queues/a/bulk", json=body).json()
+        assert (done["count"], done["cursor"] is None) == (2, False)
+        body["cursor"] = done["cursor"]
+        refused(call("POST", "/v1/queues/a/bulk", 429, json=body), "queue-full")
+        assert call("GET", "/v1/queues/a").json()["counts"]["failed"] == 1
 
     @pytest.mark.parametrize("way", ["v1", "bulk", "store"])
     def test_a_move_needs_room_where_it_leads(self, call, way):

@@ -128,12 +128,9 @@ class TestTooManyKeys:
     [
         ("GET", "/v1/queues/nope", None),
         ("GET", "/v1/queues/nope/jobs", None),
-        ("GET", "/v1/queues/nope/rows", None),
-        ("GET", "/v1/queues/nope/held", None),
         ("GET", "/v1/queues/nope/workers", None),
         ("GET", "/v1/queues/nope/export", None),
         ("GET", "/v1/queues/nope/dlq/groups", None),
-        ("POST", "/v1/queues/nope/dlq", {"action": "redrive"}),
         ("POST", "/v1/queues/nope/bulk", {"action": "delete", "filter": {}}),
         ("GET", "/queue/stats?queue=nope", None),
         ("GET", "/queue/dlq?queue=nope", None),

@@ -91,7 +91,7 @@ def test_a_poll_does_not_wait_for_lists_of_deliveries(live, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("verb", "path", "answer"), [("leases", "held", []), ("workers", "workers", [[]])]
+    ("verb", "path", "answer"), [("leases", "jobs?worker=w", []), ("workers", "workers", [[]])]
 )
 def test_a_poll_does_not_wait_for_lists_of_work(live, monkeypatch, verb, path, answer):
     held = Held(answer)

@@ -12,7 +12,7 @@ import pytest
 from ackline import Queues
 from ackline.errors import StoreUnavailable
 from ackline.job import QueueKey
-from ackline.service import stints
+from ackline.service import bulk_step
 
 QUEUE = "/v1/queues/email"
 JOBS = f"{QUEUE}/jobs"
@@ -498,17 +498,25 @@ class TestBulk:
 
         assert (preview["count"], done["count"], state(api, "new")) == (1, 1, "queued")
 
-    @pytest.mark.parametrize("way", ["bulk", "dlq"])
-    def test_deletes_no_job_that_failed_after_the_preview(self, api, way):
+    def test_cancel_asks_jobs_that_run_to_stop(self, api, bulk):
+        add(api, id="a")
+        claim(api)
+        add(api, id="b")
+
+        assert bulk("cancel") == 2
+        assert [state(api, id) for id in "ab"] == ["processing", "cancelled"]
+        assert api.get(f"{JOBS}/a")["cancel_requested"]
+
+    def test_deletes_no_job_that_failed_after_the_preview(self, api):
         for id in "ab":
             add(api, id=id)
         first, second = claim(api, 2)
         settle(api, {"id": first["id"], "token": first["token"], "outcome": "bury"})
-        body = {"action": "delete"} | ({"filter": {"states": ["failed"]}} if way == "bulk" else {})
-        preview = api.post(f"{QUEUE}/{way}", {**body, "dry_run": True})
+        body = {"action": "delete", "filter": {"states": ["failed"]}}
+        preview = api.post(f"{QUEUE}/bulk", {**body, "dry_run": True})
         settle(api, {"id": second["id"], "token": second["token"], "outcome": "bury"})
 
-        done = api.post(f"{QUEUE}/{way}", {**body, "as_of": preview["as_of"]})
+        done = api.post(f"{QUEUE}/bulk", {**body, "as_of": preview["as_of"]})
 
         assert (preview["count"], done["count"]) == (1, 1)
         assert state(api, second["id"]) == "failed"
@@ -581,18 +589,18 @@ class TestPreviews:
         assert (preview["count"], done["count"], state(api, "old")) == (1, 1, "queued")
 
 
-class TestStints:
+class TestBulkSteps:
     """One act on many jobs, in several requests."""
 
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch):
-        monkeypatch.setattr(stints, "PATIENCE", 0.0)
-        monkeypatch.setattr(stints, "STEP", 2)
+        monkeypatch.setattr(bulk_step, "TIME_LIMIT", 0.0)
+        monkeypatch.setattr(bulk_step, "PAGE", 2)
 
     @pytest.fixture
     def act(self, api):
-        def act(body, path="bulk"):
-            return api.post(f"{QUEUE}/{path}", body)
+        def act(body):
+            return api.post(f"{QUEUE}/bulk", body)
 
         return act
 
@@ -629,22 +637,21 @@ class TestStints:
 
         assert (first["count"], second["count"], second["cursor"]) == (2, 1, None)
 
-    @pytest.mark.parametrize("way", ["bulk", "dlq"])
-    def test_redrive_no_job_twice(self, api, act, dead, way):
-        body: dict[str, object] = {"action": "redrive", **({"filter": {}} if way == "bulk" else {})}
+    def test_redrive_no_job_twice(self, api, act, dead):
+        body = {"action": "redrive", "filter": {}}
 
-        first = act(body, way)
+        first = act(body)
         (job,) = claim(api)
         settle(api, {"id": job["id"], "token": job["token"], "outcome": "bury"})
-        second = act(body | {"cursor": first["cursor"]}, way)
+        second = act(body | {"cursor": first["cursor"]})
 
         assert (first["count"], second["count"], second["cursor"]) == (2, 1, None)
         assert state(api, job["id"]) == "failed"
 
     def test_keep_to_one_rate(self, api, act, dead):
-        body = {"action": "redrive", "rate": 0.1}
+        body = {"action": "redrive", "filter": {}, "rate": 0.1}
 
-        act(body | {"cursor": act(body, "dlq")["cursor"]}, "dlq")
+        act(body | {"cursor": act(body)["cursor"]})
 
         due = sorted(job["run_at"] or 0.0 for job in api.get(JOBS)["jobs"])
         assert due[0] == 0.0
@@ -652,13 +659,13 @@ class TestStints:
 
     def test_delete_the_letters_of_a_group(self, api, act, dead):
         [group] = api.get(f"{QUEUE}/dlq/groups")["groups"]
-        body = {"action": "delete", "fingerprint": group["fingerprint"]}
+        body = {"action": "delete", "filter": {"fingerprint": group["fingerprint"]}}
 
-        first = act(body, "dlq")
-        assert (first["count"], act(body | {"cursor": first["cursor"]}, "dlq")["count"]) == (2, 1)
+        first = act(body)
+        assert (first["count"], act(body | {"cursor": first["cursor"]})["count"]) == (2, 1)
 
     def test_end_when_the_service_stops(self, api, act, runtime, monkeypatch):
-        monkeypatch.setattr(stints, "PATIENCE", 60.0)
+        monkeypatch.setattr(bulk_step, "TIME_LIMIT", 60.0)
         for n in range(3):
             add(api, {"n": n})
         runtime.draining = True
@@ -670,11 +677,10 @@ class TestStints:
     @pytest.mark.parametrize(
         "cursor", ["strange", "[]", "[1,-1]", '[1,0,"strange"]', "[1,0,null,2]"]
     )
-    @pytest.mark.parametrize("way", ["bulk", "dlq"])
-    def test_a_strange_cursor_is_refused(self, api, dead, way, cursor):
-        body = {"action": "redrive", "cursor": cursor} | ({"filter": {}} if way == "bulk" else {})
+    def test_a_strange_cursor_is_refused(self, api, dead, cursor):
+        body = {"action": "redrive", "filter": {}, "cursor": cursor}
 
-        assert api.post(f"{QUEUE}/{way}", body, 422)["at"] == "$.cursor"
+        assert api.post(f"{QUEUE}/bulk", body, 422)["at"] == "$.cursor"
 
 
 class TestTransfer:

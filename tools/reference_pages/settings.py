@@ -48,7 +48,7 @@ NUMBERS = (
     ("stores.sqlite.room", "DISK_RESERVE", "bytes", "of free disk are left to other acts"),
     ("stores.sqlite.log", "LONGEST_LOG", "bytes", "of write-ahead log, then it is cut back"),
     ("stores.postgres.listen", "POLL", "s", "a worker behind a pooler looks so often for jobs"),
-    ("service.stints", "PATIENCE", "s", "of one act on many jobs, then its client goes on"),
+    ("service.bulk_step", "TIME_LIMIT", "s", "of one act on many jobs, then its client goes on"),
     ("maintenance.watcher", "REPEAT", "s", "a trouble of a store that lasts is logged so often"),
 )
 

@@ -31,7 +31,7 @@ it("acts on what was counted first, whatever else is fetched again meanwhile", a
     <QueryClientProvider client={client}>
       <SpeechProvider>
         <ToastProvider>
-          <BulkDialog queue="mail" action="delete" which={{ jobs: { states: ["queued"] } }} onClose={() => {}} />
+          <BulkDialog queue="mail" action="delete" which={{ states: ["queued"] }} onClose={() => {}} />
         </ToastProvider>
       </SpeechProvider>
     </QueryClientProvider>,

@@ -1,7 +1,7 @@
 /** One act on many jobs: how many they are is counted first. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { bulk, type BulkAction, type Chosen, type Letters, remedy } from "../api/queues";
+import { bulk, type BulkAction, type Chosen } from "../api/queues";
 import { plural, useT } from "../i18n/i18n";
 import { saying } from "../parts/basics";
 import { Dialog, DialogForm, Field } from "../parts/dialog";
@@ -12,8 +12,7 @@ import { TargetQueue } from "./move-dialog";
 interface BulkProps {
   queue: string;
   action: BulkAction;
-  /** Which jobs; or which dead letters, of a group if it is named. */
-  which: { jobs: Chosen } | { letters: Letters };
+  which: Chosen;
   onClose: () => void;
   onDone?: () => void;
 }
@@ -25,12 +24,12 @@ export function BulkDialog({ queue, action, which, onClose, onDone }: BulkProps)
   const [to, setTo] = useState("");
   const [rate, setRate] = useState("");
   /** Counts, or acts on what was counted: `asOf` is what the count answered. */
-  const act = (options: { dryRun: true } | { asOf: string }) => {
-    if ("jobs" in which)
-      return bulk(queue, action, which.jobs, { ...options, ...(to ? { to } : {}) });
-    const paced = rate !== "" && action === "redrive" ? { rate: Number(rate) } : {};
-    return remedy(queue, action === "delete" ? "delete" : "redrive", { ...which.letters, ...paced }, options);
-  };
+  const act = (options: { dryRun: true } | { asOf: string }) =>
+    bulk(queue, action, which, {
+      ...options,
+      ...(to ? { to } : {}),
+      ...(rate ? { rate: Number(rate) } : {}),
+    });
   const preview = useQuery({
     queryKey: ["preview", queue, action, which],
     queryFn: () => act({ dryRun: true }),
@@ -74,7 +73,7 @@ export function BulkDialog({ queue, action, which, onClose, onDone }: BulkProps)
       >
         <p data-preview={n}>{said()}</p>
         {action === "move" && <TargetQueue value={to} onChange={setTo} except={queue} />}
-        {action === "redrive" && "letters" in which && (
+        {action === "redrive" && !which.ids && (
           <Field label={t("bulk.rate")}>
             <input
               type="number"

@@ -4,6 +4,7 @@ import type { State } from "../api/client";
 import {
   cancelJob,
   deleteJob,
+  ENDED,
   editJob,
   type Job,
   jobKey,
@@ -11,7 +12,7 @@ import {
   restorable,
   restoreJob,
 } from "../api/jobs";
-import { useMay } from "../api/session";
+import { type JobAct, useActs } from "../api/session";
 import { useT } from "../i18n/i18n";
 import { useDialog } from "../parts/dialogs";
 import { useToasts } from "../parts/toasts";
@@ -22,21 +23,16 @@ import { MoveDialog } from "./move-dialog";
 
 export type JobAction = "redrive" | "redriveEdited" | "retry" | "edit" | "move" | "cancel" | "delete";
 
-/** Which acts fit a state; the first is the one that is most likely wanted. */
-export const FITTING: Record<State, readonly JobAction[]> = {
-  queued: ["edit", "move", "cancel", "delete"],
-  scheduled: ["retry", "edit", "move", "cancel", "delete"],
-  processing: ["cancel", "delete"],
-  failing: ["retry", "edit", "move", "cancel", "delete"],
-  failed: ["redrive", "redriveEdited", "move", "delete"],
-  completed: ["delete"],
-  cancelled: ["delete"],
-};
+/** What an edit is offered as: of a job that waits for its time, and of one that has ended. */
+function edits(state: State): readonly JobAction[] {
+  if (state === "failed") return ["redriveEdited"];
+  if (ENDED.includes(state)) return [];
+  return state === "queued" ? ["edit"] : ["retry", "edit"];
+}
 
-/** The acts that this caller may take on this job. */
+/** The acts that this caller may take on this job; the first is the one that is most likely wanted. */
 export function useFitting(state: State): readonly JobAction[] {
-  const [admin, produce] = [useMay("admin"), useMay("produce")];
-  return FITTING[state].filter((action) => (action === "cancel" ? produce : admin));
+  return useActs(state).flatMap((act: JobAct) => (act === "edit" ? edits(state) : [act]));
 }
 
 export function useJobActions(queue: string): (action: JobAction, job: Job) => void {

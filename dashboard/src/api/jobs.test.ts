@@ -62,8 +62,8 @@ describe("rows of several pages", () => {
   it("has a job once that moved from one page to the next meanwhile", () => {
     const row = (id: string) => ({ id }) as Row;
     const pages = [
-      { now: 1, rows: [row("a"), row("b")], cursor: "x" },
-      { now: 2, rows: [row("b"), row("c")], cursor: null },
+      { now: 1, summaries: [row("a"), row("b")], cursor: "x" },
+      { now: 2, summaries: [row("b"), row("c")], cursor: null },
     ];
     expect(rowsOf({ pages, pageParams: [] }).map((one) => one.id)).toEqual(["a", "b", "c"]);
   });

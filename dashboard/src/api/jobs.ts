@@ -1,10 +1,10 @@
 import { type InfiniteData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { call, Problem, type Schemas, type State, send, v1 } from "./client";
+import { call, Problem, type Query, type Schemas, type State, send, v1 } from "./client";
 import { timed } from "./clock";
 import { fieldsOf } from "./raw";
 
-export type Row = Schemas["Row"];
-export type Rows = Schemas["Rows"];
+export type Row = Schemas["JobSummary"];
+export type Rows = Schemas["SummaryPage"];
 export type Attempt = Schemas["Attempt"];
 export type JobDocument = Schemas["JobDocument"];
 
@@ -33,13 +33,16 @@ export const STATES: readonly State[] = [
 ];
 
 /** Of what has ended, the newest comes first; what waits, in the order of its line. */
-const ENDED: readonly State[] = ["completed", "failed", "cancelled"];
+export const ENDED: readonly State[] = ["completed", "failed", "cancelled"];
 
 export const PAGE = 200;
 
 export const rowsKey = (which: Which) =>
   ["rows", which.queue, which.state, which.kind, which.text] as const;
 export const jobKey = (queue: string, id: string) => ["job", queue, id] as const;
+
+const listJobs = (queue: string, query: Query, at: { signal?: AbortSignal } = {}): Promise<Rows> =>
+  timed(() => call("GET", v1`/queues/${queue}/jobs`, { query: { ...query, summary: "true" }, ...at }));
 
 function fetchRows(which: Which, cursor: string | null, signal: AbortSignal): Promise<Rows> {
   const query = {
@@ -50,7 +53,7 @@ function fetchRows(which: Which, cursor: string | null, signal: AbortSignal): Pr
     cursor,
     limit: PAGE,
   };
-  return timed(() => call<Rows>("GET", v1`/queues/${which.queue}/rows`, { query, signal }));
+  return listJobs(which.queue, query, { signal });
 }
 
 export function useRows(which: Which) {
@@ -69,20 +72,20 @@ export function useRows(which: Which) {
 export function useKinds(queue: string): string[] {
   const client = useQueryClient();
   const lists = client.getQueriesData<InfiniteData<Rows>>({ queryKey: ["rows", queue] });
-  const rows = lists.flatMap(([, data]) => data?.pages.flatMap((page) => page.rows) ?? []);
+  const rows = lists.flatMap(([, data]) => data?.pages.flatMap((page) => page.summaries) ?? []);
   return [...new Set(rows.map((row) => row.kind))].sort();
 }
 
 /** The rows of some jobs, as far as they belong to a list. */
 export function fetchSome(which: Which, ids: string[]): Promise<Rows> {
   const query = { state: which.state, kind: which.kind, text: which.text, id: ids, limit: ids.length };
-  return timed(() => call<Rows>("GET", v1`/queues/${which.queue}/rows`, { query }));
+  return listJobs(which.queue, query);
 }
 
 /** The rows of all pages; one that moved from page to page in between is there once. */
 export function rowsOf(data: InfiniteData<Rows> | undefined): Row[] {
   const seen = new Map<string, Row>();
-  for (const page of data?.pages ?? []) for (const row of page.rows) seen.set(row.id, row);
+  for (const page of data?.pages ?? []) for (const row of page.summaries) seen.set(row.id, row);
   return [...seen.values()];
 }
 
@@ -108,10 +111,7 @@ export function useJob(queue: string, id: string) {
 export function useHeld(queue: string, worker: string) {
   return useQuery({
     queryKey: ["held", queue, worker],
-    queryFn: ({ signal }) =>
-      timed(() =>
-        call<Rows>("GET", v1`/queues/${queue}/held`, { query: { worker }, signal }),
-      ),
+    queryFn: ({ signal }) => listJobs(queue, { worker }, { signal }),
     refetchInterval: 2000,
   });
 }

@@ -34,68 +34,33 @@ export interface Chosen {
   ids?: string[];
   kinds?: string[];
   text?: string;
+  /** Of dead letters, only those of this group of errors. */
+  fingerprint?: string;
 }
 
-/** Sends a request until all is done: the service stops after some seconds and tells how to go on. */
-async function toTheEnd<Done extends { count: number; cursor: string | null }>(
-  send: (more: { cursor?: string }) => Promise<Done>,
-): Promise<Done> {
-  let done = await send({});
-  let count = done.count;
-  while (done.cursor) {
-    done = await send({ cursor: done.cursor });
-    count += done.count;
-  }
-  return { ...done, count };
-}
-
-/** One act on all that match; with `dryRun` they are only counted. */
-export const bulk = (
+/**
+ * One act on all that match; with `dryRun` they are only counted. Each request stops after some
+ * seconds, and the next one goes on where it stopped.
+ */
+export async function bulk(
   queue: string,
   action: BulkAction,
   filter: Chosen,
-  options: { dryRun?: boolean; to?: string; asOf?: string } = {},
-) =>
-  toTheEnd((more) =>
-    call<Schemas["BulkDone"]>("POST", v1`/queues/${queue}/bulk`, {
+  options: { dryRun?: boolean; to?: string; rate?: number; asOf?: string } = {},
+): Promise<Schemas["BulkDone"]> {
+  const { dryRun = false, asOf, ...rest } = options;
+  let count = 0;
+  for (let cursor: string | undefined; ; ) {
+    const body = { action, filter, dry_run: dryRun, as_of: asOf, cursor, ...rest };
+    const done = await call<Schemas["BulkDone"]>("POST", v1`/queues/${queue}/bulk`, {
       patient: true,
-      body: {
-        action,
-        filter,
-        dry_run: options.dryRun ?? false,
-        ...(options.to === undefined ? {} : { to: options.to }),
-        ...(options.asOf === undefined ? {} : { as_of: options.asOf }),
-        ...more,
-      },
-    }),
-  );
-
-export interface Letters {
-  fingerprint?: string;
-  kinds?: string[];
-  text?: string;
-  rate?: number;
+      body,
+    });
+    count += done.count;
+    if (!done.cursor) return { ...done, count };
+    cursor = done.cursor;
+  }
 }
-
-/** Redrive or delete dead letters: of a group, or all that match. */
-export const remedy = (
-  queue: string,
-  action: "redrive" | "delete",
-  letters: Letters,
-  options: { dryRun?: boolean; asOf?: string } = {},
-) =>
-  toTheEnd((more) =>
-    call<Schemas["RemedyDone"]>("POST", v1`/queues/${queue}/dlq`, {
-      patient: true,
-      body: {
-        action,
-        dry_run: options.dryRun ?? false,
-        ...(options.asOf === undefined ? {} : { as_of: options.asOf }),
-        ...letters,
-        ...more,
-      },
-    }),
-  );
 
 export function useErrorGroups(queue: string, kind: string, text: string) {
   return useQuery({

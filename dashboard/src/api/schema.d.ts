@@ -525,9 +525,9 @@ export interface paths {
          * Act on all that match
          * @description Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
          *
-         *     After some seconds it stops, and answers with the count so far and a cursor to go on with. Jobs
-         *     that have changed since the first of these requests, or since `as_of`, are left alone: send the
-         *     `as_of` of a `dry_run` to act on what it counted.
+         *     After some seconds, or when a queue has no more room, it stops and answers with the count so
+         *     far and a cursor to go on with. Jobs that have changed since the first of these requests, or
+         *     since `as_of`, are left alone: send the `as_of` of a `dry_run` to act on what it counted.
          */
         post: operations["v1_bulk_act_on_all"];
         delete?: never;
@@ -553,28 +553,6 @@ export interface paths {
          *     way is not noticed: its jobs come back when their leases lapse.
          */
         post: operations["v1_claims_claim"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/queues/{queue}/dlq": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Redrive or delete dead letters
-         * @description All of a group, or all that match; with a `rate`, a redrive is no faster than that.
-         *
-         *     After some seconds it stops, and answers with the count so far and a cursor to go on with.
-         */
-        post: operations["v1_dlq_act_on_dlq"];
         delete?: never;
         options?: never;
         head?: never;
@@ -638,26 +616,6 @@ export interface paths {
          * @description A worker's heartbeat: it holds these leases for longer, and learns which it lost.
          */
         post: operations["v1_work_extend"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/queues/{queue}/held": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List what a worker holds
-         * @description The jobs of one worker that are processing, in short.
-         */
-        get: operations["v1_rows_list_held"];
-        put?: never;
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -924,28 +882,6 @@ export interface paths {
          * @description Hand out jobs again.
          */
         post: operations["v1_queues_resume"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/queues/{queue}/rows": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List jobs in short
-         * @description As `…/jobs`, without payloads and results but with their beginning, and with the time.
-         *
-         *     The time is the store's: only this clock decides whether a deadline has passed.
-         */
-        get: operations["v1_rows_list_rows"];
-        put?: never;
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1488,6 +1424,8 @@ export interface components {
             dry_run: boolean;
             filter: components["schemas"]["FilterBody"];
             /** @default null */
+            rate: number | null;
+            /** @default null */
             to: string | null;
         };
         /** BulkDone */
@@ -1717,6 +1655,8 @@ export interface components {
             /** @default null */
             created_before: number | null;
             /** @default null */
+            fingerprint: string | null;
+            /** @default null */
             ids: string[] | null;
             /** @default null */
             kinds: string[] | null;
@@ -1743,7 +1683,7 @@ export interface components {
         /** Hit */
         Hit: {
             by: string;
-            job: components["schemas"]["Row"];
+            job: components["schemas"]["JobSummary"];
             queue: string;
         };
         /** Hour */
@@ -1838,6 +1778,28 @@ export interface components {
         JobPage: {
             cursor: string | null;
             jobs: components["schemas"]["JobDocument"][];
+            now: number;
+        };
+        /** JobSummary */
+        JobSummary: {
+            attempts: number;
+            cancel_requested: boolean;
+            codec: string;
+            created_at: number;
+            deadline: number | null;
+            error: string | null;
+            finished_at: number | null;
+            id: string;
+            kind: string;
+            max_attempts: number;
+            preview: string;
+            priority: number;
+            rank: number | null;
+            run_at: number | null;
+            size: number;
+            started_at: number | null;
+            state: components["schemas"]["State"];
+            worker: string;
         };
         /** KeyDocument */
         KeyDocument: {
@@ -1847,6 +1809,9 @@ export interface components {
         };
         /** Me */
         Me: {
+            acts: {
+                [key: string]: ("redrive" | "edit" | "move" | "cancel" | "delete")[];
+            };
             auth: boolean;
             cursor: string;
             kinds: string[] | null;
@@ -2103,37 +2068,6 @@ export interface components {
             stalled: number;
             worker: string;
         };
-        /**
-         * RemedyBody
-         * @description What to do with which dead letters; with `dry_run` they are only counted.
-         */
-        RemedyBody: {
-            /** @enum {unknown} */
-            action: "delete" | "redrive";
-            /** @default null */
-            as_of: string | null;
-            /** @default null */
-            cursor: string | null;
-            /** @default false */
-            dry_run: boolean;
-            /** @default null */
-            fingerprint: string | null;
-            /** @default null */
-            kinds: string[] | null;
-            /** @default null */
-            rate: number | null;
-            /** @default null */
-            text: string | null;
-        };
-        /** RemedyDone */
-        RemedyDone: {
-            /** @enum {string} */
-            action: "redrive" | "delete";
-            as_of: string;
-            count: number;
-            cursor: string | null;
-            dry_run: boolean;
-        };
         /** Requeued */
         Requeued: {
             newId: string;
@@ -2151,33 +2085,6 @@ export interface components {
         RotateBody: {
             /** @default 86400 */
             overlap: number;
-        };
-        /** Row */
-        Row: {
-            attempts: number;
-            cancel_requested: boolean;
-            codec: string;
-            created_at: number;
-            deadline: number | null;
-            error: string | null;
-            finished_at: number | null;
-            id: string;
-            kind: string;
-            max_attempts: number;
-            preview: string;
-            priority: number;
-            rank: number | null;
-            run_at: number | null;
-            size: number;
-            started_at: number | null;
-            state: components["schemas"]["State"];
-            worker: string;
-        };
-        /** Rows */
-        Rows: {
-            cursor: string | null;
-            now: number;
-            rows: components["schemas"]["Row"][];
         };
         /**
          * ScheduleBody
@@ -2298,6 +2205,12 @@ export interface components {
             name: string;
             troubles: components["schemas"]["Trouble"][];
             version: string;
+        };
+        /** SummaryPage */
+        SummaryPage: {
+            cursor: string | null;
+            now: number;
+            summaries: components["schemas"]["JobSummary"][];
         };
         /** SweepDocument */
         SweepDocument: {
@@ -3682,13 +3595,12 @@ export interface operations {
                  *       "action": "redrive",
                  *       "dry_run": true,
                  *       "filter": {
+                 *         "fingerprint": "3f1d9c07a2be",
                  *         "kinds": [
                  *           "welcome"
-                 *         ],
-                 *         "states": [
-                 *           "failed"
                  *         ]
-                 *       }
+                 *       },
+                 *       "rate": 10
                  *     }
                  */
                 "application/json": components["schemas"]["BulkBody"];
@@ -3755,52 +3667,6 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             408: components["responses"]["RequestTimeout"];
-            413: components["responses"]["RequestEntityTooLarge"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
-            429: components["responses"]["TooManyRequests"];
-            503: components["responses"]["ServiceUnavailable"];
-            507: components["responses"]["InsufficientStorage"];
-        };
-    };
-    v1_dlq_act_on_dlq: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                /** @description The queue's name. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "action": "redrive",
-                 *       "fingerprint": "3f1d9c07a2be",
-                 *       "rate": 10
-                 *     }
-                 */
-                "application/json": components["schemas"]["RemedyBody"];
-            };
-        };
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RemedyDone"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
             413: components["responses"]["RequestEntityTooLarge"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
@@ -3931,40 +3797,6 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_rows_list_held: {
-        parameters: {
-            query?: {
-                /** @description The worker's id. */
-                worker?: string;
-                limit?: number;
-            };
-            header?: never;
-            path: {
-                /** @description The queue's name. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Rows"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            422: components["responses"]["UnprocessableEntity"];
-            429: components["responses"]["TooManyRequests"];
-            503: components["responses"]["ServiceUnavailable"];
-        };
-    };
     v1_transfer_import_jobs: {
         parameters: {
             query?: never;
@@ -4005,10 +3837,16 @@ export interface operations {
                 state?: components["schemas"]["State"][];
                 /** @description Only jobs of these kinds. */
                 kind?: string[];
+                /** @description Only jobs with these ids. */
+                id?: string[];
                 created_after?: number;
                 created_before?: number;
                 /** @description A piece of the payload, as JSON writes it. */
                 text?: string;
+                /** @description Only jobs that this worker is processing. */
+                worker?: string;
+                /** @description In short: the beginning of the payload instead of payload, result and history. */
+                summary?: boolean;
                 /** @description Where the page before ended. */
                 cursor?: string;
                 limit?: number;
@@ -4030,7 +3868,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobPage"];
+                    "application/json": components["schemas"]["JobPage"] | components["schemas"]["SummaryPage"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4593,50 +4431,6 @@ export interface operations {
             429: components["responses"]["TooManyRequests"];
             503: components["responses"]["ServiceUnavailable"];
             507: components["responses"]["InsufficientStorage"];
-        };
-    };
-    v1_rows_list_rows: {
-        parameters: {
-            query?: {
-                /** @description Only jobs in these states. */
-                state?: components["schemas"]["State"][];
-                /** @description Only jobs of these kinds. */
-                kind?: string[];
-                /** @description Only jobs with these ids. */
-                id?: string[];
-                /** @description A piece of the payload, as JSON writes it. */
-                text?: string;
-                /** @description Where the page before ended. */
-                cursor?: string;
-                limit?: number;
-                /** @description Jobs of a state in the order of their line, or the newest first: what ended last, what is due last. */
-                order?: components["schemas"]["Order"];
-            };
-            header?: never;
-            path: {
-                /** @description The queue's name. */
-                queue: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Request fulfilled, document follows */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Rows"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            422: components["responses"]["UnprocessableEntity"];
-            429: components["responses"]["TooManyRequests"];
-            503: components["responses"]["ServiceUnavailable"];
         };
     };
     v1_schedules_list_schedules: {

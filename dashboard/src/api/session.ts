@@ -1,9 +1,10 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { call, type Schemas, token } from "./client";
+import { call, type Schemas, type State, token } from "./client";
 import { timed } from "./clock";
 
 export type Me = Schemas["Me"];
 export type Scope = Schemas["Scope"];
+export type JobAct = Me["acts"][string][number];
 
 export const meKey = ["me"] as const;
 
@@ -21,6 +22,11 @@ export function useSignOut(): () => void {
     client.clear();
     location.assign("/");
   };
+}
+
+/** What can be done to a job of this state, as far as the caller may. */
+export function useActs(state: State): readonly JobAct[] {
+  return useMe().data?.acts[state] ?? [];
 }
 
 /** Whether the caller may do what needs this scope; buttons that the server would refuse are not shown. */

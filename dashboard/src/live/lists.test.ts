@@ -3,11 +3,11 @@ import type { Row } from "../api/jobs";
 import { withRows } from "./lists";
 
 const row = (id: string, rank: number) => ({ id, rank }) as Row;
-const ids = (list: ReturnType<typeof withRows>) => list.pages.map((page) => page.rows.map((one) => one.id).join(""));
+const ids = (list: ReturnType<typeof withRows>) => list.pages.map((page) => page.summaries.map((one) => one.id).join(""));
 const list = (more: boolean) => ({
   pages: [
-    { now: 0, rows: [row("a", 1), row("b", 2)], cursor: "x" },
-    { now: 0, rows: [row("c", 3), row("d", 4)], cursor: more ? "y" : null },
+    { now: 0, summaries: [row("a", 1), row("b", 2)], cursor: "x" },
+    { now: 0, summaries: [row("c", 3), row("d", 4)], cursor: more ? "y" : null },
   ],
   pageParams: [],
 });

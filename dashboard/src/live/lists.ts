@@ -7,7 +7,7 @@ type List = InfiniteData<Rows>;
 
 /** A list without some jobs. */
 export function without(data: List, gone: ReadonlySet<string>): List {
-  const keep = (page: Rows): Rows => ({ ...page, rows: page.rows.filter((row) => !gone.has(row.id)) });
+  const keep = (page: Rows): Rows => ({ ...page, summaries: page.summaries.filter((row) => !gone.has(row.id)) });
   return { ...data, pages: data.pages.map(keep) };
 }
 
@@ -21,14 +21,14 @@ export function withRows(data: List, rows: readonly Row[], asked: readonly strin
 function insert(pages: Rows[], row: Row, state: State): void {
   const mine = place(row, state);
   for (const page of pages) {
-    const at = page.rows.findIndex((other) => place(other, state) > mine);
+    const at = page.summaries.findIndex((other) => place(other, state) > mine);
     if (at < 0) continue;
-    page.rows.splice(at, 0, row);
+    page.summaries.splice(at, 0, row);
     return;
   }
   // Behind what is loaded it will be found when the list is read on.
   const last = pages.at(-1);
-  if (last && last.cursor === null) last.rows.push(row);
+  if (last && last.cursor === null) last.summaries.push(row);
 }
 
 /** Where a job stands in its list: what has the lower number comes first.

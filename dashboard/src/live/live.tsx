@@ -154,8 +154,8 @@ export class Follower {
         return;
       }
       const [, queue, state, kind, text] = queryKey as [string, string, Which["state"], string, string];
-      const { rows } = await fetchSome({ queue, state, kind, text }, asked);
-      this.client.setQueryData<InfiniteData<Rows>>(queryKey, (data) => data && withRows(data, rows, asked, state));
+      const { summaries } = await fetchSome({ queue, state, kind, text }, asked);
+      this.client.setQueryData<InfiniteData<Rows>>(queryKey, (data) => data && withRows(data, summaries, asked, state));
     });
   }
 

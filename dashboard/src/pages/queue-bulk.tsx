@@ -1,22 +1,12 @@
 import { BulkDialog } from "../actions/bulk-dialog";
 import { CompareDialog } from "../actions/compare-dialog";
-import type { State } from "../api/client";
 import type { Which } from "../api/jobs";
-import type { BulkAction, Chosen, Letters } from "../api/queues";
+import type { BulkAction, Chosen } from "../api/queues";
+import { useActs } from "../api/session";
 import { count } from "../format/spans";
 import { useT } from "../i18n/i18n";
 import { Button } from "../parts/basics";
 import { useDialog } from "../parts/dialogs";
-
-export const BULK: Record<State, readonly BulkAction[]> = {
-  queued: ["cancel", "move", "delete"],
-  scheduled: ["cancel", "move", "delete"],
-  processing: ["delete"],
-  failing: ["cancel", "move", "delete"],
-  failed: ["redrive", "move", "delete"],
-  completed: ["delete"],
-  cancelled: ["delete"],
-};
 
 /** The filter that a view shows, for the service. */
 export function chosenBy(which: Which, ids: readonly string[] | null): Chosen {
@@ -41,16 +31,15 @@ interface BarProps {
 export function BulkBar({ which, ids, whole, everything, onEverything, onClear }: BarProps) {
   const t = useT();
   const open = useDialog();
+  const acts = useActs(which.state).filter((act) => act !== "edit");
   if (ids.length === 0) return null;
   const start = (action: BulkAction) => {
-    const { states: _, ...letters } = chosenBy(which, null);
-    const paced = everything && action === "redrive";
-    const jobs = chosenBy(which, everything ? null : ids);
+    const chosen = chosenBy(which, everything ? null : ids);
     open((close) => (
       <BulkDialog
         queue={which.queue}
         action={action}
-        which={paced ? { letters: letters satisfies Letters } : { jobs }}
+        which={chosen}
         onClose={close}
         onDone={onClear}
       />
@@ -86,7 +75,7 @@ export function BulkBar({ which, ids, whole, everything, onEverything, onClear }
             {t("action.compare")}
           </Button>
         )}
-        {BULK[which.state].map((action) => (
+        {acts.map((action) => (
           <Button
             key={action}
             look={action === "delete" ? "danger" : action === "redrive" ? "primary" : "plain"}

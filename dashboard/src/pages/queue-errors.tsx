@@ -1,6 +1,6 @@
 /** The DLQ by what went wrong: see a cause once, and deal with all that it has hit. */
 import { BulkDialog } from "../actions/bulk-dialog";
-import { type ErrorGroup, type Letters, useErrorGroups } from "../api/queues";
+import { type Chosen, type ErrorGroup, useErrorGroups } from "../api/queues";
 import { useMay } from "../api/session";
 import { count } from "../format/spans";
 import { useT } from "../i18n/i18n";
@@ -24,9 +24,7 @@ export function ErrorGroups({ queue, kind, text }: GroupsProps) {
   if (!groups.data) return <Trouble error={groups.error} retry={() => void groups.refetch()} />;
   if (groups.data.groups.length === 0)
     return <Empty>{t(kind || text ? "empty.filtered" : "empty.failed")}</Empty>;
-  const letters: Letters = {};
-  if (kind) letters.kinds = [kind];
-  if (text) letters.text = text;
+  const which: Chosen = { states: ["failed"], ...(kind && { kinds: [kind] }), ...(text && { text }) };
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
       {!groups.data.complete && (
@@ -34,14 +32,14 @@ export function ErrorGroups({ queue, kind, text }: GroupsProps) {
       )}
       <ul aria-label={t("dlq.groups")}>
         {groups.data.groups.map((group) => (
-          <Group key={group.fingerprint} queue={queue} group={group} letters={letters} />
+          <Group key={group.fingerprint} queue={queue} group={group} which={which} />
         ))}
       </ul>
     </div>
   );
 }
 
-function Group({ queue, group, letters }: { queue: string; group: ErrorGroup; letters: Letters }) {
+function Group({ queue, group, which }: { queue: string; group: ErrorGroup; which: Chosen }) {
   const t = useT();
   return (
     <li className="border-b border-line">
@@ -85,7 +83,7 @@ function Group({ queue, group, letters }: { queue: string; group: ErrorGroup; le
             </Fact>
           </dl>
           {group.traceback && <Traceback>{group.traceback}</Traceback>}
-          <GroupActions queue={queue} letters={{ ...letters, fingerprint: group.fingerprint }} />
+          <GroupActions queue={queue} which={{ ...which, fingerprint: group.fingerprint }} />
         </div>
       </details>
     </li>
@@ -101,12 +99,12 @@ function Fact({ name, children }: { name: string; children: React.ReactNode }) {
   );
 }
 
-function GroupActions({ queue, letters }: { queue: string; letters: Letters }) {
+function GroupActions({ queue, which }: { queue: string; which: Chosen }) {
   const t = useT();
   const open = useDialog();
   if (!useMay("admin")) return null;
   const start = (action: "redrive" | "delete") =>
-    open((close) => <BulkDialog queue={queue} action={action} which={{ letters }} onClose={close} />);
+    open((close) => <BulkDialog queue={queue} action={action} which={which} onClose={close} />);
   return (
     <div className="flex gap-2">
       <Button look="primary" onClick={() => start("redrive")}>

@@ -188,7 +188,7 @@ function CauseOfDeath({ worker }: { worker: Worker }) {
 function Held({ worker }: { worker: Worker }) {
   const t = useT();
   const held = useHeld(worker.queue, worker.id);
-  const rows = held.data?.rows ?? [];
+  const rows = held.data?.summaries ?? [];
   return (
     <div className="py-1">
       <p className="text-muted">

@@ -38,7 +38,6 @@ from ackline.service.routes.v1 import (
     jobs,
     overview,
     queues,
-    rows,
     schedules,
     search,
     store,
@@ -109,7 +108,7 @@ def _routes(settings: Settings) -> Router:
         "/", route_handlers=batch_routers, request_max_body_size=settings.max_body
     )
     work_and_jobs = [queues, enqueue, jobs, claims, bulk, transfer, schedules, events, keys]
-    for_readers = [overview, rows, dlq, search, analytics]
+    for_readers = [overview, dlq, search, analytics]
     for_programs = [tickets, webhooks]
     modules = (*work_and_jobs, *for_readers, *for_programs)
     v1 = _Branch("/v1", route_handlers=[*(module.router for module in modules), with_large_bodies])

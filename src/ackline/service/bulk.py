@@ -1,84 +1,62 @@
-"""One act on everything that matches a filter, in stints, with a count beforehand."""
+"""One act on all jobs that match a filter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, assert_never
+from collections.abc import Sequence
+from typing import Literal, assert_never
 
 import msgspec
 
 from ackline import lifecycle
-from ackline.job import LIVE, WAITING, QueueKey, Record, State
+from ackline.job import QueueKey, Record, State
 from ackline.lifecycle import Transition
-from ackline.queue import Queue
-from ackline.service.limits import Limits
+from ackline.service.bulk_step import BulkStep, Cursor, Done
 from ackline.service.slow_work import Steps
-from ackline.service.stints import Done, Stint
 
 Action = Literal["cancel", "redrive", "move", "delete"]
 
-Decide = Callable[[Record], Transition]
 
-STATES: dict[Action, frozenset[State]] = {
-    "cancel": WAITING,
-    "redrive": frozenset({State.FAILED}),
-    "move": frozenset(State) - {State.PROCESSING},
-    "delete": frozenset(State),
-}
-"""The states that an action applies to; matching jobs in other states are left alone."""
+class BulkAct(msgspec.Struct, frozen=True):
+    """What is done to all jobs that match, and who does it."""
 
+    action: Action
+    by: str
+    target: QueueKey | None = None
+    """Where jobs are moved."""
+    rate: float | None = None
+    """How many redriven jobs become due per second, at most: it spares what they call."""
 
-def count(stint: Stint) -> Steps[Done]:
-    """How many match."""
-    return stint.on_pages(lambda jobs, _: len(jobs))
+    def on(self, step: BulkStep) -> Steps[Done]:
+        """Act on all jobs that match and were there when the first request began."""
+        if self.action == "delete":
+            return step.for_each_page(lambda jobs, _: step.purge(jobs, self.by))
 
+        def apply(jobs: Sequence[Record], cursor: Cursor) -> int:
+            transitions = [
+                self._transition(step, job, index) for index, job in enumerate(jobs, cursor.done)
+            ]
+            return sum(verdict.applied for verdict in step.queue.apply(transitions))
 
-def act_within(
-    limits: Limits, stint: Stint, action: Action, target: QueueKey | None, by: str
-) -> Steps[Done]:
-    """Act on all jobs that match, or on none if the queue they end up in has no room for them."""
-    home = stint.queue.key
-    # Counting has as much time as acting, so it covers all jobs that this stint can act on.
-    more = (yield from _added(stint, action)) if limits.counts_jobs_of(home.tenant) else 0
-    limits.require_room(target or home, more, moved=action == "move")
-    return (yield from act(stint, action, target, by))
+        return step.for_each_page(apply)
 
-
-def _added(stint: Stint, action: Action) -> Steps[int]:
-    """How many more jobs would be live in the queue they end up in."""
-    which = stint.which
-    match action:
-        case "redrive":
-            return (yield from count(stint)).count
-        case "move":
-            live = msgspec.structs.replace(which, states=which.states & LIVE)
-            return (yield from count(msgspec.structs.replace(stint, which=live))).count
-        case "cancel" | "delete":
-            return 0
-        case _:
-            assert_never(action)
-
-
-def act(stint: Stint, action: Action, target: QueueKey | None, by: str) -> Steps[Done]:
-    """Act on all jobs that match and were there when the first stint began."""
-    if action == "delete":
-        return stint.on_pages(lambda jobs, _: stint.purge(jobs, by))
-    queue, decide = stint.queue, _decision(stint.queue, action, target, by)
-
-    return stint.on_pages(
-        lambda jobs, _: sum(verdict.applied for verdict in queue.apply([*map(decide, jobs)]))
-    )
+    def _transition(self, step: BulkStep, job: Record, index: int) -> Transition:
+        match self.action:
+            case "cancel" if job.state is State.PROCESSING:
+                return lifecycle.request_cancel(job.id, self.by)
+            case "cancel":
+                return lifecycle.cancel(job.id, step.queue.policies.of(job), self.by)
+            case "redrive":
+                delay = index / self.rate if self.rate else 0.0
+                return lifecycle.redrive(job.id, delay, by=self.by)
+            case "move":
+                assert self.target is not None, "a move without a queue is refused before"
+                return lifecycle.move(job.id, self.target, self.by)
+            case "delete":
+                raise AssertionError("a purge is no transition")
+            case _:
+                assert_never(self.action)
 
 
-def _decision(
-    queue: Queue[Any, Any], action: Literal["cancel", "redrive", "move"], target: Any, by: str
-) -> Decide:
-    match action:
-        case "cancel":
-            return lambda job: lifecycle.cancel(job.id, queue.policies.of(job), by)
-        case "redrive":
-            return lambda job: lifecycle.redrive(job.id, by=by)
-        case "move":
-            return lambda job: lifecycle.move(job.id, target, by)
-        case _:
-            assert_never(action)
+def count(step: BulkStep) -> Steps[Done]:
+    """How many jobs match."""
+    return step.for_each_page(lambda jobs, _: len(jobs))

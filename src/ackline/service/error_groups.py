@@ -42,7 +42,7 @@ class ErrorGroup(msgspec.Struct, kw_only=True):
     traceback: str
 
 
-def fingerprint(record: Record) -> str:
+def fingerprint_of(record: Record) -> str:
     """The same for dead letters whose errors are alike."""
     failure = record.failure
     if failure is None:
@@ -57,7 +57,7 @@ def groups_in(queue: Queue[Any, Any], which: Filter) -> tuple[list[ErrorGroup], 
     complete = True
     for page in _pages(queue, which):
         for record in page:
-            name = fingerprint(record)
+            name = fingerprint_of(record)
             if name not in groups:
                 if len(groups) == MOST_GATHERED:
                     complete = False

@@ -14,7 +14,6 @@ EXAMPLES: dict[str, Any] = {
     "messages_touch": {"id": "email-123", "duration": 60000},
     "keys_set_key": {"value": {"seen": True}, "version": 0},
     "queues_configure": {"policy": {"max_attempts": 5, "backoff": [1, 5, 30]}, "max_jobs": 100000},
-    "dlq_act_on_dlq": {"action": "redrive", "fingerprint": "3f1d9c07a2be", "rate": 10},
     "queues_rename_queue": {"to": "email-new"},
     "enqueue_enqueue": {"payload": {"to": "ann@example.com"}, "id": "email-123", "kind": "welcome"},
     "enqueue_enqueue_many": {"jobs": [{"payload": 1, "id": "a"}, {"payload": 2, "priority": 9}]},
@@ -47,7 +46,8 @@ EXAMPLES: dict[str, Any] = {
     },
     "bulk_act_on_all": {
         "action": "redrive",
-        "filter": {"states": ["failed"], "kinds": ["welcome"]},
+        "filter": {"kinds": ["welcome"], "fingerprint": "3f1d9c07a2be"},
+        "rate": 10,
         "dry_run": True,
     },
     "webhooks_make_webhook": {

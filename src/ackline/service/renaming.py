@@ -114,7 +114,8 @@ def _move_all(source: Line, target: Line, by: str, moved: list[str]) -> Steps[No
 def _move_back(source: Line, target: Line, by: str, moved: list[str]) -> None:
     for start in range(0, len(moved), STEP):
         ids = moved[start : start + STEP]
-        target.apply([lifecycle.move(id, source.key, by) for id in ids])
+        # Not limited: the queue had room for them.
+        target.store.apply(target.key, [lifecycle.move(id, source.key, by) for id in ids])
 
 
 def _pages(queue: Line) -> Iterator[list[str]]:

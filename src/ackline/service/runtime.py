@@ -13,7 +13,6 @@ from typing import Any, ParamSpec, TypeVar
 from ackline.aio.base import Threads
 from ackline.job import QueueKey
 from ackline.queue.consumer import worker_id
-from ackline.queues import Queues
 from ackline.service.auth.authenticators import authenticator_for
 from ackline.service.auth.base import Authenticator
 from ackline.service.body_memory import BodyMemory
@@ -27,7 +26,7 @@ from ackline.service.metrics import Metrics
 from ackline.service.metrics.siblings import PUBLISH_EVERY
 from ackline.service.overviews import Overviews
 from ackline.service.pulse import Pulse
-from ackline.service.served_queue import JsonUnread, ServedQueue
+from ackline.service.served_queue import LimitedQueue, ServedQueue
 from ackline.service.settings import Settings
 from ackline.service.shared_calls import SharedCalls
 from ackline.service.slow_work import SlowWork
@@ -133,9 +132,7 @@ class Runtime:
                 self.soon(self._queues.pop(unused).close())
 
     def _open_queue(self, key: QueueKey) -> ServedQueue:
-        queue = Queues(self.store, key.tenant).queue(
-            key.name, result_serde=JsonUnread(), max_payload=self.settings.max_payload
-        )
+        queue = LimitedQueue(self.store, key, self.settings.max_payload, self.limits)
         queue.policies.defaults = self.settings.defaults
         return ServedQueue(queue, self.threads, self.metrics.work)
 

@@ -1,16 +1,20 @@
-"""A queue as requests use it: what is settled through it is counted."""
+"""A queue as requests use it: within the tenant's limits, and what is settled is counted."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ackline.aio import AsyncQueue
 from ackline.aio.base import Maker, Threads
 from ackline.codec import Json
-from ackline.job import Draft
+from ackline.job import Draft, QueueKey
 from ackline.lifecycle import Transition, Verdict
 from ackline.queue import Enqueued, Queue
+from ackline.queue.serdes import Serdes
+from ackline.service.limits import Limits
 from ackline.service.metrics.work import Work
+from ackline.stores.base import Store
 
 
 class JsonUnread(Json):
@@ -18,6 +22,21 @@ class JsonUnread(Json):
 
     def loads(self, data: bytes, type: Any = Any) -> Any:  # noqa: ARG002
         return data
+
+
+class LimitedQueue(Queue[Any, Any]):
+    """A queue that refuses acts for which its tenant has no room."""
+
+    def __init__(self, store: Store, key: QueueKey, max_payload: int, limits: Limits) -> None:
+        super().__init__(store, key, Serdes(Json(), JsonUnread(), max_payload=max_payload))
+        self._limits = limits
+
+    def apply(
+        self, transitions: Sequence[Transition], connection: object | None = None
+    ) -> list[Verdict]:
+        """Hand transitions to the store, all or none."""
+        self._limits.require_room(self.key, transitions)
+        return super().apply(transitions, connection)
 
 
 class ServedQueue(AsyncQueue[Any, Any]):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
-from ackline.job import QueueKey
+from ackline.events import Act
+from ackline.job import LIVE, QueueKey, Record
+from ackline.lifecycle import KEEPS_ID, Transition, may_move, may_start
 from ackline.service.allowance import Allowance
 from ackline.service.limits.depth import Depths
 from ackline.service.limits.ledger import Ledger, new_file
@@ -24,7 +27,7 @@ from ackline.service.limits.refusals import (
     TooManyStreams,
 )
 from ackline.service.settings import Settings
-from ackline.stores.base import Store
+from ackline.stores.base import Store, find_each
 
 MOST_WAITING_NAMES = 50_000
 """How many queue names the requests and streams of a tenant wait for, unless the settings say."""
@@ -35,6 +38,7 @@ class Limits:
 
     def __init__(self, settings: Settings, store: Store, folder: Path | None = None) -> None:
         self._folder = folder
+        self._store = store
         self._ledger: Ledger
         self._depths = Depths(store)
         self._waiting_names: Counter[str] = Counter()
@@ -79,28 +83,43 @@ class Limits:
         return bool(allowance.queue_jobs or allowance.tenant_jobs)
 
     @contextmanager
-    def admitting(self, key: QueueKey, jobs: int) -> Iterator[None]:
-        """Wraps an enqueue, which is refused if it has too many jobs; it may block."""
+    def admitting(self, key: QueueKey, jobs: int, ids: Sequence[str] = ()) -> Iterator[None]:
+        """Wraps an enqueue, which is refused if it has too many jobs; it may block.
+
+        Jobs whose ids already exist take no room.
+        """
         self.admit_jobs(key.tenant, jobs)
         if not jobs or not self.counts_jobs_of(key.tenant):
             yield
             return
-        self.take_room(key, jobs)
+        try:
+            self.take_room(key, jobs)
+        except QueueFull:
+            if len(ids) < jobs or not self._all_exist(key, ids):
+                raise
+            yield
+            return
         try:
             yield
         finally:
             self.leave_room(key, jobs)
 
-    def require_room(self, key: QueueKey, jobs: int, *, moved: bool = False) -> None:
-        """Refuse an operator's act if it makes too many more jobs of a queue live; it may block.
+    def require_room(self, queue: QueueKey, steps: Sequence[Transition]) -> None:
+        """Refuse steps that would make too many jobs of a queue live; it may block.
 
-        Jobs that are `moved` count for the queue only: the tenant has them already. The room is
-        not reserved while the act runs, which may take minutes: jobs that have arrived would count
-        twice, and enqueues would be refused because of that.
+        Jobs that are moved count for the queue only: the tenant has them already. The room is not
+        reserved until the steps are taken: jobs that have arrived would count twice.
         """
-        if jobs and self.counts_jobs_of(key.tenant):
-            self.take_room(key, jobs, moved=moved)
-            self.leave_room(key, jobs)
+        adding = [step for step in steps if step.act in (Act.REDRIVE, Act.MOVE)]
+        if not adding or not self.counts_jobs_of(queue.tenant):
+            return
+        found = find_each(self._store, queue, [step.id for step in adding])
+        more = Counter(map(partial(_grown, queue), adding, found))
+        del more[None]
+        for target, jobs in more.items():
+            if target is not None:
+                self.take_room(target, jobs, moved=target != queue)
+                self.leave_room(target, jobs)
 
     def take_room(self, key: QueueKey, jobs: int, *, moved: bool = False) -> None:
         """Reserve room for jobs until `leave_room`; it may block."""
@@ -172,6 +191,21 @@ class Limits:
     def close(self) -> None:
         """Close the ledger."""
         self._ledger.close()
+
+    def _all_exist(self, key: QueueKey, ids: Sequence[str]) -> bool:
+        found = find_each(self._store, key, ids)
+        return all(job is not None and job.state in KEEPS_ID for job in found)
+
+
+def _grown(queue: QueueKey, step: Transition, job: Record | None) -> QueueKey | None:
+    """The queue that has one more live job after this step, if any has."""
+    if job is None or not may_start(step, job.state):
+        return None
+    if step.act is Act.REDRIVE:
+        return queue
+    # The store refuses to move a job to another tenant, whose room is none of the caller's.
+    own = step.target is not None and may_move(queue, step.target)
+    return step.target if own and job.state in LIVE else None
 
 
 def _rate(per_second: float | None, burst: float | None) -> Rate | None:

@@ -13,7 +13,6 @@ from ackline.aio import AsyncQueue
 from ackline.errors import JobNotFound, WrongState
 from ackline.job import Record, State
 from ackline.queue.purging import purge_steps
-from ackline.service.admission import redrive
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.default_queue import known_queue
@@ -89,10 +88,9 @@ async def requeue(
     id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> Requeued:
     """Back into its queue, with all its attempts; it moves and is never copied."""
-    line, letter = await _find(caller, queue, id, Access.REDRIVE)
-    runtime = caller.runtime
+    line, _ = await _find(caller, queue, id, Access.REDRIVE)
     try:
-        await runtime.call(redrive, runtime.limits, line.sync, letter, 0.0, caller.by)
+        await line.redrive(id, by=caller.by)
     except (JobNotFound, WrongState):
         raise _absent(queue, id) from None
     return Requeued(True, id)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from ackline.events import Act, Event, Events, make_cursor
-from ackline.job import LIVE, QueueKey, Record, State
-from ackline.lifecycle import Transition, Verdict, may_move
+from ackline.events import Event, Events, make_cursor
+from ackline.job import QueueKey, Record
+from ackline.lifecycle import Transition, Verdict
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.heartbeats import heartbeat
@@ -25,7 +24,6 @@ from ackline.stores.base import (
     Receipt,
     StoreInfo,
     each_key,
-    find_each,
 )
 from ackline.stores.budget import Budget
 
@@ -49,7 +47,8 @@ def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
     """What the store answers, as far as the caller may see it; it blocks."""
     store, limits = caller.runtime.store, caller.runtime.limits
     if verb == "enqueue":
-        with limits.admitting(arguments["queue"], len(arguments["drafts"])):
+        ids = [draft.id for draft in arguments["drafts"]]
+        with limits.admitting(arguments["queue"], len(ids), ids):
             return _with_own_results(caller, arguments["queue"], store.enqueue(**arguments))
     if verb == "heartbeat":
         return heartbeat(caller, **arguments)
@@ -57,8 +56,9 @@ def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
         return _events_seen(caller, **arguments)
     if verb == "read_keys" and not all(map(caller.principal.may, EVERY_KEY)):
         return _keys_seen(caller, **arguments)
-    _require_room_for_steps(caller, **arguments)
-    if arguments.get("transitions") and caller.principal.kinds is not None:
+    if steps := arguments.get("transitions"):
+        limits.require_room(arguments["queue"], steps)
+    if steps and caller.principal.kinds is not None:
         answer = _step_within_kinds(caller, verb, arguments)
     else:
         answer = getattr(store, verb)(**arguments)
@@ -67,34 +67,6 @@ def ask(caller: Caller, verb: str, arguments: Arguments) -> Any:
     if verb == "leases":
         answer = _seen(caller, answer)
     return _visible(caller, answer)
-
-
-def _require_room_for_steps(
-    caller: Caller,
-    queue: QueueKey | None = None,
-    transitions: Sequence[Transition] = (),
-    **_more: Any,
-) -> None:
-    """Refuse steps that would make too many jobs of a queue live: redrives and moves."""
-    limits = caller.runtime.limits
-    if queue is None or not limits.counts_jobs_of(caller.tenant):
-        return
-    # The store refuses to move a job to another tenant, whose room is none of the caller's.
-    steps = [
-        step
-        for step in transitions
-        if step.act is Act.REDRIVE or (step.target is not None and may_move(queue, step.target))
-    ]
-    found = find_each(caller.runtime.store, queue, [step.id for step in steps])
-    redriven, moved = 0, Counter[QueueKey]()
-    for step, job in zip(steps, found, strict=True):
-        if job is not None and step.target is not None:
-            moved[step.target] += job.state in LIVE
-        elif job is not None:
-            redriven += job.state is State.FAILED
-    limits.require_room(queue, redriven)
-    for target, jobs in moved.items():
-        limits.require_room(target, jobs, moved=True)
 
 
 def _count(

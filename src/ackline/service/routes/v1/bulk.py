@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 from litestar import Router, post
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
 from ackline.job import QueueKey, State
-from ackline.service import bulk
+from ackline.service.acts import states_of
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
-from ackline.service.bulk import STATES, Action
+from ackline.service.bulk import Action, BulkAct, count
+from ackline.service.bulk_step import BulkStep, cursor_of
 from ackline.service.parameters import Queue
 from ackline.service.problems import Unfit
-from ackline.service.stints import Stint, place_of
 from ackline.stores.base import Filter
 
 
@@ -28,6 +30,8 @@ class FilterBody(Body):
     created_after: float | None = None
     created_before: float | None = None
     text: str | None = None
+    fingerprint: str | None = None
+    """Only dead letters of this group, as `…/dlq/groups` names it."""
 
 
 class BulkBody(Body):
@@ -38,6 +42,8 @@ class BulkBody(Body):
     dry_run: bool = False
     to: str | None = None
     """With `move`, the queue; jobs can be counted without it."""
+    rate: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] | None = None
+    """With `redrive`, how many jobs become due per second."""
     as_of: str | None = None
     """The `as_of` of a preview: jobs that have changed since then are left alone."""
     cursor: str | None = None
@@ -47,7 +53,7 @@ class BulkBody(Body):
 class BulkDone(msgspec.Struct):
     """How many matched, or how many it was done to, in this request.
 
-    A `cursor` that is not null says that time was up: send the same request with it to go on.
+    A `cursor` that is not null says that something is left: send the same request with it.
     """
 
     action: Action
@@ -64,28 +70,29 @@ async def act_on_all(
 ) -> BulkDone:
     """Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
 
-    After some seconds it stops, and answers with the count so far and a cursor to go on with. Jobs
-    that have changed since the first of these requests, or since `as_of`, are left alone: send the
-    `as_of` of a `dry_run` to act on what it counted.
+    After some seconds, or when a queue has no more room, it stops and answers with the count so
+    far and a cursor to go on with. Jobs that have changed since the first of these requests, or
+    since `as_of`, are left alone: send the `as_of` of a `dry_run` to act on what it counted.
     """
     caller.require(Access.BULK)
     target, runtime = _target(caller, data), caller.runtime
     line = (await caller.known_queue(queue, Access.BULK)).sync
-    place = await runtime.call(place_of, data.cursor, data.as_of, line)
-    stint = Stint(line, _filter(caller, data), place, lambda: runtime.draining)
-    if data.dry_run:
-        steps = bulk.count(stint)
-    else:
-        steps = bulk.act_within(runtime.limits, stint, data.action, target, caller.by)
-    done = await caller.in_steps(steps)
-    return BulkDone(data.action, data.dry_run, done.count, done.cursor, place.as_of)
+    cursor = await runtime.call(cursor_of, data.cursor, data.as_of, line)
+    which, fingerprint = _filter(caller, data), data.filter.fingerprint
+    step = BulkStep(line, which, fingerprint, cursor, lambda: runtime.draining)
+    act = BulkAct(data.action, caller.by, target, data.rate)
+    done = await caller.in_steps(count(step) if data.dry_run else act.on(step))
+    rest = None if done.rest is None else str(done.rest)
+    return BulkDone(data.action, data.dry_run, done.count, rest, cursor.as_of)
 
 
 def _filter(caller: Caller, data: BulkBody) -> Filter:
     given = data.filter
-    states = frozenset(given.states) if given.states is not None else frozenset(State)
+    states = frozenset(given.states if given.states is not None else State)
+    if given.fingerprint is not None:
+        states &= {State.FAILED}
     return Filter(
-        states=states & STATES[data.action],
+        states=states & states_of(data.action),
         kinds=caller.kinds(given.kinds),
         ids=frozenset(given.ids) if given.ids is not None else None,
         created_after=given.created_after,
@@ -95,6 +102,8 @@ def _filter(caller: Caller, data: BulkBody) -> Filter:
 
 
 def _target(caller: Caller, data: BulkBody) -> QueueKey | None:
+    if data.action != "redrive" and data.rate is not None:
+        raise Unfit("only `redrive` has a `rate`", at="$.rate")
     if data.action != "move" and data.to is not None:
         raise Unfit("only `move` has a `to`", at="$.to")
     if data.action == "move" and data.to is None and not data.dry_run:

@@ -11,9 +11,9 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 
 from ackline.errors import JobNotFound
-from ackline.job import QueueKey, Record, State
+from ackline.job import Record, State
 from ackline.queue import Job
-from ackline.service import admission
+from ackline.queue import Queue as Line
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
@@ -26,9 +26,11 @@ from ackline.service.documents import (
 )
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, names_a_state, require_match, tagged
 from ackline.service.heads import get_or_head
+from ackline.service.job_summary import JobSummary, summaries
 from ackline.service.paging import ListOrder, Order, read_page
 from ackline.service.parameters import (
     Cursor,
+    IdList,
     JobId,
     KindList,
     Moment,
@@ -43,11 +45,36 @@ from ackline.service.timeline import timeline as look_through
 from ackline.service.waiting import wait_for
 from ackline.stores.base import Filter
 
+MOST_LEASES = 10_000
+"""Jobs that a worker may have leased for a list of them to be complete."""
+
+HeldBy = Annotated[
+    str | None, QueryParameter(description="Only jobs that this worker is processing.")
+]
+InShort = Annotated[
+    bool,
+    QueryParameter(
+        description="In short: the beginning of the payload instead of payload, result and history."
+    ),
+]
+
 
 class JobPage(msgspec.Struct):
-    """A page of jobs; pass `cursor` back for the next one, null ends it."""
+    """A page of jobs; pass `cursor` back for the next one, null ends it.
 
+    `now` is the store's time: only this clock decides whether a deadline has passed.
+    """
+
+    now: float
     jobs: list[JobDocument]
+    cursor: str | None
+
+
+class SummaryPage(msgspec.Struct):
+    """A page of jobs in short, for `summary=true`."""
+
+    now: float
+    summaries: list[JobSummary]
     cursor: str | None
 
 
@@ -91,35 +118,54 @@ async def list_jobs(
     caller: NamedDependency[Caller],
     states: States = None,
     kinds: KindList = None,
+    ids: IdList = None,
     created_after: Moment = None,
     created_before: Moment = None,
     text: Text = None,
+    worker: HeldBy = None,
+    summary: InShort = False,
     cursor: Cursor = None,
     limit: PageSize = 100,
     order: ListOrder = Order.LINE,
-) -> JobPage:
+) -> JobPage | SummaryPage:
     """Jobs by state, then in the order of their line.
 
     A job that stays in its place while you read on is listed once, however many come and go around
     it. One that changes its state between two pages may be missed, or listed again: for all jobs
     of a queue that is in use, take an export.
     """
-    line = await caller.known_queue(queue, Access.READ_JOBS)
+    line = (await caller.known_queue(queue, Access.READ_JOBS)).sync
     which = Filter(
         states=frozenset(states or State),
         kinds=caller.kinds(kinds),
+        ids=frozenset(ids) if ids is not None else None,
         created_after=created_after,
         created_before=created_before,
         text=text,
     )
-    return await caller.slowly(_page, caller, line.sync.key, which, cursor, limit, order)
+    return await caller.slowly(_page, line, which, worker, cursor, limit, order, summary)
 
 
 def _page(
-    caller: Caller, key: QueueKey, which: Filter, cursor: str | None, limit: int, order: Order
-) -> JobPage:
-    page = read_page(caller.runtime.store, key, which, cursor, limit, order)
-    return JobPage([job_document(record, key.name) for record in page.jobs], page.cursor)
+    line: Line[Any, Any],
+    which: Filter,
+    worker: str | None,
+    cursor: str | None,
+    limit: int,
+    order: Order,
+    summary: bool,
+) -> JobPage | SummaryPage:
+    store = line.store
+    if worker is not None:
+        leased = {job.id for job in store.leases(line.key, worker=worker, limit=MOST_LEASES)}
+        ids = frozenset(leased if which.ids is None else leased & which.ids)
+        which = msgspec.structs.replace(which, states=which.states & {State.PROCESSING}, ids=ids)
+    page = read_page(store, line.key, which, cursor, limit, order)
+    found = [job for job in page.jobs if worker is None or job.worker == worker]
+    now = store.now()
+    if summary:
+        return SummaryPage(now, summaries(line, found), page.cursor)
+    return JobPage(now, [job_document(job, line.name) for job in found], page.cursor)
 
 
 @get_or_head("/{id:str}", summary="Show a job", **TAGGED)
@@ -182,9 +228,8 @@ async def redrive(
     queue: Queue, id: JobId, caller: NamedDependency[Caller], data: JSONBody[RedriveBody]
 ) -> Stands:
     """Take a job out of the DLQ and run it again, with all its attempts."""
-    line, record = await caller.job(queue, id, Access.REDRIVE)
-    runtime = caller.runtime
-    await runtime.call(admission.redrive, runtime.limits, line.sync, record, data.delay, caller.by)
+    line, _ = await caller.job(queue, id, Access.REDRIVE)
+    await line.redrive(id, delay=data.delay, by=caller.by)
     return Stands(id, State.SCHEDULED if data.delay else State.QUEUED)
 
 
@@ -214,9 +259,9 @@ async def move(
     queue: Queue, id: JobId, data: JSONBody[MoveBody], caller: NamedDependency[Caller]
 ) -> JobDocument:
     """Hand a job that is not processing to another queue."""
-    line, seen = await caller.job(queue, id, Access.MOVE)
-    target, runtime = caller.queue(data.to, Access.MOVE).sync.key, caller.runtime
-    await runtime.call(admission.move, runtime.limits, line.sync, seen, target, caller.by)
+    line, _ = await caller.job(queue, id, Access.MOVE)
+    caller.require_queue(data.to)
+    await line.move(id, data.to, by=caller.by)
     _, record = await caller.job(data.to, id, Access.MOVE)
     return await _document(caller, data.to, record)
 

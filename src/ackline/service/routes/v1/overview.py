@@ -7,6 +7,7 @@ from litestar import Router, get
 from litestar.di import NamedDependency
 
 from ackline.job import State
+from ackline.service.acts import JobAct, acts_by_state
 from ackline.service.auth.authorization import Access, Scope
 from ackline.service.auth.caller import Caller
 from ackline.service.overviews import Look
@@ -61,6 +62,8 @@ class Me(msgspec.Struct, kw_only=True):
     scopes: list[Scope]
     queues: list[str] | None
     kinds: list[str] | None
+    acts: dict[State, list[JobAct]]
+    """What it may do to a job of each state."""
     until: float | None
     """When it has to authenticate again."""
     auth: bool
@@ -90,6 +93,7 @@ async def me(caller: NamedDependency[Caller]) -> Me:
         scopes=sorted(who.scopes),
         queues=sorted(who.queues) if who.queues is not None else None,
         kinds=sorted(who.kinds) if who.kinds is not None else None,
+        acts=acts_by_state(who),
         until=who.until,
         auth=caller.runtime.settings.auth,
         now=info.now,

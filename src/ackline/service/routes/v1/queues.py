@@ -11,7 +11,7 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 
 from ackline.config import QueueSettings
-from ackline.job import LIVE, QueueKey, State
+from ackline.job import QueueKey, State
 from ackline.limits import short_note
 from ackline.queue.dropping import drop_steps
 from ackline.queue.purging import purge_steps
@@ -22,8 +22,7 @@ from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, t
 from ackline.service.heads import get_or_head
 from ackline.service.job_bodies import PolicyBody
 from ackline.service.parameters import Queue, Seconds
-from ackline.service.renaming import Line, rename
-from ackline.service.slow_work import Steps
+from ackline.service.renaming import rename
 from ackline.stores.base import Filter, QueueInfo, WorkerRecord
 
 
@@ -194,15 +193,8 @@ async def rename_queue(
     """
     source, target = caller.queue(queue, Access.DROP), caller.queue(data.to, Access.DROP)
     await caller.describe(queue, Access.DROP)
-    await caller.in_steps(_rename(caller, source.sync, target.sync, data.merge))
+    await caller.in_steps(rename(source.sync, target.sync, caller.by, merge=data.merge))
     return _document(await caller.describe(data.to, Access.DROP))
-
-
-def _rename(caller: Caller, source: Line, target: Line, merge: bool) -> Steps[None]:
-    counts = source.counts()
-    more = sum(counts[state] for state in LIVE) if merge else 0
-    caller.runtime.limits.require_room(target.key, more, moved=True)
-    yield from rename(source, target, caller.by, merge=merge)
 
 
 @get("/queues/{queue:str}/workers", summary="List a queue's workers")

@@ -14,7 +14,7 @@ from ackline.job import QueueKey
 from ackline.queue import Queue
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
-from ackline.service.rows import Row, rows_of
+from ackline.service.job_summary import JobSummary, summaries
 from ackline.stores.base import Filter
 
 Line = Queue[Any, Any]
@@ -41,7 +41,7 @@ class Hit(msgspec.Struct):
     queue: str
     by: str
     """`id`, `kind` or `payload`."""
-    job: Row
+    job: JobSummary
 
 
 class Found(msgspec.Struct):
@@ -92,19 +92,19 @@ class _Search:
         for row in self._by_id(line) if by == "id" else self._page(line, by):
             self._hits.setdefault((key.name, row.id), Hit(key.name, by, row))
 
-    def _by_id(self, line: Line) -> list[Row]:
+    def _by_id(self, line: Line) -> list[JobSummary]:
         [job] = line.store.get(line.key, [self._text])
         if job is not None and self._caller.principal.sees(job):
-            return rows_of(line, [job])
+            return summaries(line, [job])
         return self._beginning(line)
 
-    def _beginning(self, line: Line) -> list[Row]:
-        start, found, cursor = self._text.casefold(), list[Row](), None
+    def _beginning(self, line: Line) -> list[JobSummary]:
+        start, found, cursor = self._text.casefold(), list[JobSummary](), None
         which = Filter(kinds=self._caller.principal.kinds)
         while True:
             page = line.store.page(line.key, which, cursor, STEP)
             begin_so = (job for job in page.jobs if job.id.casefold().startswith(start))
-            found += rows_of(line, begin_so)
+            found += summaries(line, begin_so)
             cursor = page.cursor
             if cursor is None and len(found) <= PER_QUEUE:
                 return found
@@ -115,14 +115,14 @@ class _Search:
                 self._complete = False
                 return found
 
-    def _page(self, line: Line, by: str) -> list[Row]:
+    def _page(self, line: Line, by: str) -> list[JobSummary]:
         kinds = frozenset({self._text}) if by == "kind" else self._caller.principal.kinds
         which = Filter(kinds=kinds, text=self._text if by == "payload" else None)
-        found, cursor, most = list[Row](), None, PER_QUEUE + 1
+        found, cursor, most = list[JobSummary](), None, PER_QUEUE + 1
         # One more than is shown tells whether there are more.
         while len(found) < most:
             page = line.store.page(line.key, which, cursor, most - len(found))
-            found += rows_of(line, page.jobs)
+            found += summaries(line, page.jobs)
             cursor = page.cursor
             if cursor is None:
                 break

@@ -1,4 +1,4 @@
-"""Acts on many jobs, a stint at a time: each request is answered before its client gives up."""
+"""One request's part of an act on many jobs: it ends before the client gives up waiting."""
 
 from __future__ import annotations
 
@@ -12,67 +12,68 @@ from ackline.errors import EventsDropped
 from ackline.events import Act, Entry, Events, read_cursor
 from ackline.job import Record
 from ackline.queue import Queue
+from ackline.service.error_groups import fingerprint_of
+from ackline.service.limits.refusals import QueueFull
 from ackline.service.problems import Conflict, Unfit
 from ackline.service.slow_work import Steps
 from ackline.stores.base import Filter, Page
 
-STEP = 500
+PAGE = 500
 EVENTS = 5000
 
-PATIENCE = 10.0
-"""Seconds that a stint may take; what is left is for the next request."""
+TIME_LIMIT = 10.0
+"""Seconds that one request may take; what is left is for the next one."""
 
-CATCHING_UP = 10.0
+CATCH_UP_LIMIT = 10.0
 """Seconds to read what the journal has been told since an act, or its preview, began."""
-
 
 AGAIN = "preview it again"
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where a stint, or a step of it, begins."""
+class Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a request goes on with an act."""
 
-    began: float
-    """When the first stint began: the caller has not seen what changed since."""
-    since: str
+    started_at: float
+    """When the first request began: its caller has not seen what changed since."""
+    journal: str
     """The end of the journal at that time, which tells of changes that jobs do not."""
     done: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """How many jobs the stints before have acted on."""
+    """How many jobs the requests before have acted on."""
     page: str | None = None
 
-    def after(self, count: int, page: str | None = None) -> Place:
-        """The place after acting on `count` more."""
-        return Place(self.began, self.since, self.done + count, page)
+    def after(self, count: int, page: str | None = None) -> Cursor:
+        """The cursor after acting on `count` more."""
+        return Cursor(self.started_at, self.journal, self.done + count, page)
 
     @property
     def as_of(self) -> str:
-        """When the first stint began, as text: another act can begin as of that, too."""
-        return _write(Place(self.began, self.since))
+        """When the first request began, as text: another act can begin as of that, too."""
+        return str(Cursor(self.started_at, self.journal))
+
+    def __str__(self) -> str:
+        return msgspec.json.encode(self).decode()
 
 
 class Done(msgspec.Struct, frozen=True):
     """How many jobs were acted on, and where to go on; None if nothing is left."""
 
     count: int
-    rest: Place | None = None
-
-    @property
-    def cursor(self) -> str | None:
-        """The rest as text, which the client sends back with its next request."""
-        return _write(self.rest) if self.rest is not None else None
+    rest: Cursor | None = None
 
 
-class Stint(msgspec.Struct, frozen=True):
-    """One request's part of an act on all jobs of a queue that match. It blocks."""
+class BulkStep(msgspec.Struct, frozen=True):
+    """The jobs of a queue that one request acts on, from a cursor on. It blocks."""
 
     queue: Queue[Any, Any]
     which: Filter
-    place: Place
+    fingerprint: str | None
+    """Only dead letters with this error."""
+    cursor: Cursor
     stopping: Callable[[], bool]
     """Whether the service is about to stop: then the rest is left to another request."""
 
-    def on_pages(self, act: Callable[[Sequence[Record], Place], int]) -> Steps[Done]:
-        """Act on one page of jobs after another; `act` returns how many it acted on.
+    def for_each_page(self, apply: Callable[[Sequence[Record], Cursor], int]) -> Steps[Done]:
+        """Act on one page of jobs after another; `apply` returns how many it acted on.
 
         Jobs that have changed since the act began are left out: the caller has not seen them so.
         """
@@ -80,14 +81,23 @@ class Stint(msgspec.Struct, frozen=True):
             return Done(0)
         changes = _Changes(self)
         yield from changes.catch_up()
-
-        def step(place: Place) -> Done:
-            page = self._page(place.page)
+        until = time.monotonic() + TIME_LIMIT
+        count, cursor = 0, self.cursor
+        while True:
+            page = self._page(cursor.page)
             changes.read_on()  # after the page: what is in it may just have come
-            count = act([job for job in page.jobs if not changes.tell_of(job)], place)
-            return Done(count, place.after(count, page.cursor) if page.cursor else None)
-
-        return (yield from self._take(step))
+            try:
+                done = apply([job for job in page.jobs if self._is_meant(job, changes)], cursor)
+            except QueueFull:
+                if not count:
+                    raise
+                return Done(count, cursor)
+            count, cursor = count + done, cursor.after(done, page.cursor)
+            if page.cursor is None:
+                return Done(count)
+            if time.monotonic() >= until or self.stopping():
+                return Done(count, cursor)
+            yield
 
     def purge(self, jobs: Sequence[Record], by: str) -> int:
         """Delete those of these jobs that still match."""
@@ -96,21 +106,13 @@ class Stint(msgspec.Struct, frozen=True):
         which = msgspec.structs.replace(self.which, ids=frozenset(job.id for job in jobs))
         return self.queue.store.purge(self.queue.key, which, len(jobs), by)
 
-    def _take(self, step: Callable[[Place], Done]) -> Steps[Done]:
-        """Take one step after another until nothing is left, time is up or the service stops."""
-        until = time.monotonic() + PATIENCE
-        count, place = 0, self.place
-        while True:
-            done = step(place)
-            count += done.count
-            if done.rest is None or time.monotonic() >= until or self.stopping():
-                return Done(count, done.rest)
-            place = done.rest
-            yield
+    def _is_meant(self, job: Record, changes: _Changes) -> bool:
+        alike = self.fingerprint is None or fingerprint_of(job) == self.fingerprint
+        return alike and not changes.tell_of(job)
 
     def _page(self, cursor: str | None) -> Page:
         try:
-            return self.queue.store.page(self.queue.key, self.which, cursor, STEP)
+            return self.queue.store.page(self.queue.key, self.which, cursor, PAGE)
         except msgspec.DecodeError:
             raise _strange() from None
 
@@ -118,16 +120,16 @@ class Stint(msgspec.Struct, frozen=True):
 class _Changes:
     """The jobs that have come to be as they are since an act, or its preview, began."""
 
-    def __init__(self, stint: Stint) -> None:
-        self._store, self._key = stint.queue.store, stint.queue.key
-        self._states = stint.which.states
-        self._began = stint.place.began
-        self._cursor = stint.place.since
+    def __init__(self, step: BulkStep) -> None:
+        self._store, self._key = step.queue.store, step.queue.key
+        self._states = step.which.states
+        self._since = step.cursor.started_at
+        self._cursor = step.cursor.journal
         self._ids: set[str] = set()
 
     def catch_up(self) -> Steps[None]:
         """Read the journal up to now; refused if it cannot tell all, or not in time."""
-        until = time.monotonic() + CATCHING_UP
+        until = time.monotonic() + CATCH_UP_LIMIT
         try:
             while self._read():
                 if time.monotonic() >= until:
@@ -146,7 +148,7 @@ class _Changes:
 
     def tell_of(self, job: Record) -> bool:
         """Whether a job has changed; its own times are told at once, even by a late journal."""
-        return job.id in self._ids or _changed_at(job) > self._began
+        return job.id in self._ids or _changed_at(job) > self._since
 
     def _read(self) -> bool:
         events = Events.of(self._store.events(self._key, self._cursor, EVENTS))
@@ -161,15 +163,15 @@ class _Changes:
         return changed and entry.to in self._states
 
 
-def place_of(cursor: str | None, as_of: str | None, queue: Queue[Any, Any]) -> Place:
+def cursor_of(cursor: str | None, as_of: str | None, queue: Queue[Any, Any]) -> Cursor:
     """Where a client begins, `as_of` its preview if it had one, or goes on. This blocks."""
     if cursor is not None:
         return _read(cursor, "$.cursor")
     if as_of is not None:
         preview = _read(as_of, "$.as_of")
-        return Place(preview.began, preview.since)
+        return Cursor(preview.started_at, preview.journal)
     info = queue.store.info()
-    return Place(info.now, info.cursor)
+    return Cursor(info.now, info.cursor)
 
 
 def _changed_at(job: Record) -> float:
@@ -179,21 +181,17 @@ def _changed_at(job: Record) -> float:
     return max(at for at in times if at is not None)
 
 
-def _read(text: str, at: str) -> Place:
+def _read(text: str, at: str) -> Cursor:
     try:
-        place = _decoder.decode(text)
-        read_cursor(place.since)
+        cursor = _decoder.decode(text)
+        read_cursor(cursor.journal)
     except ValueError:
         raise _strange(at) from None
-    return place
-
-
-def _write(place: Place) -> str:
-    return msgspec.json.encode(place).decode()
+    return cursor
 
 
 def _strange(at: str = "$.cursor") -> Unfit:
     return Unfit("this is nothing that this act answered with", at=at)
 
 
-_decoder = msgspec.json.Decoder(Place)
+_decoder = msgspec.json.Decoder(Cursor)

@@ -1,4 +1,4 @@
-"""Jobs as rows of a table: enough to choose one, however large its payload."""
+"""Jobs in short: enough to choose one from a list, however large its payload."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ackline.queue import Queue
 from ackline.service.documents import codec_of, error_of, payload_of, shown
 
 PREVIEW = 160
-"""Characters of a payload or an error that a row shows."""
+"""Characters of a payload or an error that are shown."""
 
 
-class Row(msgspec.Struct, kw_only=True):
+class JobSummary(msgspec.Struct, kw_only=True):
     """A job in short; times are in seconds since 1970."""
 
     id: str
@@ -43,24 +43,16 @@ class Row(msgspec.Struct, kw_only=True):
     that came back into line it is an estimate."""
 
 
-class Rows(msgspec.Struct):
-    """A page of jobs in short, and what time it is for the store that holds them."""
-
-    now: float
-    rows: list[Row]
-    cursor: str | None
-
-
-def rows_of(queue: Queue[Any, Any], records: Iterable[Record]) -> list[Row]:
+def summaries(queue: Queue[Any, Any], records: Iterable[Record]) -> list[JobSummary]:
     """Jobs in short."""
     ageing = queue.policies.settings().ageing
-    return [_row(record, queue.policies.of(record).max_attempts, ageing) for record in records]
+    return [_summary(record, queue.policies.of(record).max_attempts, ageing) for record in records]
 
 
-def _row(record: Record, max_attempts: int, ageing: float) -> Row:
+def _summary(record: Record, max_attempts: int, ageing: float) -> JobSummary:
     error = error_of(record)
     return shown(
-        Row,
+        JobSummary,
         (record,),
         max_attempts=max_attempts,
         error=error[:PREVIEW] if error is not None else None,
