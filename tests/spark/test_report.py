@@ -454,7 +454,6 @@ def test_the_terminal_shows_it(report, capsys):
         "98.00%",
         "the last weeks",
         "seen for less than a day: new",
-        "its first hours",
     ):
         assert text in said
     assert "not known" in said
