@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pytest
+from tests.mutants.change import Stale, changed
 from tests.mutants.forked import Run, run_pytest
 from tests.mutants.mutant import Mutant
 
@@ -45,17 +46,24 @@ def try_one(mutant: Mutant) -> Verdict:
     """Try one mutant in a copy of its own."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as place:
         source = copy_source(Path(place))
-        target = source / "ackline" / mutant.path
-        text = target.read_text() if target.exists() else ""
-        if text.count(mutant.find) != 1:
-            return Verdict(mutant, "does not apply", f"found {text.count(mutant.find)} times")
-        target.write_text(text.replace(mutant.find, mutant.replace))
+        try:
+            apply(mutant, source)
+        except Stale as error:
+            return Verdict(mutant, "does not apply", str(error))
         killer = read_killers().get(mutant.name, "")
         if "::" in killer:  # and not one that hung
             first = run_tests(source, [[killer]], mutant.patience)
             if first.code == pytest.ExitCode.TESTS_FAILED:
                 return judge(mutant, first)
         return judge(mutant, run_tests(source, mutant.stages, mutant.patience))
+
+
+def apply(mutant: Mutant, source: Path) -> None:
+    """Change the source as the mutant says, or raise Stale."""
+    target = source / "ackline" / mutant.path
+    if not target.exists():
+        raise Stale(f"there is no {mutant.path}; say where its code is now")
+    target.write_text(changed(target.read_text(), *mutant[1:5]))
 
 
 @functools.cache

@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 
 Store = Literal["memory", "sqlite", "redis", "postgres", "spark"]
 MODEL = "test_random_histories_do_not_differ_from_the_reference"
-LIFECYCLE = "lifecycle.py"
 
 
 class Mutant(NamedTuple):
@@ -15,8 +14,10 @@ class Mutant(NamedTuple):
     name: str
     path: str
     """Below src/ackline."""
-    find: str
-    replace: str
+    scope: str
+    """The function, class or SQL statement that has the place; empty where it is in none."""
+    old: str
+    new: str
     shown_by: str = ""
     """The tests of a store of its own that show it, where no rule for all stores can."""
 
@@ -42,7 +43,7 @@ class Mutant(NamedTuple):
         if self.store != "memory":
             return [conformance, model]
         stages = [conformance, [*core, *model]]
-        in_a_store = self.path.startswith("stores") or self.path == LIFECYCLE
+        in_a_store = self.path.startswith("stores") or self.path == "lifecycle.py"
         return stages if in_a_store else stages[::-1]
 
     @property

@@ -4,8 +4,11 @@ from pathlib import Path
 import pytest
 from tests.mutants import campaign
 from tests.mutants.__main__ import source_passes
-from tests.mutants.catalogue import ALL, QUICK, RULES
+from tests.mutants.catalogue import ALL, QUICK
+from tests.mutants.change import Stale, changed
 from tests.mutants.mutant import Mutant
+
+SOURCE = campaign.ROOT / "src/ackline"
 
 
 def test_two_mutants_die():
@@ -15,17 +18,71 @@ def test_two_mutants_die():
 
 
 def test_every_mutant_applies_to_exactly_one_place():
-    stale = [
-        mutant.name
-        for mutant in ALL
-        if (campaign.ROOT / "src/ackline" / mutant.path).read_text().count(mutant.find) != 1
-    ]
+    stale = []
+    for mutant in ALL:
+        try:
+            text = (SOURCE / mutant.path).read_text()
+            changed(text, *mutant[1:5])
+        except (OSError, Stale) as error:
+            stale.append(f"{mutant.name}: {error}")
 
-    assert stale == []
+    assert "\n\n".join(stale) == ""
+    assert len({mutant.name for mutant in ALL}) == len(ALL)
+
+
+PYTHON = """
+class Line:
+    def first(self):
+        if self.open and not (
+            self.paused
+        ):
+            return take(self.jobs, limit=1)
+
+    def last(self):
+        self.forget()
+        return take(self.jobs, limit=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("scope", "old", "new", "line"),
+    [
+        ("Line.first", "not self.paused", "True", "if self.open and True:"),
+        ("Line.first", "limit=1", "", "return take(self.jobs)"),
+        ("Line.last", "limit=1", "limit=2\nrest=0", "return take(self.jobs, limit=2, rest=0)"),
+        ("", "self.forget()", "", "pass"),
+        ("Line.last", "self.forget()", "self.forget()\nreturn", "return"),
+    ],
+)
+def test_a_change_is_found_however_it_is_laid_out(scope: str, old: str, new: str, line: str):
+    lines = changed(PYTHON, "line.py", scope, old, new).splitlines()
+
+    assert line in map(str.strip, lines)
+
+
+def test_white_space_is_all_alike_in_other_languages():
+    sql = "-- name: one\nSELECT a;\n\n-- name: two\nSELECT a,\n  b FROM c;\n"
+    lua = "function f()\n  g(1,\n    2)\nend\nfunction h()\n  g(1, 2)\nend\n"
+
+    assert changed(sql, "q.sql", "two", "a, b", "b") == sql.replace("a,\n  b", "b")
+    assert changed(lua, "f.lua", "f", "g(1, 2)", "g(3)") == lua.replace("g(1,\n    2)", "g(3)")
+
+
+@pytest.mark.parametrize(
+    ("scope", "old", "advice"),
+    [
+        ("Line.middle", "self.forget()", "say where"),
+        ("Line.first", "self.forget()", "quote what stands there"),
+        ("Line", "limit=1", "quote more"),
+    ],
+)
+def test_a_mutant_that_does_not_apply_says_what_to_do(scope: str, old: str, advice: str):
+    with pytest.raises(Stale, match=advice):
+        changed(PYTHON, "line.py", scope, old, "")
 
 
 def test_a_mutant_that_does_not_apply_is_not_taken_for_dead():
-    stale = Mutant("stale", "lifecycle.py", "no such line", "")
+    stale = Mutant("stale", "lifecycle.py", "", "no_such_line()", "")
 
     assert campaign.try_one(stale).outcome == "does not apply"
 
@@ -52,7 +109,7 @@ def test_what_another_source_does_proves_nothing(tmp_path: Path):
     shutil.rmtree(source / "ackline")
     other = campaign.run_tests(source, [["tests/core/test_errors.py"]], 60)
 
-    assert campaign.judge(RULES[0], other).outcome == "broken"
+    assert campaign.judge(QUICK[0], other).outcome == "broken"
 
 
 @pytest.mark.slow
