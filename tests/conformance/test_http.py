@@ -29,7 +29,7 @@ from ackline.stores.http.address import Address, read_address
 from ackline.stores.http.calls import Calls
 from ackline.stores.http.connection import Connections
 from ackline.stores.memory import MemoryStore
-from ackline.stores.postgres.url import from_url as postgres_store
+from ackline.stores.postgres.store import from_url as postgres_store
 from ackline.stores.redis.url import from_url as redis_store
 from ackline.stores.sqlite import SqliteStore
 from ackline.stores.wire import TENANT_HEADER

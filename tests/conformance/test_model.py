@@ -7,7 +7,7 @@ import pytest
 from ackline.clock import Clock
 from ackline.stores.base import Store
 from ackline.stores.memory import MemoryStore
-from ackline.stores.postgres.url import from_url as postgres_store
+from ackline.stores.postgres.store import from_url as postgres_store
 from ackline.stores.redis.url import from_url as redis_store
 from ackline.stores.sqlite import SqliteStore
 from ackline.testing.model import run_model

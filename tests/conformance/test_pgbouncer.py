@@ -12,7 +12,7 @@ from tests.harness.servers.postgres import PostgresServer
 
 from ackline.clock import Clock
 from ackline.stores.base import Store
-from ackline.stores.postgres.url import from_url
+from ackline.stores.postgres.store import from_url
 from ackline.testing.conformance import StoreConformance
 
 pytestmark = pytest.mark.slow

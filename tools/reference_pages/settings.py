@@ -47,7 +47,7 @@ NUMBERS = (
     ("stores.sqlite.connection", "BUSY_SECONDS", "s", "a writer waits for its turn"),
     ("stores.sqlite.room", "DISK_RESERVE", "bytes", "of free disk are left to other acts"),
     ("stores.sqlite.log", "LONGEST_LOG", "bytes", "of write-ahead log, then it is cut back"),
-    ("stores.postgres.listen", "POLL", "s", "a worker behind a pooler looks so often for jobs"),
+    ("stores.postgres.notify", "POLL", "s", "a worker behind a pooler looks so often for jobs"),
     ("service.bulk_step", "TIME_LIMIT", "s", "of one act on many jobs, then its client goes on"),
     ("maintenance.watcher", "REPEAT", "s", "a trouble of a store that lasts is logged so often"),
 )

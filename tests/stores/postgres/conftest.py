@@ -9,7 +9,7 @@ from tests.stores.postgres.shop import Shop
 from ackline import Queue, Queues
 from ackline.clock import Clock
 from ackline.job import QueueKey
-from ackline.stores.postgres import PostgresStore, hints
+from ackline.stores.postgres import PostgresStore, scan_position
 from ackline.stores.postgres.address import read_address
 
 OpenStore = Callable[..., PostgresStore]
@@ -69,7 +69,7 @@ def shop(server: PostgresServer, schema: str, work: Queue[Any, Any]) -> Shop:
 @pytest.fixture
 def without_full_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if dead rows had made them costly: the head of a line is seen once an hour."""
-    monkeypatch.setattr(hints, "FULL_EVERY", 3600.0)
-    monkeypatch.setattr(hints, "FULL_SHARE", 1e9)
-    monkeypatch.setattr(hints, "IDLE_SHARE", 1e9)
-    monkeypatch.setattr(hints, "CHEAP", -1.0)
+    monkeypatch.setattr(scan_position, "FULL_EVERY", 3600.0)
+    monkeypatch.setattr(scan_position, "FULL_SHARE", 1e9)
+    monkeypatch.setattr(scan_position, "IDLE_SHARE", 1e9)
+    monkeypatch.setattr(scan_position, "CHEAP", -1.0)

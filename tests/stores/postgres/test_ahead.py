@@ -8,7 +8,7 @@ from tests.stores.postgres.words import finish, put, take
 from ackline.clock import ManualClock
 from ackline.job import QueueKey
 from ackline.stores.base import ClaimRequest
-from ackline.stores.postgres.ahead import EVERY, SHARE, Ahead
+from ackline.stores.postgres.scan_position import EVERY, SHARE, Ahead
 
 NOW = 1000.0
 

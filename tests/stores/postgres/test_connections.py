@@ -14,11 +14,10 @@ from tests.waiting import until
 
 from ackline.errors import StoreError
 from ackline.job import QueueKey
-from ackline.stores.postgres import PostgresStore, connections
+from ackline.stores.postgres import PostgresStore, engine
 from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.connections import ALIVE
-from ackline.stores.postgres.exchange import Connection
-from ackline.stores.postgres.turns import Turns
+from ackline.stores.postgres.engine import ALIVE, Turns
+from ackline.stores.postgres.pipeline import Connection
 
 TCP_USER_TIMEOUT = 18
 
@@ -50,7 +49,7 @@ def test_control_a_session_that_has_not_ended_is_used_again(
 def test_a_busy_connection_grows_old_as_well(
     store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "OLDEST", 0.3)
+    monkeypatch.setattr(engine, "OLDEST", 0.3)
     put(store, queue, "a")
     first = session_of(store)
 
@@ -145,7 +144,7 @@ def test_a_place_is_given_back_by_who_cannot_connect(
         raise OSError("no route")
 
     with monkeypatch.context() as patched:
-        patched.setattr(connections.Connections, "connect", refuse)
+        patched.setattr(engine.Connections, "connect", refuse)
         for _ in range(3):
             with pytest.raises(StoreError, match="no route"):
                 take(store, queue)

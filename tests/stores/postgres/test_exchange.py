@@ -12,7 +12,7 @@ from ackline.job import QueueKey
 from ackline.lifecycle import complete
 from ackline.stores.base import ClaimRequest
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.exchange import Connection, Exchange, Row, Statement, compiled
+from ackline.stores.postgres.pipeline import Connection, Exchange, Row, Statement, compiled
 
 STATEMENTS = {
     "begin": compiled("BEGIN"),

@@ -20,8 +20,15 @@ from ackline.queues import Queues
 from ackline.stores.base import Trouble
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import Address, read_address
-from ackline.stores.postgres.facts import Facts, Holder, Table, in_words
-from ackline.stores.postgres.troubles import MANY_DEAD, OLD_TRANSACTIONS, troubles_of
+from ackline.stores.postgres.server_info import (
+    MANY_DEAD,
+    OLD_TRANSACTIONS,
+    Facts,
+    Holder,
+    Table,
+    in_words,
+    troubles_of,
+)
 
 ADDRESS = Address(conninfo="")
 

@@ -14,9 +14,7 @@ from ackline.job import QueueKey
 from ackline.stores.base import Topic
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.hearing import AWAY, Hearing
-from ackline.stores.postgres.listen import PostgresListener
-from ackline.stores.postgres.news import subject_of
+from ackline.stores.postgres.notify import AWAY, Hearing, PostgresListener, subject_of
 
 SOON = 3.0
 QUIET = 0.3

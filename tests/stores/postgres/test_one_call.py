@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ackline import Queue
-from ackline.stores.postgres.exchange import Exchange
+from ackline.stores.postgres.pipeline import Exchange
 
 
 def test_it_sends_few_statements_in_one_message(

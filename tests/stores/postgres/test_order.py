@@ -10,9 +10,8 @@ from tests.stores.postgres.test_journal import enqueued_late
 from tests.stores.postgres.words import finish, ids, put, take
 
 from ackline.job import QueueKey
-from ackline.stores.postgres import PostgresStore, hints
-from ackline.stores.postgres.codes import ODD, PROMOTED
-from ackline.stores.postgres.hints import START, Hints
+from ackline.stores.postgres import PostgresStore, scan_position
+from ackline.stores.postgres.scan_position import ODD, PROMOTED, START, Hints
 from ackline.stores.postgres.transaction import Again, Transaction
 
 
@@ -157,7 +156,7 @@ class TestHints:
 def test_a_claim_that_is_run_again_passes_nothing_over(
     store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hints, "BACK_EVERY", 3600.0)
+    monkeypatch.setattr(scan_position, "BACK_EVERY", 3600.0)
     for id in ("first", "second", "third"):  # each with a rank of its own
         put(store, queue, id)
     take(store, queue, 0)

@@ -12,9 +12,8 @@ from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.shop import Shop
 
 from ackline import Job, Queue, Queues, Worker
-from ackline.stores.postgres import PostgresStore, hints
-from ackline.stores.postgres.hearing import Hearing
-from ackline.stores.postgres.listen import PostgresListener
+from ackline.stores.postgres import PostgresStore, scan_position
+from ackline.stores.postgres.notify import Hearing, PostgresListener
 from ackline.stores.postgres.queues import Queues as Remembered
 
 Start = Callable[..., Worker]
@@ -111,7 +110,7 @@ def test_who_is_not_told_finds_it_with_its_next_full_look(
     """Behind a pooler, or when the connection for news has just broken."""
     monkeypatch.setattr(Remembered, "lower_hints", lambda *_: None)
 
-    with closing(found(shop, start, open_store, hints.FULL_EVERY + SOON)) as late:
+    with closing(found(shop, start, open_store, scan_position.FULL_EVERY + SOON)) as late:
         assert next(late)
 
 

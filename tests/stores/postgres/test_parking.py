@@ -4,8 +4,8 @@ import pytest
 from tests.stores.postgres.words import ids, put, take
 
 from ackline.job import Draft, Options, QueueKey
-from ackline.stores.postgres import PostgresStore, taking
-from ackline.stores.postgres.homes import Homes
+from ackline.stores.postgres import PostgresStore, claim
+from ackline.stores.postgres.job_rows import Homes
 
 MANY = 400
 
@@ -38,7 +38,7 @@ def ahead(store: PostgresStore, queue: QueueKey) -> None:
 def test_what_stands_behind_a_full_group_is_reached_in_short_transactions(
     store: PostgresStore, queue: QueueKey, parked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(taking, "MOST_PARKED", 50)
+    monkeypatch.setattr(claim, "MOST_PARKED", 50)
 
     assert ids(take(store, queue, 1)) == ["other"]
 

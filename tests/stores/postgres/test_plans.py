@@ -20,7 +20,7 @@ from ackline.ids import new_id
 from ackline.job import QueueKey, Record, State
 from ackline.lifecycle import bury, cancel, complete, expire, fail, redrive
 from ackline.stores.base import ClaimRequest, Filter, Hold, Store, WorkerBeat
-from ackline.stores.postgres import connections
+from ackline.stores.postgres import engine
 from ackline.testing.conformance.bench import failure
 
 QUEUE = QueueKey("default", "work")
@@ -195,7 +195,7 @@ def test_every_statement_goes_by_an_index(server: PostgresServer, schema: str, c
 def test_control_without_its_settings_a_session_reads_whole_tables(
     server: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "SESSION", {"plan_cache_mode": "force_generic_plan"})
+    monkeypatch.setattr(engine, "SESSION", {"plan_cache_mode": "force_generic_plan"})
     situations = full_tables(server, schema, 2000)
     situation, store = next(situations)
 

@@ -17,7 +17,7 @@ from ackline.job import Draft, QueueKey, State
 from ackline.stores.base import Listener
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.picking import Picking
+from ackline.stores.postgres.claim import Picking
 from ackline.stores.postgres.transaction import Transaction
 
 

@@ -12,7 +12,7 @@ from ackline.job import QueueKey
 from ackline.stores.base import Subject, Subscription
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.listen import PostgresSubscription
+from ackline.stores.postgres.notify import PostgresSubscription
 
 SOON = 10.0
 MANY = [QueueKey("default", f"queue {n}") for n in range(2500)]

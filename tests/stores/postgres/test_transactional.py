@@ -13,7 +13,7 @@ from ackline import CannotJoin, LeaseLost, NewJob, Queues, StoreUnavailable, lif
 from ackline.job import State
 from ackline.stores.base import Hold, WorkerBeat
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.hints import FULL_EVERY
+from ackline.stores.postgres.scan_position import FULL_EVERY
 
 OPEN_TRANSACTIONS = """
 SELECT state FROM pg_stat_activity

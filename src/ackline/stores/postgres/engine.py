@@ -1,27 +1,281 @@
-"""Runs transactions: each on a connection of its own, and again if others got in its way."""
+"""Connections, a limited number of them, and the transactions that run on them."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import random
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from ackline.clock import Clock
-from ackline.errors import StoreError, StoreUnavailable
+from ackline.errors import StoreClosed, StoreError, StoreUnavailable
 from ackline.stores.postgres.address import Address
-from ackline.stores.postgres.connections import Connections, session_settings
 from ackline.stores.postgres.errors import AGAIN, translate, translated
-from ackline.stores.postgres.exchange import NO_VALUES, Connection, Exchange, Row, compiled
 from ackline.stores.postgres.migrate import Migrator, require_server
+from ackline.stores.postgres.pipeline import (
+    NO_VALUES,
+    Connection,
+    Exchange,
+    Row,
+    compiled,
+    register,
+)
 from ackline.stores.postgres.queries import statements
 from ackline.stores.postgres.queues import Queues
 from ackline.stores.postgres.transaction import Again, Transaction
+
+
+class _Waiter:
+    """A thread that waits for a place."""
+
+    __slots__ = ("lingers", "turn")
+
+    def __init__(self, lingers: bool) -> None:
+        self.lingers = lingers
+        self.turn = threading.Lock()
+        self.turn.acquire()
+
+
+class Turns:
+    """A limited number of places, each given to the thread that has waited longest.
+
+    Threads that may linger, because they wait for others while they have a place, never get all.
+    """
+
+    def __init__(self, places: int, for_lingering: int) -> None:
+        self._places = places
+        self._for_lingering = for_lingering
+        self._lock = threading.Lock()
+        self._line: deque[_Waiter] = deque()
+        self._used = 0
+        self._lingering = 0
+
+    def take(self, timeout: float, *, lingers: bool = False) -> bool:
+        """Wait for a place; returns whether there was one in time."""
+        with self._lock:
+            # This overtakes nobody: if one of the waiting threads fitted, it would not wait.
+            if self._fits(lingers):
+                self._enter(lingers)
+                return True
+            waiter = _Waiter(lingers)
+            self._line.append(waiter)
+        try:
+            came = waiter.turn.acquire(timeout=timeout)
+        except BaseException:
+            if not self._withdraw(waiter):
+                self.give(lingers=lingers)
+            raise
+        return came or not self._withdraw(waiter)
+
+    def give(self, *, lingers: bool = False) -> None:
+        """Leave a place to the next thread in line."""
+        with self._lock:
+            self._used -= 1
+            self._lingering -= lingers
+            first = next((waiter for waiter in self._line if self._fits(waiter.lingers)), None)
+            if first is not None:
+                self._line.remove(first)
+                self._enter(first.lingers)
+                first.turn.release()
+
+    def _fits(self, lingers: bool) -> bool:
+        room = self._used < self._places
+        return room and (not lingers or self._lingering < self._for_lingering)
+
+    def _enter(self, lingers: bool) -> None:
+        self._used += 1
+        self._lingering += lingers
+
+    def _withdraw(self, waiter: _Waiter) -> bool:
+        """Leave the line; False if the thread has been given a place all the same."""
+        with self._lock:
+            if waiter not in self._line:
+                return False
+            self._line.remove(waiter)
+            return True
+
+
+OLDEST = 1800.0
+"""Seconds after which a connection is made anew, so that none grows for ever."""
+
+KEPT = 2
+"""How many connections are kept free of calls that may wait for somebody's open transaction."""
+
+# Without these, a plan made while the tables were empty would scan them whole for ever.
+SESSION = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+}
+
+ALIVE = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""How soon a server that vanished silently is given up, unless the URL says otherwise."""
+
+
+def session_settings(address: Address) -> dict[str, str]:
+    """The settings of the store's sessions; none of them waits for ever for a lock."""
+    return {"lock_timeout": str(max(1, round(address.timeout * 1000))), **SESSION}
+
+
+class Connections:
+    """Hands each caller a connection of its own, up to a limit.
+
+    The calling thread itself connects, so that it learns at once and in full if that fails.
+    """
+
+    def __init__(self, address: Address, greet: Callable[[Connection], bool]) -> None:
+        """`greet` is called with each new connection, and returns whether that may write."""
+        self._address = address
+        self._greet = greet
+        self._lock = threading.Lock()
+        self._turns = self._new_turns()
+        self._idle: list[Connection] = []
+        self._readers: set[Connection] = set()
+        self._open = False
+        self._process = 0
+        self._inherited: list[object] = []
+
+    def _new_turns(self) -> Turns:
+        places = self._address.connections
+        return Turns(places, max(1, places - KEPT))
+
+    def open(self) -> None:
+        """Take calls; nothing is connected yet."""
+        self._leave_to_parent()
+        self._open = True
+
+    def close(self) -> None:
+        """Take no more calls, and close all idle connections."""
+        self._leave_to_parent()
+        with self._lock:
+            self._open = False
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child, keep the parent's connections: closing them would end the parent's."""
+        if self._process != os.getpid():
+            self._inherited.append(self._idle)
+            self._lock, self._turns = threading.Lock(), self._new_turns()
+            self._idle, self._process = [], os.getpid()
+
+    def take(self, *, lingers: bool = False) -> Connection:
+        """A connection for the caller alone, who must give it back.
+
+        A caller that may have to wait for somebody's open transaction `lingers`. Such callers
+        never get all connections.
+        """
+        if self._process != os.getpid():
+            self._leave_to_parent()
+        self._require_open()
+        if not self._turns.take(self._address.timeout, lingers=lingers):
+            raise StoreUnavailable(
+                f"{self._address}: all {self._address.connections} connections of this "
+                "process were in use for too long: raise ?connections=…"
+            )
+        try:
+            self._require_open()
+            connection = self._rested() or self._make()
+        except BaseException:
+            self._turns.give(lingers=lingers)
+            raise
+        connection.lingers = lingers
+        return connection
+
+    def _require_open(self) -> None:
+        if not self._open:
+            raise StoreClosed(f"the store at {self._address} is closed: open() it")
+
+    def _rested(self) -> Connection | None:
+        """An idle connection that is still usable; others are closed."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection = self._idle.pop()
+            if connection.age() <= OLDEST and connection.is_quiet():
+                return connection
+            connection.close()
+
+    def _make(self) -> Connection:
+        connection = self.connect()
+        try:
+            if not self._greet(connection):
+                self._readers.add(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def may_write(self, connection: Connection) -> bool:
+        """Whether a connection that was taken may do more than read."""
+        return connection not in self._readers
+
+    def give(self, connection: Connection) -> None:
+        """Take back a connection; if it broke, the idle ones are closed, too."""
+        broken = connection.broken or connection.closed
+        with self._lock:
+            dropped = []
+            if broken:
+                # The server is gone, and most likely for all connections.
+                dropped, self._idle = self._idle, []
+            elif self._open and self.may_write(connection):
+                self._idle.append(connection)
+            else:
+                dropped.append(connection)
+            self._readers.discard(connection)
+        for unusable in dropped:
+            unusable.close()
+        self._turns.give(lingers=connection.lingers)
+
+    def connect(self) -> Connection:
+        """A new connection that does not count towards the limit."""
+        address = self._address
+        given = conninfo_to_dict(address.conninfo)
+        options: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
+        options |= {name: value for name, value in ALIVE.items() if name not in given}
+        if address.lasting:
+            options |= {"prepare_threshold": 0, "options": _options(address, given.get("options"))}
+        connection = Connection.connect(
+            address.conninfo,
+            connect_timeout=max(1, int(address.timeout)),
+            application_name="ackline",
+            client_encoding="UTF8",
+            **options,
+        )
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        register(connection)
+        if not address.prepares:
+            connection.prepared = None
+        return connection
+
+
+def _options(address: Address, given: object) -> str:
+    """Session settings as the server takes them; if one is given twice, the last value counts."""
+    ours = session_settings(address)
+    parts = [f"-c lock_timeout={ours.pop('lock_timeout')}", *([str(given)] if given else [])]
+    parts += [f"-c {name}={value}" for name, value in ours.items()]
+    # A user's default may differ; but a statement that waited for others must see their changes.
+    return " ".join([*parts, r"-c default_transaction_isolation=read\ committed"])
+
 
 logger = logging.getLogger("ackline")
 

@@ -10,12 +10,11 @@ from ackline.events import Act, Entry
 from ackline.job import NO_OPTIONS, Draft, QueueKey, State
 from ackline.lifecycle import arrive, keeps_id, rank
 from ackline.stores.base import KeyWrite, Receipt
-from ackline.stores.postgres.arrays import Blobs, Floats, Ints
-from ackline.stores.postgres.codes import name_of
 from ackline.stores.postgres.engine import Engine
-from ackline.stores.postgres.homes import Homes
+from ackline.stores.postgres.job_rows import Homes
 from ackline.stores.postgres.keys import write_keys
-from ackline.stores.postgres.queues import QueueEntry
+from ackline.stores.postgres.pipeline import Blobs, Floats, Ints
+from ackline.stores.postgres.queues import QueueEntry, name_of
 from ackline.stores.postgres.transaction import Again, Sent, Transaction
 from ackline.stores.shared.records import STATES, encode_options
 

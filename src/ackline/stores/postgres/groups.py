@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ackline.stores.postgres.arrays import Blobs, Ints
+from ackline.stores.postgres.pipeline import Blobs, Ints
 from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Transaction
 

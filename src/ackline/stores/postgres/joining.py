@@ -18,19 +18,18 @@ from ackline.job import Draft, QueueKey
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest, Receipt
 from ackline.stores.postgres.apply import GONE, apply
-from ackline.stores.postgres.claim import Answer, answered, claimed
-from ackline.stores.postgres.engine import TRIES, Engine
-from ackline.stores.postgres.enqueue import insert_checked, made
-from ackline.stores.postgres.finding import Finding, locked_leases, part_leases
-from ackline.stores.postgres.joining_callers import (
+from ackline.stores.postgres.borrowed_connection import (
+    Loan,
     async_connection,
     blocking_connection,
+    notifications_kept,
     require_transaction,
 )
-from ackline.stores.postgres.joining_loan import Loan, notifications_kept
-from ackline.stores.postgres.picking import promote
+from ackline.stores.postgres.claim import Answer, Taking, answered, claimed, promote
+from ackline.stores.postgres.engine import TRIES, Engine
+from ackline.stores.postgres.enqueue import insert_checked, made
+from ackline.stores.postgres.leases import Finding, locked_leases, part_leases
 from ackline.stores.postgres.queues import QueueEntry
-from ackline.stores.postgres.taking import Taking
 from ackline.stores.postgres.transaction import Transaction
 
 BUSY = 10.0

@@ -10,10 +10,8 @@ from ackline.job import QueueKey
 from ackline.stores.base import require_kept
 from ackline.stores.chunks import FIRST_CHUNK, next_chunk
 from ackline.stores.packed import unpack
-from ackline.stores.postgres.arrays import Ints
-from ackline.stores.postgres.codes import queue_of
-from ackline.stores.postgres.exchange import Row
-from ackline.stores.postgres.queues import QueueEntry, Queues
+from ackline.stores.postgres.pipeline import Ints, Row
+from ackline.stores.postgres.queues import QueueEntry, Queues, queue_of
 from ackline.stores.postgres.transaction import EVENTS, Transaction
 
 NUM_BITS, MOMENT_BITS = 40, 63

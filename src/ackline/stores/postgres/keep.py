@@ -9,12 +9,11 @@ from ackline.events import Act, Entry
 from ackline.job import QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, act_of_change
 from ackline.stores.postgres import look
-from ackline.stores.postgres.arrays import Ints
-from ackline.stores.postgres.codes import name_of
-from ackline.stores.postgres.finding import Finding
 from ackline.stores.postgres.groups import leave_groups, unpark_all
-from ackline.stores.postgres.queues import QueueEntry, Queues
-from ackline.stores.postgres.rows import record_of, without_data
+from ackline.stores.postgres.job_rows import record_of, without_data
+from ackline.stores.postgres.leases import Finding
+from ackline.stores.postgres.pipeline import Ints
+from ackline.stores.postgres.queues import QueueEntry, Queues, name_of
 from ackline.stores.postgres.transaction import EVENTS, Transaction
 from ackline.stores.shared.records import CODE, DROPPED, decode_settings, encode_settings
 

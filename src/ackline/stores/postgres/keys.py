@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ackline.stores.base import Key, KeyWrite
 from ackline.stores.budget import Budget
 from ackline.stores.keys import decode_key, encode_key, span_of
-from ackline.stores.postgres.arrays import Blobs
+from ackline.stores.postgres.pipeline import Blobs
 from ackline.stores.postgres.transaction import Transaction
 
 

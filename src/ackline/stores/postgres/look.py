@@ -22,11 +22,9 @@ from ackline.stores.base import (
     start_after,
 )
 from ackline.stores.budget import Budget
-from ackline.stores.postgres.arrays import Blobs, Ints
-from ackline.stores.postgres.codes import queue_of
-from ackline.stores.postgres.exchange import Row
-from ackline.stores.postgres.queues import QueueEntry, Queues
-from ackline.stores.postgres.rows import leased_record, record_of
+from ackline.stores.postgres.job_rows import leased_record, record_of
+from ackline.stores.postgres.pipeline import Blobs, Ints, Row
+from ackline.stores.postgres.queues import QueueEntry, Queues, queue_of
 from ackline.stores.postgres.transaction import Transaction
 from ackline.stores.shared.records import (
     CODE,

@@ -11,7 +11,7 @@ import psycopg
 from ackline.errors import StoreMismatch
 from ackline.stores.migrations import Migrated, Migration, read_migrations
 from ackline.stores.postgres.address import Address
-from ackline.stores.postgres.exchange import Connection
+from ackline.stores.postgres.pipeline import Connection
 from ackline.stores.postgres.queries import in_schema, statements
 
 OLDEST_SERVER = 130000

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.job import QueueKey
-from ackline.stores.postgres.ahead import Ahead
-from ackline.stores.postgres.arrays import Blobs
-from ackline.stores.postgres.codes import name_of
-from ackline.stores.postgres.hints import Hints, Place
+from ackline.stores.postgres.pipeline import Blobs
+from ackline.stores.postgres.scan_position import Ahead, Hints, Place
 from ackline.stores.postgres.transaction import Transaction
 from ackline.stores.shared.records import DROPPED, decode_settings, encode_settings
+
+
+@functools.lru_cache(maxsize=4096)
+def name_of(data: bytes) -> str:
+    """A name that occurs often, such as a kind, a group or a worker, from its bytes."""
+    return data.decode()
+
+
+def queue_of(tenant: bytes, name: bytes) -> QueueKey:
+    """A queue, from the bytes of its names."""
+    return QueueKey(tenant.decode(), name.decode())
+
 
 Body = tuple[int, str, str | None, int]
 """The number, kind, group and priority of a job."""

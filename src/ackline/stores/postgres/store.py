@@ -34,15 +34,15 @@ from ackline.stores.base import (
     warn_of_unseen,
 )
 from ackline.stores.migrations import Migrated
-from ackline.stores.postgres import claim, enqueue, heartbeat, journal, keep, keys, look
-from ackline.stores.postgres.address import Address
+from ackline.stores.postgres import claim, enqueue, journal, keep, keys, leases, look
+from ackline.stores.postgres.address import Address, read_address
 from ackline.stores.postgres.apply import GONE, apply
+from ackline.stores.postgres.claim import promote
 from ackline.stores.postgres.engine import Engine
-from ackline.stores.postgres.examiner import Examiner
-from ackline.stores.postgres.finding import Finding, locked_leases
 from ackline.stores.postgres.joining import PostgresJoining
-from ackline.stores.postgres.news import News
-from ackline.stores.postgres.picking import promote
+from ackline.stores.postgres.leases import Finding, locked_leases
+from ackline.stores.postgres.notify import News
+from ackline.stores.postgres.server_info import Examiner
 from ackline.stores.postgres.transaction import Transaction
 
 
@@ -122,7 +122,7 @@ class PostgresStore:
         return PostgresJoining(self._engine, connection)
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
-        return heartbeat.heartbeat(self._engine, queue, beat, holds)
+        return leases.heartbeat(self._engine, queue, beat, holds)
 
     # --- maintenance ---
 
@@ -264,3 +264,8 @@ class PostgresStore:
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         return self._engine.write(lambda tx: keys.write_keys(tx, tenant, writes))
+
+
+def from_url(url: str, clock: Clock | None = None) -> PostgresStore:
+    """The store that a URL names: `postgresql://user@host/database?schema=ackline`."""
+    return PostgresStore(read_address(url), clock)

@@ -66,7 +66,7 @@ SELECT * FROM (
 ) g WHERE coalesce(before, 0) < %(max_bytes)b::bigint;
 
 -- name: heads
--- The times of the first scheduled, the first failing and the first leased job. (see ahead.py)
+-- The times of the first scheduled, the first failing and the first leased job. (see scan_position.py)
 SELECT (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 0
         ORDER BY at, job LIMIT 1),
        (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 3

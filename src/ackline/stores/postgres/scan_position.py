@@ -15,7 +15,9 @@ import time
 from collections.abc import Iterable
 
 from ackline.forks import renew_in_child
-from ackline.stores.postgres.codes import LANES, ODD
+
+LANES, PROMOTED, ODD = 21, 10, 20
+"""How many lanes a line has; the first lane of promoted jobs; the lane of jobs in any order."""
 
 BACK_EVERY, BACK_BY = 0.25, 1.0
 """Seconds between looks from further back, and the age of the place where these begin."""
@@ -131,3 +133,30 @@ class Hints:
         with self._lock:
             self._stamp += 1
             self._last, self._older, self._next_older = {}, {}, {}
+
+
+EVERY, SHARE = 1.0, 50.0
+"""Looks at all leases are at least EVERY seconds apart, and take at most 1/SHARE of the time."""
+
+
+class Ahead:
+    """What one process knows about the leases of one queue."""
+
+    def __init__(self) -> None:
+        self.start = -math.inf
+        """The deadline at which a search begins."""
+        self._looked_at = math.inf
+        self._next_look = -math.inf
+
+    def is_due(self, now: float) -> bool:
+        """Whether to look at all leases; also if the clock was set back."""
+        return not self._looked_at <= now < self._next_look
+
+    def saw(self, first: float | None, now: float, cost: float) -> None:
+        """Note the first deadline that a look at all leases found, and its cost in seconds."""
+        self.start = now if first is None else first
+        self._looked_at, self._next_look = now, now + max(EVERY, SHARE * cost)
+
+    def lower(self, deadline: float) -> None:
+        """Note a new lease: searches must not begin behind it."""
+        self.start = min(self.start, deadline)

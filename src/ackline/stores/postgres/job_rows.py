@@ -1,15 +1,22 @@
-"""New homes of jobs (rows of `ready`, `parked` or `rest`), gathered and written together."""
+"""The rows of a job: where it stands, the rows that a transaction adds, and its record."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ackline.events import Act
-from ackline.job import State
-from ackline.stores.postgres.arrays import Blobs, Floats, Ints
-from ackline.stores.postgres.queues import QueueEntry
+from ackline.job import Failure, Record, State
+from ackline.stores.postgres.pipeline import Blobs, Floats, Ints, Row
+from ackline.stores.postgres.queues import Body, QueueEntry, name_of
 from ackline.stores.postgres.transaction import Transaction
-from ackline.stores.shared.records import ACT_CODE, CODE
+from ackline.stores.shared.records import (
+    ACT_CODE,
+    CODE,
+    SETTLING,
+    STATES,
+    decode_options,
+    make_record,
+)
 
 
 class Past:
@@ -121,3 +128,88 @@ def _columns(pasts: tuple[Past, ...]) -> dict[str, Any]:
         "starts": Floats([NO_TIME if past.started is None else past.started for past in pasts]),
         "acts": Ints([-1 if past.act is None else ACT_CODE[past.act] for past in pasts]),
     }
+
+
+NOWHERE, READY, PARKED, REST, LEASED = range(5)
+"""A job's home, the table in which it stands, as `standings` numbers them."""
+
+
+class Standing:
+    """A job within a batch of transitions; its changes are written at the end of the batch."""
+
+    __slots__ = (
+        "act", "at", "attempts", "cancel_requested", "finished", "group", "home", "id", "kind",
+        "num", "origin", "priority", "rank", "result", "started", "state", "token", "worker",
+    )  # fmt: skip
+
+    def __init__(self, id: str, body: Body) -> None:
+        self.id = id
+        self.num, self.kind, self.group, self.priority = body
+        self.home = self.origin = NOWHERE
+        self.state = State.QUEUED
+        self.at = self.rank = 0.0
+        self.attempts = self.token = 0
+        self.worker = ""
+        self.started: float | None = None
+        self.finished: float | None = None
+        self.act: Act | None = None
+        self.cancel_requested = False
+        self.result: bytes | None = None
+
+    def over(self, now: float) -> bool:
+        """Whether its retention has ended, so that it counts as gone."""
+        return self.state.terminal and self.at <= now
+
+    def past(self) -> Past:
+        """What its home keeps of its last lease."""
+        return Past(self.attempts, self.token, self.worker, self.started, self.act)
+
+
+def resting(row: tuple[Any, ...]) -> Standing:
+    """A job from a row of `standings`; its home may be unknown."""
+    num, id, kind, group, priority, home, state, at, *past = row
+    body = (num, name_of(kind), None if group is None else name_of(group), priority)
+    job = Standing(id.decode(), body)
+    if home is not None:
+        attempts, token, worker, started, act, finished = past
+        job.home = job.origin = home
+        job.state, job.at, job.rank = STATES[state], at, at
+        job.attempts, job.token = attempts or 0, token or 0
+        job.worker = name_of(worker) if worker else ""
+        job.started, job.finished = started, finished
+        job.act = None if act is None else SETTLING[act]
+    return job
+
+
+_PAYLOAD, _PROGRESS = 3, 15
+"""Columns of a row of `look_up`."""
+
+
+def leased_record(row: Row) -> Record:
+    """A leased job, from a row of `lapsed` or `held`."""
+    (
+        _, id, kind, payload, priority, options, created, deadline, attempts, token, worker,
+        started, asked, progress,
+    ) = row  # fmt: skip
+    return make_record(
+        id.decode(), name_of(kind), State.PROCESSING, payload, priority, decode_options(options),
+        attempts, created, token, name_of(worker), started, deadline, None, asked, progress,
+    )  # fmt: skip
+
+
+def without_data(row: Row) -> Row:
+    """A row of `look_up` or a similar statement without what may be large."""
+    return (*row[:_PAYLOAD], b"", *row[_PAYLOAD + 1 : _PROGRESS], None, None, 0)
+
+
+def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
+    """Any job, from a row of `look_up` or a similar statement."""
+    (
+        _, id, kind, payload, priority, options, created, code, at, attempts, token, worker,
+        started, finished, asked, progress, result, _,
+    ) = row  # fmt: skip
+    return make_record(
+        id.decode(), name_of(kind), STATES[code], payload, priority, decode_options(options),
+        attempts or 0, created, token or 0, name_of(worker) if worker else "", started, at,
+        finished, bool(asked), progress, result, history,
+    )  # fmt: skip

@@ -1,0 +1,589 @@
+"""Wake-ups by NOTIFY: one connection listens for all listeners of a store.
+
+A NOTIFY makes commits wait for each other, so it is sent only while somebody waits: an armed
+listener has a row in the table `waiting`, and every process looks there after its commits. If news
+arrives while nobody waits on a listener, the listener is disarmed; when its caller waits again, it
+is armed again, and the caller looks once. Where no news arrives, listeners look by the clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Protocol, Self
+
+import psycopg
+from psycopg import sql
+
+from ackline.errors import StoreError, StoreUnavailable
+from ackline.forks import renew_in_child
+from ackline.job import QueueKey
+from ackline.pauses import Pauses
+from ackline.stores import base
+from ackline.stores.base import TOPICS, Topic
+from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.pipeline import Blobs, Connection, Ints
+from ackline.stores.postgres.transaction import Transaction
+
+POLL = 0.25
+"""Seconds after which a listener looks for itself, where no news arrives."""
+
+RETRY = 0.5
+"""Seconds after which a subscription tries again to have itself notified."""
+
+Subject = tuple[bytes, int]
+"""A queue and a topic, as the table `waiting` has them."""
+
+
+class Source(Protocol):
+    """Where the news comes from."""
+
+    @property
+    def hears(self) -> bool: ...
+
+    def arm(self, subjects: Collection[Subject]) -> None: ...
+
+    def disarm(self, subjects: Collection[Subject]) -> None: ...
+
+    def forget(self, waiter: Waiter) -> None: ...
+
+
+class Waiter(Protocol):
+    """A listener or a subscription, as the connection that receives the news knows it."""
+
+    @property
+    def armed(self) -> Collection[Subject]:
+        """The subjects that processes that commit are to notify of."""
+
+    def concerns(self, subject: Subject) -> bool:
+        """Whether it hears of this."""
+
+    def here(self, now: float, away: float) -> bool:
+        """Whether a caller waits, or did so less than `away` seconds ago."""
+
+    def disarmed(self) -> None:
+        """No process notifies of its subjects any more."""
+
+    def tell(self, subject: Subject | None) -> None:
+        """There is news of a subject; without one, there may be news of all."""
+
+
+class PostgresListener:
+    """Waits for news of some queues on one topic."""
+
+    def __init__(self, source: Source, subjects: frozenset[Subject]) -> None:
+        self._subjects = subjects
+        self._armed = False
+        self._source = source
+        self._news = threading.Event()
+        self._waiting = 0
+        self._left_at = time.monotonic()
+        self._looked_at = time.monotonic()
+        self._closed = False
+
+    @property
+    def armed(self) -> Collection[Subject]:
+        return self._subjects if self._armed else ()
+
+    def arm(self) -> None:
+        """Be notified from now on."""
+        self._armed = True  # first here: a caller that is disarmed meanwhile arms again
+        self._source.arm(self._subjects)
+
+    def disarmed(self) -> None:
+        self._armed = False
+
+    def concerns(self, subject: Subject) -> bool:
+        return subject in self._subjects
+
+    def tell(self, subject: Subject | None) -> None:
+        del subject
+        self._news.set()
+
+    def here(self, now: float, away: float) -> bool:
+        return self._waiting > 0 or now - self._left_at < away
+
+    def wait(self, timeout: float) -> bool:
+        self._waiting += 1
+        try:
+            return self._wait(timeout)
+        finally:
+            self._left_at = time.monotonic()
+            self._waiting -= 1
+
+    def _wait(self, timeout: float) -> bool:
+        if not self._armed and not self._closed:
+            self.arm()
+            # While it was not armed, news was not sent: so the caller must look once.
+            self._news.set()
+        until = time.monotonic() + timeout
+        while not self._closed:
+            left = until - time.monotonic()
+            pause = left if self._source.hears else min(left, self._looked_at + POLL - until + left)
+            if self._news.wait(max(0.0, pause)):
+                self._news.clear()
+                break
+            now = time.monotonic()
+            if not self._source.hears and now - self._looked_at >= POLL:
+                break
+            if now >= until:
+                return False
+        self._looked_at = time.monotonic()
+        return True
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._news.set()
+        self._source.forget(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+class PostgresSubscription:
+    """Hears of many subjects."""
+
+    def __init__(self, source: Source, subject_of: Callable[[QueueKey, Topic], Subject]) -> None:
+        self._source = source
+        self._subject_of = subject_of
+        self._lock = threading.Lock()
+        self._subjects: dict[Subject, base.Subject] = {}
+        self._unarmed: set[Subject] = set()
+        self._unwanted: set[Subject] = set()
+        self._news: set[base.Subject] = set()
+        self._missed = False
+        self._looked_at = time.monotonic()
+        """When everything was last looked at, because no news arrives."""
+        self._woken = threading.Event()
+        self._closed = False
+
+    @property
+    def armed(self) -> Collection[Subject]:
+        with self._lock:
+            return self._subjects.keys() - self._unarmed
+
+    def disarmed(self) -> None:
+        with self._lock:
+            self._unarmed.update(self._subjects)
+
+    def concerns(self, subject: Subject) -> bool:
+        return subject in self._subjects
+
+    def here(self, now: float, away: float) -> bool:
+        del now, away
+        return True  # its subjects are those that somebody waits for
+
+    def tell(self, subject: Subject | None) -> None:
+        with self._lock:
+            if subject is None:
+                self._missed = True
+            elif subject in self._subjects:
+                self._news.add(self._subjects[subject])
+        self._woken.set()
+
+    def add(self, subjects: Iterable[base.Subject]) -> None:
+        with self._lock:
+            added = {self._subject_of(*subject): subject for subject in subjects}
+            self._subjects |= added
+            self._unarmed |= added.keys()
+            self._unwanted -= added.keys()
+
+    def remove(self, subjects: Iterable[base.Subject]) -> None:
+        with self._lock:
+            removed = {self._subject_of(*subject) for subject in subjects}
+            for subject in removed & self._subjects.keys():
+                self._news.discard(self._subjects.pop(subject))
+            self._unarmed -= removed
+            self._unwanted |= removed
+
+    def wait(self, timeout: float) -> Collection[base.Subject] | None:
+        if self._closed:
+            return ()
+        try:
+            self._arm()
+        except StoreUnavailable:
+            self._woken.wait(min(timeout, RETRY))
+            return self._heard()
+        until = time.monotonic() + timeout
+        while True:
+            left = max(0.0, until - time.monotonic())
+            blind = not self._source.hears and bool(self._subjects)
+            due_in = self._looked_at + POLL - time.monotonic()
+            pause = min(left, max(0.0, due_in)) if blind else left
+            woken = self._woken.wait(pause)
+            news = self._heard()
+            if news is None or (blind and time.monotonic() >= self._looked_at + POLL):
+                self._looked_at = time.monotonic()
+                return None
+            if woken or left <= pause:
+                return news
+
+    def _heard(self) -> Collection[base.Subject] | None:
+        self._woken.clear()
+        with self._lock:
+            news, self._news = self._news, set()
+            missed, self._missed = self._missed, False
+        return None if missed else news
+
+    def _arm(self) -> None:
+        with self._lock:
+            unwanted, unarmed = self._unwanted, self._unarmed
+            self._unwanted, self._unarmed = set(), set()
+        try:
+            if unwanted:
+                self._source.disarm(unwanted)
+            if unarmed:
+                self._source.arm(unarmed)
+        except BaseException:
+            with self._lock:
+                self._unwanted |= unwanted - self._subjects.keys()
+                self._unarmed |= unarmed & self._subjects.keys()
+            raise
+        with self._lock:
+            self._news.update(self._subjects[subject] for subject in unarmed)
+        if unarmed:
+            self._woken.set()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._closed = True
+        self._woken.set()
+        self._source.forget(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+logger = logging.getLogger("ackline")
+
+PULSE = 15.0
+"""Seconds between signs that this process still waits, and that the connection still works."""
+
+PATIENCE = 4 * PULSE
+"""Seconds after which a process that gives no such sign counts as gone."""
+
+RETRIES = (0.05, 2.0)
+"""Seconds between tries to listen again."""
+
+PLACE = "place"
+"""The first word of a message that gives the place in a line where a job was put late."""
+
+AWAY = 0.05
+"""Seconds after a wait within which its caller is likely to wait again."""
+
+
+class Hearing:
+    """Receives notifications, and wakes the listeners that they concern."""
+
+    def __init__(
+        self, engine: Engine, channel: str, listeners: Callable[[], frozenset[Waiter]]
+    ) -> None:
+        self._engine = engine
+        self._channel = channel
+        self._listeners = listeners
+        self._who = os.urandom(12)
+        self._process = os.getpid()
+        self._stands = False
+        self._heard: deque[str] = deque()
+        self._awake, self._waker = os.pipe2(os.O_CLOEXEC)
+        self._thread = threading.Thread(target=self._run, name="ackline-news", daemon=True)
+
+    @property
+    def here(self) -> bool:
+        """Whether this process started it; a forked child cannot use its parent's."""
+        return self._process == os.getpid()
+
+    @property
+    def stands(self) -> bool:
+        """Whether the connection stands, so that news arrive."""
+        return self._stands and self.here
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; in a forked child, leave the parent's alone."""
+        if not self.here:
+            os.close(self._awake)
+        else:
+            # Closing it would not be enough, because a child may have it open as well.
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._waker, b"!")
+            self._thread.join()
+        os.close(self._waker)
+
+    def armed_values(self, subjects: Iterable[Subject]) -> dict[str, Any]:
+        """The values of `arm`."""
+        return columns_of(subjects) | {"who": self._who, "seconds": PATIENCE}
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        pauses = Pauses(*RETRIES)
+        try:
+            while not self._is_over(0):
+                try:
+                    with self._connect() as connection:
+                        pauses.reset()
+                        if self._hear(connection):
+                            return
+                except (psycopg.Error, OSError, StoreError) as error:
+                    logger.warning(
+                        "%s: the connection for news broke: %s", self._engine.where, error
+                    )
+                self._wake_all(stands=False)
+                if self._is_over(pauses.next()):
+                    return
+        finally:
+            self._stands = False
+            os.close(self._awake)
+
+    def _is_over(self, seconds: float) -> bool:
+        return bool(select.select([self._awake], [], [], seconds)[0])
+
+    @contextlib.contextmanager
+    def _connect(self) -> Iterator[Connection]:
+        connection = self._engine.connections.connect()
+        try:
+            self._heard.clear()
+            # While a statement is answered, it is the client that reads notifications.
+            connection.add_notify_handler(lambda notice: self._heard.append(notice.payload))
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+            yield connection
+        finally:
+            connection.close()
+
+    def _hear(self, connection: Connection) -> bool:
+        """Receive until the store is closed (True) or the connection breaks (raises)."""
+        self._renew(connection)
+        # Notifications from before we listened were missed.
+        self._wake_all(stands=True)
+        renewed = time.monotonic()
+        poll = select.poll()
+        for descriptor in (self._awake, connection.fileno()):
+            poll.register(descriptor, select.POLLIN)
+        while True:
+            self._pass_on(connection)
+            left = renewed + PULSE - time.monotonic()
+            ready = [descriptor for descriptor, _ in poll.poll(max(0.0, left) * 1000)]
+            if self._awake in ready:
+                return True
+            if ready:
+                connection.pgconn.consume_input()
+            if time.monotonic() - renewed >= PULSE:
+                self._renew(connection)
+                renewed = time.monotonic()
+
+    def _pass_on(self, connection: Connection) -> None:
+        """Deliver all notifications, also those that come meanwhile."""
+        self._gather(connection)
+        while self._heard:
+            message = self._heard.popleft()
+            try:
+                self._deliver(connection, message)
+            except ValueError:
+                logger.warning("%s: news that nobody understands: %r", self._engine.where, message)
+            self._gather(connection)
+
+    def _gather(self, connection: Connection) -> None:
+        while (notice := connection.pgconn.notifies()) is not None:
+            self._heard.append(notice.extra.decode())
+
+    def _deliver(self, connection: Connection, message: str) -> None:
+        topic, *words = message.split()
+        if topic == PLACE:
+            line, lane, rank, job = words
+            self._engine.queues.lower_hints(int(line), int(lane), (float(rank), int(job)))
+        else:
+            [tag] = words
+            self._wake(connection, (bytes.fromhex(tag), int(topic)))
+
+    def _wake(self, connection: Connection, subject: Subject) -> None:
+        concerned = self._concerned(subject)
+        for listener in concerned:
+            listener.tell(subject)
+        now = time.monotonic()
+        if any(listener.here(now, AWAY) for listener in concerned):
+            return
+        if any(subject in listener.armed for listener in concerned):
+            # First here, then in the table: a caller that waits again in between arms again.
+            for listener in concerned:
+                listener.disarmed()
+            self._execute(connection, "disarm", columns_of([subject]) | {"who": self._who})
+            self._arm_again(connection, subject)
+
+    def _arm_again(self, connection: Connection, subject: Subject) -> None:
+        """A caller that waited again while its row was being removed may have armed too early."""
+        armed = [listener for listener in self._listeners() if subject in listener.armed]
+        if armed:
+            self._execute(connection, "arm", self.armed_values([subject]))
+        for listener in armed:
+            listener.tell(subject)
+
+    def _concerned(self, subject: Subject) -> list[Waiter]:
+        return [listener for listener in self._listeners() if listener.concerns(subject)]
+
+    def _renew(self, connection: Connection) -> None:
+        armed = {subject for listener in self._listeners() for subject in listener.armed}
+        self._execute(connection, "arm", self.armed_values(armed))
+        self._execute(connection, "forget_waiting", {})
+
+    def _execute(self, connection: Connection, name: str, values: dict[str, Any]) -> None:
+        connection.execute(self._engine.statements[name], values)
+
+    def _wake_all(self, *, stands: bool) -> None:
+        self._stands = stands
+        for listener in self._listeners():
+            listener.tell(None)
+
+
+def columns_of(subjects: Iterable[Subject]) -> dict[str, Any]:
+    """Subjects, as statements take them."""
+    ordered = sorted(subjects)
+    return {
+        "tags": Blobs([tag for tag, _ in ordered]),
+        "topics": Ints([topic for _, topic in ordered]),
+    }
+
+
+@functools.lru_cache(maxsize=4096)
+def tag_of(queue: QueueKey) -> bytes:
+    """A short name of a queue; no two queues share it."""
+    parts = f"{len(queue.tenant)}:{queue.tenant}{queue.name}"
+    return hashlib.blake2b(parts.encode(), digest_size=16).digest()
+
+
+def subject_of(queue: QueueKey, topic: Topic) -> Subject:
+    """A queue and a topic that a listener waits for, as the table `waiting` has them."""
+    return tag_of(queue), TOPICS.index(topic)
+
+
+class News:
+    """All listeners of one store; also notifies those of other processes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        schema = hashlib.blake2b(engine.address.schema.encode(), digest_size=8).hexdigest()
+        self.channel = f"ackline_{schema}"
+        self._lock = threading.Lock()
+        renew_in_child(self, "_lock")
+        self._waiters: frozenset[Waiter] = frozenset()
+        self._hearing: Hearing | None = None
+
+    @property
+    def hears(self) -> bool:
+        """Whether news arrive; if not, listeners must look for themselves."""
+        hearing = self._hearing
+        return hearing is not None and hearing.stands
+
+    # --- notifying ---
+
+    def tell(self, tx: Transaction) -> None:
+        """After a commit, wake the listeners that wait for what it did."""
+        subjects = [subject_of(queue, topic) for topic, queue in tx.news]
+        tx.send("notify", columns_of(subjects) | {"channel": self.channel})
+
+    def tell_at_commit(self, tx: Transaction) -> None:
+        """Let a caller's commit wake the listeners of that moment, and name the jobs' places."""
+        if not self._engine.address.notify:
+            return
+        subjects = sorted(subject_of(queue, topic) for topic, queue in tx.news)
+        messages = [f"{topic} {tag.hex()}" for tag, topic in subjects]
+        # The places first, so that a claim that is woken looks there.
+        messages[:0] = [
+            f"{PLACE} {line} {lane} {rank!r} {job}"
+            for (line, lane), (rank, job) in tx.places.items()
+        ]
+        tx.send("notify_at_commit", {"channel": self.channel, "messages": messages})
+
+    # --- listening ---
+
+    def listen(self, queues: Sequence[QueueKey], topic: Topic) -> PostgresListener:
+        """Start to listen; from now on no news is missed."""
+        subjects = frozenset(subject_of(queue, topic) for queue in queues)
+        listener = PostgresListener(self, subjects)
+        self._register(listener)
+        try:
+            listener.arm()
+        except BaseException:
+            listener.close()
+            raise
+        return listener
+
+    def subscribe(self) -> PostgresSubscription:
+        """Hear of many queues and topics."""
+        subscription = PostgresSubscription(self, subject_of)
+        self._register(subscription)
+        return subscription
+
+    def _register(self, waiter: Waiter) -> None:
+        with self._lock:
+            self._waiters |= {waiter}
+            if self._engine.address.listens:
+                self._begin_to_hear()
+
+    def _begin_to_hear(self) -> None:
+        """Start the connection, once in a process; a forked child cannot use its parent's."""
+        if self._hearing is not None:
+            if self._hearing.here:
+                return
+            self._hearing.stop()
+        for waiter in self._waiters:
+            waiter.disarmed()
+        self._hearing = Hearing(self._engine, self.channel, lambda: self._waiters)
+        self._hearing.start()
+
+    def forget(self, waiter: Waiter) -> None:
+        """Remove a listener that was closed."""
+        with self._lock:
+            self._waiters -= {waiter}
+
+    def arm(self, subjects: Collection[Subject]) -> None:
+        """Let processes that commit know that somebody waits."""
+        hearing = self._hearing
+        if hearing is not None and hearing.here:
+            self._engine.statement("arm", hearing.armed_values(subjects))
+
+    def disarm(self, subjects: Collection[Subject]) -> None:
+        """Let processes that commit know that this subscription waits no more."""
+        hearing = self._hearing
+        if hearing is None or not hearing.here:
+            return
+        self._engine.statement("disarm", hearing.armed_values(subjects))
+        # Others of this process share its rows, and may have armed meanwhile.
+        armed = {subject for waiter in self._waiters for subject in waiter.armed}
+        if shared := armed.intersection(subjects):
+            self.arm(shared)
+            for waiter in self._waiters:
+                for subject in shared:
+                    if waiter.concerns(subject):
+                        waiter.tell(subject)
+
+    def close(self) -> None:
+        """Stop listening, and wake every waiting caller."""
+        with self._lock:
+            hearing, self._hearing = self._hearing, None
+        if hearing is not None:
+            hearing.stop()
+        for waiter in self._waiters:
+            waiter.tell(None)
