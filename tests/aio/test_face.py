@@ -75,7 +75,7 @@ def test_the_signatures_of_queues_are_the_same(name: str) -> None:
 
 
 def test_whoever_looks_for_a_worker_here_is_told_where_it_is() -> None:
-    with pytest.raises(AttributeError, match=r"use ackline\.Worker\(queue\.sync\)"):
+    with pytest.raises(AttributeError, match=r"queue\.sync"):
         _ = aio.Worker  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError, match=r"no attribute 'Wroker'$"):
+    with pytest.raises(AttributeError, match="Wroker"):
         _ = aio.Wroker  # type: ignore[attr-defined]

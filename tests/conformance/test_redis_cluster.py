@@ -105,7 +105,7 @@ def test_every_master_must_be_safe(cluster: RedisCluster, tmp_path: Path):
         with server.client() as client:
             client.config_set("maxmemory-policy", "allkeys-lru")
             try:
-                with pytest.raises(ConfigError, match=f":{server.port} has maxmemory-policy"):
+                with pytest.raises(ConfigError, match=f":{server.port}"):
                     store.open()
             finally:
                 client.config_set("maxmemory-policy", "noeviction")

@@ -128,7 +128,7 @@ def test_impossible_retention_is_refused(wrong):
 )
 def test_settings_that_cannot_work_are_refused(nonsense):
     [name] = nonsense
-    with pytest.raises(ConfigError, match=f"{name} must be a number, [01] or more, not "):
+    with pytest.raises(ConfigError, match=name):
         QueueSettings(**nonsense)
 
 

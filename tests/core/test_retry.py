@@ -74,7 +74,7 @@ def test_no_factor_overflows(base, attempt):
 
 @pytest.mark.parametrize("factor", [0, 0.5, -1, 1e9, math.nan, math.inf, "2", True])
 def test_an_impossible_factor_is_refused(factor):
-    with pytest.raises(InvalidOption, match="factor must be a number from 1 to 1,000,000, not"):
+    with pytest.raises(InvalidOption, match="factor"):
         exponential(1, factor=factor)
 
 

@@ -149,7 +149,7 @@ class TestMany:
         assert queue.enqueue_many([]) == []
 
     def test_one_id_cannot_serve_many(self, queue: Queue[Any, Any]) -> None:
-        with pytest.raises(ackline.InvalidOption, match="one id cannot serve many jobs"):
+        with pytest.raises(ackline.InvalidOption, match=r"\bid\b"):
             queue.enqueue_many([1, 2], id="a")
 
     def test_a_bad_one_stores_nothing_of_its_chunk(self, queue: Queue[Any, Any]) -> None:
@@ -237,7 +237,7 @@ class TestPayloads:
         elsewhere = ackline.Queues(queue.store)[queue.name]
         elsewhere.enqueue({"to": 5}, kind="mail")
         [job] = queue.claim()
-        with pytest.raises(ackline.InvalidPayload, match="the payload cannot be read as json"):
+        with pytest.raises(ackline.InvalidPayload, match="json"):
             _ = job.payload
 
 
@@ -249,9 +249,7 @@ class TestResultTypes:
         queue.enqueue(1, id="a")
         [job] = queue.claim()
         text: Any = "five"
-        with pytest.raises(
-            ackline.InvalidPayload, match="result does not fit its declared type, int"
-        ):
+        with pytest.raises(ackline.InvalidPayload, match="int"):
             queue.complete(job, text)
         queue.complete(job, 5)
         assert queue.result("a") == 5
@@ -265,9 +263,7 @@ class TestResultTypes:
 
         queue.enqueue(1, id="a", max_attempts=1)
         drain(queue)
-        with pytest.raises(
-            ackline.JobFailed, match="the result does not fit its declared type, int"
-        ):
+        with pytest.raises(ackline.JobFailed, match="int"):
             queue.result("a")
 
     def test_none_is_a_result_of_every_type(self, queues: Queues) -> None:
@@ -290,7 +286,7 @@ class TestResultTypes:
             lambda: queue.result("done"),
             lambda: queue.enqueue_and_wait(1, id="done"),
         ):
-            with pytest.raises(ackline.InvalidPayload, match="the result cannot be read as json"):
+            with pytest.raises(ackline.InvalidPayload, match="json"):
                 look()
 
 
@@ -332,13 +328,11 @@ class TestSerdes:
         queues.queue("packed", serde="msgpack").enqueue(1)
         queue = queues.queue("packed")
         [job] = queue.claim()
-        with pytest.raises(
-            ackline.InvalidPayload, match="written as msgpack, this queue reads json"
-        ):
+        with pytest.raises(ackline.InvalidPayload, match="msgpack"):
             _ = job.payload
 
     def test_one_that_cannot_is_refused(self, queues: Queues) -> None:
-        with pytest.raises(ackline.InvalidPayload, match="needs dumps"):
+        with pytest.raises(ackline.InvalidPayload, match="dumps"):
             queues.queue("odd", serde=object())  # type: ignore[call-overload]
 
 

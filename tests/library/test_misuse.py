@@ -63,13 +63,13 @@ def refused(request: pytest.FixtureRequest, queues: Queues) -> Iterator[Try]:
     ],
 )
 def test_what_is_no_job_is_not_settled(refused: Try, act: str, more: Any, given: Any) -> None:
-    refused("a Job is needed, as claim gives it", act, given, *more)
+    refused("Job", act, given, *more)
 
 
 @pytest.mark.parametrize("given", [None, 5, b"some-id", ["some-id"]])
 @pytest.mark.parametrize("act", ["status", "result", "cancel", "redrive"])
 def test_an_id_is_a_text(refused: Try, act: str, given: Any) -> None:
-    refused("the id must be a str, not ", act, given, error=InvalidName)
+    refused(r"\bid\b", act, given, error=InvalidName)
 
 
 def test_an_id_is_asked_for_where_a_job_is_given(queues: Queues) -> None:
@@ -78,23 +78,23 @@ def test_an_id_is_asked_for_where_a_job_is_given(queues: Queues) -> None:
     [job] = queue.claim()
     acts: list[Any] = [queue.cancel, queue.status, queue.result, queue.redrive]
     for act in acts:
-        with pytest.raises(InvalidName, match="the id must be a str, not Job: pass its id"):
+        with pytest.raises(InvalidName, match="pass its id"):
             act(job)
 
 
 def test_what_an_act_by_id_needs(refused: Try) -> None:
-    refused("the id must be a str", "edit", 5, priority=1, error=InvalidName)
-    refused("the id must be a str", "move", 5, "other", error=InvalidName)
-    refused("the id must be a str", "keep_result", 5, 1, error=InvalidName)
-    refused("seconds must be a number of seconds, not None", "keep_result", "a", None)
-    refused("a Job is needed", "edit", "a", priority=1, seen="a")
-    refused("text for the journal must be a str", "redrive", "a", by=5, error=InvalidName)
+    refused(r"\bid\b", "edit", 5, priority=1, error=InvalidName)
+    refused(r"\bid\b", "move", 5, "other", error=InvalidName)
+    refused(r"\bid\b", "keep_result", 5, 1, error=InvalidName)
+    refused("seconds", "keep_result", "a", None)
+    refused("Job", "edit", "a", priority=1, seen="a")
+    refused("journal", "redrive", "a", by=5, error=InvalidName)
 
 
 @pytest.mark.parametrize("timeout", [-1, NAN, "5", float("inf")])
 def test_a_timeout_is_a_span_of_time(refused: Try, timeout: Any) -> None:
-    refused("timeout must be 0 to", "result", "a", timeout)
-    refused("timeout must be 0 to", "enqueue_and_wait", 1, timeout=timeout)
+    refused("timeout", "result", "a", timeout)
+    refused("timeout", "enqueue_and_wait", 1, timeout=timeout)
 
 
 def test_spans_that_must_be_given(queues: Queues) -> None:
@@ -102,22 +102,17 @@ def test_spans_that_must_be_given(queues: Queues) -> None:
     queue.enqueue(1)
     [job] = queue.claim()
     for act in (queue.snooze, queue.extend):
-        with pytest.raises(InvalidOption, match="must be a number of seconds, not None"):
+        with pytest.raises(InvalidOption, match="None"):
             act(job, None)  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match="an exception or a str, not 5"):
+    with pytest.raises(InvalidOption, match="5"):
         queue.fail(job, 5)  # type: ignore[arg-type]
     queue.complete(job)
 
 
 def test_what_there_is_no_event_of(refused: Try) -> None:
-    refused(
-        r"'complted' is neither a state nor an act \(.*\)\. Did you mean complete",
-        "on",
-        "complted",
-        print,
-    )
-    refused("None is neither a state nor an act", "on", None, print)
-    refused("the callback must be a function of an event, not 5", "on", "completed", 5)
+    refused(r"\bcomplete\b", "on", "complted", print)
+    refused("None", "on", None, print)
+    refused("callback", "on", "completed", 5)
 
 
 async def _note(_event: object) -> None: ...
@@ -125,46 +120,46 @@ async def _note(_event: object) -> None: ...
 
 @pytest.mark.parametrize("callback", [_note, functools.partial(_note)])
 def test_a_thread_awaits_nothing(queues: Queues, callback: Any) -> None:
-    with pytest.raises(InvalidOption, match=r"_note is async.* use a queue of ackline\.aio"):
+    with pytest.raises(InvalidOption, match=r"ackline\.aio"):
         queues["email"].on("completed", callback)
 
 
 @pytest.mark.parametrize("given", [5, [5], [None], [["a"]]])
 def test_names_are_texts(refused: Try, given: Any) -> None:
-    refused("kinds must be a list of texts", "claim", kinds=given)
-    refused("kinds must be a list of texts", "jobs", kinds=given)
-    refused("states must be a list of texts", "jobs", states=given)
-    refused("kinds must be a list of texts", "redrive_all", kinds=given)
-    refused("ids must be a list of texts", "purge", ids=given)
+    refused("kinds", "claim", kinds=given)
+    refused("kinds", "jobs", kinds=given)
+    refused("states", "jobs", states=given)
+    refused("kinds", "redrive_all", kinds=given)
+    refused("ids", "purge", ids=given)
 
 
 def test_what_is_looked_for(refused: Try) -> None:
-    refused("created_after must be in seconds since 1970", "jobs", created_after="today")
-    refused("created_before must be in seconds since 1970", "jobs", created_before=NAN)
-    refused("the text must be a str", "jobs", text=5, error=InvalidName)
-    refused("the cursor must be a str", "jobs", cursor=5, error=InvalidName)
-    refused("follow_for must be 0 to", "events", follow_for=NAN)
-    refused("follow_for must be 0 to", "events", follow_for="5")
-    refused("rate must be more than 0", "redrive_all", rate="5")
-    refused("wait must be a number of seconds", "claim", wait=None)
-    refused("cron expression must be a str", "every", 5, error=InvalidName)
+    refused("created_after", "jobs", created_after="today")
+    refused("created_before", "jobs", created_before=NAN)
+    refused("text", "jobs", text=5, error=InvalidName)
+    refused("cursor", "jobs", cursor=5, error=InvalidName)
+    refused("follow_for", "events", follow_for=NAN)
+    refused("follow_for", "events", follow_for="5")
+    refused("rate", "redrive_all", rate="5")
+    refused("wait", "claim", wait=None)
+    refused("cron", "every", 5, error=InvalidName)
 
 
 def test_a_cursor_is_that_of_a_page(queues: Queues) -> None:
     queues["email"].enqueue(1)
-    with pytest.raises(InvalidOption, match=r"as page\.cursor has it, not 'strange'"):
+    with pytest.raises(InvalidOption, match=r"page\.cursor"):
         queues["email"].jobs(cursor="strange")
 
 
 @pytest.mark.parametrize("kind", [5, None, ["mail"]])
 def test_a_kind_is_a_text(refused: Try, kind: Any) -> None:
-    refused("the kind must be a str", "handler", kind, error=InvalidName)
+    refused("kind", "handler", kind, error=InvalidName)
 
 
 @pytest.mark.parametrize("function", [lambda job, to: 1, eval("lambda job, *, to: 1")])
 def test_a_handler_is_called_with_the_job_alone(queues: Queues, function: Any) -> None:
     queue = queues["email"]
-    with pytest.raises(ConfigError, match=r"called with the job alone, so to must have a default"):
+    with pytest.raises(ConfigError, match=r"\bto\b"):
         queue.handler("mail")(function)
     queue.handler("mail")(functools.partial(function, to="ann"))
 
@@ -173,7 +168,7 @@ def test_options_count_also_where_the_handler_itself_is_given(queues: Queues) ->
     queue: Any = queues["email"]
     queue.handler(lambda job: None, max_attempts=7)
     assert queue.policies.settings().kinds["default"].max_attempts == 7
-    with pytest.raises(TypeError, match="unknown handler option: kind"):
+    with pytest.raises(TypeError, match="kind"):
         queue.handler(lambda job: None, kind="mail")
 
 
@@ -183,11 +178,11 @@ def test_what_a_handler_may_take_beside_the_job(queues: Queues) -> None:
 
 def test_queues_need_a_store_and_a_name(queues: Queues) -> None:
     for url in ("memory://", Path("memory://")):
-        with pytest.raises(ConfigError, match=r"write ackline\.open\('memory:"):
+        with pytest.raises(ConfigError, match=r"ackline\.open\("):
             Queues(url)  # type: ignore[arg-type]
-    with pytest.raises(InvalidName, match="the tenant must be a str"):
+    with pytest.raises(InvalidName, match="tenant"):
         Queues(queues.store, 5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match="max_payload must be a whole number"):
+    with pytest.raises(InvalidOption, match="max_payload"):
         queues.queue("email", max_payload="1 MB")  # type: ignore[call-overload]
 
 

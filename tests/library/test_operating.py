@@ -143,8 +143,9 @@ class TestRedrive:
     @pytest.mark.parametrize("state", [state for state in STATES if state != "failed"])
     def test_only_the_dead(self, queue: Queue[Any, Any], state: str) -> None:
         bring_to(queue, state)
-        with pytest.raises(WrongState, match=f"cannot redrive job 'a': it is {state}"):
+        with pytest.raises(WrongState) as refused:
             queue.redrive("a")
+        assert (refused.value.id, refused.value.state) == ("a", state)
 
     @pytest.mark.every_store
     def test_all_or_all_of_some_kinds(self, queue: Queue[Any, Any]) -> None:
@@ -166,7 +167,7 @@ class TestRedrive:
         assert len(queue.claim(200)) == 101
         clock.advance(5.0)
         assert len(queue.claim(200)) + len(queue.claim(200)) + len(queue.claim(200)) == 499
-        with pytest.raises(InvalidOption, match="more than 0 jobs a second"):
+        with pytest.raises(InvalidOption, match="second"):
             queue.redrive_all(rate=0)
 
 
@@ -200,7 +201,7 @@ class TestEdit:
         seen = queue.status("a")
         queue.edit("a", payload=2, seen=seen)
 
-        with pytest.raises(JobChanged, match="'a' has changed since you looked"):
+        with pytest.raises(JobChanged):
             queue.edit("a", payload=3, seen=seen)
 
         assert queue.claim()[0].payload == 2
@@ -331,8 +332,9 @@ class TestQueue:
         queue.enqueue(1)
         [job] = queue.claim()
         queue.purge()
-        with pytest.raises(LeaseLost, match="it is gone"):
+        with pytest.raises(LeaseLost) as lost:
             queue.complete(job)
+        assert lost.value.state is None
 
     def test_counts(self, queue: Queue[Any, Any]) -> None:
         assert set(queue.counts().values()) == {0}
@@ -475,7 +477,7 @@ class TestEvents:
         assert caplog.text.count("callbacks for completed events end: the store is closed") == 1
 
     def test_a_word_that_is_neither_state_nor_act(self, queue: Queue[Any, Any]) -> None:
-        with pytest.raises(ValueError, match="'exploded' is neither a state nor an act"):
+        with pytest.raises(ValueError, match="exploded"):
             queue.on("exploded", print)
 
 
@@ -573,11 +575,12 @@ def test_what_an_edit_could_not_change_is_refused(queues: Queues) -> None:
     queue.complete(queue.claim()[0])
     told = len(list(queue.events()))
 
-    with pytest.raises(WrongState, match="cannot edit job 'waiting': it is queued"):
+    with pytest.raises(WrongState) as waits:
         queue.keep_result("waiting", 5.0)
-    with pytest.raises(WrongState, match="cannot edit job 'done': it is completed"):
+    with pytest.raises(WrongState) as is_done:
         queue.edit("done", delay=5.0)
-    with pytest.raises(InvalidOption, match="edit needs something to change"):
+    assert [waits.value.state, is_done.value.state] == [State.QUEUED, State.COMPLETED]
+    with pytest.raises(InvalidOption, match="edit"):
         queue.edit("waiting")
 
     assert len(list(queue.events())) == told

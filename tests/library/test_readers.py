@@ -101,7 +101,7 @@ class TestReader:
         reader.cursor = cursors[0]
         reader.save()
         assert ids(queue.reader("audit").read()) == ["b", "c"]
-        with pytest.raises(ValueError, match="not a journal cursor"):
+        with pytest.raises(ValueError, match="cursor"):
             reader.cursor = "nonsense"
 
     def test_a_save_whose_answer_was_lost_can_be_sent_again(
@@ -129,8 +129,9 @@ class TestReader:
         reader = queue.reader("audit")
         reader.read(1)
         queue.reader("audit").forget()
-        with pytest.raises(ReaderMoved, match="it was forgotten"):
+        with pytest.raises(ReaderMoved) as moved:
             reader.save()
+        assert moved.value.cursor is None
         assert queue.readers() == []
 
     def test_of_many_who_save_at_once_one_wins(self, queue: Queue[Any, Any]) -> None:
@@ -154,9 +155,9 @@ class TestReader:
     def test_what_cannot_work_is_refused(self, queue: Queue[Any, Any]) -> None:
         with pytest.raises(InvalidName):
             queue.reader("")
-        with pytest.raises(InvalidOption, match="'oldest' event or 'now'"):
+        with pytest.raises(InvalidOption, match="oldest"):
             queue.reader("audit", start="yesterday")  # type: ignore[arg-type]
-        with pytest.raises(InvalidOption, match="at least 1 event"):
+        with pytest.raises(InvalidOption, match="1 event"):
             queue.reader("audit").read(0)
 
 
@@ -174,9 +175,9 @@ class TestOwnKeys:
     def test_users_cannot_write_them(self, queues: Queues) -> None:
         queue = queues["pay"]
         queue.reader("audit").read()
-        with pytest.raises(InvalidOption, match="are reserved"):
+        with pytest.raises(InvalidOption, match="reserved"):
             queues.delete_key("ackline", "readers", "pay", "audit")
-        with pytest.raises(InvalidOption, match="are reserved"):
+        with pytest.raises(InvalidOption, match="reserved"):
             queue.enqueue(1, keys_if_undelivered=[["ackline", "readers", "pay", "audit"]])
         assert len(queue.readers()) == 1
 
@@ -188,7 +189,7 @@ class TestCut:
         put(queue, "a", "b", "c")
         first = next(queue.events()).cursor
         cut(queue, 2)
-        with pytest.raises(EventsDropped, match="queue 'email' no longer has all events") as caught:
+        with pytest.raises(EventsDropped) as caught:
             list(queue.events(first))
         assert ids(list(queue.events(caught.value.cursor))) == ids(list(queue.events())) == ["c"]
 

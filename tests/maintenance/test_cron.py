@@ -145,19 +145,19 @@ class TestRefused:
 
     @pytest.mark.parametrize("zone", ["Mars/Olympus", "../etc/passwd", "", "Europe"])
     def test_a_zone_that_nobody_knows(self, zone: str) -> None:
-        with pytest.raises(ConfigError, match="unknown time zone"):
+        with pytest.raises(ConfigError, match="time zone"):
             Schedule("s", "* * * * *", timezone=zone)
 
     def test_a_catch_up_that_nobody_knows(self) -> None:
-        with pytest.raises(ConfigError, match="catch_up is one, all or none, not 'some'"):
+        with pytest.raises(ConfigError, match="catch_up"):
             Schedule("s", "* * * * *", catch_up="some")  # type: ignore[arg-type]
 
     def test_options_that_the_schedule_decides(self) -> None:
-        with pytest.raises(ConfigError, match="sets delay and id itself"):
+        with pytest.raises(ConfigError, match="delay"):
             Schedule("s", "* * * * *", options={"id": "x", "delay": 1})
 
     def test_names_that_leave_no_room(self) -> None:
-        with pytest.raises(ConfigError, match="its name is too long"):
+        with pytest.raises(ConfigError, match="name"):
             Schedule("s" * 490, "* * * * *")
         with pytest.raises(InvalidName):
             Schedule("", "* * * * *")

@@ -214,7 +214,7 @@ class TestSetbacks:
 
 
 def test_an_interval_of_nothing_is_refused(queue: Queue[Any, Any]) -> None:
-    with pytest.raises(ConfigError, match="the promoter needs an interval above 0 s"):
+    with pytest.raises(ConfigError, match="interval"):
         Promoter([queue], 0.0)
 
 

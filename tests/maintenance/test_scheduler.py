@@ -206,7 +206,7 @@ class TestRefused:
             Scheduler(queue, [Schedule("s", "* * * * *", payload=object())])
 
     def test_two_schedules_of_one_name(self, queue: Queue[Any, Any]) -> None:
-        with pytest.raises(ConfigError, match="two schedules are called tick"):
+        with pytest.raises(ConfigError, match="tick"):
             Scheduler(queue, [MINUTELY, MINUTELY])
 
 
@@ -239,7 +239,7 @@ def test_what_a_queue_declares_is_fired_by_its_maintenance(
 
 def test_two_declared_schedules_of_one_name_are_refused(queue: Queue[Any, Any]) -> None:
     queue.every("0 3 * * *", kind="report")
-    with pytest.raises(ConfigError, match="already has a schedule named 'report'"):
+    with pytest.raises(ConfigError, match="report"):
         queue.every("0 4 * * *", kind="report")
     queue.every("0 4 * * *", kind="report", name="later report")
 

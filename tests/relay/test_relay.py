@@ -182,15 +182,15 @@ class TestAnIdThatTheTargetHas:
 
 class TestRefused:
     def test_a_queue_to_itself(self, pair: Pair) -> None:
-        with pytest.raises(ConfigError, match="to itself"):
+        with pytest.raises(ConfigError, match="itself"):
             Relay(pair.source["email"], pair.source["email"])
 
     def test_stores_instead_of_queues(self, pair: Pair) -> None:
-        with pytest.raises(ConfigError, match="takes queues"):
+        with pytest.raises(ConfigError, match="queues"):
             Relay(pair.source, pair.target["email"])  # type: ignore[arg-type]
 
     def test_a_batch_of_nothing(self, pair: Pair) -> None:
-        with pytest.raises(ConfigError, match="at least 1 job"):
+        with pytest.raises(ConfigError, match="1 job"):
             Relay(pair.source["email"], pair.target["email"], batch=0)
 
 
