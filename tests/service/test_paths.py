@@ -32,13 +32,13 @@ def test_a_parameter_that_is_there_twice_is_refused(api):
     refused = api.get(JOBS, status=400, limit=[1, 2])
     assert refused["at"] == "limit"
     api.enqueue(queue="email")
-    assert api.get(JOBS, kind=["a", "b"]) == {"jobs": [], "cursor": None}
+    assert api.get(JOBS, kind=["a", "b"])["jobs"] == []
 
 
 def test_a_number_cannot_be_null(api):
     assert api.get(JOBS, status=400, created_after="null")["at"] == "created_after"
     api.enqueue(queue="email")
-    assert api.get(JOBS, kind="null") == {"jobs": [], "cursor": None}
+    assert api.get(JOBS, kind="null")["jobs"] == []
 
 
 def test_a_path_tells_all_that_can_be_asked_of_it(api):
