@@ -283,11 +283,10 @@ async def test_a_url_that_nobody_knows_is_refused() -> None:
 
 
 async def test_a_closed_queue_can_be_used_again() -> None:
-    queue: AsyncQueue[Any, Any] = AsyncQueue(memory_queues()["email"], None)
-    await queue.enqueue(1)
-    queue._enqueues.close()
-    await queue.enqueue(2)
-    await queue.close()
+    async with queues() as opened:
+        await opened["email"].enqueue(1)
+        await opened["email"].close()
+        await opened["email"].enqueue(2)
 
 
 async def test_only_the_guilty_one_of_a_batch_hears_of_it(

@@ -118,13 +118,21 @@ class TestWaiting:
             with pytest.raises(Timeout):
                 await queues["img"].result("a")
 
-    async def test_closing_tells_those_who_wait(self, url: str) -> None:
+    async def test_closing_tells_those_who_wait(
+        self, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         opened = await ackline.aio.open(url)
         queue = opened["img"]
         await queue.enqueue(1, id="a")
+        looked, get = threading.Event(), queue.sync.store.get
+
+        def note(*given: Any) -> Any:
+            looked.set()
+            return get(*given)
+
+        monkeypatch.setattr(queue.sync.store, "get", note)
         call = asyncio.create_task(queue.result("a", timeout=30))
-        while queue._waiter is None or not queue._waiter._expected:
-            await asyncio.sleep(0.001)
+        assert await asyncio.to_thread(looked.wait, 10)
         await asyncio.sleep(0.01)
         await opened.close()
         with pytest.raises(Timeout, match="closed"):
@@ -397,17 +405,21 @@ async def test_handlers_are_those_of_the_sync_queue() -> None:
         assert queue.sync.handlers["welcome"].policy.max_attempts == 5
 
 
-async def test_a_timeout_tells_that_the_store_could_not_be_read() -> None:
+async def test_a_timeout_tells_that_the_store_could_not_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with ackline.aio.open("memory://") as queues:
-        queue = queues["email"]
-        await queue.enqueue(1, id="a")
-        waiter = await queue._listening()
-        waiter.trouble = StoreUnavailable("away")
+        queue, away = queues["email"], StoreUnavailable("away")
 
-        with waiter.expect("a") as expected, pytest.raises(Timeout) as caught:
-            await queue._outcome(expected, 0.01)
+        def fail(*_given: object) -> None:
+            raise away
 
-        assert caught.value.__cause__ is waiter.trouble
+        monkeypatch.setattr(queue.sync.store, "get", fail)
+        monkeypatch.setattr("ackline.queue.waiting.LONGEST_WAIT", 0.05)
+        with pytest.raises(Timeout) as caught:
+            await queue.enqueue_and_wait(1, timeout=0.3)
+
+        assert caught.value.__cause__ is away
 
 
 async def test_a_worker_says_which_queue_it_needs() -> None:

@@ -100,6 +100,10 @@ class Board:
         events = self.api.get(f"/v1/queues/{queue}/jobs/{id}")["timeline"]
         return [(event["act"], event["by"]) for event in events]
 
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
     def stop(self) -> None:
         self._server.request_stop()
         self._thread.join(20)
@@ -122,7 +126,7 @@ def start_board() -> Iterator[StartBoard]:
 
     yield start
     for board in started:
-        if board._thread.is_alive():
+        if board.running:
             board.stop()
 
 

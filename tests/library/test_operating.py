@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import queue as _queue
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ackline.config import Policy
 from ackline.lifecycle import settle
 from ackline.queue.failures import failure_from
 from ackline.testing import ManualClock
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -424,6 +426,12 @@ class TestJobs:
         assert queue.status("nobody") is None
 
 
+def watching(queue: Queue[Any, Any]) -> list[str]:
+    """The threads that call back for events of a queue."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if name == f"watch {queue.key}"]
+
+
 class TestEvents:
     def test_by_cursor(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue(1, id="a")
@@ -461,19 +469,18 @@ class TestEvents:
     def test_ends_with_the_queues(
         self, queues: Queues, queue: Queue[Any, Any], caplog: pytest.LogCaptureFixture
     ) -> None:
-        watcher = queue.on("completed", print)
+        queue.on("completed", print)
         queues.close()
-        assert not watcher._thread.is_alive()
+        assert watching(queue) == []
         assert caplog.text == ""
 
     @pytest.mark.every_store
     def test_ends_when_its_store_is_closed(
         self, queue: Queue[Any, Any], caplog: pytest.LogCaptureFixture
     ) -> None:
-        watcher = queue.on("completed", print)
+        queue.on("completed", print)
         queue.store.close()
-        watcher._thread.join(5)
-        assert not watcher._thread.is_alive()
+        until(lambda: watching(queue) == [])
         assert caplog.text.count("callbacks for completed events end: the store is closed") == 1
 
     def test_a_word_that_is_neither_state_nor_act(self, queue: Queue[Any, Any]) -> None:
@@ -607,12 +614,11 @@ def test_a_job_that_was_asked_to_stop_is_kept_as_a_cancelled_one(queues: Queues)
 def test_a_queue_that_another_of_its_name_has_replaced_is_closed_too(tmp_path: Path) -> None:
     queues = ackline.open(f"sqlite:///{tmp_path}/jobs.db")
     first = queues["email"]
-    seen: list[Event] = []
-    watcher = first.on("enqueue", seen.append)
+    first.on("enqueue", print)
     waiter = first.waiter
     queues.queue("email", payload=int)
 
     queues.close()
 
     assert not waiter.alive
-    assert not watcher._thread.is_alive()
+    assert watching(first) == []

@@ -223,9 +223,10 @@ class TestCut:
         monkeypatch.setattr("ackline.queue.waiting.FEW", 0)
         monkeypatch.setattr("ackline.queue.waiting.LONGEST_WAIT", 60.0)
         refused: list[EventsDropped] = []
-        read = queue.store.events
+        read, reading = queue.store.events, threading.Event()
 
         def read_too_late(*arguments: Any) -> Sequence[Event]:
+            reading.set()
             if not refused and queue.counts()[State.COMPLETED]:
                 cut(queue)
                 try:
@@ -239,9 +240,8 @@ class TestCut:
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(queue.enqueue_and_wait, 1, timeout=10)
             [job] = queue.claim(wait=5)
-            while queue.waiter._cursor is None:
-                queue.waiter._wake()
-                threading.Event().wait(0.001)
+            while not reading.wait(0.01):  # it is told of ends that it does not wait for
+                queue.cancel(queue.enqueue(1).id)
             queue.complete(job, "done")
             assert waiting.result(10) == "done"
         assert len(refused) == 1

@@ -200,7 +200,9 @@ class TestWaiting:
             waiting = [call(queue.result, "a", 10) for _ in range(3)]
             queue.complete(job, "one")
             assert [each.result(5) for each in waiting] == ["one"] * 3
-        assert queue.waiter._thread.is_alive()
+        later = call(queue.enqueue_and_wait, 2, timeout=10)
+        queue.complete(queue.claim(wait=5)[0], "two")
+        assert later.result(5) == "two"
 
     def test_only_what_has_ended_is_looked_up(
         self, queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch
@@ -237,8 +239,10 @@ class TestWaiting:
             signal.alarm(20)
             code = 1
             try:
-                fresh = queue.waiter
-                code = 0 if fresh is not before and fresh._thread.is_alive() else 1
+                with queue.waiter.expect("a") as expected:
+                    queue.enqueue(1, id="a")
+                    queue.complete(queue.claim()[0], "done")
+                    code = 0 if expected.wait(10).state is State.COMPLETED else 1
             finally:
                 os._exit(code)
         assert os.waitpid(child, 0)[1] == 0

@@ -179,17 +179,12 @@ class TestResult:
         with pytest.raises(JobNotFound):
             waiting.result(5)
 
-    def test_closing_tells_those_who_wait(
-        self, queue: Queue[Any, Any], call: Callable[..., Future[Any]]
-    ) -> None:
+    def test_closing_tells_those_who_wait(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue(1, id="a")
-        waiter = queue.waiter
-        waiting = call(queue.result, "a", 30)
-        while not waiter._expected:
-            threading.Event().wait(0.001)
-        queue.close()
-        with pytest.raises(Timeout, match="closed"):
-            waiting.result(5)
+        with queue.waiter.expect("a") as expected:
+            queue.close()
+            with pytest.raises(Timeout, match="closed"):
+                expected.wait(5)
 
 
 class TestKeeping:

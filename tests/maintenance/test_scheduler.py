@@ -133,7 +133,7 @@ class TestRaces:
         slow.step()
         clock.advance(30)
         # The slow one has read what was fired last, and is held up before it goes on.
-        read, held_up = slow._read, threading.Event()
+        read, held_up = queue.store.read_keys, threading.Event()
 
         def read_slowly(*args: Any) -> Any:
             answer = read(*args)
@@ -146,7 +146,7 @@ class TestRaces:
                 assert ids(queue) == []
             return answer
 
-        monkeypatch.setattr(slow, "_read", read_slowly)
+        monkeypatch.setattr(queue.store, "read_keys", read_slowly)
         for _ in range(3):
             slow.step()
         assert ids(queue) == []

@@ -51,7 +51,7 @@ def try_one(mutant: Mutant) -> Verdict:
         except Stale as error:
             return Verdict(mutant, "does not apply", str(error))
         killer = read_killers().get(mutant.name, "")
-        if "::" in killer:  # and not one that hung
+        if killer:
             first = run_tests(source, [[killer]], mutant.patience)
             if first.code == pytest.ExitCode.TESTS_FAILED:
                 return judge(mutant, first)
@@ -90,8 +90,8 @@ def copy_source(place: Path) -> Path:
 def run_tests(source: Path, stages: list[list[str]], patience: float) -> Run:
     """Run one stage after the other, up to the first that fails."""
     for stage in stages:
-        place = f"--basetemp={source.parent / 'tmp'}"
-        tests = run_pytest(source, [*_OPTIONS, place, *stage], patience)
+        own = [f"--basetemp={source.parent / 'tmp'}", f"--timeout={patience}"]
+        tests = run_pytest(source, [*_OPTIONS, *own, *stage])
         if tests.code != 0:
             break
     return tests

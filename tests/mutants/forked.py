@@ -13,6 +13,9 @@ import pytest
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.mutants.preload"])
 
+LONGEST = 1800.0
+"""Seconds for all of a stage; that one test hangs is found out long before."""
+
 _OTHER_SOURCE = 70
 """The exit code if what ran was not the source that it was to run."""
 
@@ -24,17 +27,17 @@ class Run(NamedTuple):
     output: str
 
 
-def run_pytest(source: Path, arguments: list[str], patience: float) -> Run:
+def run_pytest(source: Path, arguments: list[str]) -> Run:
     """Run tests of the package below `source`, and of the programs that they start."""
     output = source.parent / "output"
     output.unlink(missing_ok=True)
     process = _context.Process(target=_run, args=(source, arguments, output))
     process.start()
-    process.join(patience)
+    process.join(LONGEST)
     if process.exitcode is None:
         process.kill()
         process.join()
-        return Run(pytest.ExitCode.TESTS_FAILED, "FAILED by hanging")
+        return Run(pytest.ExitCode.INTERRUPTED, f"not over after {LONGEST:.0f} s")
     return Run(process.exitcode, output.read_text())
 
 

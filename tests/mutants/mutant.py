@@ -48,5 +48,5 @@ class Mutant(NamedTuple):
 
     @property
     def patience(self) -> float:
-        """Seconds after which a stage counts as hanging."""
-        return 600.0 if self.store in ("postgres", "spark") else 60.0
+        """Seconds after which a test counts as hanging."""
+        return 300.0 if self.store in ("postgres", "spark") else 60.0

@@ -104,6 +104,16 @@ def test_tests_and_the_programs_that_they_start_see_the_copy(tmp_path: Path):
     assert campaign.run_tests(source, [[str(tmp_path / "test_seen.py")]], 60).code == 0
 
 
+def test_a_test_that_hangs_fails(tmp_path: Path):
+    source = campaign.copy_source(tmp_path)
+    (tmp_path / "test_hangs.py").write_text(
+        "import ackline, threading\n\ndef test_waits():\n    threading.Event().wait()\n"
+    )
+    hangs = campaign.run_tests(source, [[str(tmp_path / "test_hangs.py")]], 0.5)
+
+    assert campaign.judge(QUICK[0], hangs).outcome == "killed"
+
+
 def test_what_another_source_does_proves_nothing(tmp_path: Path):
     source = campaign.copy_source(tmp_path)
     shutil.rmtree(source / "ackline")

@@ -25,7 +25,9 @@ from tests.relay.words import (
     StandsStill,
     around,
     make_relay,
+    unsettled,
 )
+from tests.waiting import until
 
 pytestmark = pytest.mark.every_store
 
@@ -112,12 +114,12 @@ class TestKilledBeforeItSettles:
         source.enqueue_many(range(10))
         dies_before_it_settles(pair)
         relay = make_relay(source, target)
-        assert len(relay._crossing.ledger.read().open) == 10
+        assert len(unsettled(source, target)) == 10
         clock.advance(LEASE)
 
         relay.drain()
 
-        assert relay._crossing.ledger.read().open == {}
+        assert unsettled(source, target) == []
 
     def test_a_new_job_of_the_same_id_is_not_mistaken_for_it(
         self, pair: Pair, clock: ManualClock
@@ -191,13 +193,15 @@ def test_lost_answers_are_asked_for_again(pair: Pair, clock: ManualClock, side: 
     queues[side] = around(getattr(pair, side), lambda store: CutsReplies(store, 5))
     relay = make_relay(queues["source"], queues["target"], batch=7)
 
-    for _ in range(2):
-        while relay._patiently():
-            continue
-        # What was claimed when the answer was lost comes back when its lease is over.
-        clock.advance(LEASE)
+    thread = threading.Thread(target=relay.run)
+    thread.start()
+    until(lambda: relay.stats().troubles == 5 and not queues["source"].counts()[State.QUEUED])
+    relay.request_stop()
+    thread.join()
+    # What was claimed when the answer was lost comes back when its lease is over.
+    clock.advance(LEASE)
+    relay.drain()
 
-    assert relay.stats().troubles == 5
     assert set(enqueues(pair.target["email"]).values()) == {1}
     assert pair.target["email"].counts()[State.QUEUED] == 60
 

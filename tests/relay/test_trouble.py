@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ackline
-from ackline import NewJob, Queue, Relay, State, StoreError, StoreFull, StoreUnavailable
+from ackline import NewJob, Queue, State, StoreError, StoreFull, StoreUnavailable
 from ackline.job import Draft, QueueKey
 from ackline.relay import intake
 from ackline.relay import relay as module
@@ -19,7 +19,7 @@ from ackline.testing import ManualClock
 from tests.harness.faults.around import StoreAround
 from tests.relay.conftest import Pair
 from tests.relay.test_once import dies_before_it_settles, enqueues
-from tests.relay.words import LEASE, around, make_relay
+from tests.relay.words import LEASE, around, make_relay, run_until_empty, unsettled
 
 
 @pytest.fixture(autouse=True)
@@ -68,11 +68,6 @@ def state_of(queue: ackline.Queue[object, object], id: str) -> State | None:
     return job.state if job is not None else None
 
 
-def run_until_empty(relay: Relay) -> None:
-    while relay._patiently():
-        continue
-
-
 def test_a_job_that_the_target_refuses_goes_to_the_dlq_and_holds_up_no_other(pair: Pair) -> None:
     source = pair.source["email"]
     source.enqueue_many([NewJob(n, id=f"email-{n}") for n in range(20)])
@@ -115,8 +110,6 @@ def test_a_full_target_is_filled_up_and_waited_for(pair: Pair) -> None:
     relay = make_relay(source, target, batch=50)
     with pytest.raises(StoreFull):
         relay.drain()
-    assert relay._crossing.limit == 25
-
     with pytest.raises(StoreFull):
         relay.drain()
     assert target.counts()[State.QUEUED] == 25
@@ -210,7 +203,7 @@ class TestCalledBack:
         relay.drain()
 
         assert "'a' was cancelled too late" in caplog.text
-        assert relay._crossing.ledger.read().open == {}
+        assert unsettled(source, target) == []
 
 
 class TestAttempts:

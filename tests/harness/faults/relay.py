@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import msgspec
 
@@ -47,9 +48,9 @@ def main() -> None:
     post.open()
     source = Queues(store_from_url(assignment.source))
     source.store.open()
-    relay = Relay(source[QUEUE], post.queue, batch=BATCH, lease=LEASE)
-    if assignment.variant == NAIVE:
-        relay._crossing.ledger = NoLedger(source[QUEUE], post.queue)
+    ledger = NoLedger if assignment.variant == NAIVE else Ledger
+    with patch("ackline.relay.crossing.Ledger", ledger):
+        relay = Relay(source[QUEUE], post.queue, batch=BATCH, lease=LEASE)
     thread = threading.Thread(target=relay.run)
     thread.start()
     post.wait_until_stopped()
