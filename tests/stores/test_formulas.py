@@ -25,8 +25,9 @@ from ackline.lifecycle import (
     snooze,
     stop,
 )
-from ackline.stores.base import ClaimRequest, Filter, Hold, Store, WorkerBeat, read_place
+from ackline.stores.base import ClaimRequest, Filter, Hold, Store, WorkerBeat
 from ackline.stores.registry import store_from_url
+from ackline.stores.shared.paging import read_place
 from ackline.testing.conformance import Bench
 from ackline.testing.conformance.bench import draft, policy_of
 

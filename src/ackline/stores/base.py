@@ -7,9 +7,6 @@ journal entry and its counts. Every verb is safe to send again after an unknown 
 
 from __future__ import annotations
 
-import logging
-import math
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, Self, runtime_checkable
 
@@ -21,8 +18,6 @@ from ackline.events import Act, Entry, Event, make_cursor, read_cursor
 from ackline.job import Draft, Options, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.limits import OWN_KEYS
-
-logger = logging.getLogger("ackline")
 
 REPAIR_LIMIT = 200
 """The most due jobs that one claim promotes, and the most lapsed ones that it reports."""
@@ -235,32 +230,6 @@ class Page(msgspec.Struct, frozen=True):
     cursor: str | None
 
 
-Place = tuple[int, float, int]
-"""Where a job stands in a list: its state, its place in the line, its number."""
-
-
-def place_in(state: int, at: float, number: int, newest_first: bool) -> Place:
-    """The place by which a list is sorted; newest first, `at` and `number` are negated."""
-    return (state, -at, -number) if newest_first else (state, at, number)
-
-
-def read_place(cursor: str | None, newest_first: bool) -> Place | None:
-    """Where the previous page ended; refuses a cursor of a list in the other order."""
-    if not cursor:
-        return None
-    place: Place = msgspec.json.decode(cursor, type=Place)
-    if (place[2] < 0) is not newest_first:
-        raise msgspec.ValidationError("this is a cursor of a list in the other order")
-    return place
-
-
-def start_after(after: Place | None, state: int, newest_first: bool) -> tuple[float, int]:
-    """The `at` and number after which a page begins in a state's line, no longer negated."""
-    begun = after is not None and after[0] == state
-    _, at, number = after if after and begun else (state, -math.inf, -sys.maxsize)
-    return (-at, -number) if newest_first else (at, number)
-
-
 class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A queue with its settings and its counts by state, kept up to date and so O(1)."""
 
@@ -334,17 +303,6 @@ def require_kept(queue: QueueKey | None, after: str | None, dropped: tuple[int, 
     if after and read_cursor(after) < dropped:
         journal = f"queue {str(queue)!r}" if queue is not None else "a queue"
         raise EventsDropped(journal, after, make_cursor(*dropped))
-
-
-def warn_of_unseen(queue: QueueKey, events: int) -> None:
-    """Say that a journal at its limit dropped events that a registered reader has not seen."""
-    if events:
-        logger.warning(
-            "the journal of %s is full: %d events were dropped that a registered reader has not "
-            "seen; let it read more often, raise max_journal, or forget it",
-            queue,
-            events,
-        )
 
 
 Topic = Literal["ready", "changes", "ends", "signals"]

@@ -11,8 +11,8 @@ import msgspec
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.events import Act, Batch
 from ackline.job import Draft, Failure, Options, QueueKey, Record, State
-from ackline.stores import base
 from ackline.stores.base import HISTORY_LIMIT, Filter, WorkerBeat
+from ackline.stores.shared import paging
 from ackline.stores.shared.records import make_record
 
 
@@ -96,7 +96,7 @@ class StoredJob:
 
 Place = tuple[float, int, StoredJob]
 
-Listed = tuple[base.Place, StoredJob]
+Listed = tuple[paging.Place, StoredJob]
 """A job, and its place in a list of all jobs."""
 
 

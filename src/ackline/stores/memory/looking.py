@@ -8,25 +8,20 @@ import itertools
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-import msgspec
-
 from ackline.events import Batch, Events, read_cursor
 from ackline.job import QueueKey, Record, State
 from ackline.stores.base import (
     Filter,
     NextDue,
     Page,
-    Place,
     QueueInfo,
     WorkerRecord,
-    place_in,
-    read_place,
     require_kept,
 )
 from ackline.stores.budget import Budget
-from ackline.stores.memory.lines import Listed, Shelf, StoredJob
+from ackline.stores.memory.lines import Listed, Shelf
 from ackline.stores.memory.room import Room
-from ackline.stores.shared.records import CODE
+from ackline.stores.shared.paging import place_of, read_page, read_place
 
 _place_of = itemgetter(0)
 
@@ -80,20 +75,20 @@ def page(
     after = read_place(cursor, newest_first)
     listed = _listed(shelf, which, newest_first)
     start = 0 if after is None else bisect.bisect_right(listed, after, key=_place_of)
-    budget = Budget(max_bytes)
     matching = _matching(shelf, which, listed, start, now)
-    within = budget.within(matching, lambda one: one[1][1].size())
-    found = list(itertools.islice(within, limit + 1))
-    shown = found[:limit]
-    more = len(found) > limit or budget.reached
-    last = msgspec.json.encode(shown[-1][1][0]).decode() if more and shown else None
-    return Page([record for record, _ in shown], last)
+    shown, end = read_page(
+        matching, limit, max_bytes, lambda one: one[1][1].size(), lambda one: one[1][0]
+    )
+    return Page([record for record, _ in shown], end)
 
 
 def _listed(shelf: Shelf, which: Filter, newest_first: bool) -> list[Listed]:
     listed = shelf.listings.get(newest_first) if which.ids is None else None
     if listed is None:
-        places = ((_place(job, newest_first), job) for job in shelf.those_of(which))
+        places = (
+            (place_of(job.state, job.at, job.num, newest_first), job)
+            for job in shelf.those_of(which)
+        )
         listed = sorted(places, key=_place_of)
         if which.ids is None:
             # A caller that goes through all pages should not sort all jobs for each page.
@@ -108,12 +103,6 @@ def _matching(
         record = job.record()
         if which.matches(record) and shelf.find(job.id, now) is not None:
             yield record, (place, job)
-
-
-def _place(job: StoredJob, newest_first: bool) -> Place:
-    # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
-    at = 0.0 if job.state is State.PROCESSING else job.at
-    return place_in(CODE[job.state], at, job.num, newest_first)
 
 
 def describe(room: Room, tenant: str | None, name: str | None, dropped: bool) -> list[QueueInfo]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
-from ackline.events import Act, Entry, read_cursor, unseen
-from ackline.job import TERMINAL, QueueKey, State
+from ackline.events import Act, Entry
+from ackline.job import QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, Key, KeyWrite, act_of_change
 from ackline.stores.budget import Budget
-from ackline.stores.memory.lines import Shelf, StoredJob
+from ackline.stores.memory.lines import Shelf
 from ackline.stores.memory.room import Room
+from ackline.stores.shared.retention import plan_trim, prune_jobs
 
 
 def configure(
@@ -36,11 +37,15 @@ def configure(
 def prune(room: Room, queue: QueueKey, limit: int, now: float) -> int:
     """Drop terminal jobs past their time, and workers long gone."""
     shelf = room.shelf(queue)
-    journal: list[Entry] = []
-    for state in filter(TERMINAL.__contains__, State):
-        while len(journal) < limit and (job := shelf.lines[state].first_due(now)) is not None:
-            journal.append(_farewell(Act.PRUNE, job))
+
+    def drop_over(state: State, most: int) -> Iterator[tuple[str, str, int]]:
+        for _ in range(most):
+            if (job := shelf.lines[state].first_due(now)) is None:
+                return
             shelf.drop(job)
+            yield job.id, job.kind, job.attempts
+
+    journal = prune_jobs(limit, drop_over)
     room.write_journal(shelf, now, journal)
     _forget_workers(shelf, now)
     shelf.forget_empty_lines()
@@ -49,21 +54,13 @@ def prune(room: Room, queue: QueueKey, limit: int, now: float) -> int:
 
 def trim(shelf: Shelf, most: int, keep_from: str | None, now: float) -> int:
     """Drop journal batches; returns how many dropped events a registered reader has not seen."""
-    settings, journal, lost = shelf.settings, shelf.journal, 0
-    most = most if settings.max_journal is None else settings.max_journal
-    reader = None if keep_from is None else read_cursor(keep_from)
-    for over, batch in enumerate(journal):
-        size = len(batch.entries)
-        needed = unseen(batch.number, size, reader)
-        free = batch.at < now - settings.keep_journal and not needed
-        if not free and shelf.events <= most:
-            del journal[:over]
-            return lost
-        shelf.events -= size
-        shelf.dropped = (batch.number, size)
-        lost += needed
-    journal.clear()
-    return lost
+    batches = ((batch.number, batch.at, len(batch.entries)) for batch in shelf.journal)
+    plan = plan_trim(batches, shelf.events, shelf.settings, most, keep_from, now)
+    if plan.batches:
+        del shelf.journal[: plan.batches]
+        shelf.events -= plan.events
+        shelf.dropped = plan.last
+    return plan.unseen
 
 
 def _forget_workers(shelf: Shelf, now: float) -> None:
@@ -84,7 +81,7 @@ def purge(room: Room, queue: QueueKey, which: Filter, limit: int, by: str, now: 
     matching = (job for job in jobs if which.matches(job.record(history=False)))
     journal = []
     for job in list(itertools.islice(matching, max(limit, 0))):
-        journal.append(_farewell(Act.PURGE, job, by))
+        journal.append(Entry(Act.PURGE, job.id, job.kind, job.state, None, job.attempts, by=by))
         shelf.drop(job)
         shelf.left(job, job.state)
     room.write_journal(shelf, now, journal)
@@ -103,10 +100,6 @@ def drop(room: Room, queue: QueueKey, by: str, now: float) -> bool:
         shelf.forget_empty_lines()
         room.write_journal(shelf, now, [Entry(Act.DROP, "", "", None, None, by=by)])
     return True
-
-
-def _farewell(act: Act, job: StoredJob, by: str = "") -> Entry:
-    return Entry(act, job.id, job.kind, job.state, None, job.attempts, by=by)
 
 
 def read_keys(

@@ -34,11 +34,11 @@ from ackline.stores.base import (
     WorkerBeat,
     WorkerRecord,
     refuse_to_join,
-    warn_of_unseen,
 )
 from ackline.stores.memory import jobs, looking, operating
 from ackline.stores.memory.listen import Listeners
 from ackline.stores.memory.room import Room
+from ackline.stores.shared.retention import Pruned, prune_in_steps
 
 
 class MemoryStore:
@@ -144,12 +144,14 @@ class MemoryStore:
             return looking.leases(self._room.shelf(queue), worker, limit, self._clock.now())
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
-        with self._lock:
-            now, shelf = self._clock.now(), self._room.shelf(queue)
-            pruned = operating.prune(self._room, queue, limit, now)
-            lost = operating.trim(shelf, self.capabilities.journal, keep_from, now)
-        warn_of_unseen(queue, lost)
-        return pruned
+        def step(left: int) -> Pruned:
+            with self._lock:
+                now, shelf = self._clock.now(), self._room.shelf(queue)
+                jobs = operating.prune(self._room, queue, left, now)
+                unseen = operating.trim(shelf, self.capabilities.journal, keep_from, now)
+            return Pruned(jobs, unseen, more=False)
+
+        return prune_in_steps(queue, limit, step)
 
     def get(
         self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from ackline.events import Batch, Events, make_cursor, read_cursor, unseen
+from ackline.events import Batch, Events, make_cursor, read_cursor
 from ackline.job import QueueKey
 from ackline.stores.base import require_kept
 from ackline.stores.chunks import FIRST_CHUNK, next_chunk
@@ -13,6 +13,7 @@ from ackline.stores.packed import unpack
 from ackline.stores.postgres.pipeline import Ints, Row
 from ackline.stores.postgres.queues import QueueEntry, Queues, queue_of
 from ackline.stores.postgres.transaction import EVENTS, Transaction
+from ackline.stores.shared.retention import plan_trim
 
 NUM_BITS, MOMENT_BITS = 40, 63
 
@@ -129,33 +130,17 @@ def last_dropped(
     return (0, 0)
 
 
-class Trimmed(NamedTuple):
-    """What one step of trimming did."""
+def trim(tx: Transaction, entry: QueueEntry, most: int, keep_from: str | None) -> tuple[int, bool]:
+    """Drop batches that are too old or too many.
 
-    more: bool
-    """Whether there may be more to drop."""
-    lost: int
-    """How many events were dropped that a registered reader has not seen."""
-
-
-def trim(tx: Transaction, entry: QueueEntry, most: int, keep_from: str | None) -> Trimmed:
-    """Drop batches that are too old or too many."""
-    if entry.settings.max_journal is not None:
-        most = entry.settings.max_journal
+    Returns how many of the events a registered reader has not seen, and whether there may be more.
+    """
     counts = tx.rows("counts", {"queues": Ints([entry.num])})
-    surplus = (counts[0][1 + EVENTS] if counts else 0) - most
-    oldest = tx.now - entry.settings.keep_journal
-    reader = None if keep_from is None else read_cursor(keep_from)
     rows = tx.rows("oldest_batches", {"queue": entry.num, "limit": TRIM_LIMIT})
-    batches, gone, lost, last = 0, 0, 0, (0, 0)
-    for era, moment, num, at, size in rows:
-        if at >= oldest and gone >= surplus:
-            break
-        number = number_of(era, moment, num)
-        needed = unseen(number, size, reader)
-        if needed and gone >= surplus:
-            break
-        batches, gone, lost, last = batches + 1, gone + size, lost + needed, (number, size)
-    if batches:
-        tx.send("drop_batches", _batch(last[0]) | {"queue": entry.num, "size": last[1]})
-    return Trimmed(batches == TRIM_LIMIT, lost)
+    batches = ((number_of(*row[:3]), *row[3:]) for row in rows)
+    events = counts[0][1 + EVENTS] if counts else 0
+    plan = plan_trim(batches, events, entry.settings, most, keep_from, tx.now)
+    if plan.batches:
+        number, size = plan.last
+        tx.send("drop_batches", _batch(number) | {"queue": entry.num, "size": size})
+    return plan.unseen, plan.batches == TRIM_LIMIT

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from ackline.config import QueueSettings
 from ackline.events import Act, Entry
 from ackline.job import QueueKey, State
@@ -15,9 +13,9 @@ from ackline.stores.postgres.leases import Finding
 from ackline.stores.postgres.pipeline import Ints
 from ackline.stores.postgres.queues import QueueEntry, Queues, name_of
 from ackline.stores.postgres.transaction import EVENTS, Transaction
+from ackline.stores.shared.groups import LeftGroups
 from ackline.stores.shared.records import CODE, DROPPED, decode_settings, encode_settings
-
-_TERMINAL = (State.COMPLETED, State.FAILED, State.CANCELLED)
+from ackline.stores.shared.retention import prune_jobs
 
 
 def configure(
@@ -45,20 +43,20 @@ def configure(
 
 def prune(tx: Transaction, entry: QueueEntry, limit: int) -> int:
     """Drop terminal jobs past their time, and workers long gone."""
-    changes, pruned = tx.changes_of(entry.key, entry.num), 0
-    for state in _TERMINAL:
-        values = {"queue": entry.num, "state": CODE[state], "now": tx.now}
-        rows = tx.rows("over", values | {"limit": max(limit - pruned, 0)})
+    changes = tx.changes_of(entry.key, entry.num)
+
+    def drop_over(state: State, most: int) -> list[tuple[str, str, int]]:
+        values = {"queue": entry.num, "state": CODE[state], "now": tx.now, "limit": most}
+        rows = tx.rows("over", values)
         if rows:
             tx.send("drop_jobs", {"jobs": Ints([row[0] for row in rows])})
             tx.shift(entry.num, state, None, len(rows))
-        changes.entries += [
-            Entry(Act.PRUNE, id.decode(), name_of(kind), state, None, attempts)
-            for _, id, kind, attempts in rows
-        ]
-        pruned += len(rows)
+        return [(id.decode(), name_of(kind), attempts) for _, id, kind, attempts in rows]
+
+    entries = prune_jobs(limit, drop_over)
+    changes.entries += entries
     tx.send("forget_workers", {"queue": entry.num, "before": tx.now - WORKER_MEMORY})
-    return pruned
+    return len(entries)
 
 
 def find_ids(
@@ -78,7 +76,7 @@ def purge(
         return 0
     finding = Finding(tx, entry)
     finding.find(ids)
-    changes, left, gone = tx.changes_of(entry.key, entry.num), Counter[str](), list[int]()
+    changes, left, gone = tx.changes_of(entry.key, entry.num), LeftGroups(), list[int]()
     # They are locked and cannot change any more: now check whether they match.
     found = look.look_up(tx, entry, sorted(ids))
     for row in sorted(without_data(row) for row in found if which.matches(record_of(row))):
@@ -92,8 +90,7 @@ def purge(
         tx.shift(entry.num, record.state, None)
         if record.state is State.PROCESSING:
             finding.leases.leave(job.num)
-        if job.group is not None and record.state in (State.PROCESSING, State.QUEUED):
-            left[job.group] += record.state is State.PROCESSING
+        left.note(job.group, record.state, None)
     if gone:
         tx.send("drop_jobs", {"jobs": Ints(gone)})
         finding.leases.write()

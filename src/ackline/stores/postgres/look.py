@@ -6,26 +6,21 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from ackline.job import Failure, QueueKey, Record, State
 from ackline.stores.base import (
     ANSWER_BYTES,
     Filter,
     NextDue,
     Page,
-    Place,
     QueueInfo,
     WorkerRecord,
-    place_in,
-    read_place,
-    start_after,
 )
 from ackline.stores.budget import Budget
 from ackline.stores.postgres.job_rows import leased_record, record_of
 from ackline.stores.postgres.pipeline import Blobs, Ints, Row
 from ackline.stores.postgres.queues import QueueEntry, Queues, queue_of
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.paging import Place, cut_page, place_of, read_place, start_after
 from ackline.stores.shared.records import (
     CODE,
     DROPPED,
@@ -146,11 +141,8 @@ def page(
         return Page([], None)
     after = read_place(cursor, newest_first)
     found, more = _matching(tx, entry, which, limit + 1, after, newest_first, max_bytes, tx.now)
-    shown = found[:limit]
-    last = None
-    if shown and (len(found) > limit or more):
-        last = msgspec.json.encode(_place(shown[-1], newest_first)).decode()
-    return Page(_records(tx, shown), last)
+    shown, end = cut_page(found, limit, more, lambda row: _place(row, newest_first))
+    return Page(_records(tx, shown), end)
 
 
 def find_ids(tx: Transaction, entry: QueueEntry, which: Filter, limit: int) -> list[str]:
@@ -223,10 +215,10 @@ def _in_state(
     newest_first: bool,
     now: float,
 ) -> list[Row]:
-    code = CODE[state]
-    if after is not None and code < after[0]:
+    start = start_after(after, state, newest_first)
+    if start is None:
         return []
-    at, num = start_after(after, code, newest_first)
+    at, num = start
     kinds = None if which.kinds is None else Blobs([kind.encode() for kind in which.kinds])
     values: dict[str, Any] = {
         "queue": entry.num,
@@ -243,14 +235,12 @@ def _in_state(
         return tx.rows(in_order("list_queued", newest_first), values)
     if state is State.PROCESSING:
         return tx.rows(in_order("list_leased", newest_first), values)
-    values |= {"state": code, "now": now}
+    values |= {"state": CODE[state], "now": now}
     return tx.rows(in_order("list_rest", newest_first), values)
 
 
 def _place(row: Row, newest_first: bool) -> Place:
-    # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
-    code = row[_STATE]
-    return place_in(code, 0.0 if code == _LEASED else row[_AT], row[_NUM], newest_first)
+    return place_of(STATES[row[_STATE]], row[_AT], row[_NUM], newest_first)
 
 
 # --- queues and workers ---

@@ -31,7 +31,6 @@ from ackline.stores.base import (
     Topic,
     WorkerBeat,
     WorkerRecord,
-    warn_of_unseen,
 )
 from ackline.stores.migrations import Migrated
 from ackline.stores.postgres import claim, enqueue, journal, keep, keys, leases, look
@@ -44,6 +43,7 @@ from ackline.stores.postgres.leases import Finding, locked_leases
 from ackline.stores.postgres.notify import News
 from ackline.stores.postgres.server_info import Examiner
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.retention import Pruned, prune_in_steps, purge_found
 
 
 class PostgresStore:
@@ -144,24 +144,22 @@ class PostgresStore:
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
         most = self.capabilities.journal
 
-        def run(tx: Transaction) -> int:
+        def prune(tx: Transaction, left: int) -> int:
             entry = self._queues.begin(tx, queue)
-            return 0 if entry is None else keep.prune(tx, entry, limit)
+            return 0 if entry is None else keep.prune(tx, entry, left)
 
-        def trim(tx: Transaction) -> journal.Trimmed:
+        def trim(tx: Transaction) -> tuple[int, bool]:
             entry = self._queues.begin(tx, queue)
             if entry is None:
-                return journal.Trimmed(False, 0)
+                return 0, False
             tx.send("fold", {"queue": entry.num})
             return journal.trim(tx, entry, most, keep_from)
 
-        pruned = self._engine.write(run)
-        lost, more = 0, True
-        while more:
-            step = self._engine.write(trim)
-            lost, more = lost + step.lost, step.more
-        warn_of_unseen(queue, lost)
-        return pruned
+        def step(left: int) -> Pruned:
+            jobs = self._engine.write(lambda tx: prune(tx, left))
+            return Pruned(jobs, *self._engine.write(trim))
+
+        return prune_in_steps(queue, limit, step)
 
     # --- looking ---
 
@@ -233,17 +231,11 @@ class PostgresStore:
         )
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
-        while True:
-            # Searched without locks: it may have to read the whole queue.
-            ids = self._engine.read(lambda tx: keep.find_ids(tx, self._queues, queue, which, limit))
-            if not ids:
-                return 0
-            purged = self._purge(queue, which, ids, by)
-            if purged:
-                return purged
-
-    def _purge(self, queue: QueueKey, which: Filter, ids: frozenset[str], by: str) -> int:
-        return self._engine.write(lambda tx: keep.purge(tx, self._queues, queue, which, ids, by))
+        queues, engine = self._queues, self._engine
+        return purge_found(
+            lambda: engine.read(lambda tx: keep.find_ids(tx, queues, queue, which, limit)),
+            lambda ids: engine.write(lambda tx: keep.purge(tx, queues, queue, which, ids, by)),
+        )
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         return self._engine.write(lambda tx: keep.drop(tx, self._queues, queue, by))

@@ -15,13 +15,13 @@ from ackline.stores.base import (
     KeyWrite,
     act_of_change,
     allowed_when_full,
-    warn_of_unseen,
 )
 from ackline.stores.redis.crossing import finish_crossings
 from ackline.stores.redis.journal import first_needed
 from ackline.stores.redis.look import Walk, matching
 from ackline.stores.redis.script_calls import ScriptCalls
 from ackline.stores.shared.records import decode_settings
+from ackline.stores.shared.retention import prune_in_steps, purge_found
 
 GROUPS_AT_ONCE = 10
 """Groups to open in one step: each may let a thousand jobs into line, and other clients wait."""
@@ -87,31 +87,29 @@ def prune(
         finish_crossings(scripts, queue)
     _, settings = settings_of(scripts, queue)
     needed = first_needed(scripts.names, queue, keep_from)
-    total, unseen, more = 0, 0, True
-    while more:
-        pruned = scripts.prune(
+    return prune_in_steps(
+        queue,
+        limit,
+        lambda left: scripts.prune(
             queue,
-            limit - total,
+            left,
             too_old=int((now - settings.keep_journal) * 1e6),
             needed=needed,
             most=most if settings.max_journal is None else settings.max_journal,
             forget_before=now - WORKER_MEMORY,
-        )
-        total, unseen, more = total + pruned.jobs, unseen + pruned.unseen, pruned.more
-    warn_of_unseen(queue, unseen)
-    return total
+        ),
+    )
 
 
 def purge(scripts: ScriptCalls, queue: QueueKey, which: Filter, limit: int, by: str) -> int:
     """Delete matching jobs, whatever their state."""
-    while True:
+
+    def find() -> list[tuple[int, str]]:
         found = matching(scripts, queue, which, Walk(kept=False))
         places = ((seen.number, seen.record.id) for seen in found)
-        first = sorted(itertools.islice(places, max(limit, 0)))
-        if not first:
-            return 0
-        if purged := scripts.purge(queue, by, which.states, first):
-            return purged
+        return sorted(itertools.islice(places, max(limit, 0)))
+
+    return purge_found(find, lambda jobs: scripts.purge(queue, by, which.states, jobs))
 
 
 def drop(scripts: ScriptCalls, queue: QueueKey, by: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Iterator, Sequence
 
@@ -15,21 +14,17 @@ from ackline.stores.base import (
     Filter,
     NextDue,
     Page,
-    Place,
     QueueInfo,
     WorkerRecord,
-    place_in,
-    read_place,
-    start_after,
 )
-from ackline.stores.budget import Budget
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.journal import all_queues
 from ackline.stores.redis.leased import leased_by_age, look_up
 from ackline.stores.redis.names import Names
 from ackline.stores.redis.packing import Seen
 from ackline.stores.redis.script_calls import ScriptCalls
-from ackline.stores.shared.records import CODE, STATES, decode_beat, decode_settings
+from ackline.stores.shared.paging import Place, place_of, read_page, read_place, start_after
+from ackline.stores.shared.records import STATES, decode_beat, decode_settings
 
 CHUNK = 200
 """How many jobs are looked at in one call, so that nobody else waits long."""
@@ -86,13 +81,14 @@ def page(
         chunk=max(1, min(CHUNK, limit + 1)),
         max_bytes=max_bytes,
     )
-    budget = Budget(max_bytes)
-    within = budget.within(matching(scripts, queue, which, walk), lambda seen: seen.size)
-    found = list(itertools.islice(within, max(limit, 0) + 1))
-    shown = found[:limit]
-    more = shown and (len(found) > limit or budget.reached)
-    last = msgspec.json.encode(_place(shown[-1], newest_first)).decode() if more else None
-    return Page([seen.record for seen in shown], last)
+    shown, end = read_page(
+        matching(scripts, queue, which, walk),
+        limit,
+        max_bytes,
+        lambda seen: seen.size,
+        lambda seen: _place(seen, newest_first),
+    )
+    return Page([seen.record for seen in shown], end)
 
 
 def matching(scripts: ScriptCalls, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
@@ -126,38 +122,33 @@ def _looked_up(
 
 
 def _in_states(scripts: ScriptCalls, queue: QueueKey, which: Filter, walk: Walk) -> Iterator[Seen]:
-    after = walk.after
     for state in STATES:
-        if state not in which.states or (after is not None and CODE[state] < after[0]):
-            continue
-        behind = after if after is not None and CODE[state] == after[0] else None
-        yield from _in_state(scripts, queue, state, msgspec.structs.replace(walk, after=behind))
+        start = start_after(walk.after, state, walk.newest_first)
+        if state in which.states and start is not None:
+            yield from _in_state(scripts, queue, state, start, walk)
 
 
-def _in_state(scripts: ScriptCalls, queue: QueueKey, state: State, walk: Walk) -> Iterator[Seen]:
+def _in_state(
+    scripts: ScriptCalls, queue: QueueKey, state: State, start: tuple[float, int], walk: Walk
+) -> Iterator[Seen]:
     if state is State.PROCESSING:
-        bound = start_after(walk.after, CODE[state], walk.newest_first)[1]
         yield from leased_by_age(
-            scripts, queue, bound, walk.newest_first, walk.chunk, walk.max_bytes
+            scripts, queue, start[1], walk.newest_first, walk.chunk, walk.max_bytes
         )
         return
-    after, size = walk.after, walk.chunk
+    size = walk.chunk
     while True:
-        start = None if after is None else start_after(after, CODE[state], walk.newest_first)
         found = scripts.page(
             queue, state, start, size, walk.max_bytes, newest_first=walk.newest_first
         )
         yield from (seen for seen in found.jobs if not walk.kept or not _over(seen, found.now))
         if len(found.jobs) < size and not found.more:
             return
-        after, size = _place(found.jobs[-1], walk.newest_first), CHUNK
+        start, size = (found.jobs[-1].at, found.jobs[-1].number), CHUNK
 
 
 def _place(seen: Seen, newest_first: bool) -> Place:
-    # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
-    state = seen.record.state
-    at = 0.0 if state is State.PROCESSING else seen.at
-    return place_in(CODE[state], at, seen.number, newest_first)
+    return place_of(seen.record.state, seen.at, seen.number, newest_first)
 
 
 # --- queues and workers ---

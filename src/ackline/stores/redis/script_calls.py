@@ -6,6 +6,7 @@ Only here it is known in which order a script takes its keys and arguments, and 
 from __future__ import annotations
 
 import functools
+import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from ackline.stores.redis.packing import Seen, draft_runs, in_full, pack_writes,
 from ackline.stores.redis.settings import fields_of, fields_of_new
 from ackline.stores.redis.steps import Steps
 from ackline.stores.shared.records import CODE
+from ackline.stores.shared.retention import Pruned
 
 NO_QUEUE, FULL, KEYS_CHANGED = "NOQUEUE", "FULL", "KEYSCHANGED"
 
@@ -73,16 +75,6 @@ class Found(NamedTuple):
     jobs: list[Seen]
     more: bool
     """Whether it has stopped early because of the size of the jobs."""
-
-
-class Pruned(NamedTuple):
-    """What one call of `prune` dropped."""
-
-    jobs: int
-    more: bool
-    """Whether there is more of the journal to drop."""
-    unseen: int
-    """How many events were dropped that a reader needs."""
 
 
 class ScriptCalls:
@@ -183,7 +175,7 @@ class ScriptCalls:
         self,
         queue: QueueKey,
         state: State,
-        after: tuple[float, int] | None,
+        after: tuple[float, int],
         limit: int,
         max_bytes: int,
         *,
@@ -191,7 +183,7 @@ class ScriptCalls:
     ) -> Found:
         """Jobs of one state, in the order of their line."""
         behind: tuple[Argument, Argument] = ("", "")
-        if after is not None:
+        if math.isfinite(after[0]):
             behind = repr(after[0]), after[1]
         order = "newest" if newest_first else ""
         arguments = [CODE[state], *behind, limit, order, _most(max_bytes)]
@@ -236,7 +228,7 @@ class ScriptCalls:
         """Drop terminal jobs and journal batches past their time, and workers long gone."""
         arguments = [limit, too_old, *needed, most, repr(forget_before)]
         jobs, more, unseen = self._run("prune", queue, arguments)
-        return Pruned(jobs, bool(more), unseen)
+        return Pruned(jobs, unseen, bool(more))
 
     def purge(
         self, queue: QueueKey, by: str, states: Iterable[State], jobs: Iterable[tuple[int, str]]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import NamedTuple
-
 from ackline.config import QueueSettings
-from ackline.events import Act, Entry, read_cursor, unseen
+from ackline.events import Act, Entry
 from ackline.job import QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, act_of_change
 from ackline.stores.packed import count
+from ackline.stores.shared.groups import LeftGroups
 from ackline.stores.shared.records import DROPPED, decode_options, encode_settings
+from ackline.stores.shared.retention import Trim, plan_trim, prune_jobs
 from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.dropped import note_dropped
 from ackline.stores.sqlite.groups import leave_groups, unpark_all
@@ -21,8 +20,6 @@ from ackline.stores.sqlite.transaction import Transaction
 
 TRIM_LIMIT = 1000
 """The most journal batches and empty lines that one step drops: others can write in between."""
-
-_TERMINAL = (State.COMPLETED, State.FAILED, State.CANCELLED)
 
 
 def configure(
@@ -54,13 +51,14 @@ def prune(tx: Transaction, queue: QueueKey, limit: int, now: float) -> int:
     lines = find_lines(tx, queue)
     if lines is None:
         return 0
-    entries: list[Entry] = []
-    for state in _TERMINAL:
+
+    def drop_over(state: State, most: int) -> list[tuple[str, str, int]]:
         slot = lines.slot(state)
-        room = max(limit - len(entries), 0)
-        rows = tx.execute(sql("over"), (slot, now, room)).fetchall()
+        rows = tx.execute(sql("over"), (slot, now, most)).fetchall()
         drop_jobs(lines, [(num, slot) for num, *_ in rows])
-        entries += [Entry(Act.PRUNE, id, kind, state, None, n) for _, id, kind, n in rows]
+        return [(id, kind, attempts) for _, id, kind, attempts in rows]
+
+    entries = prune_jobs(limit, drop_over)
     lines.write_journal(now, entries)
     lines.flush()
     values = (lines.num, now - WORKER_MEMORY, lines.slot(State.PROCESSING))
@@ -68,47 +66,33 @@ def prune(tx: Transaction, queue: QueueKey, limit: int, now: float) -> int:
     return len(entries)
 
 
-class Trimmed(NamedTuple):
-    """What one step of trimming did."""
+def trim(
+    tx: Transaction, queue: QueueKey, most: int, keep_from: str | None, now: float
+) -> tuple[int, bool]:
+    """Drop journal batches that are too old or too many, and lines of kinds without jobs.
 
-    more: bool
-    """Whether there may be more to drop."""
-    lost: int
-    """How many events were dropped that a registered reader has not seen."""
-
-
-def trim(tx: Transaction, queue: QueueKey, most: int, keep_from: str | None, now: float) -> Trimmed:
-    """Drop journal batches that are too old or too many, and lines of kinds without jobs."""
+    Returns how many of the events a registered reader has not seen, and whether there may be more.
+    """
     lines = find_lines(tx, queue)
     if lines is None:
-        return Trimmed(False, 0)
-    if lines.settings.max_journal is not None:
-        most = lines.settings.max_journal
-    batches, lost = _trim_journal(lines, most, keep_from, now)
+        return 0, False
+    plan = _trim_journal(lines, most, keep_from, now)
     lines.flush()
     dropped = tx.execute(sql("drop_empty_slots"), (lines.num, TRIM_LIMIT)).fetchall()
-    return Trimmed(TRIM_LIMIT in (batches, len(dropped)), lost)
+    return plan.unseen, TRIM_LIMIT in (plan.batches, len(dropped))
 
 
-def _trim_journal(lines: Lines, most: int, keep_from: str | None, now: float) -> tuple[int, int]:
-    """Drop some batches; returns how many, and how many of their events a reader has not seen."""
-    slot, oldest = -(lines.num * 16 + JOURNAL), now - lines.settings.keep_journal
-    reader = None if keep_from is None else read_cursor(keep_from)
-    surplus = lines.tx.execute(sql("event_count"), (slot,)).fetchall()[0][0] - most
-    batches, events, lost, last = 0, 0, 0, (0, 0)
-    for batch, at, entries in lines.tx.execute(sql("oldest_batches"), (lines.num, TRIM_LIMIT)):
-        if at >= oldest and events >= surplus:
-            break
-        size = count(entries)
-        needed = unseen(batch, size, reader)
-        if needed and events >= surplus:
-            break
-        batches, events, lost, last = batches + 1, events + size, lost + needed, (batch, size)
-    if batches:
-        lines.tx.execute(sql("drop_batches"), (lines.num, last[0]))
-        lines.shift(slot, None, events)
-        note_dropped(lines.tx, lines.num, last)
-    return batches, lost
+def _trim_journal(lines: Lines, most: int, keep_from: str | None, now: float) -> Trim:
+    slot, execute = -(lines.num * 16 + JOURNAL), lines.tx.execute
+    events = execute(sql("event_count"), (slot,)).fetchall()[0][0]
+    rows = execute(sql("oldest_batches"), (lines.num, TRIM_LIMIT))
+    batches = ((number, at, count(entries)) for number, at, entries in rows)
+    plan = plan_trim(batches, events, lines.settings, most, keep_from, now)
+    if plan.batches:
+        execute(sql("drop_batches"), (lines.num, plan.last[0]))
+        lines.shift(slot, None, plan.events)
+        note_dropped(lines.tx, lines.num, plan.last)
+    return plan
 
 
 def purge(tx: Transaction, queue: QueueKey, which: Filter, by: str, now: float) -> int:
@@ -117,13 +101,11 @@ def purge(tx: Transaction, queue: QueueKey, which: Filter, by: str, now: float) 
     rows = sorted(bare_rows_of(tx.execute, lines.num, which)) if lines is not None else []
     if lines is None or not rows:
         return 0
-    entries, left = [], Counter[str]()
+    entries, left = [], LeftGroups()
     for _, id, kind, _, _, options, _, slot, _, attempts, *_ in rows:
         state = state_in(slot)
         entries.append(Entry(Act.PURGE, id, kind, state, None, attempts, by=by))
-        group = decode_options(options).group
-        if group is not None and state in (State.PROCESSING, State.QUEUED):
-            left[group] += state is State.PROCESSING
+        left.note(decode_options(options).group, state, None)
     drop_jobs(lines, [(row[0], row[7]) for row in rows])
     lines.write_journal(now, entries)
     lines.flush()

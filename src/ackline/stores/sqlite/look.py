@@ -6,25 +6,20 @@ import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
-
 from ackline.events import Batch, Events, make_cursor, read_cursor
 from ackline.job import QueueKey, Record, State
 from ackline.stores.base import (
     Filter,
     NextDue,
     Page,
-    Place,
     QueueInfo,
     WorkerRecord,
-    place_in,
-    read_place,
     require_kept,
-    start_after,
 )
 from ackline.stores.budget import Budget
 from ackline.stores.packed import unpack
-from ackline.stores.shared.records import CODE, DROPPED, STATES, decode_beat, decode_settings
+from ackline.stores.shared.paging import Place, place_of, read_page, read_place, start_after
+from ackline.stores.shared.records import DROPPED, STATES, decode_beat, decode_settings
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.dropped import last_dropped
 from ackline.stores.sqlite.lines import PARKED, slot_of, state_in
@@ -128,13 +123,15 @@ def page(
         return Page([], None)
     after = read_place(cursor, newest_first)
     listed = matching(execute, num, which, after, newest_first)
-    rows, budget = (row for row in listed if not _over(row, now)), Budget(max_bytes)
-    within = budget.within(rows, lambda row: size_of(execute, row))
-    found = list(itertools.islice(within, limit + 1))
-    shown = found[:limit]
-    more = shown and (len(found) > limit or budget.reached)
-    last = msgspec.json.encode(_place(shown[-1], newest_first)).decode() if more else None
-    return Page(records_of(execute, shown), last)
+    rows = (row for row in listed if not _over(row, now))
+    shown, end = read_page(
+        rows,
+        limit,
+        max_bytes,
+        lambda row: size_of(execute, row),
+        lambda row: _place(row, newest_first),
+    )
+    return Page(records_of(execute, shown), end)
 
 
 def matching(
@@ -193,17 +190,16 @@ def _in_state(
     after: Place | None,
     newest_first: bool,
 ) -> Iterator[Row]:
-    code = CODE[state]
-    if after is not None and code < after[0]:
+    start = start_after(after, state, newest_first)
+    if start is None:
         return iter(())
     text = None if which.text is None else which.text.encode()
-    start = start_after(after, code, newest_first)
     conditions = (*start, which.created_after, which.created_before, text)
     query = sql(in_order("list_leased" if state is State.PROCESSING else "list_line", newest_first))
     if state is not State.QUEUED:
         return iter(execute(query, (slot_of(queue, state), *conditions)))
     heads = [
-        (place_in(code, at, job, newest_first), slot)
+        (place_of(state, at, job, newest_first), slot)
         for at, job, slot, kind in execute(
             sql(in_order("list_heads", newest_first)), (queue, *start)
         )
@@ -217,10 +213,7 @@ def _in_state(
 
 
 def _place(row: Row, newest_first: bool) -> Place:
-    # A lease's deadline moves with each heartbeat, so leased jobs are listed by age instead.
-    state = state_in(row[_SLOT])
-    at = 0.0 if state is State.PROCESSING else row[_AT]
-    return place_in(CODE[state], at, row[_NUM], newest_first)
+    return place_of(state_in(row[_SLOT]), row[_AT], row[_NUM], newest_first)
 
 
 # --- queues, workers, journal ---

@@ -37,9 +37,9 @@ from ackline.stores.base import (
     WorkerBeat,
     WorkerRecord,
     refuse_to_join,
-    warn_of_unseen,
 )
 from ackline.stores.migrations import Migrated
+from ackline.stores.shared.retention import Pruned, prune_in_steps, purge_found
 from ackline.stores.sqlite import claim, enqueue, heartbeat, keep, keys, look
 from ackline.stores.sqlite.apply import apply
 from ackline.stores.sqlite.connection import Durability
@@ -199,19 +199,14 @@ class SqliteStore:
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
         most = self.capabilities.journal
 
-        def trim(tx: Transaction) -> keep.Trimmed:
-            return keep.trim(tx, queue, most, keep_from, self._clock.now())
+        def run(tx: Transaction, left: int) -> Pruned:
+            now = self._clock.now()
+            jobs = keep.prune(tx, queue, left, now)
+            return Pruned(jobs, *keep.trim(tx, queue, most, keep_from, now))
 
-        def run(tx: Transaction) -> tuple[int, keep.Trimmed]:
-            return keep.prune(tx, queue, limit, self._clock.now()), trim(tx)
-
-        pruned, step = self._engine.write(run)
-        lost = step.lost
-        while step.more:
-            step = self._engine.write(trim)
-            lost += step.lost
-        warn_of_unseen(queue, lost)
-        return pruned
+        return prune_in_steps(
+            queue, limit, lambda left: self._engine.write(lambda tx: run(tx, left))
+        )
 
     # --- looking ---
 
@@ -282,18 +277,17 @@ class SqliteStore:
         )
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
-        while True:
-            # Searched outside a write transaction: it may have to read the whole queue.
+        def find() -> frozenset[str]:
             with self._engine.read() as execute:
-                found = msgspec.structs.replace(
-                    which, ids=look.find_ids(execute, queue, which, limit)
-                )
-            purged = self._purge(queue, found, by)
-            if purged or not found.ids:
-                return purged
+                return look.find_ids(execute, queue, which, limit)
 
-    def _purge(self, queue: QueueKey, found: Filter, by: str) -> int:
-        return self._engine.write(lambda tx: keep.purge(tx, queue, found, by, self._clock.now()))
+        def delete(ids: frozenset[str]) -> int:
+            found = msgspec.structs.replace(which, ids=ids)
+            return self._engine.write(
+                lambda tx: keep.purge(tx, queue, found, by, self._clock.now())
+            )
+
+        return purge_found(find, delete)
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         dropped = self._engine.write(lambda tx: keep.drop(tx, queue, by, self._clock.now()))
