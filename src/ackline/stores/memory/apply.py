@@ -2,117 +2,74 @@
 
 from __future__ import annotations
 
-from ackline.events import Act, Entry
-from ackline.job import State
-from ackline.lifecycle import (
-    Edit,
-    Landing,
-    Seen,
-    Transition,
-    Verdict,
-    ended_attempt,
-    ends_calling_back,
-    holds,
-    land,
-    note_of,
-    place,
-    repeats,
-    seen_now,
-    told_priority,
-)
+from collections.abc import Mapping, Sequence
+
+from ackline.job import Failure, Options, QueueKey, State
+from ackline.lifecycle import Transition, Verdict
 from ackline.stores.memory.lines import Shelf, StoredJob
+from ackline.stores.memory.room import Room
+from ackline.stores.shared.apply import ApplyBatch, Change
 
 
-def apply_one(shelf: Shelf, transition: Transition, now: float, journal: list[Entry]) -> Verdict:
-    """Apply one transition (except a move) if its guard holds."""
-    job = shelf.find(transition.id, now)
-    if job is None:
-        return Verdict(False, None)
-    deadline = job.at if job.state is State.PROCESSING else None
-    if transition.seen is not None and transition.seen != _look_at(job):
-        return Verdict(False, job.state)
-    if not holds(transition, job.state, job.token, deadline, now):
-        again = repeats(transition, job.act, job.token, job.result, job.history)
-        return Verdict(again, job.state)
-    journal.append(_step(shelf, job, transition, now))
-    return Verdict(True, job.state)
+def apply(
+    room: Room, queue: QueueKey, transitions: Sequence[Transition], now: float
+) -> list[Verdict]:
+    """Apply each transition whose guard holds."""
+    shelf = room.shelf(queue)
+    batch = _Batch(room, shelf, len(transitions), now)
+    for index, transition in enumerate(transitions):
+        batch.apply(index, transition)
+    room.write_journal(shelf, now, batch.entries())
+    for target, arrival in batch.arrivals:
+        room.write_journal(room.make_shelf(target), now, [arrival])
+    room.leave_groups(shelf, batch.left)
+    return batch.verdicts
 
 
-def _look_at(job: StoredJob) -> Seen:
-    return seen_now(job.state, job.token, job.priority, job.payload, job.at)
+class _Batch(ApplyBatch[StoredJob]):
+    def __init__(self, room: Room, shelf: Shelf, size: int, now: float) -> None:
+        super().__init__(shelf.key, shelf.settings, size, now)
+        self._room = room
+        self._shelf = shelf
+        self._options: dict[int, Options] = {}
 
+    def find(self, id: str) -> StoredJob | None:
+        return self._shelf.jobs.get(id)
 
-def _step(shelf: Shelf, job: StoredJob, transition: Transition, now: float) -> Entry:
-    source, landing = job.state, land(transition, job.state, job.cancel_requested)
-    attempts, token, worker = job.attempts, job.token, job.worker
-    if transition.act is Act.PROGRESS:
-        job.progress = transition.progress
-    elif transition.act is Act.REQUEST_CANCEL:
-        job.cancel_requested = True
-    if source is State.PROCESSING and landing.to is not source:
-        _end_lease(job, transition, now)
-    if transition.attempts is not None:
-        job.attempts = transition.attempts
-    _stand(shelf, job, transition, landing, now)
-    if source is not landing.to or transition.act is Act.EDIT:
-        shelf.left(job, source)
-    return Entry(
-        transition.act,
-        job.id,
-        job.kind,
-        source,
-        landing.to,
-        attempts,
-        token,
-        worker,
-        note_of(transition),
-        transition.by,
-        told_priority(transition, job.priority),
-        job.options.callback_url if ends_calling_back(transition, landing.to) else None,
-    )
+    def payload_of(self, job: StoredJob) -> bytes:
+        return job.payload
 
+    def ends_of(self, job: StoredJob) -> tuple[bytes | None, Sequence[Failure]]:
+        return job.result, job.history
 
-def _end_lease(job: StoredJob, transition: Transition, now: float) -> None:
-    ended = ended_attempt(transition, job.attempts, job.worker, job.started_at or 0.0, now)
-    if ended is not None:
-        job.remember(ended)
-    job.act = transition.act
-    job.cancel_requested = False
+    def options_of(self, _jobs: Sequence[int]) -> Mapping[int, Options]:
+        return self._options
 
+    def write(self, job: StoredJob, transition: Transition, change: Change) -> None:
+        if change.ended is not None:
+            job.remember(change.ended)
+        if transition.edit is not None and transition.edit.payload is not None:
+            job.payload = transition.edit.payload
+        if transition.calls_back:
+            self._options[job.num] = job.options
+        shelf, queued = self._shelf, State.QUEUED
+        stays = change.source is queued and job.state is queued
+        if stays and job.line is not shelf.ready.get(job.kind):
+            shelf.park(job)
+        else:
+            shelf.stand(job, job.state, job.at)
 
-def _stand(
-    shelf: Shelf, job: StoredJob, transition: Transition, landing: Landing, now: float
-) -> None:
-    old_priority, source = job.priority, job.state
-    if transition.edit is not None:
-        _rewrite(job, transition.edit)
-    at = place(
-        landing,
-        now,
-        at=job.at,
-        old_rank=job.rank,
-        old_priority=old_priority,
-        priority=job.priority,
-        ageing=shelf.settings.ageing,
-    )
-    if (
-        source is State.QUEUED
-        and landing.to is source
-        and job.line is not shelf.ready.get(job.kind)
-    ):
-        job.rank = at
-        shelf.park(job)
-    else:
-        shelf.stand(job, landing.to, at)
-    if not landing.to.terminal:
-        job.finished_at = None
-    elif landing.to is not source:
-        job.finished_at = now
-        job.result = transition.result
+    def put_key(self, key: tuple[str, ...], job: StoredJob) -> None:
+        self._room.put_key(self.queue.tenant, key, job.payload)
 
-
-def _rewrite(job: StoredJob, edit: Edit) -> None:
-    if edit.payload is not None:
-        job.payload = edit.payload
-    if edit.priority is not None:
-        job.priority = edit.priority
+    def move(self, job: StoredJob, target: QueueKey) -> bool:
+        if self._room.shelf(target).find(job.id, self.now) is not None:
+            return False
+        there = self._room.make_shelf(target)
+        self._shelf.drop(job)
+        if (old := there.jobs.get(job.id)) is not None:
+            there.drop(old)
+        there.take_in(job)
+        there.last_token = max(there.last_token, job.token)
+        there.stand(job, job.state, job.at)
+        return True

@@ -9,61 +9,25 @@ from collections.abc import Iterable
 import msgspec
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
-from ackline.events import Act, Batch
+from ackline.events import Batch
 from ackline.job import Draft, Failure, Options, QueueKey, Record, State
 from ackline.stores.base import HISTORY_LIMIT, Filter, WorkerBeat
 from ackline.stores.shared import paging
+from ackline.stores.shared.apply import JobState
 from ackline.stores.shared.records import make_record
 
 
-class StoredJob:
+class StoredJob(JobState):
     """A job in memory. It stands in exactly one line, at `at`."""
 
-    __slots__ = (
-        "act",
-        "at",
-        "attempts",
-        "cancel_requested",
-        "created_at",
-        "finished_at",
-        "history",
-        "id",
-        "kind",
-        "line",
-        "num",
-        "options",
-        "payload",
-        "priority",
-        "progress",
-        "rank",
-        "result",
-        "started_at",
-        "state",
-        "token",
-        "worker",
-    )
+    __slots__ = ("created_at", "history", "line", "options", "payload")
 
     def __init__(self, num: int, draft: Draft, now: float) -> None:
-        self.num = num
-        self.id = draft.id
-        self.kind = draft.kind
+        super().__init__(num, draft.id, draft.kind, draft.options.group, draft.priority)
         self.payload = draft.payload
-        self.priority = draft.priority
         self.options: Options = draft.options
         self.created_at = now
-        self.state = State.QUEUED
         self.line: Line | None = None
-        self.at = 0.0
-        self.rank = 0.0
-        self.attempts = 0
-        self.token = 0
-        self.worker = ""
-        self.started_at: float | None = None
-        self.finished_at: float | None = None
-        self.act: Act | None = None
-        self.cancel_requested = False
-        self.progress: bytes | None = None
-        self.result: bytes | None = None
         self.history: deque[Failure] | tuple[()] = ()
 
     def size(self, *, history: bool = True) -> int:
@@ -194,9 +158,7 @@ class Shelf:
     def find(self, id: str, now: float) -> StoredJob | None:
         """The job of this id, unless its retention is over."""
         job = self.jobs.get(id)
-        if job is not None and job.state.terminal and job.at <= now:
-            return None
-        return job
+        return None if job is not None and job.over(now) else job
 
     def take_in(self, job: StoredJob) -> None:
         """Keep a job that was moved here: it may be older than those that are here."""
@@ -236,31 +198,22 @@ class Shelf:
 
     def park(self, job: StoredJob) -> None:
         """Set a queued job aside: its group has as many jobs running as allowed."""
-        by_kind = self.parked.setdefault(job.options.group or "", {})
+        by_kind = self.parked.setdefault(job.group or "", {})
         by_kind.setdefault(job.kind, Line()).put(job, job.rank)
 
-    def left(self, job: StoredJob, source: State) -> None:
-        """Let a job's group go on: the job has left `source` or its place there, not by a claim.
+    def unpark(self, group: str) -> bool:
+        """Let as many parked jobs of a group stand in line as it has room for; False if none.
 
-        One parked job of each kind stands in line again, because workers may want only some
-        kinds. The next claim parks those that are too many.
+        That many of each kind, because workers may want only some kinds. The next claim parks
+        those that are too many.
         """
-        group = job.options.group
-        if group is None or source not in (State.QUEUED, State.PROCESSING):
-            return
-        if source is State.PROCESSING:
-            self.running[group] -= 1
-            if not self.running[group]:
-                del self.running[group]
-        for line in list(self.parked.get(group, {}).values()):
-            self._unpark(line.first())
-
-    def unpark_all(self) -> None:
-        """Let every parked job stand in line again, because the limit has changed."""
-        for by_kind in list(self.parked.values()):
-            for line in list(by_kind.values()):
-                for job in line.jobs():
-                    self._unpark(job)
+        room, found = self.settings.group_limit - self.running.get(group, 0), False
+        for line in self.parked.get(group, {}).values():
+            for _ in range(min(room, line.count)):
+                if (job := line.first()) is not None:
+                    self.stand(job, State.QUEUED, job.rank)
+                    found = True
+        return found
 
     def forget_empty_lines(self) -> None:
         """Drop the lines of kinds and groups that have no jobs any more."""
@@ -270,10 +223,6 @@ class Shelf:
             for group, by_kind in self.parked.items()
             if (kept := {kind: line for kind, line in by_kind.items() if line.count})
         }
-
-    def _unpark(self, job: StoredJob | None) -> None:
-        if job is not None:
-            self.stand(job, State.QUEUED, job.rank)
 
     def next_token(self, now: float) -> int:
         """A token above every earlier one, even if a store was restored from a copy."""

@@ -16,8 +16,7 @@ class MemoryListener:
     def __init__(
         self, queues: Sequence[QueueKey], topic: Topic, forget: Callable[[MemoryListener], None]
     ) -> None:
-        self.queues = frozenset(queues)
-        self.topic = topic
+        self.subjects: frozenset[Subject] = frozenset((queue, topic) for queue in queues)
         self._forget = forget
         self._news = threading.Event()
 
@@ -118,10 +117,10 @@ class Listeners:
         with self._lock:
             self._subscriptions -= {subscription}
 
-    def tell(self, queue: QueueKey, *topics: Topic) -> None:
-        """Wake everyone who listens to this queue on one of these topics."""
+    def tell(self, news: Collection[Subject]) -> None:
+        """Wake everyone who listens to one of these."""
         for listener in self._all:
-            if listener.topic in topics and queue in listener.queues:
+            if not listener.subjects.isdisjoint(news):
                 listener.wake()
         for subscription in self._subscriptions:
-            subscription.tell((queue, topic) for topic in topics)
+            subscription.tell(news)

@@ -12,7 +12,8 @@ from ackline.stores.base import WORKER_MEMORY, Filter, Key, KeyWrite, act_of_cha
 from ackline.stores.budget import Budget
 from ackline.stores.memory.lines import Shelf
 from ackline.stores.memory.room import Room
-from ackline.stores.shared.retention import plan_trim, prune_jobs
+from ackline.stores.shared.groups import LeftGroups
+from ackline.stores.shared.retention import Pruned, plan_trim, prune_jobs
 
 
 def configure(
@@ -29,17 +30,20 @@ def configure(
         return False
     entry = Entry(act_of_change(shelf.settings, settings), "", "", None, None, by=by)
     shelf.settings = settings
-    shelf.unpark_all()
+    for group in shelf.parked:
+        shelf.unpark(group)
     room.write_journal(shelf, now, [entry])
     return True
 
 
-def prune(room: Room, queue: QueueKey, limit: int, now: float) -> int:
-    """Drop terminal jobs past their time, and workers long gone."""
+def prune(
+    room: Room, queue: QueueKey, limit: int, most: int, keep_from: str | None, now: float
+) -> Pruned:
+    """Drop terminal jobs and journal batches past their time, and workers long gone."""
     shelf = room.shelf(queue)
 
-    def drop_over(state: State, most: int) -> Iterator[tuple[str, str, int]]:
-        for _ in range(most):
+    def drop_over(state: State, left: int) -> Iterator[tuple[str, str, int]]:
+        for _ in range(left):
             if (job := shelf.lines[state].first_due(now)) is None:
                 return
             shelf.drop(job)
@@ -49,10 +53,10 @@ def prune(room: Room, queue: QueueKey, limit: int, now: float) -> int:
     room.write_journal(shelf, now, journal)
     _forget_workers(shelf, now)
     shelf.forget_empty_lines()
-    return len(journal)
+    return Pruned(len(journal), _trim(shelf, most, keep_from, now), more=False)
 
 
-def trim(shelf: Shelf, most: int, keep_from: str | None, now: float) -> int:
+def _trim(shelf: Shelf, most: int, keep_from: str | None, now: float) -> int:
     """Drop journal batches; returns how many dropped events a registered reader has not seen."""
     batches = ((batch.number, batch.at, len(batch.entries)) for batch in shelf.journal)
     plan = plan_trim(batches, shelf.events, shelf.settings, most, keep_from, now)
@@ -79,12 +83,13 @@ def purge(room: Room, queue: QueueKey, which: Filter, limit: int, by: str, now: 
     shelf = room.shelf(queue)
     jobs = shelf.those_of(which)
     matching = (job for job in jobs if which.matches(job.record(history=False)))
-    journal = []
+    journal, left = [], LeftGroups()
     for job in list(itertools.islice(matching, max(limit, 0))):
         journal.append(Entry(Act.PURGE, job.id, job.kind, job.state, None, job.attempts, by=by))
         shelf.drop(job)
-        shelf.left(job, job.state)
+        left.note(job.group, job.state, None)
     room.write_journal(shelf, now, journal)
+    room.leave_groups(shelf, left)
     return len(journal)
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from ackline.events import Batch, Entry, make_cursor
 from ackline.job import QueueKey
-from ackline.stores.base import Key
+from ackline.stores.base import Key, Subject
 from ackline.stores.memory.lines import Shelf
+from ackline.stores.shared.apply import topics_of
+from ackline.stores.shared.groups import LeftGroups
 
 
 class Room:
     """The data of one memory store; its caller holds the lock."""
 
     def __init__(self) -> None:
+        self.news: set[Subject] = set()
+        """What listeners are to be told when the lock is released."""
         self.shelves: dict[QueueKey, Shelf] = {}
         self.keys: dict[tuple[str, tuple[str, ...]], Key] = {}
         self._last_job = 0
@@ -36,6 +40,16 @@ class Room:
             self._last_batch += 1
             shelf.journal.append(Batch(self._last_batch, at, shelf.key, entries))
             shelf.events += len(entries)
+            self.news.update((shelf.key, topic) for topic in topics_of(entries))
+
+    def leave_groups(self, shelf: Shelf, left: LeftGroups) -> None:
+        """Count ended leases, and let parked jobs of these groups stand in line again."""
+        for group, count in left.items():
+            shelf.running[group] = running = shelf.running.get(group, 0) - count
+            if running <= 0:
+                del shelf.running[group]
+            if shelf.unpark(group):
+                self.news.add((shelf.key, "ready"))
 
     def journal_end(self) -> str:
         """The cursor after everything that has happened."""

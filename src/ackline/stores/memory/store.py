@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from ackline.clock import Clock, SystemClock
 from ackline.config import QueueSettings, readable
@@ -36,9 +37,12 @@ from ackline.stores.base import (
     refuse_to_join,
 )
 from ackline.stores.memory import jobs, looking, operating
+from ackline.stores.memory.apply import apply
 from ackline.stores.memory.listen import Listeners
 from ackline.stores.memory.room import Room
-from ackline.stores.shared.retention import Pruned, prune_in_steps
+from ackline.stores.shared.retention import prune_in_steps
+
+T = TypeVar("T")
 
 
 class MemoryStore:
@@ -76,6 +80,17 @@ class MemoryStore:
         self._require_open()
         return self._kept
 
+    def _write(self, change: Callable[..., T], *args: Any) -> T:
+        """Change the data, at the time of the clock, and tell the listeners."""
+        with self._lock:
+            room = self._room
+            answer = change(room, *args, self._clock.now())
+            if news := room.news:
+                room.news = set()
+        if news:
+            self._listeners.tell(news)
+        return answer
+
     def info(self) -> StoreInfo:
         return StoreInfo(
             name="memory",
@@ -94,48 +109,29 @@ class MemoryStore:
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
-        with self._lock:
-            receipts = jobs.enqueue(self._room, queue, drafts, keys, self._clock.now())
-        self._listeners.tell(queue, "ready", "changes")
-        return receipts
+        return self._write(jobs.enqueue, queue, drafts, keys)
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
-        with self._lock:
-            now = self._clock.now()
-            verdicts = jobs.apply(self._room, queue, transitions, now) if transitions else []
-            claimed = jobs.claim(self._room, queue, request, verdicts, now)
-        if transitions:
-            self._tell_applied(queue, transitions)
-        elif claimed.jobs:
-            self._listeners.tell(queue, "changes")
-        return claimed
+        return self._write(jobs.claim, queue, request, transitions)
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
-        with self._lock:
-            verdicts = jobs.apply(self._room, queue, transitions, self._clock.now())
-        self._tell_applied(queue, transitions)
-        return verdicts
+        return self._write(apply, queue, transitions)
 
     def join(self, connection: object) -> Joining:
         del connection
         return refuse_to_join("memory")
 
     def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
-        with self._lock:
-            return jobs.heartbeat(self._room.make_shelf(queue), beat, holds, self._clock.now())
+        return self._write(jobs.heartbeat, queue, beat, holds)
 
     def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
         with self._lock:
             return [looking.next_due(self._room.shelf(queue)) for queue in queues]
 
     def promote(self, queue: QueueKey, limit: int) -> int:
-        with self._lock:
-            count = jobs.promote(self._room, queue, self._clock.now(), limit)
-        if count:
-            self._listeners.tell(queue, "ready", "changes")
-        return count
+        return self._write(jobs.promote, queue, limit)
 
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
@@ -144,14 +140,10 @@ class MemoryStore:
             return looking.leases(self._room.shelf(queue), worker, limit, self._clock.now())
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
-        def step(left: int) -> Pruned:
-            with self._lock:
-                now, shelf = self._clock.now(), self._room.shelf(queue)
-                jobs = operating.prune(self._room, queue, left, now)
-                unseen = operating.trim(shelf, self.capabilities.journal, keep_from, now)
-            return Pruned(jobs, unseen, more=False)
-
-        return prune_in_steps(queue, limit, step)
+        most = self.capabilities.journal
+        return prune_in_steps(
+            queue, limit, lambda left: self._write(operating.prune, queue, left, most, keep_from)
+        )
 
     def get(
         self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
@@ -212,24 +204,13 @@ class MemoryStore:
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
-        changed = readable(settings)
-        with self._lock:
-            now = self._clock.now()
-            done = operating.configure(self._room, queue, changed, expected, by, now)
-        self._listeners.tell(queue, "ready", "changes")
-        return done
+        return self._write(operating.configure, queue, readable(settings), expected, by)
 
     def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
-        with self._lock:
-            count = operating.purge(self._room, queue, which, limit, by, self._clock.now())
-        self._listeners.tell(queue, "ready", "changes", "ends")
-        return count
+        return self._write(operating.purge, queue, which, limit, by)
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
-        with self._lock:
-            done = operating.drop(self._room, queue, by, self._clock.now())
-        self._listeners.tell(queue, "changes")
-        return done
+        return self._write(operating.drop, queue, by)
 
     def read_keys(
         self,
@@ -245,13 +226,3 @@ class MemoryStore:
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         with self._lock:
             return operating.write_keys(self._room, tenant, writes)
-
-    def _tell_applied(self, queue: QueueKey, transitions: Sequence[Transition]) -> None:
-        topics = jobs.topics_of(transitions)
-        if self._room.shelf(queue).parked:
-            # A job that ended may have let a parked job of its group into the line.
-            topics.add("ready")
-        self._listeners.tell(queue, *topics)
-        for transition in transitions:
-            if transition.target is not None:
-                self._listeners.tell(transition.target, "ready", "changes")

@@ -227,7 +227,6 @@ def promote(lines: Lines, now: float, limit: int) -> int:
     lines.tx.executemany(sql("put"), places)
     lines.write_journal(now, entries)
     lines.flush()
-    lines.tx.wake(lines.key, "ready")
     return len(due)
 
 

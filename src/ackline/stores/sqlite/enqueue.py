@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from ackline.errors import KeysChanged, StoreFull
-from ackline.events import Act, Entry
+from ackline.errors import KeysChanged
 from ackline.job import NO_OPTIONS, Draft, QueueKey, State
-from ackline.lifecycle import arrive, keeps_id
+from ackline.lifecycle import arrive
 from ackline.stores.base import KeyWrite, Receipt
+from ackline.stores.shared.enqueue import EnqueuePlan
 from ackline.stores.shared.records import encode_options
 from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.keys import write_keys
@@ -20,21 +21,13 @@ from ackline.stores.sqlite.transaction import Transaction
 _QUEUED = State.QUEUED
 
 
-class _Known:
-    """A job that has the id of a draft; its state is None when its retention is over."""
+class _Existing(NamedTuple):
+    """A job that has the id of a draft."""
 
-    __slots__ = ("kind", "num", "slot", "state")
-
-    def __init__(self, num: int, kind: str, slot: int, at: float, now: float) -> None:
-        self.num = num
-        self.kind = kind
-        self.slot = slot
-        state = state_in(slot)
-        self.state = None if state.terminal and at <= now else state
-
-    def stays(self, draft: Draft) -> bool:
-        """Whether it keeps its id against this draft."""
-        return self.state is not None and keeps_id(draft, self.state, self.kind)
+    num: int
+    kind: str
+    slot: int
+    state: State | None
 
 
 def enqueue(
@@ -66,53 +59,40 @@ def _insert_blindly(lines: Lines, drafts: Sequence[Draft], now: float) -> list[R
         lines.numbers.job = first - 1
         return None
     states = _add_places(lines, first, drafts, now)
-    return _report(lines, drafts, states, [None] * len(drafts), now)
+    plan = EnqueuePlan[_Existing](drafts, {})
+    lines.write_journal(now, plan.entries(states))
+    return plan.receipts(states, lambda there: _result_of(lines, there))
 
 
 def _insert_checked(lines: Lines, drafts: Sequence[Draft], now: float) -> list[Receipt]:
-    known = _look_up(lines, drafts, now)
-    fresh: dict[str, Draft] = {}
-    for draft in drafts:
-        there = known.get(draft.id)
-        if there is None or not there.stays(draft):
-            fresh.setdefault(draft.id, draft)
-    if not fresh:
-        return [_receipt_of(lines, draft, known[draft.id]) for draft in drafts]
-    _require_room(lines, len(fresh))
-    replaced = [there for id in fresh if (there := known.get(id)) is not None]
-    drop_jobs(lines, [(there.num, there.slot) for there in replaced])
-    new = list(fresh.values())
-    first = lines.numbers.next_jobs(len(new))
-    _add_jobs(lines, first, new, now)
-    states = _add_places(lines, first, new, now)
-    sources = [known[id].state if id in known else None for id in fresh]
-    reported = iter(_report(lines, new, states, sources, now))
-    receipts: list[Receipt] = []
-    accepted: dict[str, State] = {}
-    for draft in drafts:
-        if draft.id in accepted:
-            receipts.append(Receipt(draft.id, False, accepted[draft.id]))
-        elif fresh.get(draft.id) is draft:
-            receipts.append(next(reported))
-            accepted[draft.id] = receipts[-1].state
-        else:
-            receipts.append(_receipt_of(lines, draft, known[draft.id]))
-    return receipts
+    plan = EnqueuePlan(drafts, _look_up(lines, drafts, now))
+    states: list[State] = []
+    if plan.new:
+        if lines.settings.max_jobs is not None:
+            live = lines.tx.execute(sql("live_count"), (lines.num,)).fetchall()[0][0]
+            plan.require_room(lines.key, lines.settings, live)
+        drop_jobs(lines, [(there.num, there.slot) for there in plan.replaced])
+        first = lines.numbers.next_jobs(len(plan.new))
+        _add_jobs(lines, first, plan.new, now)
+        states = _add_places(lines, first, plan.new, now)
+        lines.write_journal(now, plan.entries(states))
+    return plan.receipts(states, lambda there: _result_of(lines, there))
 
 
-def _look_up(lines: Lines, drafts: Sequence[Draft], now: float) -> dict[str, _Known]:
+def _look_up(lines: Lines, drafts: Sequence[Draft], now: float) -> dict[str, _Existing]:
     ids = [draft.id for draft in drafts]
     rows = rows_by_ids(lines.tx.execute, "known_ids", "known_id", lines.num, ids)
-    return {id: _Known(num, kind, slot, at, now) for id, num, kind, slot, at in rows}
+    existing = {}
+    for id, num, kind, slot, at in rows:
+        state = state_in(slot)
+        over = state.terminal and at <= now
+        existing[id] = _Existing(num, kind, slot, None if over else state)
+    return existing
 
 
-def _require_room(lines: Lines, new: int) -> None:
-    limit = lines.settings.max_jobs
-    if limit is None:
-        return
-    live = lines.tx.execute(sql("live_count"), (lines.num,)).fetchall()[0][0]
-    if live + new > limit:
-        raise StoreFull.of_queue(lines.key, limit)
+def _result_of(lines: Lines, there: _Existing) -> bytes | None:
+    rows = lines.tx.execute(sql("result_of"), (there.num,)).fetchall()
+    return rows[0][0] if rows else None
 
 
 def _add_jobs(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> bool:
@@ -174,28 +154,3 @@ def _add_mixed_places(lines: Lines, first: int, drafts: Sequence[Draft], now: fl
         lines.shift(None, slot)
     lines.tx.executemany(sql("add_place"), rows)
     return states
-
-
-def _report(
-    lines: Lines,
-    drafts: Sequence[Draft],
-    states: Sequence[State],
-    sources: Sequence[State | None],
-    now: float,
-) -> list[Receipt]:
-    entries = [
-        Entry(Act.ENQUEUE, draft.id, draft.kind, source, state, priority=draft.priority)
-        for draft, source, state in zip(drafts, sources, states, strict=True)
-    ]
-    lines.write_journal(now, entries)
-    lines.tx.wake(lines.key, "ready")
-    return [Receipt(draft.id, True, state) for draft, state in zip(drafts, states, strict=True)]
-
-
-def _receipt_of(lines: Lines, draft: Draft, there: _Known) -> Receipt:
-    assert there.state is not None
-    result = None
-    if there.state is State.COMPLETED:
-        rows = lines.tx.execute(sql("result_of"), (there.num,)).fetchall()
-        result = rows[0][0] if rows else None
-    return Receipt(draft.id, False, there.state, result)

@@ -42,7 +42,6 @@ def configure(
     if widened:
         unpark_all(lines)
     lines.flush()
-    tx.wake(queue, "ready")
     return True
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.events import Entry
-from ackline.job import TERMINAL, QueueKey, State
+from ackline.job import QueueKey, State
 from ackline.stores.packed import pack
+from ackline.stores.shared.apply import topics_of
 from ackline.stores.shared.records import CODE, DROPPED, STATES, decode_settings, encode_settings
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.transaction import Numbers, Transaction
@@ -109,9 +110,7 @@ class Lines:
             batch = (self.numbers.next_batch(), self.num, at, pack(entries))
             self.tx.execute(sql("add_batch"), batch)
             self.shift(None, -(self.num * 16 + JOURNAL), len(entries))
-            self.tx.wake(self.key, "changes")
-            if any(entry.to is None or entry.to in TERMINAL for entry in entries):
-                self.tx.wake(self.key, "ends")
+            self.tx.wake(self.key, *topics_of(entries))
 
 
 def find_lines(tx: Transaction, key: QueueKey) -> Lines | None:

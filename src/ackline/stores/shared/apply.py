@@ -1,0 +1,278 @@
+"""What transitions do: to jobs, groups and keys, to the journal, and who is woken.
+
+A store finds the jobs of a batch, and writes what has changed; everything else happens here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from ackline.config import QueueSettings
+from ackline.events import Act, Entry
+from ackline.job import WAITING, Failure, Options, QueueKey, State
+from ackline.lifecycle import (
+    REPEATABLE,
+    Landing,
+    Transition,
+    Verdict,
+    ended_attempt,
+    ends_calling_back,
+    holds,
+    keys_of,
+    land,
+    may_move,
+    note_of,
+    place,
+    repeats,
+    seen_now,
+    told_priority,
+)
+from ackline.stores.base import Topic, move_entries
+from ackline.stores.shared.groups import LeftGroups
+
+GONE = Verdict(False, None)
+_DONE = Verdict(True, State.COMPLETED)
+
+
+class JobState:
+    """A job as transitions see and change it; a store adds where it keeps the job."""
+
+    __slots__ = (
+        "act", "at", "attempts", "cancel_requested", "finished_at", "group", "id", "kind", "num",
+        "priority", "progress", "rank", "result", "started_at", "state", "token", "worker",
+    )  # fmt: skip
+
+    def __init__(self, num: int, id: str, kind: str, group: str | None, priority: int) -> None:
+        self.num = num
+        self.id = id
+        self.kind = kind
+        self.group = group
+        self.priority = priority
+        self.state = State.QUEUED
+        self.at = 0.0
+        """Its place in the line of its state."""
+        self.rank = 0.0
+        """Its place in the line of queued jobs, when it was there last."""
+        self.attempts = 0
+        self.token = 0
+        self.worker = ""
+        self.started_at: float | None = None
+        self.finished_at: float | None = None
+        self.act: Act | None = None
+        """How its last lease ended."""
+        self.cancel_requested = False
+        self.progress: bytes | None = None
+        self.result: bytes | None = None
+
+    def over(self, now: float) -> bool:
+        """Whether its retention has ended, so that it counts as gone."""
+        return self.state.terminal and self.at <= now
+
+
+class Change(NamedTuple):
+    """What an applied transition has done to a job, besides what the job itself shows."""
+
+    source: State
+    landing: Landing
+    entry: Entry
+    ended: Failure | None
+    """The attempt that has ended without completing, for the job's history."""
+
+
+def take_step(job: JobState, transition: Transition, now: float, ageing: float) -> Change:
+    """Change a job as a transition says whose guard holds."""
+    source = job.state
+    landing = land(transition, source, job.cancel_requested)
+    attempts, token, worker = job.attempts, job.token, job.worker
+    ended = None
+    if transition.act is Act.PROGRESS:
+        job.progress = transition.progress
+    elif transition.act is Act.REQUEST_CANCEL:
+        job.cancel_requested = True
+    if source is State.PROCESSING and landing.to is not source:
+        ended = ended_attempt(transition, attempts, worker, job.started_at or 0.0, now)
+        job.act = transition.act
+        job.cancel_requested = False
+    if transition.attempts is not None:
+        job.attempts = transition.attempts
+    old_priority = job.priority
+    if transition.edit is not None and transition.edit.priority is not None:
+        job.priority = transition.edit.priority
+    job.state, job.at = (
+        landing.to,
+        place(
+            landing,
+            now,
+            at=job.at,
+            old_rank=job.rank,
+            old_priority=old_priority,
+            priority=job.priority,
+            ageing=ageing,
+        ),
+    )
+    if landing.to is State.QUEUED:
+        job.rank = job.at
+    if not landing.to.terminal:
+        job.finished_at = None
+    elif landing.to is not source:
+        job.finished_at, job.result = now, transition.result
+    entry = Entry(
+        transition.act, job.id, job.kind, source, landing.to, attempts, token, worker,
+        note_of(transition), transition.by, told_priority(transition, job.priority),
+    )  # fmt: skip
+    return Change(source, landing, entry, ended)
+
+
+J = TypeVar("J", bound=JobState)
+
+
+class ApplyBatch(ABC, Generic[J]):
+    """The transitions of one call, on their way into a store."""
+
+    def __init__(self, queue: QueueKey, settings: QueueSettings, size: int, now: float) -> None:
+        self.queue = queue
+        self.settings = settings
+        self.now = now
+        self.verdicts = [GONE] * size
+        self.left = LeftGroups()
+        self.arrivals: list[tuple[QueueKey, Entry]] = []
+        """The entries for the journals of the queues that jobs were moved to."""
+        self._entries: list[Entry | None] = [None] * size
+        self._calling: dict[int, int] = {}
+        """Entries that end the life of a job that may call back, each with the job's number."""
+
+    # --- what a store adds ---
+
+    @abstractmethod
+    def find(self, id: str) -> J | None:
+        """The job of this id, as earlier transitions of the batch have left it."""
+
+    @abstractmethod
+    def payload_of(self, job: J) -> bytes: ...
+
+    @abstractmethod
+    def ends_of(self, job: J) -> tuple[bytes | None, Sequence[Failure]]:
+        """Its result, and its attempts that ended without completing."""
+
+    @abstractmethod
+    def options_of(self, jobs: Sequence[int], /) -> Mapping[int, Options]:
+        """The options of those of these jobs that have any."""
+
+    @abstractmethod
+    def write(self, job: J, transition: Transition, change: Change) -> None:
+        """Write, now or when the batch ends, how a job has changed."""
+
+    @abstractmethod
+    def put_key(self, key: tuple[str, ...], job: J) -> None:
+        """Write a key of the tenant, with the job's payload."""
+
+    @abstractmethod
+    def move(self, job: J, target: QueueKey) -> bool:
+        """Hand a job to another queue; False if that has a job of its id."""
+
+    # --- what is the same for all ---
+
+    def apply(self, index: int, transition: Transition) -> None:
+        """Apply a transition if its guard holds."""
+        job, now = self.find(transition.id), self.now
+        if job is None or job.over(now):
+            return
+        deadline = job.at if job.state is State.PROCESSING else None
+        if not self._as_seen(job, transition):
+            self.verdicts[index] = Verdict(False, job.state)
+        elif not holds(transition, job.state, job.token, deadline, now):
+            self.verdicts[index] = Verdict(self._repeats(job, transition), job.state)
+        elif transition.target is not None:
+            self._move(index, job, transition, transition.target)
+        else:
+            self._step(index, job, transition)
+
+    def _as_seen(self, job: J, transition: Transition) -> bool:
+        if transition.seen is None:
+            return True
+        payload = self.payload_of(job)
+        return transition.seen == seen_now(job.state, job.token, job.priority, payload, job.at)
+
+    def _repeats(self, job: J, transition: Transition) -> bool:
+        if transition.token is None or transition.act not in REPEATABLE:
+            return False
+        return repeats(transition, job.act, job.token, *self.ends_of(job))
+
+    def _step(self, index: int, job: J, transition: Transition) -> None:
+        done = take_step(job, transition, self.now, self.settings.ageing)
+        self.write(job, transition, done)
+        self._entries[index] = done.entry
+        self.verdicts[index] = Verdict(True, job.state)
+        self.left.note(job.group, done.source, job.state)
+        if ends_calling_back(transition, job.state):
+            self._calling[index] = job.num
+        # Not if it was applied before: keys that were cleaned up since must not come back.
+        for key in keys_of(transition, job.state):
+            self.put_key(key, job)
+
+    def _move(self, index: int, job: J, transition: Transition, target: QueueKey) -> None:
+        moved = may_move(self.queue, target) and self.move(job, target)
+        self.verdicts[index] = Verdict(moved, job.state)
+        if moved:
+            self._entries[index], arrival = move_entries(
+                self.queue, transition, job.kind, job.state, job.attempts, job.priority
+            )
+            self.arrivals.append((target, arrival))
+            self.left.note(job.group, job.state, None)
+
+    def note_completion(
+        self,
+        index: int,
+        transition: Transition,
+        num: int,
+        kind: str,
+        group: str | None,
+        attempts: int,
+        token: int,
+        worker: str,
+    ) -> None:
+        """Note a plain completion of a lease that the store has found, and writes by itself."""
+        self._entries[index] = Entry(
+            Act.COMPLETE, transition.id, kind, State.PROCESSING, State.COMPLETED, attempts, token,
+            worker, transition.note, transition.by,
+        )  # fmt: skip
+        self.verdicts[index] = _DONE
+        if group is not None:
+            self.left.note(group, State.PROCESSING, State.COMPLETED)
+        if transition.calls_back:
+            self._calling[index] = num
+
+    def entries(self) -> list[Entry]:
+        """The entries for the queue's journal, those that end a job with its callback URL."""
+        options = self.options_of(sorted(self._calling.values())) if self._calling else {}
+        for index, num in self._calling.items():
+            entry, given = self._entries[index], options.get(num)
+            if entry is not None and given is not None and given.callback_url is not None:
+                self._entries[index] = msgspec.structs.replace(entry, callback=given.callback_url)
+        return [entry for entry in self._entries if entry is not None]
+
+
+_SETTINGS = frozenset({Act.CONFIGURE, Act.PAUSE, Act.RESUME})
+
+
+def topics_of(entries: Sequence[Entry]) -> set[Topic]:
+    """Whose listeners must be woken for a batch of the journal."""
+    topics: set[Topic] = {"changes"} if entries else set()
+    act: Act | None = None
+    to: State | None = None
+    for entry in entries:
+        if entry.act is act and entry.to is to:
+            continue
+        act, to = entry.act, entry.to
+        if act is Act.REQUEST_CANCEL:
+            topics.add("signals")
+        elif to in WAITING or act in _SETTINGS:
+            # Claimable now, or due sooner than the workers that wait for the next due job know.
+            topics.add("ready")
+        elif to is None or to.terminal:
+            topics.add("ends")
+    return topics
