@@ -12,7 +12,7 @@ from ackline.job import QueueKey
 from ackline.lifecycle import complete
 from ackline.stores.base import ClaimRequest
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.pipeline import Connection, Exchange, Row, Statement, compiled
+from ackline.stores.postgres.pipeline import Connection, Exchange, Row, compiled
 
 STATEMENTS = {
     "begin": compiled("BEGIN"),
@@ -39,7 +39,7 @@ def exchange(
         sent = [talk.send(name, values) for name, values in said]
         if then is not None:
             raise then
-    return [one.fetchall() if one.result and one.result.fname(0) else [] for one in sent]
+    return [one.rows or [] for one in sent]
 
 
 def prepared(connection: Connection) -> list[str]:
@@ -177,4 +177,6 @@ def test_nothing_is_prepared_where_sessions_change(connection: Connection) -> No
 
 
 def test_a_name_that_comes_twice_is_one_parameter() -> None:
-    assert compiled("SELECT %(a)b + %(b)s + %(a)b") == Statement(b"SELECT $1 + $2 + $1", ("a", "b"))
+    statement = compiled("SELECT %(a)b + %(b)s + %(a)b")
+
+    assert (statement.text, statement.names) == (b"SELECT $1 + $2 + $1", ("a", "b"))

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from tests.harness.servers.postgres import PostgresServer
@@ -17,8 +16,7 @@ from ackline.job import Draft, QueueKey, State
 from ackline.stores.base import Listener
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.claim import Picking
-from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.postgres.claim import _packed_parts, _values
 
 
 @pytest.fixture
@@ -166,8 +164,9 @@ def test_nobody_waits_for_a_counter(store: PostgresStore, queue: QueueKey) -> No
     assert sorted(done, key=int) == [str(n) for n in range(400)]
 
 
+@pytest.mark.parametrize("statement", ["pick", "take"])
 def test_no_statement_of_a_claim_reads_a_table_from_end_to_end(
-    store: PostgresStore, queue: QueueKey
+    store: PostgresStore, queue: QueueKey, statement: str
 ) -> None:
     put(store, queue, *map(str, range(2000)), surely_new=True)
     put(store, queue, *(f"later {n}" for n in range(2000)), surely_new=True, delay=60.0)
@@ -175,13 +174,11 @@ def test_no_statement_of_a_claim_reads_a_table_from_end_to_end(
     entry = store._queues.remembered(queue)
     assert entry is not None
 
-    def asked(tx: Transaction) -> dict[str, Any]:
-        assert entry is not None
-        return Picking(tx, entry)._values(entry.hints.look(entry.lines.values()), 100)
-
+    values = _values(entry, entry.hints.look(entry.lines.values()), 100, None)
+    values |= {"worker": b"w", "seconds": 30.0, **_packed_parts("w")}
     with store._engine.connections.connect() as connection:
-        explain = "EXPLAIN " + store._engine.statements["pick"]
-        rows = connection.execute(explain, store._engine.read(asked)).fetchall()
+        explain = "EXPLAIN " + store._engine.statements[statement]
+        rows = connection.execute(explain, values).fetchall()
     plan = "\n".join(row[0] for row in rows)
 
     assert "Seq Scan" not in plan

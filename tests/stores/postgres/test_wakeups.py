@@ -127,3 +127,18 @@ def test_control_nobody_is_told_of_what_does_not_concern_it(
         act(store, queue)
 
         assert not listener.wait(QUIET)
+
+
+def test_who_waits_for_changes_is_told_of_a_claim_only_if_it_takes_jobs(
+    store: Store, queue: QueueKey
+) -> None:
+    put(store, queue, "a")
+    with store.listen([queue], "changes") as listener:
+        settle(listener)
+
+        assert take(store, queue)
+        assert listener.wait(SOON)
+        settle(listener)
+
+        assert not take(store, queue)
+        assert not listener.wait(QUIET)

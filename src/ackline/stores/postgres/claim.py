@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from ackline.errors import CannotJoin, StoreError
 from ackline.events import Act, Entry
-from ackline.job import QueueKey, Record, State
+from ackline.job import NO_OPTIONS, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest
 from ackline.stores.budget import Budget
+from ackline.stores.packed import pack
 from ackline.stores.postgres import look
 from ackline.stores.postgres.apply import GONE, NotPlain, apply
 from ackline.stores.postgres.engine import Engine
@@ -53,7 +57,8 @@ class Picking:
 
     def send(self, look: Look, limit: int, max_bytes: int | None) -> None:
         """Request the next jobs; `pick` waits for the answer."""
-        began, values = time.monotonic(), self._values(look, limit)
+        began = time.monotonic()
+        values = _values(self._entry, look, limit, self._tx.clock, promoted=self._promoted)
         if max_bytes is None:
             self._sent = began, self._tx.send("pick", values)
         else:
@@ -78,38 +83,47 @@ class Picking:
         self._note(look, rows)
         return rows
 
-    def _values(self, look: Look, limit: int) -> dict[str, Any]:
-        return {
-            "queue": self._entry.num,
-            "version": self._entry.version,
-            "now": self._tx.clock,
-            "promoted": int(self._promoted),
-            "lines": Ints(look.lines),
-            "lanes": Ints(look.lanes),
-            "ranks": Floats(look.ranks),
-            "jobs": Ints(look.jobs),
-            "limit": limit,
-        }
-
     def _receive(self, look: Look) -> tuple[Row, list[Row]]:
         assert self._sent is not None
         (sent_at, cursor), self._sent = self._sent, None
         rows = cursor.fetchall()
         look.cost = time.monotonic() - sent_at
-        taken = [row for row in rows if row[_JOB] is not None]
-        taken.sort(key=_place_of)
-        return rows[0], taken
+        return rows[0], _in_order(rows)
 
     def _note(self, look: Look, rows: list[Row]) -> None:
-        last: dict[Lane, Place] = {}
-        for row in rows:
-            last[row[_LINE], row[_LANE]] = (row[_RANK], row[_JOB])
         hints = self._entry.hints
-        self._tx.committed.append(lambda: hints.took(look, last))
+        self._tx.committed.append(lambda: hints.took(look, _last_places(rows)))
+
+
+def _values(
+    entry: QueueEntry, look: Look, limit: int, clock: float | None, *, promoted: bool = False
+) -> dict[str, Any]:
+    """What says which jobs are next in line."""
+    return {
+        "queue": entry.num,
+        "version": entry.version,
+        "now": clock,
+        "promoted": int(promoted),
+        "lines": Ints(look.lines),
+        "lanes": Ints(look.lanes),
+        "ranks": Floats(look.ranks),
+        "jobs": Ints(look.jobs),
+        "limit": limit,
+    }
+
+
+def _in_order(rows: list[Row]) -> list[Row]:
+    taken = [row for row in rows if row[_JOB] is not None]
+    taken.sort(key=_place_of)
+    return taken
 
 
 def _place_of(row: Row) -> Place:
     return row[_RANK], row[_JOB]
+
+
+def _last_places(rows: list[Row]) -> dict[Lane, Place]:
+    return {(row[_LINE], row[_LANE]): _place_of(row) for row in rows}
 
 
 def past_of(row: Row) -> Past:
@@ -159,6 +173,21 @@ MOST_PARKED = 5000
 """The most jobs of full groups that one transaction parks: others wait for its end."""
 
 
+class End(enum.Enum):
+    """Why a claim has taken no more jobs than it has."""
+
+    DONE = enum.auto()
+    """It has all it wanted, or there are no more."""
+    ENOUGH_BYTES = enum.auto()
+    """Its jobs have as many bytes as it may take."""
+    LOCKED_GROUP = enum.auto()
+    """Another transaction has locked the group of the next job."""
+    FULL_GROUPS = enum.auto()
+    """It has taken none, and has parked as many jobs of full groups as one transaction may."""
+    LOCKED_JOBS = enum.auto()
+    """It has taken none, and passed over jobs that others have locked."""
+
+
 class Taking:
     """The jobs that one claim takes."""
 
@@ -192,24 +221,21 @@ class Taking:
         self._budget = Budget(request.max_bytes)
 
     @property
-    def cut_short(self) -> bool:
-        """Whether it has stopped among jobs of full groups, and has taken none."""
-        return not self._taken and self._parked >= MOST_PARKED
+    def end(self) -> End:
+        """Why it has taken no more jobs."""
+        if self._budget.reached:
+            return End.ENOUGH_BYTES
+        if self._is_at_locked_group:
+            return End.LOCKED_GROUP
+        if not self._taken and self._parked >= MOST_PARKED:
+            return End.FULL_GROUPS
+        if not self._taken and (self._picking.seen > 0 or self._busy):
+            return End.LOCKED_JOBS
+        return End.DONE
 
     @property
-    def more(self) -> bool:
-        """Whether it has stopped early, because of the size of the jobs or at a locked group."""
-        return self._budget.reached or self.stopped
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it has stopped at a group that another transaction has locked."""
+    def _is_at_locked_group(self) -> bool:
         return bool(self._busy) and not self._reads_past_busy
-
-    @property
-    def passed(self) -> bool:
-        """Whether it has passed over jobs that others have locked, and has taken none."""
-        return not self._taken and (self._picking.seen > 0 or bool(self._busy))
 
     def begin(self) -> None:
         """Request jobs, without waiting for the answer yet."""
@@ -225,9 +251,7 @@ class Taking:
             need = max(0, self._request.limit - len(self._taken))
             rows = picking.pick(look, need + more, self._budget.left)
             aside = self._sort_out(rows)
-            if self._full:
-                break
-            if self.stopped:
+            if self._full or self._is_at_locked_group:
                 break
             if max(self._parked, self._left_there) >= MOST_PARKED:
                 break
@@ -303,16 +327,11 @@ class Taking:
 
     def _lease(self) -> list[Record]:
         tx, entry, worker = self._tx, self._entry, self._request.worker
-        records = [
-            _record(row, token, self._request, tx.now)
-            for row, token in zip(self._taken, self._tokens(), strict=True)
-        ]
+        records = _records(entry, self._request, self._taken, self._tokens(), tx.now)
+        entry.plain = all(row[_GROUP] is row[_OPTIONS] is None for row in self._taken)
         rows_of: dict[tuple[float, int], list[Row]] = {}
         for row, record in zip(self._taken, records, strict=True):
             rows_of.setdefault((record.deadline or 0.0, record.token), []).append(row)
-            group = row[_GROUP]
-            body = (row[_JOB], record.kind, group and name_of(group), record.priority)
-            entry.remember(record.id, body)
         for (deadline, token), rows in rows_of.items():
             values = {"token": token, "queue": entry.num, "worker": worker.encode()}
             values |= {"started": tx.now, "deadline": deadline, "asked": Ints([])}
@@ -359,6 +378,21 @@ def _lease_arrays(rows: list[Row]) -> dict[str, Any]:
     }
 
 
+def _records(
+    entry: QueueEntry, request: ClaimRequest, rows: list[Row], tokens: Iterable[int], now: float
+) -> list[Record]:
+    """The claimed jobs, which are also remembered."""
+    records = []
+    for row, token in zip(rows, tokens, strict=True):
+        record = _record(row, token, request, now)
+        group = row[_GROUP]
+        entry.remember(
+            record.id, (row[_JOB], record.kind, group and name_of(group), row[_PRIORITY])
+        )
+        records.append(record)
+    return records
+
+
 def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
     kind = name_of(row[_KIND])
     options = decode_options(row[_OPTIONS])
@@ -391,6 +425,8 @@ def claim(
     engine: Engine, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition]
 ) -> Claimed:
     """Apply the transitions, promote due jobs, lease the next in line, report lapsed ones."""
+    if not transitions and (quick := _claim_at_once(engine, queue, request)) is not None:
+        return claimed(engine, queue, quick)
     try:
         answer = engine.write(lambda tx: _claim(engine, tx, queue, request, transitions))
     except NotPlain:
@@ -399,8 +435,8 @@ def claim(
             lambda tx: _claim(engine, tx, queue, request, transitions, patient=True)
         )
     pauses = list(PAUSES)
-    while answer.cut_short or (answer.stopped and not answer.jobs):
-        if answer.stopped:
+    while answer.end is End.FULL_GROUPS or (answer.end is End.LOCKED_GROUP and not answer.jobs):
+        if answer.end is End.LOCKED_GROUP:
             # Between two transactions: this one's locks are gone.
             time.sleep(pauses.pop(0))
         again = functools.partial(
@@ -415,13 +451,58 @@ def claim(
     return claimed(engine, queue, answer)
 
 
+def _claim_at_once(engine: Engine, queue: QueueKey, request: ClaimRequest) -> Answer | None:
+    """A claim in one statement and one message; None if what it met has to be handled in steps."""
+    entry = engine.queues.remembered(queue)
+    if entry is None or not entry.plain or entry.apart or entry.settings.paused:
+        return None
+    kinds = [kind for kind in entry.lines if request.kinds is None or kind in request.kinds]
+    seconds = {request.lease_of(kind, NO_OPTIONS) for kind in kinds}
+    # A pooler may have `notify` run in another session, which knows of no `take`.
+    if len(seconds) != 1 or request.max_bytes is not None or not engine.address.lasting:
+        return None
+    look = entry.hints.look([entry.lines[kind] for kind in kinds])
+    values = {"worker": request.worker.encode(), "seconds": float(seconds.pop())}
+    values |= _packed_parts(request.worker)
+    began = time.monotonic()
+
+    def send(tx: Transaction) -> tuple[Sent, Sent]:
+        tx.news.add(("changes", queue))
+        tx.only_if_took = True
+        taken = tx.send("take", _values(entry, look, max(0, request.limit), tx.clock) | values)
+        return taken, tx.send("heads", {"queue": entry.num, "start": entry.ahead.start})
+
+    answer, heads = engine.write(send)
+    found = answer.fetchall()
+    look.cost = time.monotonic() - began
+    same, due, seen, *_, now, token, _ = found[0]
+    rows = _in_order(found)
+    if not rows and (seen or due or not (same and look.full)):
+        return None
+    entry.hints.took(look, _last_places(rows))
+    jobs = _records(entry, request, rows, [token] * len(rows), now)
+    if jobs:
+        entry.ahead.lower(jobs[0].deadline or 0.0)
+    return Answer(now, [], jobs, entry, heads)
+
+
+@functools.lru_cache(maxsize=16)
+def _packed_parts(worker: str) -> dict[str, bytes]:
+    """The parts that are the same in all journal entries of a worker's claims."""
+    packed = pack([Entry(_CLAIM, "", "", _QUEUED, _PROCESSING, 0, 0, worker)])[1:]
+    no_names, states, no_numbers = pack(""), pack(_QUEUED) + pack(_PROCESSING), pack(0)
+    head, tail = packed.split(2 * no_names + states + 2 * no_numbers, 1)
+    return {"head": head, "states": states, "tail": tail}
+
+
 def claimed(engine: Engine, queue: QueueKey, answer: Answer) -> Claimed:
     """The answer, with lapsed jobs and the time of the next job as far as they can be read."""
-    only = Claimed(jobs=answer.jobs, verdicts=answer.verdicts, now=answer.now, more=answer.more)
+    more = answer.end in (End.ENOUGH_BYTES, End.LOCKED_GROUP)
+    only = Claimed(jobs=answer.jobs, verdicts=answer.verdicts, now=answer.now, more=more)
     if answer.entry is None:
         return only
     try:
-        return _looked_after(engine, queue, answer, answer.entry)
+        return _looked_after(engine, queue, answer, answer.entry, only)
     except StoreError as error:
         if not answer.jobs and not answer.verdicts:
             raise
@@ -430,24 +511,20 @@ def claimed(engine: Engine, queue: QueueKey, answer: Answer) -> Claimed:
         return only
 
 
-def _looked_after(engine: Engine, queue: QueueKey, answer: Answer, entry: QueueEntry) -> Claimed:
+def _looked_after(
+    engine: Engine, queue: QueueKey, answer: Answer, entry: QueueEntry, only: Claimed
+) -> Claimed:
     *due, leased = _heads(engine, entry, answer)
     now, lapsed = answer.now, list[Record]()
     if entry.settings.paused:
         due = []
-    elif answer.passed:
+    elif answer.end is End.LOCKED_JOBS:
         due.append(now + SOON)
     if leased is not None and leased <= now:
         lapsed = engine.read(lambda tx: look.leases(tx, engine.queues, queue, None, REPAIR_LIMIT))
         leased = None
-    return Claimed(
-        jobs=answer.jobs,
-        verdicts=answer.verdicts,
-        lapsed=lapsed,
-        next_at=min((time for time in (*due, leased) if time is not None), default=None),
-        now=now,
-        more=answer.more,
-    )
+    next_at = min((time for time in (*due, leased) if time is not None), default=None)
+    return msgspec.structs.replace(only, lapsed=lapsed, next_at=next_at)
 
 
 def _heads(engine: Engine, entry: QueueEntry, answer: Answer) -> Row:
@@ -470,14 +547,7 @@ class Answer(NamedTuple):
     entry: QueueEntry | None
     heads: Sent | None
     """Its rows are read after the transaction, so that they cost no round trip of their own."""
-    passed: bool = False
-    """Whether it took no job, and passed over jobs that others had locked."""
-    more: bool = False
-    """Whether it has stopped early, because of the size of the jobs or at a locked group."""
-    cut_short: bool = False
-    """Whether it has stopped after parking many jobs of full groups, and has taken none yet."""
-    stopped: bool = False
-    """Whether it has stopped at a group that others had locked."""
+    end: End = End.DONE
 
 
 def answered(
@@ -533,12 +603,7 @@ def _claim(
         return answered(tx, entry, verdicts, [], request)
     claiming = claiming or Taking(tx, entry, request, reads_past_busy=reads_past_busy)
     jobs = claiming.run(row[4])
-    return answered(tx, entry, verdicts, jobs, request)._replace(
-        passed=claiming.passed,
-        more=claiming.more,
-        cut_short=claiming.cut_short,
-        stopped=claiming.stopped,
-    )
+    return answered(tx, entry, verdicts, jobs, request)._replace(end=claiming.end)
 
 
 def _changes_no_line(entry: QueueEntry, transitions: Sequence[Transition]) -> bool:

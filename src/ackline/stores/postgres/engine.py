@@ -386,8 +386,8 @@ class Engine:
 
     def statement(self, name: str, values: dict[str, Any]) -> None:
         """Run one statement by itself."""
-        with translated(self.where), self._connection() as connection:
-            self._execute(connection, name, values)
+        with translated(self.where):
+            self._using(self.connections.take(), lambda using: self._execute(using, name, values))
 
     def _execute(self, connection: Connection, name: str, values: Mapping[str, Any]) -> None:
         """Run one statement in a transaction of our kind, whatever the user's defaults are."""
@@ -402,22 +402,26 @@ class Engine:
             self.statement("fold", {"queue": queue})
 
     def _run(self, work: Work[T], begin: str, *, lingers: bool = False) -> T:
-        with self._connection(lingers=lingers) as connection:
-            with Exchange(connection, self._compiled) as exchange:
-                tx = Transaction(exchange, self.moment())
-                tx.send(begin if self.connections.may_write(connection) else "begin_read")
-                if not self.address.lasting:
-                    tx.send("settings", self._settings)
-                answer = work(tx)
-                tx.flush()
-                tx.send("commit")
-                if tx.news:
-                    exchange.conclude()
-                    self.tell(tx)
-            self._mind_missed(exchange.missed)
-            for done in tx.committed:
-                done()
-            return answer
+        with translated(self.where):
+            connection = self.connections.take(lingers=lingers)
+        return self._using(connection, lambda using: self._transact(using, work, begin))
+
+    def _transact(self, connection: Connection, work: Work[T], begin: str) -> T:
+        with Exchange(connection, self._compiled) as exchange:
+            tx = Transaction(exchange, self.moment())
+            tx.send(begin if self.connections.may_write(connection) else "begin_read")
+            if not self.address.lasting:
+                tx.send("settings", self._settings)
+            answer = work(tx)
+            tx.flush()
+            tx.send("commit")
+            if tx.news:
+                exchange.conclude()
+                self.tell(tx)
+        self._mind_missed(exchange.missed)
+        for done in tx.committed:
+            done()
+        return answer
 
     def _mind_missed(self, error: psycopg.Error | None) -> None:
         """Warn once that nobody can be woken; what was written is committed all the same."""
@@ -428,12 +432,10 @@ class Engine:
             )  # fmt: skip
         self._muted = error is not None
 
-    @contextlib.contextmanager
-    def _connection(self, *, lingers: bool = False) -> Iterator[Connection]:
-        with translated(self.where):
-            connection = self.connections.take(lingers=lingers)
+    def _using(self, connection: Connection, use: Callable[[Connection], T]) -> T:
+        """Use a connection that was taken, then give it back."""
         try:
-            yield connection
+            return use(connection)
         except BaseException:
             self._calm(connection)
             raise

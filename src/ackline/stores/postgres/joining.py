@@ -143,7 +143,7 @@ class PostgresJoined:
             return Answer(tx.now, verdicts, [], None, None)
         taking = Taking(tx, entry, request)
         jobs = [] if entry.settings.paused else taking.run()
-        return answered(tx, entry, verdicts, jobs, request)._replace(more=taking.more)
+        return answered(tx, entry, verdicts, jobs, request)._replace(end=taking.end)
 
 
 class PostgresJoining:

@@ -501,7 +501,8 @@ class News:
     def tell(self, tx: Transaction) -> None:
         """After a commit, wake the listeners that wait for what it did."""
         subjects = [subject_of(queue, topic) for topic, queue in tx.news]
-        tx.send("notify", columns_of(subjects) | {"channel": self.channel})
+        values = {"channel": self.channel, "if_took": int(tx.only_if_took)}
+        tx.send("notify", columns_of(subjects) | values)
 
     def tell_at_commit(self, tx: Transaction) -> None:
         """Let a caller's commit wake the listeners of that moment, and name the jobs' places."""

@@ -124,7 +124,7 @@ def register(context: AdaptContext) -> None:
 
 Row = tuple[Any, ...]
 
-Signature = tuple[Any, ...]
+Signature = tuple[str, tuple[int, ...]]
 """The name of a statement, and the types of its parameters."""
 
 NO_VALUES: Mapping[str, Any] = {}
@@ -135,7 +135,7 @@ _PARAMETER = re.compile(r"%\((\w+)\)[bs]")
 _NUMBER = struct.Struct(">q").pack
 _TIME = struct.Struct(">d").pack
 
-_DUMPED: dict[type, tuple[int, Callable[[Any], bytes | None]]] = {
+_DUMPED: Mapping[type, tuple[int, Callable[[Any], bytes | None]]] = {
     type(None): (0, lambda _: None),
     int: (20, _NUMBER),
     float: (701, _TIME),
@@ -148,30 +148,36 @@ _DUMPED: dict[type, tuple[int, Callable[[Any], bytes | None]]] = {
 }
 """Python type → PostgreSQL's type, and how a value of it is written."""
 
+_OIDS = {kind: oid for kind, (oid, _) in _DUMPED.items()}
+_DUMPS = {kind: dump for kind, (_, dump) in _DUMPED.items()}
+
 
 class Statement(NamedTuple):
     """A statement as the server takes it, and the names of its parameters in their order."""
 
     text: bytes
     names: tuple[str, ...]
+    formats: list[Format]
+    """All parameters are sent in binary form."""
 
 
 def compiled(text: str) -> Statement:
     """A statement with numbers instead of the names of its parameters."""
     names = tuple(dict.fromkeys(_PARAMETER.findall(text)))
     numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
-    return Statement(_PARAMETER.sub(lambda match: numbers[match[1]], text).encode(), names)
+    numbered = _PARAMETER.sub(lambda match: numbers[match[1]], text)
+    return Statement(numbered.encode(), names, [Format.BINARY] * len(names))
 
 
 class Reply:
     """The answer to one statement, waited for only when its rows are fetched."""
 
-    __slots__ = ("_exchange", "number", "prepares", "result")
+    __slots__ = ("_exchange", "number", "prepares", "rows")
 
     def __init__(self, exchange: Exchange, number: int) -> None:
         self._exchange = exchange
         self.number = number
-        self.result: PGresult | None = None
+        self.rows: list[Row] | None = None
         self.prepares: Signature | None = None
         """The statement that the session has prepared once this is answered."""
 
@@ -270,20 +276,17 @@ class Exchange:
     def send(self, name: str, values: Mapping[str, Any] = NO_VALUES) -> Reply:
         """Add a statement to those that are sent."""
         statement = self._statements[name]
-        kinds, parameters = [], []
-        for parameter in statement.names:
-            value = values[parameter]
-            kind, dump = _DUMPED[type(value)]
-            kinds.append(kind)
-            parameters.append(dump(value))
-        formats = [Format.BINARY] * len(kinds)
-        if self.connection.prepared is None:
+        given = [values[parameter] for parameter in statement.names]
+        kinds = tuple([_OIDS[type(value)] for value in given])
+        parameters = [_DUMPS[type(value)](value) for value in given]
+        prepared = self.connection.prepared
+        if prepared is None:
             self._pgconn.send_query_params(
-                statement.text, parameters, kinds, formats, Format.BINARY
+                statement.text, parameters, kinds, statement.formats, Format.BINARY
             )
         else:
-            known = self._prepare((name, *kinds), statement, self.connection.prepared)
-            self._pgconn.send_query_prepared(known, parameters, formats, Format.BINARY)
+            known = prepared.get((name, kinds)) or self._prepare(name, kinds, prepared)
+            self._pgconn.send_query_prepared(known, parameters, statement.formats, Format.BINARY)
         return self._expect()
 
     def push(self) -> None:
@@ -291,14 +294,14 @@ class Exchange:
         self._pgconn.flush()
 
     def _prepare(
-        self, signature: Signature, statement: Statement, prepared: dict[Signature, bytes]
+        self, name: str, kinds: tuple[int, ...], prepared: dict[Signature, bytes]
     ) -> bytes:
-        known = prepared.get(signature) or self._preparing.get(signature)
+        known = self._preparing.get((name, kinds))
         if known is None:
             known = b"ackline_%d" % (len(prepared) + len(self._preparing))
-            self._pgconn.send_prepare(known, statement.text, signature[1:])
-            self._preparing[signature] = known
-            self._expect().prepares = signature
+            self._pgconn.send_prepare(known, self._statements[name].text, kinds)
+            self._preparing[name, kinds] = known
+            self._expect().prepares = (name, kinds)
         return known
 
     def _expect(self) -> Reply:
@@ -315,9 +318,9 @@ class Exchange:
             self._pgconn.send_flush_request()
             self._flush()
             self._asked_for = self._sent
-        while reply.result is None:
+        while reply.rows is None:
             self._receive()
-        return self.connection.load(reply.result)
+        return reply.rows
 
     def _receive(self) -> None:
         """Read the next answer into the reply that expects it."""
@@ -329,7 +332,8 @@ class Exchange:
         self._read()
         if result.status not in _WELL:
             raise psycopg.errors.error_from_result(result)
-        reply.result = result
+        # Now, because the connection may soon be another caller's.
+        reply.rows = self.connection.load(result) if result.ntuples else []
         if reply.prepares is not None and self.connection.prepared is not None:
             self.connection.prepared[reply.prepares] = self._preparing.pop(reply.prepares)
 

@@ -36,7 +36,8 @@ class QueueEntry:
     """A queue as it was at one version."""
 
     __slots__ = (
-        "ahead", "apart", "bodies", "dropped", "hints", "key", "lines", "num", "settings", "version"
+        "ahead", "apart", "bodies", "dropped", "hints", "key", "lines", "num", "plain", "settings",
+        "version",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +60,8 @@ class QueueEntry:
         """Kinds whose jobs are leased one by one."""
         self.dropped = False
         """Whether only its journal is left."""
+        self.plain = True
+        """Whether the jobs claimed last were of no group and without options."""
         self.hints = Hints()
         self.ahead = Ahead()
 

@@ -32,6 +32,10 @@ takes at most 1/IDLE_SHARE of the time."""
 Place = tuple[float, int]
 Lane = tuple[int, int]
 START: Place = (-math.inf, 0)
+_LANES, _STARTS = list(range(LANES)), [START] * LANES
+
+Places = dict[int, list[Place]]
+"""Line → the place in each of its lanes."""
 
 
 class Look:
@@ -48,12 +52,12 @@ class Look:
         self.ranks: list[float] = []
         self.jobs: list[int] = []
 
-    def add(self, line: int, lane: int, place: Place) -> None:
-        """Read one lane from a place on."""
-        self.lines.append(line)
-        self.lanes.append(lane)
-        self.ranks.append(place[0])
-        self.jobs.append(place[1])
+    def add(self, line: int, places: list[Place]) -> None:
+        """Read the lanes of a line from these places on."""
+        self.lines += [line] * LANES
+        self.lanes += _LANES
+        self.ranks += [rank for rank, _ in places]
+        self.jobs += [job for _, job in places]
 
 
 class Hints:
@@ -63,9 +67,9 @@ class Hints:
         self._lock = threading.Lock()
         renew_in_child(self, "_lock")
         self._stamp = 0
-        self._last: dict[Lane, Place] = {}
-        self._older: dict[Lane, Place] = {}
-        self._next_older: dict[Lane, Place] = {}
+        self._last: Places = {}
+        self._older: Places = {}
+        self._next_older: Places = {}
         self._aged_at = self._back_at = time.monotonic()
         self._full_at = -math.inf
         self._full_cost = 0.0
@@ -94,20 +98,19 @@ class Hints:
     def _is_due(self, now: float, share: float) -> bool:
         return now - self._full_at >= min(FULL_EVERY, share * self._full_cost)
 
-    def _look(self, lines: Iterable[int], bounds: dict[Lane, Place], *, full: bool = False) -> Look:
+    def _look(self, lines: Iterable[int], bounds: Places, *, full: bool = False) -> Look:
         look = Look(self._stamp, full)
         if full:
             self._full_at = time.monotonic()
         for line in lines:
-            for lane in range(LANES):
-                known = START if lane == ODD else bounds.get((line, lane), START)
-                look.add(line, lane, known)
+            look.add(line, bounds.get(line, _STARTS))
         return look
 
     def _age(self, now: float) -> None:
         if now - self._aged_at >= BACK_BY:
             self._aged_at = now
-            self._older, self._next_older = self._next_older, dict(self._last)
+            last = {line: list(places) for line, places in self._last.items()}
+            self._older, self._next_older = self._next_older, last
 
     def took(self, look: Look, last: dict[Lane, Place]) -> None:
         """Note the jobs that a look found, once they are claimed: the next begins behind them."""
@@ -115,16 +118,17 @@ class Hints:
             if look.full:
                 self._full_cost = look.cost
             if look.stamp == self._stamp:
-                for lane, place in last.items():
-                    if place > self._last.get(lane, START):
-                        self._last[lane] = place
+                for (line, lane), place in last.items():
+                    places = self._last.setdefault(line, list(_STARTS))
+                    if lane != ODD and place > places[lane]:
+                        places[lane] = place
 
     def lower(self, line: int, lane: int, place: Place) -> None:
         """Note that a job was put in this place: do not begin behind it."""
         with self._lock:
             for bounds in (self._last, self._older, self._next_older):
-                if place < bounds.get((line, lane), START):
-                    bounds[line, lane] = place
+                if line in bounds and place < bounds[line][lane]:
+                    bounds[line][lane] = place
                     # The results of a look that began earlier say nothing about this place.
                     self._stamp += 1
 

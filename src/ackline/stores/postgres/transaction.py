@@ -69,6 +69,8 @@ class Transaction:
         self.made = False
         """Whether it has made a queue or a line, which others cannot see yet."""
         self.news: set[tuple[Topic, QueueKey]] = set()
+        self.only_if_took = False
+        """Whether it is news only if a `take` of this transaction took any jobs."""
         self.places: dict[tuple[int, int], tuple[float, int]] = {}
         """Line and lane → the first place in it where this transaction has put a job."""
         self.committed: list[Callable[[], None]] = []

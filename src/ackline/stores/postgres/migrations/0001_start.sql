@@ -293,3 +293,14 @@ EXCEPTION WHEN unique_violation THEN
     RETURN NULL;
 END
 $$;
+
+-- As msgpack, in which the journal keeps its entries: a text, and a number that is not negative.
+CREATE FUNCTION ackline.packed_text(utf8 bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN length(utf8) < 32 THEN set_byte('\x00', 0, 160 + length(utf8))
+                WHEN length(utf8) < 256 THEN set_byte('\xd900', 1, length(utf8))
+                ELSE '\xdb' || int4send(length(utf8)) END || utf8
+$$;
+CREATE FUNCTION ackline.packed_count(number bigint) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN number < 128 THEN set_byte('\x00', 0, number::int)
+                ELSE '\xce' || int4send(number::int) END
+$$;

@@ -9,6 +9,9 @@ from types import MappingProxyType
 
 from ackline.stores.statements import read_statements
 
+_PARTS = re.compile(r"/\*(next_in_line|journal_moment)\*/")
+"""Where one statement has another as a part."""
+
 _FITTING = re.compile(r"(\w+) /\*fitting\*/")
 _SCHEMA = re.compile(r"\backline(?=\.|;$)|(?<=SCHEMA )ackline\b", re.MULTILINE)
 
@@ -22,6 +25,8 @@ def in_schema(text: str, schema: str) -> str:
 def statements(schema: str) -> Mapping[str, str]:
     """All statements by name, for a schema."""
     found = read_statements(__package__)
+    for name, text in found.items():
+        found[name] = _PARTS.sub(lambda part: found[part[1]], text)
     found["pick_within"] = _FITTING.sub(
         lambda jobs: f"({found['fitting'].replace('/*jobs*/', jobs[1])}) f", found["pick"]
     )

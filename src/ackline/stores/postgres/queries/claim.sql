@@ -1,22 +1,21 @@
 -- Leases.
 
--- name: pick
--- Take the next jobs out of their lines. Nothing is taken if the queue has changed since it was
--- looked at, or if jobs are due that must be promoted first: the first row says so, and how many
--- jobs were seen. Its twin `pick_within` stops after so many bytes: it has `fitting` in each place
--- that is marked.
+-- name: next_in_line
+-- The next jobs, locked: how `pick`, its twin `pick_within` and `take` begin. Nothing is found if the
+-- queue has changed since it was looked at, or if jobs are due that must be promoted first.
 --
 -- First, each lane is read from its bound on, without locks, to find how many jobs to take of
--- which; then those are locked, skipping jobs that others have locked. They are deleted by the ctid
--- of rows that are already locked and counted: a join could delete more.
-WITH gate AS MATERIALIZED (
+-- which; then those are locked, skipping jobs that others have locked. `pick_within` stops after so
+-- many bytes: it has `fitting` in each place that is marked.
+gate AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM ackline.queue
                    WHERE num = %(queue)b::int AND version = %(version)b::bigint) AS same,
            EXISTS (SELECT FROM ackline.rest
                    WHERE queue = %(queue)b::int AND state = 0 AND at <= m.now)
            OR EXISTS (SELECT FROM ackline.rest
                       WHERE queue = %(queue)b::int AND state = 3 AND at <= m.now) AS due,
-           %(promoted)b::bigint > 0 AS promoted
+           %(promoted)b::bigint > 0 AS promoted,
+           m.now
     FROM (SELECT coalesce(%(now)b::float8,
                           extract(epoch FROM clock_timestamp())::float8) AS now OFFSET 0) m
 ), seen AS MATERIALIZED (
@@ -34,12 +33,18 @@ WITH gate AS MATERIALIZED (
 ), shares AS MATERIALIZED (
     SELECT line, lane, min(rank) AS rank, count(*) AS n FROM seen /*fitting*/ GROUP BY line, lane
 ), locked AS MATERIALIZED (
-    SELECT r.place, r.rank, r.job FROM shares s CROSS JOIN LATERAL (
-        SELECT ctid AS place, rank, job FROM ackline.ready
+    SELECT s.line, s.lane, r.* FROM shares s CROSS JOIN LATERAL (
+        SELECT ctid AS place, rank, job, attempts, token FROM ackline.ready
         WHERE line = s.line::int AND lane = s.lane::smallint AND rank >= s.rank
         ORDER BY rank, job LIMIT s.n FOR UPDATE SKIP LOCKED
     ) r
-), taken AS (
+);
+
+-- name: pick
+-- Take the next jobs out of their lines. The first row says whether the queue is as it was, whether
+-- jobs are due, and how many jobs were seen. Jobs are deleted by the ctid of rows that are already
+-- locked and counted: a join could delete more.
+WITH /*next_in_line*/, taken AS (
     DELETE FROM ackline.ready WHERE ctid = ANY (ARRAY(SELECT place FROM locked /*fitting*/))
     RETURNING line, lane, rank, job, attempts, token, worker, started, act
 )
@@ -53,6 +58,57 @@ FROM gate g LEFT JOIN (
         FROM ackline.job WHERE num = t.job OFFSET 0
     ) j
 ) ON true;
+
+-- name: take
+-- A whole claim in one statement: the next jobs leave their lines, are leased, noted in the journal
+-- and counted, if all of them are of no group, without options, and had lower tokens. If not, nothing
+-- is done. A claim sees only what was committed when its one snapshot was taken, so its journal
+-- entry rightly takes its moment from it, too.
+--
+-- The entries are written as `packed.py` packs them: `head` and `tail` are what is the same in all.
+-- A session notes whether it took any, for `notify`.
+WITH /*next_in_line*/, bodies AS MATERIALIZED (
+    SELECT l.*, j.* FROM locked l CROSS JOIN LATERAL (
+        SELECT id, kind, grp, priority, created, options, payload
+        FROM ackline.job WHERE num = l.job OFFSET 0
+    ) j
+), lot AS MATERIALIZED (
+    SELECT t.now, t.token, count(*) AS n,
+           array_agg(b.job ORDER BY b.rank, b.job) AS jobs,
+           array_agg(coalesce(b.attempts, 0) + 1::bigint ORDER BY b.rank, b.job) AS attempts,
+           array_agg(b.rank ORDER BY b.rank, b.job) AS ranks,
+           string_agg(%(head)b || ackline.packed_text(b.id) || ackline.packed_text(b.kind)
+                      || %(states)b || ackline.packed_count(coalesce(b.attempts, 0) + 1)
+                      || '\xcf' || int8send(t.token) || %(tail)b,
+                      '' ORDER BY b.rank, b.job) AS entries
+    FROM (
+        SELECT now, (SELECT base FROM ackline.epoch) * 2048 + nextval('ackline.token') AS token
+        FROM gate OFFSET 0
+    ) t CROSS JOIN bodies b
+    GROUP BY t.now, t.token
+    HAVING bool_and(b.grp IS NULL AND b.options IS NULL AND coalesce(b.token, 0) < t.token)
+), gone AS (
+    DELETE FROM ackline.ready
+    WHERE ctid = ANY (ARRAY(SELECT b.place FROM bodies b WHERE EXISTS (SELECT FROM lot)))
+), leased AS (
+    INSERT INTO ackline.lease
+        (token, queue, worker, started, deadline, jobs, attempts, ranks, asked)
+    SELECT token, %(queue)b::int, %(worker)b, now, now + %(seconds)b::float8, jobs, attempts, ranks,
+           '{}'
+    FROM lot
+), counted AS (
+    INSERT INTO ackline.tally (queue, states, events)
+    SELECT %(queue)b::int, ARRAY[0, -n, n, 0, 0, 0, 0], n FROM lot
+), told AS (
+    INSERT INTO ackline.journal (era, moment, queue, at, size, entries)
+    SELECT (SELECT era FROM ackline.epoch), /*journal_moment*/, %(queue)b::int, now, n,
+           '\xdd' || int4send(n::int) || entries
+    FROM lot
+)
+SELECT g.same, g.due, (SELECT count(*) FROM seen), b.rank, b.job, b.line, b.lane, b.attempts,
+       b.token, b.id, b.kind, NULL, b.priority, b.created, NULL, b.payload, g.now, l.token,
+       (SELECT set_config('ackline_session.took', (SELECT count(*) FROM lot)::text, false))
+FROM gate g LEFT JOIN (lot l CROSS JOIN bodies b) ON true;
 
 -- name: fitting
 -- The first of some jobs, up to the one with which they have so many bytes.

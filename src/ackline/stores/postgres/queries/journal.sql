@@ -1,5 +1,10 @@
 -- The journal and the counts.
 
+-- name: journal_moment
+-- Where in the journal a transaction stands, see the table `journal`.
+greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+         pg_current_xact_id()::text::bigint + 1)::text::xid8;
+
 -- name: tell
 -- One batch of a queue's journal, and how its counts have changed. If it tells of jobs that were
 -- believed to be new (`blind`), only if this transaction has inserted them.
@@ -10,8 +15,7 @@ WITH counted AS (
 )
 INSERT INTO ackline.journal (era, moment, queue, at, size, entries)
 SELECT (SELECT era FROM ackline.epoch),
-       greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-                pg_current_xact_id()::text::bigint + 1)::text::xid8,
+       /*journal_moment*/,
        %(queue)b::int,
        coalesce(%(at)b::float8, extract(epoch FROM clock_timestamp())::float8),
        %(size)b::int, %(entries)b

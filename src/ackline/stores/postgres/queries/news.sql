@@ -23,7 +23,8 @@ WHERE w.tag = gone.tag AND w.topic = gone.topic AND w.who = gone.who;
 DELETE FROM ackline.waiting WHERE until < clock_timestamp() - interval '10 minutes';
 
 -- name: notify
--- After the commit: listeners armed before it are notified; one armed later looks and sees it.
+-- After the commit: listeners armed before it are notified; one armed later looks and sees it. After
+-- a `take`, only if it took any jobs.
 SELECT pg_notify(%(channel)s, w.topic || ' ' || encode(w.tag, 'hex')) FROM (
     SELECT DISTINCT w.tag, w.topic
     FROM unnest(%(tags)b::bytea[], %(topics)b::bigint[]) g(tag, topic)
@@ -32,4 +33,5 @@ SELECT pg_notify(%(channel)s, w.topic || ' ' || encode(w.tag, 'hex')) FROM (
         WHERE tag = g.tag AND topic = g.topic::smallint AND until > clock_timestamp()
         LIMIT 1
     ) w
+    WHERE %(if_took)b::bigint = 0 OR current_setting('ackline_session.took', true) = '1'
 ) w;
