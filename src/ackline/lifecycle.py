@@ -159,8 +159,6 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     target: QueueKey | None = None
     note: str = ""
     by: str = ""
-    wait: bool = True
-    """Whether to wait for another transaction that is changing the job, or else be refused."""
     keep_cancelled: float | None = None
     """Retention, if it ends cancelled because the job was asked to stop; None means `keep`."""
     calls_back: bool = False
@@ -640,7 +638,6 @@ def expire(job: Record, policy: Resolved, reason: str = "lease expired") -> Tran
         failure=failure,
         keys=keys,
         note=reason,
-        wait=False,  # a transaction that is changing the job is that of its holder
         calls_back=_calls_back(job),
     )
 

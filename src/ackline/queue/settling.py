@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from ackline.errors import LeaseLost
 from ackline.events import Act
 from ackline.job import State
@@ -41,7 +39,6 @@ def _settle_again(step: Transition, take: Take, earlier: Act) -> None:
 
     Waiting for its end would be a deadlock: the caller itself has to end it.
     """
-    step = msgspec.structs.replace(step, wait=False)
     verdict = take(step)
     for pause in MOMENTS:
         if verdict.applied or verdict.state is not State.PROCESSING:

@@ -168,8 +168,6 @@ class Hold(msgspec.Struct, frozen=True, gc=False):
     id: str
     token: int
     seconds: float
-    wait: bool = True
-    """Whether to wait for whoever is changing the lease; if not, it is left as it is."""
 
 
 class WorkerBeat(msgspec.Struct, frozen=True, kw_only=True):

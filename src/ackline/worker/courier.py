@@ -7,8 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 
-import msgspec
-
 from ackline import lifecycle
 from ackline.errors import PASSING, StoreClosed, StoreError
 from ackline.pauses import Pauses
@@ -226,9 +224,8 @@ class Courier:
 
     def _takes_steps_of(self, held: Held) -> bool:
         """Whether the store takes any step of this job now, such as extending its lease."""
-        step = msgspec.structs.replace(lifecycle.extend(held.record, held.lease), wait=False)
         try:
-            self._holdings.queue.apply([step])
+            self._holdings.queue.apply([lifecycle.extend(held.record, held.lease)])
         except StoreError:
             return False
         return True

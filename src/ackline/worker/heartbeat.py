@@ -90,9 +90,7 @@ class Heartbeat:
     def beat(self) -> float:
         """One sign of life; returns the seconds until the next."""
         held = [job for job in list(self._holdings.held) if not job.settling and not job.lost]
-        holds = [
-            Hold(job.record.id, job.record.token, job.lease, not job.in_transaction) for job in held
-        ]
+        holds = [Hold(job.record.id, job.record.token, job.lease) for job in held]
         queue, sent_at = self._holdings.queue, time.monotonic()
         reply = queue.store.heartbeat(queue.key, self._beat, holds)
         self._cut_off.put_off(held, sent_at)

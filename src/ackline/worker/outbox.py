@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-import msgspec
-
 from ackline.lifecycle import Transition
 from ackline.worker.held import Held
 
@@ -32,9 +30,6 @@ class Outbox:
         """Hand in what became of a job; only the first outcome counts, and none of a lost lease."""
         if not held.settle():
             return
-        if held.in_transaction:
-            # Its transaction may still be open: this step must not wait for that.
-            transition = msgspec.structs.replace(transition, wait=False)
         self._settled.append((held, transition))
         size = len(self._settled)
         # The first outcome, too: the courier lets it wait for others, but not for long.

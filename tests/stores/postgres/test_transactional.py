@@ -362,7 +362,7 @@ def test_heartbeats_go_on_beside_it(shop: Shop, store: PostgresStore, batch: lis
     beat = beat_of()
     with shop.connect() as tx:
         batch[0].complete(1, connection=tx)
-        holds = [Hold(job.id, job.record.token, 60.0, not job.in_transaction) for job in batch]
+        holds = [Hold(job.id, job.record.token, 60.0) for job in batch]
         reply = quickly(store.heartbeat, shop.queue.key, beat, holds)
         assert (reply.lost, reply.cancelled) == ([], [])
         tx.rollback()
@@ -381,9 +381,10 @@ def beat_of(worker: str = "w") -> WorkerBeat:
 
 
 def test_a_heartbeat_that_knows_nothing_of_it_does_not_wait_either(
-    shop: Shop, store: PostgresStore, batch: list[Any]
+    shop: Shop, open_store: OpenStore, batch: list[Any]
 ) -> None:
-    """It was about to be sent when a handler settled its job; the others are kept all the same."""
+    """It comes through another handle on the store; the others are kept all the same."""
+    store = open_store()
     holds = [Hold(job.id, job.record.token, 60.0) for job in batch]
     before = [job.record.deadline for job in batch]
     with shop.connect() as tx:

@@ -64,9 +64,17 @@ class PostgresJoined:
         return self._loan.run(lambda tx: insert_checked(self._engine, tx, queue, drafts))
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
-        return self._alone(
+        verdicts = self._alone(
             queue, transitions, lambda tx, known: self._apply(tx, queue, transitions, known)
         )
+        return self._lend(queue, transitions, verdicts)
+
+    def _lend(
+        self, queue: QueueKey, transitions: Sequence[Transition], verdicts: list[Verdict]
+    ) -> list[Verdict]:
+        steps = zip(transitions, verdicts, strict=True)
+        self._queues.lend(queue, [step for step, verdict in steps if verdict.applied])
+        return verdicts
 
     def _alone(
         self,
@@ -128,6 +136,7 @@ class PostgresJoined:
             return self._claim(tx, queue, request, verdicts)
 
         answer = self._alone(queue, transitions, work)
+        self._lend(queue, transitions, answer.verdicts)
         return claimed(self._engine, queue, answer)
 
     def _promote(self, tx: Transaction, queue: QueueKey) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 from ackline.errors import StoreUnavailable
+from ackline.events import Act
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Transition, kept_until
 from ackline.stores.base import BeatReply, Hold, WorkerBeat
@@ -192,16 +193,27 @@ def send_for_leases(
     be locked for long by callers' transactions.
     """
     sent = []
-    waiting = [step for step in transitions if step.token is not None and step.wait]
+    waiting, hasty = list[Transition](), list[Transition]()
+    for step in transitions:
+        if step.token is not None:
+            (hasty if _is_hasty(entry, step) else waiting).append(step)
     if waiting:
         values = _tokens(entry, waiting) | {"jobs": _numbers(tx, entry, waiting)}
         sent.append(tx.send("lock_leases", values))
-    hasty = [step for step in transitions if step.token is not None and not step.wait]
     if hasty:
         # A caller's transaction keeps its locks: again only the rows of these jobs.
         jobs = _numbers(tx, entry, hasty) if tx.callers else None
         sent.append(tx.send("try_leases", _tokens(entry, hasty) | {"jobs": jobs}))
     return sent
+
+
+def _is_hasty(entry: QueueEntry, step: Transition) -> bool:
+    """Whether to be refused instead of waiting for another transaction that is changing the lease.
+
+    A caller's transaction may stay open for long. And what would expire a lease need not wait:
+    whoever is changing it holds it.
+    """
+    return step.act is Act.EXPIRE or entry.is_lent(step.id, step.token)
 
 
 def _tokens(entry: QueueEntry, steps: Sequence[Transition]) -> dict[str, Any]:
@@ -312,7 +324,7 @@ class Finding:
         fenced, ids, hasty = set[str](), set[str](), set[str]()
         for step in transitions:
             (ids if step.token is None else fenced).add(step.id)
-            if not step.wait:
+            if _is_hasty(self._entry, step):
                 hasty.add(step.id)
         self.find(fenced - ids, "stands", hasty)
         self.find(ids)
@@ -434,7 +446,7 @@ def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
             missing[index] = hold
             continue
         if lease.deadline <= tx.now:
-            if hold.wait:
+            if not entry.is_lent(hold.id, hold.token):
                 found.lost.append(index)
             continue
         if num in lease.cancel_requested:
@@ -448,9 +460,11 @@ def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
 def _look_for(tx: Transaction, entry: QueueEntry, missing: Holds, found: Extended) -> None:
     """Sort missing leases into lost ones and those that another transaction is changing.
 
-    Holds that do not `wait` are neither: their jobs' own transactions end these leases.
+    Those in callers' transactions are neither: these end the leases.
     """
-    waiting = {index: hold for index, hold in missing.items() if hold.wait}
+    waiting = {
+        index: hold for index, hold in missing.items() if not entry.is_lent(hold.id, hold.token)
+    }
     if not waiting:
         return
     ids = [hold.id for hold in waiting.values()]

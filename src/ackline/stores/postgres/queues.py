@@ -8,6 +8,7 @@ from typing import Any
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.job import QueueKey
+from ackline.lifecycle import Transition
 from ackline.stores.postgres.pipeline import Blobs
 from ackline.stores.postgres.scan_position import Ahead, Hints, Place
 from ackline.stores.postgres.transaction import Transaction
@@ -28,6 +29,12 @@ def queue_of(tenant: bytes, name: bytes) -> QueueKey:
 Body = tuple[int, str, str | None, int]
 """The number, kind, group and priority of a job."""
 
+Leased = tuple[str, int | None]
+"""A lease, by the job's id and the token."""
+
+MOST_LENT = 10_000
+"""How many leases of a queue in callers' transactions are remembered."""
+
 MOST_BODIES = 100_000
 """How many claimed jobs of a queue are remembered."""
 
@@ -36,8 +43,8 @@ class QueueEntry:
     """A queue as it was at one version."""
 
     __slots__ = (
-        "ahead", "apart", "bodies", "dropped", "hints", "key", "lines", "num", "plain", "settings",
-        "version",
+        "ahead", "apart", "bodies", "dropped", "hints", "key", "lent", "lines", "num", "plain",
+        "settings", "version",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +56,7 @@ class QueueEntry:
         lines: dict[str, int],
         bodies: dict[str, Body],
         apart: set[str],
+        lent: dict[Leased, None],
     ) -> None:
         self.key = key
         self.num = num
@@ -58,6 +66,8 @@ class QueueEntry:
         self.bodies = bodies
         self.apart = apart
         """Kinds whose jobs are leased one by one."""
+        self.lent = lent
+        """Leases that callers' transactions have changed, which may be locked for long."""
         self.dropped = False
         """Whether only its journal is left."""
         self.plain = True
@@ -70,6 +80,10 @@ class QueueEntry:
         if len(self.bodies) >= MOST_BODIES:
             self.bodies.clear()
         self.bodies[id] = body
+
+    def is_lent(self, id: str, token: int | None) -> bool:
+        """Whether a lease may be locked by a caller's transaction of this process."""
+        return bool(self.lent) and (id, token) in self.lent
 
     def claim_apart(self, ids: Iterable[str]) -> None:
         """Lease jobs of the same kinds as these claimed ones one by one from now on.
@@ -87,6 +101,7 @@ class Queues:
     def __init__(self) -> None:
         self._entries: dict[QueueKey, QueueEntry] = {}
         self._apart: dict[QueueKey, set[str]] = {}
+        self._lent: dict[QueueKey, dict[Leased, None]] = {}
 
     def forget(self) -> None:
         """Forget everything: the database may be another one."""
@@ -95,6 +110,13 @@ class Queues:
     def remembered(self, key: QueueKey) -> QueueEntry | None:
         """A queue as it was when it was last read."""
         return self._entries.get(key)
+
+    def lend(self, key: QueueKey, steps: Iterable[Transition]) -> None:
+        """Note that a caller's transaction has taken these steps; the oldest are forgotten."""
+        lent = self._lent.setdefault(key, {})
+        lent.update({(step.id, step.token): None for step in steps if step.token is not None})
+        for oldest in list(lent)[:-MOST_LENT]:
+            lent.pop(oldest, None)
 
     def reset_hints(self, key: QueueKey) -> None:
         """Let the next claim of a queue begin at the heads of its lines."""
@@ -117,8 +139,10 @@ class Queues:
             rows = tx.rows("lines", {"queue": num})
             lines = {name_of(kind): line for line, kind in rows}
             bodies = entry.bodies if entry is not None and entry.num == num else {}
-            apart = self._apart.setdefault(key, set())
-            entry = QueueEntry(key, num, version, decode_settings(settings), lines, bodies, apart)
+            apart, lent = self._apart.setdefault(key, set()), self._lent.setdefault(key, {})
+            entry = QueueEntry(
+                key, num, version, decode_settings(settings), lines, bodies, apart, lent
+            )
             entry.dropped = settings == DROPPED
             if not tx.made:
                 # A queue that this transaction made may be rolled back: it is not remembered.
