@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import psycopg
 from psycopg import sql
@@ -43,123 +43,11 @@ Subject = tuple[bytes, int]
 """A queue and a topic, as the table `waiting` has them."""
 
 
-class Source(Protocol):
-    """Where the news comes from."""
+class _Waiter:
+    """Hears of subjects, each armed or to be armed when it next waits."""
 
-    @property
-    def hears(self) -> bool: ...
-
-    def arm(self, subjects: Collection[Subject]) -> None: ...
-
-    def disarm(self, subjects: Collection[Subject]) -> None: ...
-
-    def forget(self, waiter: Waiter) -> None: ...
-
-
-class Waiter(Protocol):
-    """A listener or a subscription, as the connection that receives the news knows it."""
-
-    @property
-    def armed(self) -> Collection[Subject]:
-        """The subjects that processes that commit are to notify of."""
-
-    def concerns(self, subject: Subject) -> bool:
-        """Whether it hears of this."""
-
-    def here(self, now: float, away: float) -> bool:
-        """Whether a caller waits, or did so less than `away` seconds ago."""
-
-    def disarmed(self) -> None:
-        """No process notifies of its subjects any more."""
-
-    def tell(self, subject: Subject | None) -> None:
-        """There is news of a subject; without one, there may be news of all."""
-
-
-class PostgresListener:
-    """Waits for news of some queues on one topic."""
-
-    def __init__(self, source: Source, subjects: frozenset[Subject]) -> None:
-        self._subjects = subjects
-        self._armed = False
+    def __init__(self, source: Wakeups) -> None:
         self._source = source
-        self._news = threading.Event()
-        self._waiting = 0
-        self._left_at = time.monotonic()
-        self._looked_at = time.monotonic()
-        self._closed = False
-
-    @property
-    def armed(self) -> Collection[Subject]:
-        return self._subjects if self._armed else ()
-
-    def arm(self) -> None:
-        """Be notified from now on."""
-        self._armed = True  # first here: a caller that is disarmed meanwhile arms again
-        self._source.arm(self._subjects)
-
-    def disarmed(self) -> None:
-        self._armed = False
-
-    def concerns(self, subject: Subject) -> bool:
-        return subject in self._subjects
-
-    def tell(self, subject: Subject | None) -> None:
-        del subject
-        self._news.set()
-
-    def here(self, now: float, away: float) -> bool:
-        return self._waiting > 0 or now - self._left_at < away
-
-    def wait(self, timeout: float) -> bool:
-        self._waiting += 1
-        try:
-            return self._wait(timeout)
-        finally:
-            self._left_at = time.monotonic()
-            self._waiting -= 1
-
-    def _wait(self, timeout: float) -> bool:
-        if not self._armed and not self._closed:
-            self.arm()
-            # While it was not armed, news was not sent: so the caller must look once.
-            self._news.set()
-        until = time.monotonic() + timeout
-        while not self._closed:
-            left = until - time.monotonic()
-            pause = left if self._source.hears else min(left, self._looked_at + POLL - until + left)
-            if self._news.wait(max(0.0, pause)):
-                self._news.clear()
-                break
-            now = time.monotonic()
-            if not self._source.hears and now - self._looked_at >= POLL:
-                break
-            if now >= until:
-                return False
-        self._looked_at = time.monotonic()
-        return True
-
-    def wake(self) -> None:
-        self._news.set()
-
-    def close(self) -> None:
-        self._closed = True
-        self._news.set()
-        self._source.forget(self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-
-class PostgresSubscription:
-    """Hears of many subjects."""
-
-    def __init__(self, source: Source, subject_of: Callable[[QueueKey, Topic], Subject]) -> None:
-        self._source = source
-        self._subject_of = subject_of
         self._lock = threading.Lock()
         self._subjects: dict[Subject, base.Subject] = {}
         self._unarmed: set[Subject] = set()
@@ -171,23 +59,30 @@ class PostgresSubscription:
         self._woken = threading.Event()
         self._closed = False
 
+    # --- as the connection that receives the news knows it ---
+
     @property
     def armed(self) -> Collection[Subject]:
+        """The subjects that processes that commit are to notify of."""
         with self._lock:
             return self._subjects.keys() - self._unarmed
 
-    def disarmed(self) -> None:
-        with self._lock:
-            self._unarmed.update(self._subjects)
-
     def concerns(self, subject: Subject) -> bool:
+        """Whether it hears of this."""
         return subject in self._subjects
 
     def here(self, now: float, away: float) -> bool:
+        """Whether a caller waits, or did so less than `away` seconds ago."""
         del now, away
-        return True  # its subjects are those that somebody waits for
+        return True
+
+    def disarmed(self) -> None:
+        """No process notifies of its subjects any more."""
+        with self._lock:
+            self._unarmed.update(self._subjects)
 
     def tell(self, subject: Subject | None) -> None:
+        """There is news of a subject; without one, there may be news of all."""
         with self._lock:
             if subject is None:
                 self._missed = True
@@ -195,29 +90,46 @@ class PostgresSubscription:
                 self._news.add(self._subjects[subject])
         self._woken.set()
 
-    def add(self, subjects: Iterable[base.Subject]) -> None:
+    # --- as its caller knows it ---
+
+    def _add(self, subjects: Iterable[base.Subject]) -> None:
         with self._lock:
-            added = {self._subject_of(*subject): subject for subject in subjects}
+            added = {subject_of(*subject): subject for subject in subjects}
             self._subjects |= added
             self._unarmed |= added.keys()
             self._unwanted -= added.keys()
 
-    def remove(self, subjects: Iterable[base.Subject]) -> None:
+    def arm(self) -> set[Subject]:
+        """Be notified of everything wanted from now on, of nothing else; returns what is new."""
         with self._lock:
-            removed = {self._subject_of(*subject) for subject in subjects}
-            for subject in removed & self._subjects.keys():
-                self._news.discard(self._subjects.pop(subject))
-            self._unarmed -= removed
-            self._unwanted |= removed
+            unwanted, unarmed = self._unwanted, self._unarmed
+            self._unwanted, self._unarmed = set(), set()
+        try:
+            if unwanted:
+                self._source.disarm(unwanted)
+            if unarmed:
+                self._source.arm(unarmed)
+        except BaseException:
+            with self._lock:
+                self._unwanted |= unwanted - self._subjects.keys()
+                self._unarmed |= unarmed & self._subjects.keys()
+            raise
+        return unarmed
 
-    def wait(self, timeout: float) -> Collection[base.Subject] | None:
+    def _hear(self, timeout: float) -> Collection[base.Subject] | None:
+        """Wait for news; None if everything may have some."""
         if self._closed:
             return ()
         try:
-            self._arm()
+            unarmed = self.arm()
         except StoreUnavailable:
             self._woken.wait(min(timeout, RETRY))
             return self._heard()
+        if unarmed:
+            # While these were not armed, news was not sent: so the caller must look once.
+            with self._lock:
+                self._news.update(self._subjects[subject] for subject in unarmed)
+            self._woken.set()
         until = time.monotonic() + timeout
         while True:
             left = max(0.0, until - time.monotonic())
@@ -239,25 +151,6 @@ class PostgresSubscription:
             missed, self._missed = self._missed, False
         return None if missed else news
 
-    def _arm(self) -> None:
-        with self._lock:
-            unwanted, unarmed = self._unwanted, self._unarmed
-            self._unwanted, self._unarmed = set(), set()
-        try:
-            if unwanted:
-                self._source.disarm(unwanted)
-            if unarmed:
-                self._source.arm(unarmed)
-        except BaseException:
-            with self._lock:
-                self._unwanted |= unwanted - self._subjects.keys()
-                self._unarmed |= unarmed & self._subjects.keys()
-            raise
-        with self._lock:
-            self._news.update(self._subjects[subject] for subject in unarmed)
-        if unarmed:
-            self._woken.set()
-
     def wake(self) -> None:
         self._woken.set()
 
@@ -271,6 +164,47 @@ class PostgresSubscription:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+class PostgresListener(_Waiter):
+    """Waits for news of some queues on one topic."""
+
+    def __init__(self, source: Wakeups, subjects: Iterable[base.Subject]) -> None:
+        super().__init__(source)
+        self._add(subjects)
+        self._waiting = 0
+        self._left_at = time.monotonic()
+
+    def here(self, now: float, away: float) -> bool:
+        return self._waiting > 0 or now - self._left_at < away
+
+    def wait(self, timeout: float) -> bool:
+        until = time.monotonic() + timeout
+        self._waiting += 1
+        try:
+            news = self._hear(timeout)
+        finally:
+            self._left_at = time.monotonic()
+            self._waiting -= 1
+        return news is None or bool(news) or self._left_at < until
+
+
+class PostgresSubscription(_Waiter):
+    """Hears of many subjects, which are those that somebody waits for."""
+
+    def add(self, subjects: Iterable[base.Subject]) -> None:
+        self._add(subjects)
+
+    def remove(self, subjects: Iterable[base.Subject]) -> None:
+        with self._lock:
+            removed = {subject_of(*subject) for subject in subjects}
+            for subject in removed & self._subjects.keys():
+                self._news.discard(self._subjects.pop(subject))
+            self._unarmed -= removed
+            self._unwanted |= removed
+
+    def wait(self, timeout: float) -> Collection[base.Subject] | None:
+        return self._hear(timeout)
 
 
 logger = logging.getLogger("ackline")
@@ -295,7 +229,7 @@ class Hearing:
     """Receives notifications, and wakes the listeners that they concern."""
 
     def __init__(
-        self, engine: Engine, channel: str, listeners: Callable[[], frozenset[Waiter]]
+        self, engine: Engine, channel: str, listeners: Callable[[], frozenset[_Waiter]]
     ) -> None:
         self._engine = engine
         self._channel = channel
@@ -440,7 +374,7 @@ class Hearing:
         for listener in armed:
             listener.tell(subject)
 
-    def _concerned(self, subject: Subject) -> list[Waiter]:
+    def _concerned(self, subject: Subject) -> list[_Waiter]:
         return [listener for listener in self._listeners() if listener.concerns(subject)]
 
     def _renew(self, connection: Connection) -> None:
@@ -478,7 +412,12 @@ def subject_of(queue: QueueKey, topic: Topic) -> Subject:
     return tag_of(queue), TOPICS.index(topic)
 
 
-class News:
+@functools.lru_cache(maxsize=4096)
+def _columns_of_news(news: frozenset[tuple[Topic, QueueKey]]) -> dict[str, Any]:
+    return columns_of(subject_of(queue, topic) for topic, queue in news)
+
+
+class Wakeups:
     """All listeners of one store; also notifies those of other processes."""
 
     def __init__(self, engine: Engine) -> None:
@@ -487,7 +426,7 @@ class News:
         self.channel = f"ackline_{schema}"
         self._lock = threading.Lock()
         renew_in_child(self, "_lock")
-        self._waiters: frozenset[Waiter] = frozenset()
+        self._waiters: frozenset[_Waiter] = frozenset()
         self._hearing: Hearing | None = None
 
     @property
@@ -500,9 +439,8 @@ class News:
 
     def tell(self, tx: Transaction) -> None:
         """After a commit, wake the listeners that wait for what it did."""
-        subjects = [subject_of(queue, topic) for topic, queue in tx.news]
         values = {"channel": self.channel, "if_took": int(tx.only_if_took)}
-        tx.send("notify", columns_of(subjects) | values)
+        tx.send("notify", _columns_of_news(frozenset(tx.news)) | values)
 
     def tell_at_commit(self, tx: Transaction) -> None:
         """Let a caller's commit wake the listeners of that moment, and name the jobs' places."""
@@ -521,8 +459,7 @@ class News:
 
     def listen(self, queues: Sequence[QueueKey], topic: Topic) -> PostgresListener:
         """Start to listen; from now on no news is missed."""
-        subjects = frozenset(subject_of(queue, topic) for queue in queues)
-        listener = PostgresListener(self, subjects)
+        listener = PostgresListener(self, [(queue, topic) for queue in queues])
         self._register(listener)
         try:
             listener.arm()
@@ -533,11 +470,11 @@ class News:
 
     def subscribe(self) -> PostgresSubscription:
         """Hear of many queues and topics."""
-        subscription = PostgresSubscription(self, subject_of)
+        subscription = PostgresSubscription(self)
         self._register(subscription)
         return subscription
 
-    def _register(self, waiter: Waiter) -> None:
+    def _register(self, waiter: _Waiter) -> None:
         with self._lock:
             self._waiters |= {waiter}
             if self._engine.address.listens:
@@ -554,7 +491,7 @@ class News:
         self._hearing = Hearing(self._engine, self.channel, lambda: self._waiters)
         self._hearing.start()
 
-    def forget(self, waiter: Waiter) -> None:
+    def forget(self, waiter: _Waiter) -> None:
         """Remove a listener that was closed."""
         with self._lock:
             self._waiters -= {waiter}

@@ -40,7 +40,7 @@ from ackline.stores.postgres.claim import promote
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.joining import PostgresJoining
 from ackline.stores.postgres.leases import Finding, locked_leases
-from ackline.stores.postgres.notify import News
+from ackline.stores.postgres.notify import Wakeups
 from ackline.stores.postgres.server_info import Examiner
 from ackline.stores.postgres.transaction import Transaction
 from ackline.stores.shared.retention import Pruned, prune_in_steps, purge_found
@@ -65,7 +65,7 @@ class PostgresStore:
         self._address = address
         self._engine = Engine(address, clock)
         self._queues = self._engine.queues
-        self._news = News(self._engine)
+        self._news = Wakeups(self._engine)
         self._engine.tell = self._news.tell
         self._examiner = Examiner(self._engine)
         self._engine.tell_at_commit = self._news.tell_at_commit
