@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import threading
@@ -17,10 +18,9 @@ from ackline.errors import StoreError, StoreFull, StoreUnavailable
 from ackline.job import Draft, Options, State
 from ackline.limits import OWN_KEYS
 from ackline.stores.base import ClaimRequest, Filter, KeyWrite
-from ackline.stores.sqlite import claim, keep, log, readers, room
+from ackline.stores.sqlite import claim, keep, readers, room
 from ackline.stores.sqlite import connection as connection_module
 from ackline.stores.sqlite import writer as writer_module
-from ackline.stores.sqlite.transaction import Transaction
 from ackline.stores.sqlite.turn import Turn
 
 
@@ -97,18 +97,6 @@ def test_one_that_fails_does_not_take_the_others_along(store):
     assert (answers["a"], answers["b"]) == ("ok", "ok")
     assert str(answers["guilty"]) == "mine alone"
     assert len(store.read_keys("crowd", (), 100)) == 2
-
-
-def test_an_interrupted_leader_leaves_nothing_behind(store):
-    def interrupted(tx):
-        tx.execute(PUT, ("half",))
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        store._engine.write(interrupted)
-
-    assert store.read_keys("crowd", (), 100) == []
-    assert store.enqueue(QUEUE, drafts(1))[0].accepted
 
 
 def test_enqueues_of_many_threads_all_arrive_once(store):
@@ -267,8 +255,8 @@ def test_a_foreign_write_lock_held_too_long_is_told(store, path):
 
 
 def test_the_log_stays_bounded_and_shrinks_after_a_long_reader(store, path, monkeypatch):
-    monkeypatch.setattr(log, "LONGEST_LOG", 1024 * 1024)
-    store._engine._writer._log._next_cut = 1024 * 1024
+    monkeypatch.setattr(writer_module, "LONGEST_LOG", 1024 * 1024)
+    store._engine._writer._next_cut = 1024 * 1024
     reader = apsw.Connection(path)
     reader.execute("BEGIN; SELECT count(*) FROM job").fetchall()
     for n in range(20):
@@ -311,7 +299,8 @@ def test_a_failure_after_the_commit_takes_nothing_back(store, where, caplog):
     if where == "tell":
         store._engine._tell = fail
     else:
-        store._engine._writer._log.cut = fail
+        store._engine._writer._next_cut = 0
+        store._engine._writer._cut_log = fail
 
     answers = crowd.finish()
 
@@ -331,33 +320,29 @@ def test_leaving_the_turn_may_fail(store, monkeypatch, caplog):
     assert "no locks here" in caplog.text
 
 
-def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store, monkeypatch):
+def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store):
     runs = []
 
-    class Failing(Transaction):
-        def __init__(self, connection):
-            super().__init__(connection)
-            execute = self.execute
-
-            def commit_and_fail(statement, *values):
-                answer = execute(statement, *values)
-                if statement == "COMMIT":
-                    raise apsw.IOError("the disk did not answer")
-                return answer
-
-            self.execute = commit_and_fail
+    def do_not_answer() -> bool:
+        raise apsw.IOError("the disk did not answer")
 
     crowd = Crowd(store._engine)
+
+    def write(tx, n):
+        tx.execute(PUT, (n,))
+        runs.append(n)
+
     for n in range(3):
-        crowd.add(n, lambda tx, n=n: runs.append(n))
-    monkeypatch.setattr(writer_module, "Transaction", Failing)
+        crowd.add(n, functools.partial(write, n=n))
+    connection = store._engine._writer.connection
+    connection.set_commit_hook(do_not_answer)
 
     answers = crowd.finish()
 
     assert sorted(runs) == [0, 1, 2]
     assert all(isinstance(answers[n], StoreUnavailable) for n in range(3))
     assert "send it again" in str(answers[0])
-    monkeypatch.undo()
+    connection.set_commit_hook(None)
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
 
 

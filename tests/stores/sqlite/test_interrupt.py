@@ -1,99 +1,103 @@
-"""Interrupts: they may come at any moment, and only the interrupted caller may notice."""
+"""Interrupts: only the interrupted caller may notice."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import signal
 import threading
-from pathlib import Path
 
 import pytest
+from tests.stores.sqlite.conftest import QUEUE, drafts
+from tests.waiting import until
 
-from ackline.errors import StoreError
-from ackline.stores.sqlite import group_commit
+from ackline.errors import StoreUnavailable
 from ackline.stores.sqlite.group_commit import GroupCommit
-
-ROOT = Path(__file__).parents[3]
-
-
-def test_a_storm_of_interrupts_stops_nobody_else(tmp_path):
-    # In a process of its own: an interrupt may also hit what is not ours, such as the test runner.
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.stores.sqlite.storm", str(tmp_path / "jobs.db")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 class Thrown(BaseException):
     pass
 
 
-def test_those_whose_leader_was_thrown_out_are_told(monkeypatch):
-    """Also while others lead in the meantime."""
-    monkeypatch.setattr(group_commit, "LOOK_EVERY", 0.05)
-    inside, go_on, answers = threading.Event(), threading.Event(), {}
+def run_all(operations):
+    return [operation(None) for operation in operations]
 
-    def hold(tx):
-        inside.set()
-        assert go_on.wait(10)
 
-    def commit(operations):
-        return [operation(None) for operation in operations]
+class Crowd:
+    """A group whose first operation is held open while others pile up behind it."""
 
-    group = GroupCommit(commit)
+    def __init__(self):
+        self.group = GroupCommit(run_all)
+        self.inside, self.go_on = threading.Event(), threading.Event()
+        self.answers, self.threads = {}, []
+        self._start("first", self._hold)
+        assert self.inside.wait(10)
 
-    def run(name, operation):
-        try:
-            answers[name] = group.run(operation)
-        except BaseException as error:
-            answers[name] = error
+    def _hold(self, _tx):
+        self.inside.set()
+        return self.go_on.wait(10)
 
-    def throw(tx):
-        # Not even the last words are spoken.
-        monkeypatch.setattr(group, "_hand_over", lose_the_word)
-        raise Thrown
+    def _start(self, name, operation):
+        def run():
+            try:
+                self.answers[name] = self.group.run(operation)
+            except BaseException as error:
+                self.answers[name] = error
 
-    def lose_the_word(*_):
-        monkeypatch.delattr(group, "_hand_over")
-        raise Thrown
+        self.threads.append(threading.Thread(target=run))
+        self.threads[-1].start()
 
-    threads = [threading.Thread(target=run, args=("first", hold))]
-    threads[0].start()
-    assert inside.wait(10)
-    for name, operation in (("leader", throw), ("follower", lambda tx: "done")):
-        threads.append(threading.Thread(target=run, args=(name, operation)))
-        threads[-1].start()
-        while group.waiting < len(threads) - 1:
-            pass
-    go_on.set()
-    threads[1].join(10)
-    busy = threading.Event()
-    others = threading.Thread(target=lambda: [group.run(lambda tx: 1) for _ in wait_for(busy)])
-    others.start()
-    threads[2].join(10)
-    busy.set()
-    others.join(10)
+    def add(self, name, operation):
+        self._start(name, operation)
+        until(lambda: self.group.waiting == len(self.threads) - 1)
+
+    def finish(self):
+        self.go_on.set()
+        for thread in self.threads:
+            thread.join(10)
+        return self.answers
+
+
+def throw(_tx):
+    raise Thrown
+
+
+def test_those_whose_leader_was_interrupted_are_told_and_others_go_on():
+    crowd = Crowd()
+    crowd.add("leader", throw)
+    crowd.add("follower", lambda tx: "done")
+
+    answers = crowd.finish()
 
     assert isinstance(answers["leader"], Thrown)
-    assert isinstance(answers["follower"], StoreError)
-    assert group.run(lambda tx: "again") == "again"
+    assert isinstance(answers["follower"], StoreUnavailable)
+    assert "send it again" in str(answers["follower"])
+    assert crowd.group.run(lambda tx: "again") == "again"
 
 
-def wait_for(event):
-    while not event.is_set():
-        yield
+def test_whoever_is_interrupted_while_waiting_leaves_the_line():
+    crowd, ran = Crowd(), []
+    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            crowd.group.run(lambda tx: ran.append("interrupted"))
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+    assert crowd.group.waiting == 0
+    crowd.add("next", lambda tx: "done")
+
+    answers = crowd.finish()
+
+    assert ran == []
+    assert answers == {"first": True, "next": "done"}
 
 
-def test_an_interrupt_reaches_the_caller_even_if_its_own_part_is_done():
-    def commit(operations):
-        for operation in operations:
-            operation(None)
-        raise Thrown
+def test_an_interrupted_write_leaves_nothing_and_the_next_one_goes_on(store):
+    def write(tx):
+        tx.execute("INSERT INTO keyval VALUES ('half', x'', x'', 1)")
+        raise KeyboardInterrupt
 
-    with pytest.raises(Thrown):
-        GroupCommit(commit).run(lambda tx: 1)
+    with pytest.raises(KeyboardInterrupt):
+        store._engine.write(write)
+
+    assert store.read_keys("half", (), 100) == []
+    assert store.enqueue(QUEUE, drafts(1))[0].accepted

@@ -13,6 +13,7 @@ from tests.stores.sqlite.conftest import QUEUE
 
 from ackline.job import Draft
 from ackline.stores.sqlite import room
+from ackline.stores.sqlite import writer as writer_module
 from ackline.stores.sqlite.queries import statements
 
 
@@ -24,6 +25,7 @@ def enqueue(store, n):
 def writer(store, monkeypatch):
     """The connection that writes; the queue and the line of its kind are there already."""
     monkeypatch.setattr(room, "LOOK_EVERY", 1000.0)
+    monkeypatch.setattr(writer_module, "LOOK_EVERY", 1000.0)
     enqueue(store, 0)
     return store._engine._writer.connection
 
@@ -84,5 +86,5 @@ def test_it_makes_few_system_calls_of_its_own(store, writer, monkeypatch):
 
     enqueue(store, 1)
 
-    # The file, its log and the folder of the listeners; the turn, taken and left.
-    assert calls == {"stat": 3, "flock": 2}
+    # The log and the folder of the listeners; the turn, taken and left.
+    assert calls == {"stat": 2, "flock": 2}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -39,8 +38,10 @@ class Engine:
         let_rest_at_fork(self)
 
     def _reset(self) -> None:
-        self._owner = 0
+        self._open = False
         self._torn = False
+        self.inherited = False
+        """Whether this process was forked from the one that opened the file."""
         self._group = GroupCommit(self._commit)
         # Reentrant, because a thread may fork in the middle of its own write.
         self._writing = threading.RLock()
@@ -55,35 +56,31 @@ class Engine:
             self._require_untorn()
             self._reset()
         with self._writing, self.explained():
-            if self._owner:
+            if self._open:
                 return
             self._writer.open()
             self._readers = Readers(self.path)
-            self._owner = os.getpid()
-
-    @property
-    def inherited(self) -> bool:
-        """Whether this process was forked from the one that opened the file."""
-        return self._owner not in (0, os.getpid())
+            self._open = True
 
     def close(self) -> None:
         """Close the file. Safe to call twice, and in a forked child."""
-        if not self._owner or self.inherited:
+        if not self._open:
             return
         with self._writing:
-            self._owner = 0
+            self._open = False
             self._readers.close()
             self._writer.close()
 
     def require_open(self) -> None:
         """Refuse to work with a store that is closed."""
-        if not self._owner:
-            raise StoreClosed(f"the store {self.path} is closed: call open() first")
+        if self._open:
+            return
         if self.inherited:
             raise StoreUnavailable(
                 f"the store {self.path} was opened before this process was forked: "
                 "call open() again in the child"
             )
+        raise StoreClosed(f"the store {self.path} is closed: call open() first")
 
     def _require_untorn(self) -> None:
         if self._torn:
@@ -132,12 +129,12 @@ class Engine:
 
     def inherit(self, rested: bool) -> None:
         """After a fork, in the child: connections that the parent opened stay the parent's."""
-        owner = self._owner
-        torn = self._torn or (owner != 0 and not rested)
-        if torn:
+        inherited, torn = self.inherited or self._open, self._torn
+        if self._open and not rested:
+            torn = True
             _LEFT_TO_THE_PARENT.append((self._writer.connection, self._readers))
         self._reset()
-        self._owner, self._torn = owner, torn
+        self.inherited, self._torn = inherited, torn
 
     # --- writing ---
 
@@ -147,11 +144,6 @@ class Engine:
             return self._group.run(operation)
         except (apsw.Error, OSError) as error:
             raise self._explain(error) from error
-        except Exception:
-            raise
-        except BaseException:
-            self._tidy_up()
-            raise
 
     def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
         with self._writing:
@@ -160,14 +152,6 @@ class Engine:
         if transaction.wakes:
             self._writer.follow_up(self._tell, transaction.wakes)
         return answers
-
-    def _tidy_up(self) -> None:
-        """End a transaction that an interrupt broke off at any point; so does the next writer."""
-        if self._writing.acquire(blocking=False):
-            try:
-                self._writer.end()
-            finally:
-                self._writing.release()
 
     # --- reading ---
 

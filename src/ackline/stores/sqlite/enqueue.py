@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import apsw
+
 from ackline.errors import KeysChanged
 from ackline.job import NO_OPTIONS, Draft, QueueKey, State
 from ackline.lifecycle import arrive
@@ -53,8 +55,11 @@ def enqueue(
 
 
 def _insert_blindly(lines: Lines, drafts: Sequence[Draft], now: float) -> list[Receipt] | None:
+    """Insert jobs without looking for their ids first; None if one was known after all."""
     first = lines.numbers.next_jobs(len(drafts))
-    if not _add_jobs(lines, first, drafts, now):
+    try:
+        _add_jobs(lines, first, drafts, now)
+    except apsw.ConstraintError:
         lines.tx.execute(sql("take_back_jobs"), (first, first + len(drafts) - 1))
         lines.numbers.job = first - 1
         return None
@@ -95,60 +100,39 @@ def _result_of(lines: Lines, there: _Existing) -> bytes | None:
     return rows[0][0] if rows else None
 
 
-def _add_jobs(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> bool:
-    """Insert the jobs' bodies; False if an id was known already, or given twice."""
-    queue, num = lines.num, first - 1
+def _add_jobs(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> None:
+    queue = lines.num
     rows = [
         (
-            (num := num + 1),
+            num,
             queue,
             draft.id,
             draft.kind,
-            None,
+            None if draft.options is NO_OPTIONS else draft.options.group,
             draft.priority,
             now,
-            None,
+            None if draft.options is NO_OPTIONS else encode_options(draft.options),
             draft.payload,
         )
-        if draft.options is NO_OPTIONS
-        else (
-            (num := num + 1),
-            queue,
-            draft.id,
-            draft.kind,
-            draft.options.group,
-            draft.priority,
-            now,
-            encode_options(draft.options),
-            draft.payload,
-        )
-        for draft in drafts
+        for num, draft in enumerate(drafts, first)
     ]
-    before = lines.tx.connection.total_changes()
     lines.tx.executemany(sql("add_job"), rows)
-    return lines.tx.connection.total_changes() - before == len(rows)
 
 
 def _add_places(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> list[State]:
-    kind = drafts[0].kind
-    plain = len(drafts) > 1 and all(
-        draft.kind == kind and draft.run_at is None and not draft.delay for draft in drafts
-    )
-    if not plain:
-        return _add_mixed_places(lines, first, drafts, now)
-    slot, count = lines.ready(kind), len(drafts)
+    kind, count = drafts[0].kind, len(drafts)
     ageing = lines.settings.ageing
-    lines.tx.execute(sql("add_places"), (first, first + count - 1, slot, now, ageing))
-    lines.shift(None, slot, count)
-    return [_QUEUED] * count
-
-
-def _add_mixed_places(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> list[State]:
-    scheduled, ageing = lines.slot(State.SCHEDULED), lines.settings.ageing
+    if count > 1 and all(
+        draft.kind == kind and draft.run_at is None and not draft.delay for draft in drafts
+    ):
+        slot = lines.ready(kind)
+        lines.tx.execute(sql("add_places"), (first, first + count - 1, slot, now, ageing))
+        lines.shift(None, slot, count)
+        return [_QUEUED] * count
     rows, states = [], []
     for num, draft in enumerate(drafts, first):
         state, at = arrive(draft, now, ageing)
-        slot = lines.ready(draft.kind) if state is _QUEUED else scheduled
+        slot = lines.ready(draft.kind) if state is _QUEUED else lines.slot(State.SCHEDULED)
         states.append(state)
         rows.append((num, slot, at, at))
         lines.shift(None, slot)

@@ -1,10 +1,8 @@
 """Group commit: concurrent callers share one transaction, and a lone caller needs no extra thread.
 
-A caller that finds nobody writing becomes the leader: it runs its own operation and all that have
-queued up meanwhile in one transaction. So fifty callers pay for one sync of the disk.
-
-An interrupt may end a caller at any moment, also while it leads. So nobody relies on a leader to
-hand over: every waiting caller checks now and then whether its leader is still there.
+A caller that finds nobody writing leads: it commits its own operation at once. Those that come
+meanwhile wait. Then the first of them leads and commits its operation with the others' in one
+transaction. So fifty callers pay for one sync of the disk.
 """
 
 from __future__ import annotations
@@ -12,26 +10,62 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 import apsw
 
 from ackline.errors import StoreError, StoreUnavailable
-from ackline.stores.sqlite.transaction import Operation
+from ackline.stores.sqlite.transaction import Operation, Transaction
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 logger = logging.getLogger("ackline")
 
 GROUP_LIMIT = 64
 """The most operations in one commit: more would gain little, and make other processes wait."""
 
-LOOK_EVERY = 0.5
-"""Seconds after which a waiting caller checks whether its leader was interrupted."""
-
 Commit = Callable[[list[Operation[Any]]], list[Any]]
 """Runs operations in one transaction: all of them, or none and an error."""
+
+
+class Together(Generic[Item, T]):
+    """An operation on items, each with an answer: cheaper when done once for all calls of a key."""
+
+    __slots__ = ("items", "key", "run")
+
+    def __init__(
+        self,
+        key: Hashable,
+        items: Sequence[Item],
+        run: Callable[[Transaction, Sequence[Item]], list[T]],
+    ) -> None:
+        self.key = key
+        self.items = items
+        self.run = run
+
+    def __call__(self, tx: Transaction) -> list[T]:
+        return self.run(tx, self.items)
+
+
+def run_all(tx: Transaction, operations: Sequence[Operation[Any]]) -> list[Any]:
+    """Run the operations of concurrent callers, in any order: none depends on another."""
+    if len(operations) == 1:
+        return [operations[0](tx)]
+    answers: list[Any] = [None] * len(operations)
+    shared: dict[Hashable, list[int]] = {}
+    for index, operation in enumerate(operations):
+        if isinstance(operation, Together):
+            shared.setdefault(operation.key, []).append(index)
+        else:
+            answers[index] = operation(tx)
+    for indexes in shared.values():
+        alike: list[Any] = [operations[index] for index in indexes]
+        together = iter(alike[0].run(tx, [item for call in alike for item in call.items]))
+        for index, call in zip(indexes, alike, strict=True):
+            answers[index] = [next(together) for _ in call.items]
+    return answers
 
 
 class Undecided(Exception):
@@ -42,32 +76,26 @@ class Undecided(Exception):
         self.error = error
 
 
-class _Ticket(Generic[T]):
-    """One operation that waits to be run, and its answer."""
+class _Waiting(Generic[T]):
+    """The operation of a caller that waits: for its answer, or to lead."""
 
-    __slots__ = ("answer", "error", "inside", "leader", "leads", "operation", "settled", "woken")
+    __slots__ = ("answer", "error", "leads", "operation", "settled", "woken")
 
     def __init__(self, operation: Operation[T]) -> None:
         self.operation = operation
         self.answer: T
         self.error: BaseException | None = None
         self.settled = False
-        self.inside = True
-        """Whether its caller still waits for the answer."""
         self.leads = False
-        self.leader: _Ticket[Any] | None = None
-        """The leader that has taken it into its group."""
         self.woken = threading.Lock()
         self.woken.acquire()
 
     def settle(self, answer: T) -> None:
-        self.answer = answer
-        self.settled = True
+        self.answer, self.settled = answer, True
 
     def refuse(self, error: BaseException) -> None:
         if not self.settled:
-            self.error = error
-            self.settled = True
+            self.error, self.settled = error, True
 
     def result(self) -> T:
         if self.error is not None:
@@ -81,113 +109,100 @@ class GroupCommit:
     def __init__(self, commit: Commit) -> None:
         self._commit = commit
         self._gate = threading.Lock()
-        self._pending: deque[_Ticket[Any]] = deque()
-        self._leader: _Ticket[Any] | None = None
+        self._led = False
+        self._line: deque[_Waiting[Any]] = deque()
 
     @property
     def waiting(self) -> int:
         """How many operations wait for the group that is being written."""
-        return len(self._pending)
+        return len(self._line)
 
     def run(self, operation: Operation[T]) -> T:
         """Run an operation in a transaction, alone or with others; durable once it returns."""
-        ticket = _Ticket(operation)
+        waiting, leads = None, False
         try:
             with self._gate:
-                self._pending.append(ticket)
-                self._lead_if_nobody_does(ticket)
-            if not ticket.leads:
-                self._follow(ticket)
-            if ticket.leads:
-                self._lead(ticket)
-            return ticket.result()
+                if self._led:
+                    waiting = _Waiting(operation)
+                    self._line.append(waiting)
+                else:
+                    self._led = leads = True
+            if waiting is not None:
+                return self._wait(waiting)
+            answer: T = self._commit([operation])[0]
+        except Undecided as undecided:
+            raise undecided.error from undecided
         finally:
-            # A plain assignment, no call: an interrupt cannot come in between.
-            ticket.inside = False
+            if leads:
+                self._hand_over()
+        return answer
 
-    def _lead_if_nobody_does(self, ticket: _Ticket[Any]) -> None:
-        if self._leader is None or self._leader is ticket or not self._leader.inside:
-            self._leader = ticket
-            ticket.leads = True
+    def _wait(self, waiting: _Waiting[T]) -> T:
+        try:
+            waiting.woken.acquire()
+        except BaseException:
+            self._give_up(waiting)
+            raise
+        if waiting.leads:
+            self._lead(waiting)
+        return waiting.result()
 
-    def _follow(self, ticket: _Ticket[Any]) -> None:
-        while not ticket.woken.acquire(timeout=LOOK_EVERY):
-            with self._gate:
-                if ticket in self._pending:
-                    self._lead_if_nobody_does(ticket)
-                elif ticket.leader is not None and not ticket.leader.inside:
-                    ticket.refuse(_interrupted())
-                if ticket.leads or ticket.settled:
-                    return
+    def _give_up(self, waiting: _Waiting[Any]) -> None:
+        with self._gate:
+            if waiting in self._line:
+                self._line.remove(waiting)
+        if waiting.leads:
+            self._hand_over()
 
-    def _lead(self, leader: _Ticket[Any]) -> None:
-        group: list[_Ticket[Any]] = []
+    def _lead(self, leader: _Waiting[Any]) -> None:
+        group = [leader]
         try:
             with self._gate:
-                self._gather(leader, group)
+                while self._line and len(group) < GROUP_LIMIT:
+                    group.append(self._line.popleft())
             self._run(group)
         except BaseException:
-            for ticket in group:
-                ticket.refuse(_interrupted())
+            _refuse(group, _interrupted())
             raise
         finally:
-            self._hand_over(leader, group)
+            self._hand_over()
+            for waiting in group[1:]:
+                waiting.woken.release()
 
-    def _gather(self, leader: _Ticket[Any], group: list[_Ticket[Any]]) -> None:
-        # The leader is in line itself, but maybe not first: it may have replaced a lost leader.
-        self._pending.remove(leader)
-        group.append(leader)
-        while self._pending and len(group) < GROUP_LIMIT:
-            ticket = self._pending[0]
-            ticket.leader = leader
-            self._pending.popleft()
-            if ticket.inside:
-                group.append(ticket)
-
-    def _run(self, group: list[_Ticket[Any]]) -> None:
-        if len(group) > 1 and self._run_together(group):
-            return
-        for ticket in group:
-            try:
-                self._settle([ticket])
-            except Exception as error:
-                _refuse([ticket], error)
-
-    def _run_together(self, group: list[_Ticket[Any]]) -> bool:
-        """Run all in one transaction; False if one failed and so nothing was written."""
+    def _run(self, group: list[_Waiting[Any]]) -> None:
         try:
-            self._settle(group)
-        except (apsw.BusyError, Undecided) as error:
-            # Busy: no operation is at fault, and each alone would wait as long again.
-            # Undecided: the operations may be done already.
+            answers = self._commit([waiting.operation for waiting in group])
+        except apsw.BusyError as error:
+            # No operation is at fault, and each alone would wait as long again.
             _refuse(group, error)
-        except Exception:
+        except Undecided as undecided:
+            # The operations may be done already.
+            _refuse(group, undecided.error)
+        except Exception as error:
+            if len(group) == 1:
+                _refuse(group, error)
+                return
             # Each gets a transaction of its own, so that only the failing one gets the error.
             logger.debug("one of %d writes failed: each goes alone", len(group), exc_info=True)
-            return False
-        return True
+            for waiting in group:
+                self._run([waiting])
+        else:
+            for waiting, answer in zip(group, answers, strict=True):
+                waiting.settle(answer)
 
-    def _settle(self, group: list[_Ticket[Any]]) -> None:
-        answers = self._commit([ticket.operation for ticket in group])
-        for ticket, answer in zip(group, answers, strict=True):
-            ticket.settle(answer)
-
-    def _hand_over(self, leader: _Ticket[Any], group: list[_Ticket[Any]]) -> None:
+    def _hand_over(self) -> None:
         with self._gate:
-            while self._pending and not self._pending[0].inside:
-                self._pending.popleft()
-            self._leader = self._pending[0] if self._pending else None
-            if self._leader is not None:
-                self._leader.leads = True
-                self._leader.woken.release()
-        for ticket in group:
-            if ticket is not leader:
-                ticket.woken.release()
+            if self._line:
+                leader = self._line.popleft()
+                leader.leads = True
+                leader.woken.release()
+            else:
+                self._led = False
 
 
-def _refuse(group: list[_Ticket[Any]], error: Exception) -> None:
-    for ticket in group:
-        ticket.refuse(error.error if isinstance(error, Undecided) else error)
+def _refuse(group: list[_Waiting[Any]], error: BaseException) -> None:
+    for waiting in group:
+        waiting.refuse(error)
 
 
 def _interrupted() -> StoreUnavailable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
 
@@ -44,11 +43,12 @@ from ackline.stores.sqlite import claim, enqueue, heartbeat, keep, keys, look
 from ackline.stores.sqlite.apply import apply
 from ackline.stores.sqlite.connection import Durability
 from ackline.stores.sqlite.engine import Engine
+from ackline.stores.sqlite.group_commit import Together
 from ackline.stores.sqlite.lines import find_lines
 from ackline.stores.sqlite.migrate import pending, schema_of
 from ackline.stores.sqlite.opening import first_connection
 from ackline.stores.sqlite.room import DiskSpace
-from ackline.stores.sqlite.transaction import Together, Transaction, split
+from ackline.stores.sqlite.transaction import Transaction
 from ackline.stores.sqlite.wake import Wakes
 
 _DURABLE = {
@@ -129,19 +129,13 @@ class SqliteStore:
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
-        def run(tx: Transaction, batches: list[Sequence[Draft]]) -> list[list[Receipt]]:
-            self._disk.require_room(tx.execute)
-            everything = list(itertools.chain.from_iterable(batches))
-            receipts = enqueue.enqueue(tx, queue, everything, self._clock.now())
-            return split(receipts, batches)
-
-        def run_alone(tx: Transaction) -> list[Receipt]:
+        def run(tx: Transaction, drafts: Sequence[Draft]) -> list[Receipt]:
             self._disk.require_room(tx.execute)
             return enqueue.enqueue(tx, queue, drafts, self._clock.now(), keys)
 
         if keys:
             # If its keys have changed, only this call must fail: not merged with other enqueues.
-            return self._engine.write(run_alone)
+            return self._engine.write(lambda tx: run(tx, drafts))
         return self._engine.write(Together(("enqueue", queue), drafts, run))
 
     def claim(
@@ -159,12 +153,11 @@ class SqliteStore:
         return claimed
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
-        def run(tx: Transaction, batches: list[Sequence[Transition]]) -> list[list[Verdict]]:
-            everything = list(itertools.chain.from_iterable(batches))
+        def run(tx: Transaction, transitions: Sequence[Transition]) -> list[Verdict]:
             lines = find_lines(tx, queue)
             if lines is None:
-                return split([Verdict(False, None)] * len(everything), batches)
-            return split(apply(lines, everything, self._clock.now()), batches)
+                return [Verdict(False, None)] * len(transitions)
+            return apply(lines, transitions, self._clock.now())
 
         return self._engine.write(Together(("apply", queue), transitions, run))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 import apsw
 
@@ -15,7 +15,6 @@ JOB_NUMBER, BATCH_NUMBER = 0, -1
 """The slots that count the numbers of jobs and of batches of the journal."""
 
 T = TypeVar("T")
-Item = TypeVar("Item")
 
 
 class Numbers:
@@ -67,47 +66,3 @@ class Transaction:
 
 
 Operation = Callable[[Transaction], T]
-
-
-class Together(Generic[Item, T]):
-    """An operation that is cheaper when done once for all concurrent calls of the same key."""
-
-    __slots__ = ("item", "key", "run")
-
-    def __init__(
-        self, key: Hashable, item: Item, run: Callable[[Transaction, list[Item]], list[T]]
-    ) -> None:
-        self.key = key
-        self.item = item
-        self.run = run
-
-    def __call__(self, tx: Transaction) -> T:
-        return self.run(tx, [self.item])[0]
-
-
-def run_all(tx: Transaction, operations: Sequence[Operation[Any]]) -> list[Any]:
-    """Run the operations of concurrent callers, in any order: none depends on another."""
-    if len(operations) == 1:
-        return [operations[0](tx)]
-    answers: list[Any] = [None] * len(operations)
-    shared: dict[Hashable, list[int]] = {}
-    for index, operation in enumerate(operations):
-        if isinstance(operation, Together):
-            shared.setdefault(operation.key, []).append(index)
-        else:
-            answers[index] = operation(tx)
-    for indexes in shared.values():
-        alike: list[Any] = [operations[index] for index in indexes]
-        shared_answers = alike[0].run(tx, [operation.item for operation in alike])
-        for index, answer in zip(indexes, shared_answers, strict=True):
-            answers[index] = answer
-    return answers
-
-
-def split(answers: list[T], batches: Sequence[Sequence[Any]]) -> list[list[T]]:
-    """Give each batch its part of the answers."""
-    parts, start = [], 0
-    for batch in batches:
-        parts.append(answers[start : start + len(batch)])
-        start += len(batch)
-    return parts

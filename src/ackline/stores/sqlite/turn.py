@@ -7,7 +7,6 @@ correctness: a process that has waited in vain goes on without, and SQLite's own
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import fcntl
 import os
@@ -62,7 +61,6 @@ class _Line:
         # Not when the interpreter ends: other threads may still be writing.
         self._closing.atexit = False
         self._lock = threading.Lock()
-        # A Lock, not an Event: an interrupt at the wrong moment would leave an Event locked.
         self._through = threading.Lock()
         self._standing = False
         self._wanted = False
@@ -70,40 +68,31 @@ class _Line:
         _LINES.add(self)
 
     def take(self, timeout: float) -> bool:
-        try:
-            taken = self._take(timeout)
-        except BaseException:
-            self.leave()
-            raise
-        if not taken:
-            self.leave()
-        return taken
-
-    def _take(self, timeout: float) -> bool:
         with self._lock:
             self._wanted = True
             if self._standing:
                 timeout *= SECOND_PATIENCE
             elif self._file is not None:
-                if self._take_at_once(self._file):
+                try:
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    self._send_one_to_stand(self._file)
+                else:
                     return True
-                self._send_one_to_stand(self._file)
             through = self._through = threading.Lock()
             through.acquire()
-        return through.acquire(timeout=timeout)
-
-    def _take_at_once(self, file: int) -> bool:
+        taken = False
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+            taken = through.acquire(timeout=timeout)
+        finally:
+            if not taken:
+                self.leave()
+        return taken
 
     def _send_one_to_stand(self, file: int) -> None:
         self._standing = True
         try:
-            # Started in one step, which no interrupt can break in two.
-            _thread.start_new_thread(self._stand, (file,))
+            threading.Thread(target=self._stand, args=(file,), daemon=True).start()
         except RuntimeError:
             # No more threads: do without.
             self._standing = False

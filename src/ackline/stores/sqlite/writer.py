@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -10,11 +12,10 @@ import apsw
 
 from ackline.errors import StoreError, StoreUnavailable
 from ackline.stores.sqlite.connection import BUSY_SECONDS, Durability, connect, explain
-from ackline.stores.sqlite.group_commit import Undecided
-from ackline.stores.sqlite.log import Log
+from ackline.stores.sqlite.group_commit import Undecided, run_all
 from ackline.stores.sqlite.opening import first_connection, identity
 from ackline.stores.sqlite.presence import Presence
-from ackline.stores.sqlite.transaction import Operation, Transaction, run_all
+from ackline.stores.sqlite.transaction import Operation, Transaction
 from ackline.stores.sqlite.turn import Turn
 
 T = TypeVar("T")
@@ -23,6 +24,12 @@ logger = logging.getLogger("ackline")
 
 TURN_SHARE = 0.5
 """The share of a writer's waiting time that it waits for its turn, before it goes without."""
+
+LONGEST_LOG = 8 * 1024 * 1024
+"""Above this many bytes the log is cut, unless readers are in the way."""
+
+LOOK_EVERY = 0.1
+"""Seconds after which a writer looks whether the file still has its name."""
 
 
 class Writer:
@@ -33,9 +40,13 @@ class Writer:
         self.connection: apsw.Connection | None = None
         self.turn = Turn(path)
         self._durability = durability
-        self._identity: tuple[int, int] | None = None
         self._presence = Presence(path)
-        self._log = Log(path)
+        self._identity: tuple[int, int] | None = None
+        self._look_at = 0.0
+        self._log = f"{path}-wal"
+        self._log_identity: tuple[int, int] | None = None
+        self._log_size = 0
+        self._next_cut = LONGEST_LOG
 
     # --- opening and closing ---
 
@@ -62,12 +73,12 @@ class Writer:
     def close(self) -> None:
         """Close the file."""
         self.turn.close()
-        self._let_go(copy_back=not self._log.removed())
+        self._let_go(copy_back=not self._log_removed())
 
     def _settle_in(self, connection: apsw.Connection) -> apsw.Connection:
         self.connection = connection
         self._presence.begin()
-        self._log.remember()
+        self._log_identity = identity(self._log)
         return connection
 
     def _let_go(self, *, copy_back: bool) -> None:
@@ -83,29 +94,18 @@ class Writer:
 
     def commit(self, operations: list[Operation[Any]]) -> tuple[Transaction, list[Any]]:
         """Run operations in one transaction, durable once this returns."""
-        transaction = Transaction(self.connected())
+        connection = self.connected()
         self._require_same_file()
-        self._log.require_there()
+        transaction = Transaction(connection)
         try:
-            self._begin(transaction)
+            self._begin(connection)
             answers = run_all(transaction, operations)
-            self._make_safe(transaction)
-            self.follow_up(self._log.cut, transaction.connection)
+            self._make_safe(connection)
+            if self._log_size >= self._next_cut:
+                self.follow_up(self._cut_log, connection)
         finally:
-            self.end()
+            self._end(connection)
         return transaction, answers
-
-    def end(self) -> None:
-        """End what is left of a transaction, and the turn."""
-        try:
-            if self.connection is not None and self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-        except apsw.Error as error:
-            logger.warning("%s: could not roll back: %s", self.path, error)
-        try:
-            self.turn.leave()
-        except OSError as error:
-            logger.warning("%s-lock: %s", self.path, error)
 
     def follow_up(self, step: Callable[[T], None], argument: T) -> None:
         """Take a step after a commit: the data is written, so a failure must not fail the call."""
@@ -114,26 +114,14 @@ class Writer:
         except Exception as error:
             logger.warning("%s: written, but then: %r", self.path, error)
 
-    def _require_same_file(self) -> None:
-        # SQLite would go on in a file that nobody can open any more, and so lose every job.
-        if identity(self.path) != self._identity:
-            raise StoreUnavailable(
-                f"{self.path} was deleted or replaced while it was open: "
-                "nothing was written. Put it back, or close the store and open it again"
-            )
-
-    def _begin(self, transaction: Transaction) -> None:
-        connection = transaction.connection
-        if connection.in_transaction:
-            # Left by a call that was interrupted even while it tidied up.
-            transaction.execute("ROLLBACK")
+    def _begin(self, connection: apsw.Connection) -> None:
         if self._take_turn():
-            transaction.execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN IMMEDIATE")
             return
         # Waited in vain: without a turn, SQLite's own lock decides.
         connection.set_busy_timeout(int(BUSY_SECONDS * 1000 * (1 - TURN_SHARE)))
         try:
-            transaction.execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN IMMEDIATE")
         finally:
             connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
 
@@ -144,13 +132,63 @@ class Writer:
             logger.warning("%s-lock: %s; writing without a turn", self.path, error)
             return False
 
-    def _make_safe(self, transaction: Transaction) -> None:
+    def _make_safe(self, connection: apsw.Connection) -> None:
         try:
-            transaction.execute("COMMIT")
+            connection.execute("COMMIT")
         except apsw.FullError as error:
             raise Undecided(explain(error, self.path)) from error
         except apsw.Error as error:
             raise Undecided(_undecided(error, self.path)) from error
+
+    def _end(self, connection: apsw.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except apsw.Error as error:
+            logger.warning("%s: could not roll back: %s", self.path, error)
+        try:
+            self.turn.leave()
+        except OSError as error:
+            logger.warning("%s-lock: %s", self.path, error)
+
+    # --- the file and its log ---
+
+    def _require_same_file(self) -> None:
+        """Refuse to write what nobody would read: SQLite would go on in a file without a name."""
+        removed, now = self._log_removed(), time.monotonic()
+        if removed or now >= self._look_at:
+            if identity(self.path) != self._identity:
+                raise StoreUnavailable(
+                    f"{self.path} was deleted or replaced while it was open: "
+                    "nothing was written. Put it back, or close the store and open it again"
+                )
+            self._look_at = now + LOOK_EVERY
+        if removed:
+            raise StoreUnavailable(
+                f"{self._log} was removed while it was in use: nothing was written. "
+                "Close the store and open it again"
+            )
+
+    def _log_removed(self) -> bool:
+        """Whether the log was removed: a process that opens the file would not read this one."""
+        try:
+            status = os.stat(self._log)
+        except OSError:
+            return True
+        self._log_size = status.st_size
+        return (status.st_dev, status.st_ino) != self._log_identity
+
+    def _cut_log(self, connection: apsw.Connection) -> None:
+        """Copy the log back into the file and empty it."""
+        # A reader may be in the way. Do not wait for it, because writers wait for us. Try later.
+        connection.set_busy_timeout(50)
+        try:
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._next_cut = LONGEST_LOG
+        except apsw.Error:
+            self._next_cut = self._log_size + LONGEST_LOG // 8
+        finally:
+            connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
 
 
 def _undecided(error: apsw.Error, path: str) -> StoreError:

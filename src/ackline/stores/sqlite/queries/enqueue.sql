@@ -1,9 +1,8 @@
 -- Jobs into the store.
 
 -- name: add_job
--- A known id is skipped: the caller compares the number of rows.
 INSERT INTO job (num, queue, id, kind, grp, priority, created, options, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: take_back_jobs
 -- Undo a blind insert that met a known id.
