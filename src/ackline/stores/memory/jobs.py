@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from ackline.errors import KeysChanged
 from ackline.events import Act, Entry
 from ackline.job import LIVE, Draft, QueueKey, State
-from ackline.lifecycle import Transition, arrive, kept_until, rank
+from ackline.lifecycle import Transition, kept_until, rank
 from ackline.stores.base import (
     REPAIR_LIMIT,
     BeatReply,
@@ -24,7 +25,7 @@ from ackline.stores.memory.lines import Line, Shelf, StoredJob, WorkerEntry
 from ackline.stores.memory.looking import lapsed
 from ackline.stores.memory.operating import write_keys
 from ackline.stores.memory.room import Room
-from ackline.stores.shared.enqueue import EnqueuePlan
+from ackline.stores.shared.enqueue import plan_enqueue
 
 
 def enqueue(
@@ -32,24 +33,23 @@ def enqueue(
 ) -> list[Receipt]:
     """Insert the jobs that are not there yet, and write the keys that came with them."""
     shelf = room.make_shelf(queue)
-    existing = {draft.id: job for draft in drafts if (job := shelf.find(draft.id, now)) is not None}
-    plan = EnqueuePlan(drafts, existing)
-    if shelf.settings.max_jobs is not None:
+    settings = shelf.settings
+    plan = plan_enqueue(drafts, lambda id: shelf.find(id, now), _result_of, now, settings.ageing)
+    if settings.max_jobs is not None:
         counts = shelf.counts()
-        plan.require_room(queue, shelf.settings, sum(counts[state] for state in LIVE))
-    if not write_keys(room, queue.tenant, keys):
+        plan.require_room(queue, settings, sum(counts[state] for state in LIVE))
+    if keys and not write_keys(room, queue.tenant, keys):
         raise KeysChanged(str(queue))
-    entries = plan.entries(states := [_insert(room, shelf, draft, now) for draft in plan.new])
-    room.write_journal(shelf, now, entries)
-    return plan.receipts(states, lambda job: job.result)
+    for draft, state, at in plan.new:
+        if (old := shelf.jobs.get(draft.id)) is not None:
+            shelf.drop(old)
+        job = shelf.jobs[draft.id] = StoredJob(room.next_job(), draft, now)
+        shelf.stand(job, state, at)
+    room.write_journal(shelf, now, plan.entries)
+    return plan.receipts
 
 
-def _insert(room: Room, shelf: Shelf, draft: Draft, now: float) -> State:
-    if (old := shelf.jobs.get(draft.id)) is not None:
-        shelf.drop(old)
-    job = shelf.jobs[draft.id] = StoredJob(room.next_job(), draft, now)
-    shelf.stand(job, *arrive(draft, now, shelf.settings.ageing))
-    return job.state
+_result_of = attrgetter("result")
 
 
 def claim(

@@ -86,12 +86,12 @@ class Line:
         job.line = self
         job.at = at
         self.count += 1
-        place = (at, job.num, job)
-        if not self.row or place[:2] >= self.row[-1][:2]:
-            self.row.append(place)
+        row, num = self.row, job.num
+        if not row or at > row[-1][0] or (at == row[-1][0] and num >= row[-1][1]):
+            row.append((at, num, job))
         else:
-            heapq.heappush(self.heap, place)
-        if len(self.row) + len(self.heap) > 2 * self.count + 64:
+            heapq.heappush(self.heap, (at, num, job))
+        if len(row) + len(self.heap) > 2 * self.count + 64:
             self._compact()
 
     def first(self) -> StoredJob | None:
@@ -177,7 +177,8 @@ class Shelf:
 
     def stand(self, job: StoredJob, state: State, at: float) -> None:
         """Put a job in the line of a state."""
-        self.listings.clear()
+        if self.listings:
+            self.listings.clear()
         job.state = state
         if state is State.QUEUED:
             job.rank = at

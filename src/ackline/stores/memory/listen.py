@@ -95,27 +95,33 @@ class Listeners:
     def __init__(self) -> None:
         self._all: frozenset[MemoryListener] = frozenset()
         self._subscriptions: frozenset[MemorySubscription] = frozenset()
+        self.any = False
+        """Whether there are any."""
         self._lock = threading.Lock()
 
     def add(self, queues: Sequence[QueueKey], topic: Topic) -> MemoryListener:
         listener = MemoryListener(queues, topic, self._remove)
         with self._lock:
             self._all |= {listener}
+            self.any = True
         return listener
 
     def subscribe(self) -> MemorySubscription:
         subscription = MemorySubscription(self._unsubscribe)
         with self._lock:
             self._subscriptions |= {subscription}
+            self.any = True
         return subscription
 
     def _remove(self, listener: MemoryListener) -> None:
         with self._lock:
             self._all -= {listener}
+            self.any = bool(self._all or self._subscriptions)
 
     def _unsubscribe(self, subscription: MemorySubscription) -> None:
         with self._lock:
             self._subscriptions -= {subscription}
+            self.any = bool(self._all or self._subscriptions)
 
     def tell(self, news: Collection[Subject]) -> None:
         """Wake everyone who listens to one of these."""

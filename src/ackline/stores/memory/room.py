@@ -6,6 +6,7 @@ from ackline.events import Batch, Entry, make_cursor
 from ackline.job import QueueKey
 from ackline.stores.base import Key, Subject
 from ackline.stores.memory.lines import Shelf
+from ackline.stores.memory.listen import Listeners
 from ackline.stores.shared.apply import topics_of
 from ackline.stores.shared.groups import LeftGroups
 
@@ -13,7 +14,8 @@ from ackline.stores.shared.groups import LeftGroups
 class Room:
     """The data of one memory store; its caller holds the lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, listeners: Listeners) -> None:
+        self._listeners = listeners
         self.news: set[Subject] = set()
         """What listeners are to be told when the lock is released."""
         self.shelves: dict[QueueKey, Shelf] = {}
@@ -40,7 +42,8 @@ class Room:
             self._last_batch += 1
             shelf.journal.append(Batch(self._last_batch, at, shelf.key, entries))
             shelf.events += len(entries)
-            self.news.update((shelf.key, topic) for topic in topics_of(entries))
+            if self._listeners.any:
+                self.news.update((shelf.key, topic) for topic in topics_of(entries))
 
     def leave_groups(self, shelf: Shelf, left: LeftGroups) -> None:
         """Count ended leases, and let parked jobs of these groups stand in line again."""

@@ -59,9 +59,9 @@ class MemoryStore:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._kept = Room()
-        self._closed = False
         self._listeners = Listeners()
+        self._kept = Room(self._listeners)
+        self._closed = False
 
     def open(self) -> None:
         """Nothing to connect to; a store that was closed has its jobs again."""
@@ -83,10 +83,10 @@ class MemoryStore:
     def _write(self, change: Callable[..., T], *args: Any) -> T:
         """Change the data, at the time of the clock, and tell the listeners."""
         with self._lock:
-            room = self._room
-            answer = change(room, *args, self._clock.now())
-            if news := room.news:
-                room.news = set()
+            self._require_open()
+            answer = change(self._kept, *args, self._clock.now())
+            if news := self._kept.news:
+                self._kept.news = set()
         if news:
             self._listeners.tell(news)
         return answer

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
+
+import msgspec
 
 from ackline.config import QueueSettings
 from ackline.errors import StoreFull
 from ackline.events import Act, Entry
 from ackline.job import Draft, QueueKey, State
-from ackline.lifecycle import keeps_id
+from ackline.lifecycle import arrive, keeps_id
 from ackline.stores.base import Receipt
 
 
@@ -26,68 +28,59 @@ class Existing(Protocol):
 
 E = TypeVar("E", bound=Existing)
 
+_ENQUEUE = Act.ENQUEUE
 
-class EnqueuePlan(Generic[E]):
-    """Which drafts become jobs, which existing jobs they replace, and how each draft is answered.
 
-    >>> plan = EnqueuePlan([Draft("a", "mail", b""), Draft("a", "mail", b"")], {})
-    >>> [draft.id for draft in plan.new]
-    ['a']
-    """
+class EnqueuePlan(msgspec.Struct, Generic[E], frozen=True):
+    """What an enqueue does, and how it answers."""
 
-    def __init__(self, drafts: Sequence[Draft], existing: Mapping[str, E]) -> None:
-        self._drafts = drafts
-        self._existing = existing
-        fresh: dict[str, Draft] = {}
-        for draft in drafts:
-            there = existing.get(draft.id)
-            if there is None or there.state is None or not keeps_id(draft, there.state, there.kind):
-                fresh.setdefault(draft.id, draft)
-        self._fresh = fresh
-        self.new = list(fresh.values())
-        """The drafts to insert."""
-        self.replaced = [existing[id] for id in fresh if id in existing] if existing else []
-        """The jobs to drop before."""
+    new: list[tuple[Draft, State, float]]
+    """The jobs to insert, each with its state and its place in the line of that state."""
+    replaced: list[E]
+    """The jobs to drop before."""
+    entries: list[Entry]
+    receipts: list[Receipt]
 
     def require_room(self, queue: QueueKey, settings: QueueSettings, live: int) -> None:
         """Refuse the new jobs if the queue would have too many, now that it has `live` ones."""
         if settings.max_jobs is not None and self.new and live + len(self.new) > settings.max_jobs:
             raise StoreFull.of_queue(queue, settings.max_jobs)
 
-    def entries(self, states: Sequence[State]) -> list[Entry]:
-        """The entries for the journal, given the state of each new job."""
-        existing = self._existing
-        sources = [
-            there.state if (there := existing.get(draft.id)) is not None else None
-            for draft in self.new
-        ]
-        return [
-            Entry(Act.ENQUEUE, draft.id, draft.kind, source, state, priority=draft.priority)
-            for draft, source, state in zip(self.new, sources, states, strict=True)
-        ]
 
-    def receipts(
-        self, states: Sequence[State], result_of: Callable[[E], bytes | None]
-    ) -> list[Receipt]:
-        """The answer to each draft; `result_of` reads the result of a completed job."""
-        if len(self.new) == len(self._drafts):
-            return accepted(self.new, states)
-        state_of = dict(zip(self._fresh, states, strict=True))
-        receipts, accepted_ids = [], set[str]()
-        for draft in self._drafts:
-            if draft.id in accepted_ids:
-                receipts.append(Receipt(draft.id, False, state_of[draft.id]))
-            elif self._fresh.get(draft.id) is draft:
-                receipts.append(Receipt(draft.id, True, state_of[draft.id]))
-                accepted_ids.add(draft.id)
-            else:
-                there = self._existing[draft.id]
-                assert there.state is not None
-                result = result_of(there) if there.state is State.COMPLETED else None
-                receipts.append(Receipt(draft.id, False, there.state, result))
-        return receipts
+def plan_enqueue(
+    drafts: Sequence[Draft],
+    find: Callable[[str], E | None],
+    result_of: Callable[[E], bytes | None],
+    now: float,
+    ageing: float,
+) -> EnqueuePlan[E]:
+    """Which drafts become jobs: those whose id is free, or that replace the job that has it.
 
-
-def accepted(drafts: Sequence[Draft], states: Sequence[State]) -> list[Receipt]:
-    """The answers to drafts that have all become jobs."""
-    return [Receipt(draft.id, True, state) for draft, state in zip(drafts, states, strict=True)]
+    >>> plan = plan_enqueue([Draft("a", "mail", b"")] * 2, {}.get, lambda job: None, 0.0, 60.0)
+    >>> [(receipt.id, receipt.accepted) for receipt in plan.receipts]
+    [('a', True), ('a', False)]
+    """
+    new: list[tuple[Draft, State, float]] = []
+    replaced: list[E] = []
+    entries: list[Entry] = []
+    receipts: list[Receipt] = []
+    accepted: dict[str, State] = {}
+    for draft in drafts:
+        id, source = draft.id, None
+        if id in accepted:
+            receipts.append(Receipt(id, False, accepted[id]))
+            continue
+        there = find(id)
+        if there is not None:
+            source = there.state
+            if source is not None and keeps_id(draft, source, there.kind):
+                result = result_of(there) if source is State.COMPLETED else None
+                receipts.append(Receipt(id, False, source, result))
+                continue
+            replaced.append(there)
+        state, at = arrive(draft, now, ageing)
+        accepted[id] = state
+        new.append((draft, state, at))
+        entries.append(Entry(_ENQUEUE, id, draft.kind, source, state, priority=draft.priority))
+        receipts.append(Receipt(id, True, state))
+    return EnqueuePlan(new, replaced, entries, receipts)

@@ -9,9 +9,8 @@ import apsw
 
 from ackline.errors import KeysChanged
 from ackline.job import NO_OPTIONS, Draft, QueueKey, State
-from ackline.lifecycle import arrive
 from ackline.stores.base import KeyWrite, Receipt
-from ackline.stores.shared.enqueue import EnqueuePlan
+from ackline.stores.shared.enqueue import plan_enqueue
 from ackline.stores.shared.records import encode_options
 from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.keys import write_keys
@@ -56,6 +55,8 @@ def enqueue(
 
 def _insert_blindly(lines: Lines, drafts: Sequence[Draft], now: float) -> list[Receipt] | None:
     """Insert jobs without looking for their ids first; None if one was known after all."""
+    nothing: dict[str, _Existing] = {}
+    plan = plan_enqueue(drafts, nothing.get, _no_result, now, lines.settings.ageing)
     first = lines.numbers.next_jobs(len(drafts))
     try:
         _add_jobs(lines, first, drafts, now)
@@ -63,25 +64,30 @@ def _insert_blindly(lines: Lines, drafts: Sequence[Draft], now: float) -> list[R
         lines.tx.execute(sql("take_back_jobs"), (first, first + len(drafts) - 1))
         lines.numbers.job = first - 1
         return None
-    states = _add_places(lines, first, drafts, now)
-    plan = EnqueuePlan[_Existing](drafts, {})
-    lines.write_journal(now, plan.entries(states))
-    return plan.receipts(states, lambda there: _result_of(lines, there))
+    _add_places(lines, first, plan.new, now)
+    lines.write_journal(now, plan.entries)
+    return plan.receipts
+
+
+def _no_result(_there: _Existing) -> None:
+    return None
 
 
 def _insert_checked(lines: Lines, drafts: Sequence[Draft], now: float) -> list[Receipt]:
-    plan = EnqueuePlan(drafts, _look_up(lines, drafts, now))
-    states: list[State] = []
+    existing = _look_up(lines, drafts, now)
+    plan = plan_enqueue(
+        drafts, existing.get, lambda there: _result_of(lines, there), now, lines.settings.ageing
+    )
     if plan.new:
         if lines.settings.max_jobs is not None:
             live = lines.tx.execute(sql("live_count"), (lines.num,)).fetchall()[0][0]
             plan.require_room(lines.key, lines.settings, live)
         drop_jobs(lines, [(there.num, there.slot) for there in plan.replaced])
         first = lines.numbers.next_jobs(len(plan.new))
-        _add_jobs(lines, first, plan.new, now)
-        states = _add_places(lines, first, plan.new, now)
-        lines.write_journal(now, plan.entries(states))
-    return plan.receipts(states, lambda there: _result_of(lines, there))
+        _add_jobs(lines, first, [draft for draft, _, _ in plan.new], now)
+        _add_places(lines, first, plan.new, now)
+        lines.write_journal(now, plan.entries)
+    return plan.receipts
 
 
 def _look_up(lines: Lines, drafts: Sequence[Draft], now: float) -> dict[str, _Existing]:
@@ -119,22 +125,18 @@ def _add_jobs(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> 
     lines.tx.executemany(sql("add_job"), rows)
 
 
-def _add_places(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> list[State]:
-    kind, count = drafts[0].kind, len(drafts)
-    ageing = lines.settings.ageing
-    if count > 1 and all(
-        draft.kind == kind and draft.run_at is None and not draft.delay for draft in drafts
-    ):
-        slot = lines.ready(kind)
+def _add_places(
+    lines: Lines, first: int, new: Sequence[tuple[Draft, State, float]], now: float
+) -> None:
+    kind, count = new[0][0].kind, len(new)
+    if count > 1 and all(state is _QUEUED and draft.kind == kind for draft, state, _ in new):
+        slot, ageing = lines.ready(kind), lines.settings.ageing
         lines.tx.execute(sql("add_places"), (first, first + count - 1, slot, now, ageing))
         lines.shift(None, slot, count)
-        return [_QUEUED] * count
-    rows, states = [], []
-    for num, draft in enumerate(drafts, first):
-        state, at = arrive(draft, now, ageing)
-        slot = lines.ready(draft.kind) if state is _QUEUED else lines.slot(State.SCHEDULED)
-        states.append(state)
+        return
+    rows = []
+    for num, (draft, state, at) in enumerate(new, first):
+        slot = lines.ready(draft.kind) if state is _QUEUED else lines.slot(state)
         rows.append((num, slot, at, at))
         lines.shift(None, slot)
     lines.tx.executemany(sql("add_place"), rows)
-    return states
