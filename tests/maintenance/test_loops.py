@@ -4,7 +4,7 @@ import contextlib
 import logging
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -81,7 +81,7 @@ def test_a_loop_that_fails_says_so_and_goes_on(
 
 def test_a_loop_that_cannot_learn_what_is_due_has_failed(queue: Queue[Any, Any]) -> None:
     class Blind(Counting):
-        def due(self) -> Sequence[Queue[Any, Any]]:
+        def due(self) -> Mapping[Queue[Any, Any], float]:
             raise StoreUnavailable("nobody answers")
 
     loop = Blind(queue)

@@ -14,8 +14,10 @@ from typing import Any, ClassVar
 import msgspec
 
 from ackline.errors import PASSING, ConfigError
+from ackline.maintenance.locks import Locks
 from ackline.maintenance.setbacks import Place, Setbacks
 from ackline.queue import Queue
+from ackline.stores.base import NextDue
 
 logger = logging.getLogger("ackline")
 
@@ -41,11 +43,15 @@ class LoopStats(msgspec.Struct, frozen=True, kw_only=True):
 class Loop(ABC):
     """Every process may run one: if two act at once, the store's compare-and-set keeps them apart.
 
+    Its queues are in one store. A loop with a duty looks after a queue only if no other process has
+    done so for an interval (see `Locks`).
+
     No loop listens to its store: some stores send the wake-up for a claimable job to one waiter
     only, and a loop would take it from the workers.
     """
 
     name: ClassVar[str]
+    duty: str | None = None
     counts: ClassVar[tuple[str, ...]] = ()
     """What it counts, from 0 on: a figure that is missing at first cannot be seen to rise."""
 
@@ -54,6 +60,7 @@ class Loop(ABC):
             raise ConfigError(f"the {self.name} needs an interval above 0 s, not {interval!r}")
         self.queues = tuple(queues)
         self.interval = interval
+        self._locks = Locks(self.duty) if self.duty is not None else None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._random = random.Random()
@@ -67,9 +74,14 @@ class Loop(ABC):
     def look_after(self, queue: Queue[Any, Any]) -> float:
         """Do what is due; returns in how many seconds there is more, or `NOTHING_KNOWN`."""
 
-    def due(self) -> Sequence[Queue[Any, Any]]:
-        """The queues that a step looks after: all, unless some are known to need nothing."""
-        return self.queues
+    def due(self) -> Mapping[Queue[Any, Any], float]:
+        """The queues that need it, each with the seconds until then; by default, all do now."""
+        return dict.fromkeys(self.queues, 0.0)
+
+    def interval_of(self, queue: Queue[Any, Any]) -> float:
+        """Seconds for which others leave a queue alone that was looked after."""
+        del queue
+        return self.interval
 
     def step(self) -> float:
         """Look after every queue once; returns in how many seconds to do so again.
@@ -83,27 +95,34 @@ class Loop(ABC):
 
     def _go_round(self, setbacks: Setbacks) -> tuple[float, dict[Place, Exception]]:
         """Look after the queues that do not rest; returns when to go on, and what failed."""
-        pause, troubles = self.interval, dict[Place, Exception]()
-        for queue in self._due(troubles):
-            rest = setbacks.rest_of(queue)
-            if not rest:
-                try:
-                    rest = self.look_after(queue)
-                except Exception as error:
-                    error.add_note(f"{self.name} of queue {queue.key}")
-                    troubles[queue] = error
-                    continue
-                setbacks.end(queue)
-            pause = min(pause, rest)
+        troubles = dict[Place, Exception]()
+        queues, pause = self._choose(setbacks, troubles)
+        for queue in queues:
+            try:
+                pause = min(pause, self.look_after(queue))
+            except Exception as error:
+                error.add_note(f"{self.name} of queue {queue.key}")
+                troubles[queue] = error
+                continue
+            setbacks.end(queue)
         self._note_round(troubles)
         return max(0.0, pause), troubles
 
-    def _due(self, troubles: dict[Place, Exception]) -> Sequence[Queue[Any, Any]]:
+    def _choose(
+        self, setbacks: Setbacks, troubles: dict[Place, Exception]
+    ) -> tuple[Sequence[Queue[Any, Any]], float]:
+        """The queues to look after now, and the seconds until more of them need it."""
         try:
-            return self.due()
+            due = self.due().items()
+            waits = {queue: max(wait, setbacks.rest_of(queue)) for queue, wait in due}
+            pause = min([self.interval, *(wait for wait in waits.values() if wait > 0)])
+            ready = [queue for queue, wait in waits.items() if wait <= 0]
+            if self._locks is not None:
+                ready = self._locks.acquire({queue: self.interval_of(queue) for queue in ready})
         except Exception as error:
             troubles[None] = error
-            return ()
+            return (), self.interval
+        return ready, pause
 
     def _note_round(self, troubles: Mapping[Place, Exception]) -> None:
         self._runs += 1
@@ -179,6 +198,14 @@ class Loop(ABC):
     def _jittered(self, pause: float) -> float:
         """Spread the processes of a fleet, unless it is known exactly when there is more to do."""
         return pause * self._random.uniform(0.8, 1.0) if pause == self.interval else pause
+
+
+def next_due(queues: Sequence[Queue[Any, Any]]) -> dict[Queue[Any, Any], NextDue]:
+    """For each of these queues of one store, when its next job is due and its next lease ends."""
+    if not queues:
+        return {}
+    due = queues[0].store.next_due([queue.key for queue in queues])
+    return dict(zip(queues, due, strict=True))
 
 
 def _where(places: Iterable[Place]) -> str:

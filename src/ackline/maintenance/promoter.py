@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ackline.maintenance.loop import NOTHING_KNOWN, Loop
+from ackline.maintenance.loop import NOTHING_KNOWN, Loop, next_due
 from ackline.queue import Queue
 
 BATCH = 500
@@ -17,19 +18,25 @@ class Promoter(Loop):
     """Never early, at most an interval late; workers that wait for jobs are more precise still."""
 
     name = "promoter"
+    duty = "promote"
     counts = ("promoted",)
 
+    def due(self) -> Mapping[Queue[Any, Any], float]:
+        return _waits(self.candidates())
+
+    def candidates(self) -> Sequence[Queue[Any, Any]]:
+        """The queues that may have jobs to promote."""
+        return self.queues
+
     def look_after(self, queue: Queue[Any, Any]) -> float:
-        while (wait := _wait(queue)) <= 0:
-            count = queue.store.promote(queue.key, BATCH)
+        while (count := queue.store.promote(queue.key, BATCH)) == BATCH:
             self.count("promoted", count)
-            if count < BATCH:
-                # What is due still is being changed by somebody else, who may promote it.
-                return max(SHORTEST_PAUSE, _wait(queue))
-        return wait
+        self.count("promoted", count)
+        return max(SHORTEST_PAUSE, _waits([queue]).get(queue, NOTHING_KNOWN))
 
 
-def _wait(queue: Queue[Any, Any]) -> float:
-    """Seconds until the next job is due; at most 0 if one is."""
-    [due] = queue.store.next_due([queue.key])
-    return NOTHING_KNOWN if due.job is None else due.job - queue.store.now()
+def _waits(queues: Sequence[Queue[Any, Any]]) -> dict[Queue[Any, Any], float]:
+    """For each queue with jobs that wait for their time, the seconds until the first is due."""
+    waiting = {queue: due.job for queue, due in next_due(queues).items() if due.job is not None}
+    now = queues[0].store.now() if waiting else 0.0
+    return {queue: at - now for queue, at in waiting.items()}

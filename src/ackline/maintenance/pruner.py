@@ -18,6 +18,7 @@ class Pruner(Loop):
     """Keeps every collection bounded."""
 
     name = "pruner"
+    duty = "prune"
     counts = ("pruned",)
 
     def __init__(self, queues: Sequence[Queue[Any, Any]], interval: float) -> None:

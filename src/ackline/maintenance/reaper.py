@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from ackline import lifecycle
 from ackline.config import QueueSettings
 from ackline.job import Record, State
-from ackline.maintenance.loop import NOTHING_KNOWN, Loop
+from ackline.maintenance.loop import NOTHING_KNOWN, Loop, next_due
 from ackline.queue import Queue, Way
 from ackline.stores.base import REPAIR_LIMIT
 
@@ -129,6 +129,7 @@ class Reaper(Loop):
     """
 
     name = "reaper"
+    duty = "sweep"
     counts = ("expired", "dead_lettered")
 
     def __init__(
@@ -139,21 +140,34 @@ class Reaper(Loop):
         stuck_after: float | None = None,
         recovers: bool = True,
     ) -> None:
+        if not recovers:
+            self.duty = "report"  # it must not keep others from sweeping
         super().__init__(queues, interval)
         self._stuck_after = stuck_after
         self._recovers = recovers
         self._swept_at: dict[Queue[Any, Any], float] = {}
         self._reported: dict[Queue[Any, Any], frozenset[tuple[str, int]]] = {}
 
+    def due(self) -> Mapping[Queue[Any, Any], float]:
+        candidates = self.candidates()
+        for queue in candidates:
+            queue.recoveries.save()
+        return {
+            queue: self._time_left(queue)
+            for queue, due in next_due(candidates).items()
+            if due.lease is not None
+        }
+
+    def candidates(self) -> Sequence[Queue[Any, Any]]:
+        """The queues that may have leases."""
+        return self.queues
+
+    def interval_of(self, queue: Queue[Any, Any]) -> float:
+        return queue.policies.settings().sweep_every or self.interval
+
     def look_after(self, queue: Queue[Any, Any]) -> float:
-        queue.recoveries.save()
-        found = queue.store.describe(queue.key.tenant, queue.key.name)
-        if not found or not found[0].counts[State.PROCESSING]:
-            return NOTHING_KNOWN
-        settings = found[0].settings
-        rest = self._time_left(queue, settings.sweep_every)
-        if rest > 0:
-            return rest
+        settings = queue.policies.stored()
+        self._swept_at[queue] = time.monotonic()
         try:
             if self._recovers and settings.recovery:
                 self._expire_lapsed(queue)
@@ -162,15 +176,12 @@ class Reaper(Loop):
             self._report_stuck(queue, settings)
         return settings.sweep_every or NOTHING_KNOWN
 
-    def _time_left(self, queue: Queue[Any, Any], every: float | None) -> float:
+    def _time_left(self, queue: Queue[Any, Any]) -> float:
         """Seconds until the next sweep of a queue that has an interval of its own."""
+        every = queue.policies.settings().sweep_every
         if every is None:
             return 0.0
-        now = time.monotonic()
-        left = self._swept_at.get(queue, -math.inf) + every - now
-        if left <= 0:
-            self._swept_at[queue] = now
-        return left
+        return self._swept_at.get(queue, -math.inf) + every - time.monotonic()
 
     def _expire_lapsed(self, queue: Queue[Any, Any]) -> None:
         self._note(_expire_lapsed(queue, Way.SWEEP))

@@ -14,7 +14,16 @@ from ackline.stores.base import BESIDE, Filter, Key, KeyWrite
 if TYPE_CHECKING:
     from ackline.queue.operator import Operator
 
-NOTES = (BESIDE, own_attempts.NOTE, "claims", "cron", "fleets", "recovered", "schedules")
+NOTES = (
+    BESIDE,
+    own_attempts.NOTE,
+    "claims",
+    "cron",
+    "fleets",
+    "maintenance",
+    "recovered",
+    "schedules",
+)
 """Ackline's own keys about a queue, by the second part of the key; the third is the queue's name.
 How far its journal was read is not among them: that stays, as the journal does."""
 

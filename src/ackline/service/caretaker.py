@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ackline.job import QueueKey, State
 from ackline.maintenance import Promoter, Pruner, Scheduler, Watcher
@@ -33,7 +33,7 @@ class SurveyedPromoter(Promoter):
         super().__init__([], interval)
         self._survey = survey
 
-    def due(self) -> Sequence[AnyQueue]:
+    def candidates(self) -> Sequence[AnyQueue]:
         return self._survey.queues(LATER)
 
 
@@ -47,7 +47,7 @@ class Sweeper(Reaper):
         self._survey = survey
         self._batch = batch
 
-    def due(self) -> Sequence[AnyQueue]:
+    def candidates(self) -> Sequence[AnyQueue]:
         return self._survey.queues(RUNNING)
 
     def _expire_lapsed(self, queue: AnyQueue) -> None:
@@ -72,7 +72,7 @@ class Census(Loop):
         self._looked_after: dict[QueueKey, list[Key]] = {}
         self._schedulers: dict[QueueKey, Scheduler] = {}
 
-    def due(self) -> Sequence[AnyQueue]:
+    def due(self) -> Mapping[AnyQueue, float]:
         """The queues whose schedules changed or soon fire; also gives all loops their queues."""
         found = self._survey.queues()
         if found != self.queues:
@@ -84,7 +84,8 @@ class Census(Loop):
         now = self._store.now() if self._stored else 0.0
         keys = self._stored.keys() | self._schedulers.keys()
         # A queue need not exist: the first tick of its schedule creates it.
-        return [self._survey.queue(key) for key in keys if self._needs_a_look(key, now)]
+        queues = [self._survey.queue(key) for key in keys if self._needs_a_look(key, now)]
+        return dict.fromkeys(queues, 0.0)
 
     def _needs_a_look(self, key: QueueKey, now: float) -> bool:
         scheduler = self._schedulers.get(key)

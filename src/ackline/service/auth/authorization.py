@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ackline.events import Act
 from ackline.lifecycle import FENCED, Transition
 from ackline.limits import OWN_KEYS
+from ackline.maintenance import locks
 from ackline.queue import own_attempts
 from ackline.stores.base import BESIDE, Topic
 
@@ -160,6 +161,7 @@ OF_OWN_KEYS: Mapping[str, Access] = {
     "claims": Access.NOTES_OF_WORKERS,
     "cron": Access.NOTES_OF_WORKERS,
     "fleets": Access.NOTES_OF_WORKERS,
+    locks.NOTE: Access.NOTES_OF_WORKERS,
     "recovered": Access.NOTES_OF_WORKERS,
     "readers": Access.NOTES_OF_READERS,
     "schedules": Access.NOTES_OF_SCHEDULES,
@@ -178,7 +180,7 @@ OF_VERBS: Mapping[str, tuple[Access, ...]] = {
     "claim": (Access.CLAIM,),
     "apply": tuple(dict.fromkeys(OF_STEPS.values())),
     "heartbeat": (Access.SETTLE,),
-    "next_due": (Access.READ_QUEUES, Access.MAINTAIN),
+    "next_due": (Access.READ_QUEUES, Access.MAINTAIN, Access.RECOVER),
     "promote": (Access.MAINTAIN,),
     "prune": (Access.MAINTAIN,),
     "leases": (Access.READ_JOBS, Access.RECOVER),

@@ -13,6 +13,7 @@ import msgspec
 from ackline.errors import InvalidOption
 from ackline.events import read_cursor
 from ackline.job import QueueKey
+from ackline.maintenance import locks
 from ackline.maintenance.scheduler import read_note
 from ackline.queue import callbacks, own_attempts
 from ackline.queue.broken_notes import UNREADABLE
@@ -58,6 +59,7 @@ NOTES: Mapping[str, Note] = {
     "claims": Note(),
     "cron": Note(parts=4, read=read_note),
     "fleets": Note(parts=4),
+    locks.NOTE: Note(parts=4, read=locks.read_lock),
     "recovered": Note(parts=3, read=read_ways),
     "readers": Note(
         parts=4,

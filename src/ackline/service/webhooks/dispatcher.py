@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ackline.errors import EventsDropped, ReaderMoved
@@ -75,14 +75,14 @@ class Dispatcher(Loop):
         self._end: str | None = None
         self._look_again = 0.0
 
-    def due(self) -> Sequence[Queue[Any, Any]]:
+    def due(self) -> Mapping[Queue[Any, Any], float]:
         """The queues in which something may have happened that a webhook or callback wants."""
         end, now = self._store.info().cursor, time.monotonic()
         if end != self._end or now >= self._look_again:
             self._find_unread(end)
             # A webhook that is changed, or deleted, is not in the journal.
             self._end, self._look_again = end, now + LOOK_AGAIN
-        return [queue for queue in self.queues if queue.key in self._unread]
+        return {queue: 0.0 for queue in self.queues if queue.key in self._unread}
 
     def _find_unread(self, end: str) -> None:
         keys = frozenset(queue.key for queue in self.queues)

@@ -132,7 +132,13 @@ class HttpStore:
     # --- maintenance ---
 
     def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
-        return self._calls.ask_each(Store.next_due, "queues", queues=queues)
+        # One request is about one tenant's queues.
+        found = dict[QueueKey, NextDue]()
+        for tenant in dict.fromkeys(queue.tenant for queue in queues):
+            own = [queue for queue in queues if queue.tenant == tenant]
+            due = self._calls.ask_each(Store.next_due, "queues", queues=own)
+            found.update(zip(own, due, strict=True))
+        return [found[queue] for queue in queues]
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         return self._calls.ask_in_rounds(Store.promote, limit, queue=queue)

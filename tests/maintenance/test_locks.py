@@ -1,0 +1,327 @@
+"""In a fleet, one process at a time promotes, sweeps and prunes a queue; another takes over."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+import ackline
+from ackline import Queue, Queues, State
+from ackline.limits import OWN_KEYS
+from ackline.maintenance import Loop, Maintenance, Promoter, Pruner, Reaper
+from ackline.maintenance.locks import NOTE, Locks, read_lock
+from ackline.stores.base import Store
+from ackline.stores.memory import MemoryStore
+from ackline.testing import ManualClock
+from tests.waiting import until
+
+EVERY = 10.0
+
+
+def every(*queues: Queue[Any, Any]) -> dict[Queue[Any, Any], float]:
+    return dict.fromkeys(queues, EVERY)
+
+
+@pytest.mark.every_store
+class TestLocks:
+    def test_one_process_has_a_queue_until_an_interval_after_its_last_turn(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
+        queue = queues["email"]
+        first, second = Locks("sweep"), Locks("sweep")
+        assert first.acquire(every(queue)) == [queue]
+        clock.advance(EVERY / 2)
+        assert second.acquire(every(queue)) == []
+        assert first.acquire(every(queue)) == [queue]
+        clock.advance(EVERY - 0.001)
+        assert second.acquire(every(queue)) == []
+        clock.advance(0.001)
+        assert second.acquire(every(queue)) == [queue]
+        assert first.acquire(every(queue)) == []
+
+    def test_queues_duties_and_tenants_are_locked_apart(self, queues: Queues) -> None:
+        email, image = queues["email"], queues["image"]
+        same_name = Queues(queues.store, "acme")["email"]
+        first, second = Locks("sweep"), Locks("sweep")
+        assert first.acquire(every(email)) == [email]
+
+        assert second.acquire(every(email, image, same_name)) == [image, same_name]
+        assert Locks("prune").acquire(every(email)) == [email]
+
+    def test_of_many_that_want_it_at_once_one_gets_each_queue(self, queues: Queues) -> None:
+        wanted = every(*(queues[f"queue-{number}"] for number in range(5)))
+        together = Barrier(8)
+
+        def acquire(_number: int) -> list[str]:
+            locks = Locks("sweep")
+            together.wait()
+            return [queue.name for queue in locks.acquire(wanted)]
+
+        with ThreadPoolExecutor(8) as threads:
+            acquired = Counter(name for names in threads.map(acquire, range(8)) for name in names)
+
+        assert acquired == {f"queue-{number}": 1 for number in range(5)}
+
+    def test_a_clock_that_was_put_back_frees_all(self, queues: Queues, clock: ManualClock) -> None:
+        assert Locks("sweep").acquire(every(queues["email"]))
+        clock.advance(-3600.0)
+
+        assert Locks("sweep").acquire(every(queues["email"]))
+
+
+def test_each_process_goes_by_its_own_interval(queues: Queues, clock: ManualClock) -> None:
+    """One that looks after a queue once an hour does not keep others from doing so more often."""
+    queue = queues["email"]
+    assert Locks("prune").acquire({queue: 3600.0}) == [queue]
+    clock.advance(EVERY)
+
+    assert Locks("prune").acquire({queue: EVERY}) == [queue]
+
+
+def test_locks_that_one_look_does_not_show_are_seen_all_the_same(
+    queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackline.maintenance.locks.AT_ONCE", 3)
+    monkeypatch.setattr("ackline.maintenance.locks.LOCKED_AT_ONCE", 4)
+    wanted = every(*(queues[f"queue-{number}"] for number in range(10)))
+    assert len(Locks("sweep").acquire(wanted)) == 10
+
+    assert Locks("sweep").acquire(wanted) == []
+
+
+def test_two_objects_for_one_queue_are_one_queue(queues: Queues) -> None:
+    one, other = queues.queue("email"), queues.queue("email")
+
+    assert Locks("sweep").acquire(every(one, other)) == [one, other]
+
+
+def test_a_forked_child_is_another_process(queues: Queues, monkeypatch: pytest.MonkeyPatch) -> None:
+    locks = Locks("sweep")
+    assert locks.acquire(every(queues["email"]))
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+
+    assert locks.acquire(every(queues["email"])) == []
+
+
+def test_a_dropped_queue_leaves_no_lock(queues: Queues) -> None:
+    queues["email"].enqueue(1)
+    Locks("sweep").acquire(every(queues["email"]))
+    queues["email"].drop(force=True)
+
+    assert queues.store.read_keys("default", (OWN_KEYS, NOTE), 10) == []
+
+
+class Calls(MemoryStore):
+    """Counts the calls of some verbs, by queue."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
+        self.seen: Counter[str] = Counter()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in vars(Store) and not name.startswith("_") and name != "capabilities":
+            self.seen[name] += 1
+        return super().__getattribute__(name)
+
+
+class Everybody(Locks):
+    """The control: each process believes that it is alone."""
+
+    def acquire(self, every: Any) -> list[Queue[Any, Any]]:
+        return list(every)
+
+
+class TestFleet:
+    """Many processes maintain the same queues, as their workers do."""
+
+    QUEUES, PROCESSES = 5, 20
+
+    @pytest.fixture
+    def store(self, clock: ManualClock) -> Calls:
+        return Calls(clock)
+
+    @pytest.fixture
+    def queues(self, store: Calls) -> list[Queue[Any, Any]]:
+        opened = Queues(store)
+        return [opened[f"queue-{number}"] for number in range(self.QUEUES)]
+
+    def fleet(self, queues: list[Queue[Any, Any]]) -> list[Maintenance]:
+        return [Maintenance(queues) for _ in range(self.PROCESSES)]
+
+    def calls_of_a_round(self, store: Calls, fleet: list[Maintenance]) -> Counter[str]:
+        store.seen.clear()
+        for maintenance in fleet:
+            for loop in maintenance.loops:
+                if isinstance(loop, (Promoter, Reaper)):
+                    loop.step()
+        return Counter(store.seen)
+
+    def test_idle_queues_are_looked_at_together_and_nothing_is_written(
+        self, store: Calls, queues: list[Queue[Any, Any]]
+    ) -> None:
+        fleet = self.fleet(queues)
+
+        assert self.calls_of_a_round(store, fleet) == {"next_due": 2 * self.PROCESSES}
+
+    @pytest.mark.parametrize("locked", [True, False])
+    def test_each_queue_is_swept_once_in_an_interval(
+        self,
+        store: Calls,
+        queues: list[Queue[Any, Any]],
+        clock: ManualClock,
+        monkeypatch: pytest.MonkeyPatch,
+        locked: bool,
+    ) -> None:
+        """The control, without locks, sweeps once for each process."""
+        if not locked:
+            monkeypatch.setattr("ackline.maintenance.loop.Locks", Everybody)
+        fleet = self.fleet(queues)
+        for queue in queues:
+            queue.enqueue(1)
+            queue.claim(lease=300.0)
+        self.calls_of_a_round(store, fleet)
+        for _ in range(3):
+            clock.advance(0.9)
+
+            sweeps = self.calls_of_a_round(store, fleet)["workers"]
+
+            assert sweeps == self.QUEUES * (1 if locked else self.PROCESSES)
+
+    @pytest.mark.parametrize("locked", [True, False])
+    def test_each_queue_is_pruned_once_in_an_interval(
+        self,
+        store: Calls,
+        queues: list[Queue[Any, Any]],
+        monkeypatch: pytest.MonkeyPatch,
+        locked: bool,
+    ) -> None:
+        if not locked:
+            monkeypatch.setattr("ackline.maintenance.loop.Locks", Everybody)
+        pruners = [Pruner(queues, 30.0) for _ in range(self.PROCESSES)]
+        for pruner in pruners:
+            pruner.step()
+
+        assert store.seen["prune"] == self.QUEUES * (1 if locked else self.PROCESSES)
+
+    def test_a_queue_in_trouble_in_one_process_is_left_to_another(
+        self, queues: list[Queue[Any, Any]], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A process that fails for a queue rests, and does not renew its lock meanwhile."""
+        monkeypatch.setattr("ackline.maintenance.setbacks.RETRIES", (3600.0, 3600.0))
+        failing, well = Failing(queues), Failing(queues, fails=False)
+        failing.start()
+        until(lambda: failing.stats().failures)
+        assert well.step_seen() == []
+        clock.advance(1.0)
+
+        assert well.step_seen() == [queue.name for queue in queues]
+        failing.stop()
+
+
+class Failing(Loop):
+    name = "failing loop"
+    duty = "fail"
+
+    def __init__(self, queues: list[Queue[Any, Any]], *, fails: bool = True) -> None:
+        super().__init__(queues, 1.0)
+        self._fails = fails
+        self._seen: list[str] = []
+
+    def step_seen(self) -> list[str]:
+        self._seen.clear()
+        self.step()
+        return list(self._seen)
+
+    def look_after(self, queue: Queue[Any, Any]) -> float:
+        if self._fails:
+            raise RuntimeError("it cannot")
+        self._seen.append(queue.name)
+        return 1.0
+
+
+class TestDeadHolder:
+    """A dead holder delays its duties by at most one interval."""
+
+    def test_by_the_clock(self, queues: Queues, clock: ManualClock) -> None:
+        queue = queues["email"]
+        queue.enqueue(0, delay=0.0)
+        dead, other = Maintenance([queue]), Maintenance([queue])
+        queue.enqueue(1, id="first", delay=1.0)
+        clock.advance(1.0)
+        dead.step()
+        assert queue.counts()[State.QUEUED] == 2
+        queue.enqueue(2, id="second", delay=0.001)
+        clock.advance(0.999)
+        other.step()
+        assert queue.counts()[State.QUEUED] == 2
+        clock.advance(0.001)
+
+        other.step()
+
+        assert queue.counts()[State.QUEUED] == 3
+
+    @pytest.mark.parametrize("store_name", ["sqlite", "redis", "postgres"])
+    def test_when_killed(self, store_url: str) -> None:
+        with ackline.open(store_url) as opened, processes(store_url, 3) as running:
+            queue = opened["email"]
+            queue.enqueue(1, id="held")
+            queue.claim(lease=60.0)
+            killed = until(lambda: holder_of(queue, "sweep"), 60.0)
+            os.kill(killed, signal.SIGKILL)
+            running.pop(killed).communicate()
+
+            queue.enqueue(2, id="due", delay=0.05)
+            queue.enqueue(3, id="lapses")
+            [lapses] = queue.claim(lease=0.05)
+            assert lapses.id == "lapses"
+            began = time.monotonic()
+            until(lambda: queue.counts()[State.QUEUED] == 2, 60.0)
+
+            assert holder_of(queue, "sweep") in running
+            assert holder_of(queue, "promote") in running
+            # Its last turn was at most an interval before, and each of the others looks once in
+            # an interval; the rest is what a busy machine takes.
+            assert time.monotonic() - began < 2 * REAL_INTERVAL + 5.0
+
+
+REAL_INTERVAL = 1.0
+
+MAINTAIN = """
+import sys
+import ackline
+from ackline.maintenance import Maintenance
+
+with ackline.open(sys.argv[1]) as queues, Maintenance([queues["email"]]):
+    sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def processes(url: str, count: int) -> Iterator[dict[int, subprocess.Popen[bytes]]]:
+    """Processes that maintain a queue, by their ids."""
+    command = [sys.executable, "-c", MAINTAIN, url]
+    started = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(count)]
+    running = {process.pid: process for process in started}
+    try:
+        yield running
+    finally:
+        for process in running.values():
+            process.communicate(timeout=60.0)
+
+
+def holder_of(queue: Queue[Any, Any], duty: str) -> int:
+    """The process that has done a duty last; 0 if none has yet."""
+    key = (OWN_KEYS, NOTE, queue.name, duty)
+    found = queue.store.read_keys(queue.key.tenant, key, 1)
+    return int(read_lock(found[0].value).by.split()[1]) if found else 0
