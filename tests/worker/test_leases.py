@@ -142,7 +142,7 @@ def test_finished_jobs_are_not_kept_until_their_timeout(queue, start):
     queue.enqueue_many(range(3000))
     queue.enqueue_and_wait("last", priority=0, timeout=SOON)
     gc.collect()
-    # A courier may still have its last batch in hand.
+    # A thread may still have its last batch in hand.
     assert sum(signal() is not None for signal in kept) < 1500
 
 

@@ -1,4 +1,4 @@
-"""When couriers are called to carry outcomes."""
+"""When the claim loop is called to settle outcomes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENOUGH = 3
 
 
 class Scene:
-    """An outbox, how often a courier was called, and whether jobs wait to begin."""
+    """An outbox, how often the claim loop was called, and whether jobs wait to begin."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -59,7 +59,7 @@ def test_the_last_one_of_all_does_not_wait(scene):
     assert scene.calls == 2
 
 
-def test_a_courier_that_was_called_is_not_called_for_each_of_those_that_follow(scene):
+def test_a_claim_loop_that_was_called_is_not_called_for_each_of_those_that_follow(scene):
     scene.put(5 * ENOUGH)
 
     assert scene.calls == 1

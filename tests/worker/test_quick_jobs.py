@@ -1,4 +1,4 @@
-"""A quick job that comes alone is run by the courier that brought it."""
+"""A quick job that comes alone is run inline, by the thread that claimed it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Scene(SlowHandler):
         self.queue = queue
         queue.handler(**options)(self)
 
-    def by_courier(self):
-        """Have quick jobs run until one was run by a courier."""
-        until(lambda: "courier" in self.queue.enqueue_and_wait("quick", timeout=SOON))
+    def inline(self):
+        """Have quick jobs run until one was run inline."""
+        until(lambda: "claims" in self.queue.enqueue_and_wait("quick", timeout=SOON))
 
-    def slow_by_courier(self):
-        """Have a courier run into a job that is not quick after all."""
-        self.by_courier()
+    def slow_inline(self):
+        """Have a job run inline that is not quick after all."""
+        self.inline()
         until(self._idle)
         self.queue.enqueue("slow", id="slow")
         assert self.began.wait(SOON)
@@ -49,24 +49,24 @@ def test_a_slow_job_is_run_by_a_lane(queue, start):
 
     start(queue)
     ran_in = [queue.enqueue_and_wait(1, timeout=SOON) for _ in range(5)]
-    assert not [name for name in ran_in if "courier" in name]
+    assert not [name for name in ran_in if "claims" in name]
 
 
 def test_a_job_that_is_not_quick_after_all_keeps_no_other_waiting(queue, start, monkeypatch):
-    # Only news make a courier look, not the time.
+    # Only news makes a thread claim, not the time.
     monkeypatch.setattr("ackline.queue.consumer.LONGEST_POLL", 60.0)
-    monkeypatch.setattr("ackline.worker.courier.LONGEST_POLL", 60.0)
+    monkeypatch.setattr("ackline.worker.claim_loop.LONGEST_POLL", 60.0)
     scene = Scene(queue)
     start(queue)
-    scene.slow_by_courier()
+    scene.slow_inline()
 
-    # One at a time: news of each has to be heard while the courier is away.
+    # One at a time: news of each has to be heard while that thread is away.
     ran_in = [queue.enqueue_and_wait("quick", timeout=SOON) for _ in range(5)]
 
-    # The other courier must not run any: nobody would hear of the next.
-    assert not [name for name in ran_in if "courier" in name]
+    # The other thread must not run any: nobody would hear of the next.
+    assert not [name for name in ran_in if "claims" in name]
     scene.go_on.set()
-    assert "courier" in queue.result("slow", timeout=SOON)
+    assert "claims" in queue.result("slow", timeout=SOON)
 
 
 def test_what_was_claimed_with_it_does_not_wait_for_its_end(queue, start):
@@ -77,13 +77,13 @@ def test_what_was_claimed_with_it_does_not_wait_for_its_end(queue, start):
         return "ran"
 
     start(queue)
-    scene.by_courier()
+    scene.inline()
     queue.enqueue_many([NewJob("slow"), NewJob("x", kind="async", id="beside")])
     assert queue.result("beside", timeout=SOON) == "ran"
     scene.go_on.set()
 
 
-def test_the_place_of_a_lane_that_was_called_is_not_lent(queue):
+def test_the_place_of_a_lane_that_was_called_is_not_taken(queue):
     executor = ThreadExecutor(1, Setting(lambda *_: None, NO_HOOKS, Timekeeper(), lambda: None))
     scene = Scene(queue)
     queue.enqueue_many(["quick"] * 3)
@@ -107,7 +107,7 @@ def test_the_place_of_a_lane_that_was_called_is_not_lent(queue):
 def test_no_more_run_at_once_than_may(queue, start, concurrency):
     scene = Scene(queue)
     start(queue, concurrency=concurrency)
-    scene.slow_by_courier()
+    scene.slow_inline()
     queue.enqueue_many(["slow"] * 3)
     if concurrency > 1:
         until(lambda: scene.most == concurrency)
@@ -122,7 +122,7 @@ def test_one_that_ignores_its_timeout_is_replaced_and_its_place_goes_back(
     monkeypatch.setattr(executor, "GIVE_UP", 0.05)
     scene = Scene(queue, timeout=0.3, max_attempts=1)
     start(queue, concurrency=1)
-    scene.slow_by_courier()
+    scene.slow_inline()
     with pytest.raises(JobFailed, match=r"took longer than 0\.3 s"):
         queue.result("slow", timeout=SOON)
     assert queue.enqueue_and_wait("quick", timeout=SOON)
@@ -130,7 +130,7 @@ def test_one_that_ignores_its_timeout_is_replaced_and_its_place_goes_back(
     scene.go_on.set()
     until(lambda: scene.running == 0)
     scene.most = 0
-    scene.by_courier()
+    scene.inline()
     queue.enqueue_many(["quick"] * 50)
     queue.enqueue_and_wait("quick", priority=0, timeout=SOON)
     assert scene.most == 1
@@ -141,7 +141,7 @@ def test_a_stop_leaves_it_behind(queue, monkeypatch):
     scene = Scene(queue)
     worker = Worker(queue, grace=0.05)
     worker.start()
-    scene.slow_by_courier()
+    scene.slow_inline()
 
     began = time.monotonic()
     worker.stop()
@@ -149,5 +149,5 @@ def test_a_stop_leaves_it_behind(queue, monkeypatch):
     assert time.monotonic() - began < 5
     assert queue.status("slow").state is State.QUEUED
     scene.go_on.set()
-    until(lambda: not [one for one in threading.enumerate() if "ackline courier" in one.name])
+    until(lambda: not [one for one in threading.enumerate() if "ackline claims" in one.name])
     assert queue.status("slow").state is State.QUEUED

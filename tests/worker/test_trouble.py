@@ -85,7 +85,7 @@ def test_an_outcome_that_the_store_cannot_take_does_not_hold_up_the_others(start
     queue.enqueue_many(range(20), priority=8)
     start(queue)
     assert queue.enqueue_and_wait("good", timeout=SOON) == "good"
-    until(lambda: queue.counts()[State.COMPLETED] == 21)  # another courier may bring the others
+    until(lambda: queue.counts()[State.COMPLETED] == 21)  # another thread may bring the others
     assert queue.counts()[State.PROCESSING] == 1
 
 
@@ -204,7 +204,7 @@ def test_a_pause_is_not_undone_by_a_worker_that_starts(queue):
     assert settings.kinds["risky"].max_attempts == 9
 
 
-def test_a_courier_outlives_what_goes_wrong_with_claimed_jobs(start, caplog):
+def test_a_claim_loop_outlives_what_goes_wrong_with_claimed_jobs(start, caplog):
     caplog.set_level(logging.CRITICAL)
     queue = Queues(MemoryStore())["work"]
     queue.handler(lambda job: job.payload)
@@ -369,7 +369,7 @@ def test_a_worker_whose_store_was_closed_first_is_stopped_at_once(queue, caplog)
     assert caplog.text.count("stops: the") == 1
     assert "trying again" not in caplog.text
     assert caplog.text.count("could not be stored") >= 1
-    assert not [thread for thread in threading.enumerate() if "courier" in thread.name]
+    assert not [thread for thread in threading.enumerate() if "ackline claims" in thread.name]
 
 
 def test_a_handler_may_end_within_the_grace_period_though_the_store_was_closed(queue):

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from ackline import lifecycle
@@ -143,7 +144,8 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
     async def _claim_once(self, request: ClaimRequest, connection: object | None) -> Claimed:
         if connection is not None:
             return await self._join(
-                connection, lambda joined: self.sync.claim_from(joined, request)
+                connection,
+                lambda joined: self.sync.claim_by(partial(joined.claim, self.sync.key), request),
             )
         handover = Handover(self.sync, lambda: request)
         try:

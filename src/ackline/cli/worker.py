@@ -27,7 +27,7 @@ logger = logging.getLogger("ackline")
 T = TypeVar("T")
 
 SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread yields to another: couriers and heartbeats must not wait long."""
+"""Seconds after which a thread yields to another: claims and heartbeats must not wait long."""
 
 
 @command("worker")

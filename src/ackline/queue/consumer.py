@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar, overload
 
 import msgspec
@@ -32,11 +33,14 @@ from ackline.queue.joining import within
 from ackline.queue.recovery import Way
 from ackline.queue.settler import Settler
 from ackline.retry import Backoff
-from ackline.stores.base import Claimed, ClaimRequest, Joined
+from ackline.stores.base import Claimed, ClaimRequest
 
 logger = logging.getLogger("ackline")
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+Claim = Callable[[ClaimRequest, Sequence[Transition]], Claimed]
+"""Claims from one queue: its store, or whatever goes on behalf of it."""
 
 LONGEST_POLL = 1.0
 """Notifications can be lost, so a waiting claim looks again after this many seconds."""
@@ -167,13 +171,13 @@ class Consumer(Settler[P, R]):
     ) -> Claimed:
         """Claim, and take back the lapsed leases that the claim came across."""
         with within(self.store, connection) as store:
-            return self.claim_from(store, request, transitions)
+            return self.claim_by(partial(store.claim, self.key), request, transitions)
 
-    def claim_from(
-        self, store: Joined, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    def claim_by(
+        self, claim: Claim, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
-        """Claim from the store, or within a transaction that it has joined."""
-        claimed = store.claim(self.key, request, transitions)
+        """The same by another way to claim, as within a transaction that the store has joined."""
+        claimed = claim(request, transitions)
         if not claimed.lapsed:
             return claimed
         try:
@@ -182,7 +186,7 @@ class Consumer(Settler[P, R]):
             taken_back = self._take_back(claimed.lapsed, "lease expired", Way.CLAIM)
             if claimed.jobs:
                 return claimed
-            again = store.claim(self.key, request)
+            again = claim(request, ())
         except CannotJoin:
             # The jobs just taken back cannot be claimed in this transaction; no others were.
             raise
@@ -202,7 +206,6 @@ class Consumer(Settler[P, R]):
             verdicts=claimed.verdicts,
             next_at=again.now if at_once else again.next_at,
             now=again.now,
-            since=again.since,
             more=again.more,
         )
 

@@ -10,7 +10,7 @@ from ackline import codec
 from ackline.codec import Serde
 from ackline.errors import InvalidPayload, JobCancelled, JobFailed, Timeout
 from ackline.job import Record, State
-from ackline.stores.base import Ended
+from ackline.stores.base import Completion
 
 R = TypeVar("R")
 
@@ -80,7 +80,7 @@ class Serdes(msgspec.Struct, Generic[R], frozen=True):
             return None
         return codec.decode("progress", record.progress, self.result, Any)
 
-    def outcome_of(self, record: Record | Ended) -> R:
+    def outcome_of(self, record: Record | Completion) -> R:
         """The result of a finished job, or the error that it ended with."""
         match record.state:
             case State.COMPLETED:

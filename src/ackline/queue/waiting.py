@@ -14,7 +14,7 @@ from typing import Self
 
 from ackline.errors import EventsDropped, JobNotFound, StoreForbidden, Timeout
 from ackline.job import QueueKey, Record
-from ackline.stores.base import Ended, Listener, Store, Telling
+from ackline.stores.base import Completion, CompletionListener, Listener, Store
 
 logger = logging.getLogger("ackline")
 
@@ -51,11 +51,13 @@ class Expected:
         """Whether the wait is over."""
         self._waiter = waiter
         self._arrival: SimpleQueue[None] = SimpleQueue()
-        self._record: Record | Ended | None = None
+        self._record: Record | Completion | None = None
         self._error: BaseException | None = None
         self._callback: Callable[[], None] | None = None
 
-    def arrive(self, record: Record | Ended | None, error: BaseException | None = None) -> None:
+    def arrive(
+        self, record: Record | Completion | None, error: BaseException | None = None
+    ) -> None:
         """The job has finished, is gone, or cannot be waited for."""
         self._record, self._error = record, error
         self.arrived = True
@@ -72,7 +74,7 @@ class Expected:
         if self.arrived:
             callback()
 
-    def wait(self, timeout: float, *, now: bool = False) -> Record | Ended:
+    def wait(self, timeout: float, *, now: bool = False) -> Record | Completion:
         """The finished job; `now` looks at once instead of waiting for news first."""
         if now:
             self._waiter.look(self)
@@ -91,7 +93,7 @@ class Expected:
         error.__cause__ = self._waiter.trouble
         return error
 
-    def record(self) -> Record | Ended:
+    def record(self) -> Record | Completion:
         """What arrived."""
         if self._error is not None:
             raise self._error
@@ -123,10 +125,10 @@ class ResultWaiter:
         self._pid = os.getpid()
         self._store = store
         self._listener: Listener | None = None
-        self._telling: Telling | None = None
+        self._completions: CompletionListener | None = None
         self._expected: dict[str, list[Expected]] = {}
         self._unseen: set[str] = set()
-        self._early: OrderedDict[str, Ended] = OrderedDict()
+        self._early: OrderedDict[str, Completion] = OrderedDict()
         """Ends whose news came before the producer of the job began to wait for it."""
         self._lock = threading.Lock()
         self._someone_waits = threading.Event()
@@ -205,13 +207,13 @@ class ResultWaiter:
         with self._lock:
             if not self.closed:
                 self._listener = listener
-                self._telling = listener if isinstance(listener, Telling) else None
+                self._completions = listener if isinstance(listener, CompletionListener) else None
                 return
         listener.close()
 
     def _stop_listening(self) -> None:
         with self._lock:
-            listener, self._listener, self._telling = self._listener, None, None
+            listener, self._listener, self._completions = self._listener, None, None
         if listener is not None:
             listener.close()
 
@@ -265,22 +267,22 @@ class ResultWaiter:
 
     def _deliver_news(self) -> bool:
         """Deliver the ends that the news contains; returns whether nothing is left to look up."""
-        ends = None if self._telling is None else self._telling.told()
-        if ends is None:
+        news = self._completions.completions() if self._completions is not None else None
+        if news is None:
             return False
-        for ended in ends:
+        for completion in news:
             with self._lock:
-                waiting = tuple(self._expected.get(ended.id, ()))
+                waiting = tuple(self._expected.get(completion.id, ()))
                 if not waiting:
-                    self._keep_early(ended)
+                    self._keep_early(completion)
             for expected in waiting:
                 if not expected.only:
                     return False
-                self._arrive((expected,), ended)
+                self._arrive((expected,), completion)
         return True
 
-    def _keep_early(self, ended: Ended) -> None:
-        self._early[ended.id] = ended
+    def _keep_early(self, completion: Completion) -> None:
+        self._early[completion.id] = completion
         if len(self._early) > MOST_EARLY:
             self._early.popitem(last=False)
 
@@ -348,7 +350,7 @@ class ResultWaiter:
     def _arrive(
         self,
         waiting: tuple[Expected, ...],
-        record: Record | Ended | None,
+        record: Record | Completion | None,
         error: BaseException | None = None,
     ) -> None:
         self._in_vain = 0

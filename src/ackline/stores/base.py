@@ -55,8 +55,6 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """How many events the journal of a queue keeps at most, unless its settings say otherwise."""
     joins: bool = False
     """Whether it can take part in a transaction of the caller's own."""
-    hands_over: bool = False
-    """Whether it leases new jobs directly to waiting workers, see `WaitingClaim`."""
 
 
 class Trouble(msgspec.Struct, frozen=True):
@@ -113,22 +111,6 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
         return options.lease or self.lease_of_kind.get(kind, self.lease)
 
 
-class WaitingClaim(ClaimRequest, frozen=True, kw_only=True):
-    """A claim by a worker that will wait for more jobs if it gets fewer than its limit.
-
-    A store that hands jobs over (see `Capabilities`) may later lease it a job unasked and wake the
-    listener, which then has the job (see `Handing`); if not fetched there, the next claim with this
-    listener brings it. A claim with a limit of 0 puts an end to this.
-    """
-
-    listener: Listener
-    places: int
-    """How many jobs the worker could begin at once: no more are handed over."""
-    quiet: bool = False
-    """Whether the worker's last claim found nothing due yet: if this one settles jobs, the store
-    need not look for more unless there was news, see `Claimed.as_before`."""
-
-
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     """What a claim brought: jobs, and what the claiming worker has to take care of."""
 
@@ -144,13 +126,9 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     Nothing becomes due in a paused queue: there, only the leases count.
     """
     now: float
-    since: float | None = None
-    """When the leases began, by `time.monotonic`, if some were handed over before the call."""
     more: bool = False
     """Whether there may be more although it brought fewer jobs than wanted: they have reached
     `max_bytes`, or the store has not looked at all jobs that it could have taken."""
-    as_before: bool = False
-    """Whether the store looked for no more jobs, so that the last claim's answer still holds."""
 
 
 class NextDue(msgspec.Struct, frozen=True, gc=False):
@@ -368,8 +346,8 @@ class Subscription(Protocol):
     def __exit__(self, *_error: object) -> None: ...
 
 
-class Ended(msgspec.Struct, frozen=True, gc=False):
-    """A completed job, as far as the news of it tells."""
+class Completion(msgspec.Struct, frozen=True, gc=False):
+    """A completed job, as far as the news of it says."""
 
     id: str
     result: bytes | None
@@ -378,22 +356,39 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 
 @runtime_checkable
-class Telling(Protocol):
-    """What a listener to `ends` can do if the store's news says how jobs have ended."""
+class CompletionListener(Protocol):
+    """What a listener to `ends` can do if the store's news has the results of jobs."""
 
-    def told(self) -> Sequence[Ended] | None:
-        """All jobs that have ended since the last call; None if others may have ended too."""
+    def completions(self) -> Sequence[Completion] | None:
+        """All jobs that have ended since the last call; None if others may have ended, too."""
+
+
+class Delivered(msgspec.Struct, frozen=True, gc=False):
+    """Jobs that a store has leased to a worker unasked."""
+
+    jobs: list[Record]
+    leased_at: float
+    """When the first of these leases began, by `time.monotonic`."""
 
 
 @runtime_checkable
-class Handing(Protocol):
-    """What a listener to `ready` can do if the store hands jobs over."""
+class DirectDelivery(Listener, Protocol):
+    """A listener to `ready`, of a store that leases a new job directly to a waiting worker.
 
-    def handed(self, worker: str) -> Claimed | None:
-        """The jobs handed over to this worker that no claim has brought yet; None if none.
+    Such a job wakes the listener, which then has it. A claim that gets fewer jobs than the worker
+    could begin lets the store deliver one, and only one until the next claim.
+    """
 
-        `more` is set if there was also news of other jobs since the last call.
+    def claim(
+        self, request: ClaimRequest, transitions: Sequence[Transition] = (), *, free: int
+    ) -> Claimed:
+        """As the store's, by a worker that could begin this many jobs; 0 ends the delivery.
+
+        Look at `delivered` after it: it also brings a job there that was lost on its way.
         """
+
+    def delivered(self) -> Delivered:
+        """The jobs that have come since the last call."""
 
 
 class Joined(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from ackline.queue import StopReason
 from ackline.worker.held import Held
-from ackline.worker.holdings import Holdings
+from ackline.worker.leased_jobs import LeasedJobs
 from ackline.worker.timekeeper import Alarm, Timekeeper
 
 logger = logging.getLogger("ackline")
@@ -26,8 +26,8 @@ class CutOff:
     in the store. What the handler still returns is sent: the token decides whether it counts.
     """
 
-    def __init__(self, holdings: Holdings, interrupt: Interrupt, timekeeper: Timekeeper) -> None:
-        self._holdings = holdings
+    def __init__(self, leased: LeasedJobs, interrupt: Interrupt, timekeeper: Timekeeper) -> None:
+        self._leased = leased
         self._interrupt = interrupt
         self._timekeeper = timekeeper
         self._lock = threading.Lock()
@@ -55,7 +55,7 @@ class CutOff:
                 self._alarm = self._timekeeper.call_later(left, self._ring)
 
     def _at_stake(self) -> list[Held]:
-        held = list(self._holdings.held)
+        held = list(self._leased.held)
         # A job that was settled in a transaction is held by that transaction.
         return [job for job in held if not (job.settling or job.lost or job.in_transaction)]
 

@@ -51,8 +51,8 @@ class Setting:
     settle: Settle
     hooks: Hooks
     timekeeper: Timekeeper
-    stand_in: Callable[[], None]
-    """Has another courier take over from the one that calls this."""
+    before_running: Callable[[], None]
+    """To be called before a job is run in the thread that claimed it: another one has to listen."""
     board: Board | None = None
 
 
@@ -83,7 +83,7 @@ class Executor(ABC):
         self.buffer: deque[Held] = deque()
         self._settle = setting.settle
         self._timekeeper = setting.timekeeper
-        self._stand_in = setting.stand_in
+        self._before_running = setting.before_running
         self._board = setting.board
         self._spans: tracing.Spans | None = None
         self._context = contextvars.copy_context()
@@ -96,7 +96,7 @@ class Executor(ABC):
         """Be ready to run."""
 
     def run_alone(self, held: Held) -> bool:  # noqa: ARG002
-        """Run the only job of a claim in the courier's own thread; False if that cannot be now."""
+        """Run the only job of a claim in the thread that claimed it; False if it cannot be now."""
         return False
 
     @abstractmethod

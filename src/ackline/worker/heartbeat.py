@@ -15,7 +15,7 @@ from ackline.queue import StopReason
 from ackline.stores.base import Hold, WorkerBeat
 from ackline.worker.cut_off import CutOff, Interrupt
 from ackline.worker.held import Held
-from ackline.worker.holdings import Holdings
+from ackline.worker.leased_jobs import LeasedJobs
 from ackline.worker.timekeeper import Timekeeper
 
 logger = logging.getLogger("ackline")
@@ -38,25 +38,25 @@ class Heartbeat:
 
     def __init__(
         self,
-        holdings: Holdings,
+        leased: LeasedJobs,
         beat: WorkerBeat,
         interrupt: Interrupt,
         after_beat: Callable[[], None],
         timekeeper: Timekeeper,
         give_up: Callable[[StoreClosed], None],
     ) -> None:
-        self._holdings = holdings
+        self._leased = leased
         self._beat = beat
         self._interrupt = interrupt
         self._after_beat = after_beat
         self._give_up = give_up
-        self._cut_off = CutOff(holdings, interrupt, timekeeper)
+        self._cut_off = CutOff(leased, interrupt, timekeeper)
         self._stopped = threading.Event()
         self._pause = BEAT_EVERY
         self._logged_at = -math.inf
         # Listening for cancel requests, so that they need not wait for the next beat.
-        self._listener = holdings.queue.store.listen([holdings.queue.key], "signals")
-        name = f"ackline heartbeat {holdings.queue.key}"
+        self._listener = leased.queue.store.listen([leased.queue.key], "signals")
+        name = f"ackline heartbeat {leased.queue.key}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -72,7 +72,7 @@ class Heartbeat:
             self._thread.join(timeout=5)
         self._listener.close()
         goodbye = msgspec.structs.replace(self._beat, ttl=0.0)
-        queue = self._holdings.queue
+        queue = self._leased.queue
         try:
             queue.store.heartbeat(queue.key, goodbye, [])
         except StoreError as error:
@@ -89,9 +89,9 @@ class Heartbeat:
 
     def beat(self) -> float:
         """One sign of life; returns the seconds until the next."""
-        held = [job for job in list(self._holdings.held) if not job.settling and not job.lost]
+        held = [job for job in list(self._leased.held) if not job.settling and not job.lost]
         holds = [Hold(job.record.id, job.record.token, job.lease) for job in held]
-        queue, sent_at = self._holdings.queue, time.monotonic()
+        queue, sent_at = self._leased.queue, time.monotonic()
         reply = queue.store.heartbeat(queue.key, self._beat, holds)
         self._cut_off.put_off(held, sent_at)
         self._ask_to_stop([held[index] for index in reply.lost], StopReason.LEASE_LOST)
@@ -106,7 +106,7 @@ class Heartbeat:
                 if held.in_transaction:
                     # Most likely by its own commit; if not, its next step will be refused.
                     continue
-                if not self._holdings.lose(held):
+                if not self._leased.lose(held):
                     continue
                 logger.warning("job %r: its lease is lost; stopping its handler", held.id)
                 self._interrupt(held, reason)
@@ -136,5 +136,5 @@ class Heartbeat:
         if time.monotonic() < self._logged_at + REPEAT:
             return
         self._logged_at = time.monotonic()
-        key = self._holdings.queue.key
+        key = self._leased.queue.key
         logger.error("heartbeat of %s failed, and is tried again: %s", key, error)

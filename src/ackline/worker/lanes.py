@@ -18,7 +18,7 @@ STALL, BRISK = 0.002, 20
 lanes help."""
 
 QUICK = 0.002
-"""Seconds that the last job may have taken at most, for a courier to run the next one itself."""
+"""Seconds that the last job may have taken at most, for the next one to be run inline."""
 
 MOST_HANGING = 4
 """How many times the limit of lanes may hang in handlers that do not stop."""
@@ -29,7 +29,7 @@ class ThreadExecutor(Executor):
 
     Waking a thread for each job would cost more than a quick job itself. So one lane takes
     job after job, and only when it has taken none for a moment do others join in. A quick job
-    that comes alone is run in the place of an idle lane by the courier that brought it.
+    that comes alone is run inline, by the thread that claimed it, in the place of an idle lane.
     """
 
     def __init__(self, limit: int, setting: Setting) -> None:
@@ -45,8 +45,8 @@ class ThreadExecutor(Executor):
         """Whether the last job that came alone was quick."""
         self._called = 0
         """Lanes that still wait, but have been called already."""
-        self._guest: Held | None = None
-        """The job that a courier runs in the place of an idle lane."""
+        self._inline: Held | None = None
+        """The job that is run inline, in the place of an idle lane."""
         self._stopped = False
         self._stalled = threading.Event()
 
@@ -54,12 +54,12 @@ class ThreadExecutor(Executor):
         threading.Thread(target=self._watch_stall, name="ackline lanes", daemon=True).start()
 
     def run_alone(self, held: Held) -> bool:
-        if not self._lend_place(held):
+        if not self._take_place(held):
             return False
         try:
             self._see_whether_to_trace()
-            # First of all: if the job takes long after all, another courier serves the queue.
-            self._stand_in()
+            # First of all: if the job takes long after all, another thread serves the queue.
+            self._before_running()
             self._run_timed(held)
         finally:
             self._return_place(held)
@@ -83,7 +83,7 @@ class ThreadExecutor(Executor):
         with self._work:
             if held.written_off or held.over:
                 return
-            if held is self._guest:
+            if held is self._inline:
                 # The lane in whose place it runs is still there.
                 self._idle += 1
             elif self._hanging >= MOST_HANGING * self.limit:
@@ -169,21 +169,21 @@ class ThreadExecutor(Executor):
             if not self._stopped:
                 self._called -= 1
 
-    def _lend_place(self, held: Held) -> bool:
-        """Whether a courier may run a job itself: only a quick one, and only one at a time."""
+    def _take_place(self, held: Held) -> bool:
+        """Whether a job may be run inline: only a quick one, and only one at a time."""
         if not self._quick:
             return False
         with self._work:
-            if self._guest is not None or not self._idle or self.buffer or self._stopped:
+            if self._inline is not None or not self._idle or self.buffer or self._stopped:
                 return False
-            self._guest = held
+            self._inline = held
             self._idle -= 1
         return True
 
     def _return_place(self, held: Held) -> None:
         with self._work:
             held.over = True
-            self._guest = None
+            self._inline = None
             if not held.written_off:
                 self._idle += 1
         if self.buffer:

@@ -12,7 +12,7 @@ Settled = tuple[Held, Transition]
 
 
 class Outbox:
-    """Lanes put outcomes in, couriers take batches out."""
+    """Executors put outcomes in, the claim loop takes batches out."""
 
     def __init__(self, enough: int, urgent: Callable[[], bool]) -> None:
         self._settled: deque[Settled] = deque()
@@ -20,7 +20,7 @@ class Outbox:
         self._urgent = urgent
         self._wake: Callable[[], None] = lambda: None
         self._called = False
-        """Whether a courier was called and has not looked yet: it will see later outcomes, too."""
+        """Whether the claim loop was called and has not looked yet: it will see later ones, too."""
 
     def on_enough(self, wake: Callable[[], None]) -> None:
         """Call this when a batch is worth a round trip."""
@@ -32,13 +32,13 @@ class Outbox:
             return
         self._settled.append((held, transition))
         size = len(self._settled)
-        # The first outcome, too: the courier lets it wait for others, but not for long.
+        # The first outcome, too: the claim loop lets it wait for others, but not for long.
         if not self._called and (size == 1 or size >= self._enough or self._urgent()):
             self._called = True
             self._wake()
 
     def call_again(self) -> None:
-        """A courier is about to look: what comes in from now on is worth another call."""
+        """The claim loop is about to look: what comes in from now on is worth another call."""
         self._called = False
 
     def put_back(self, batch: list[Settled]) -> None:

@@ -20,12 +20,12 @@ from ackline.queue.consumer import worker_id
 from ackline.queue.handlers import Handler
 from ackline.stores.base import WorkerBeat
 from ackline.worker.begun import inherited_board
-from ackline.worker.courier import Courier
+from ackline.worker.claim_loop import ClaimLoop
 from ackline.worker.executor import Executor, Setting
 from ackline.worker.heartbeat import ALIVE_FOR, Heartbeat
 from ackline.worker.held import Held
-from ackline.worker.holdings import Holdings
 from ackline.worker.lanes import ThreadExecutor
+from ackline.worker.leased_jobs import LeasedJobs
 from ackline.worker.loop import LoopExecutor
 from ackline.worker.options import (
     require_concurrency,
@@ -34,6 +34,7 @@ from ackline.worker.options import (
     require_hooks,
     require_weights,
 )
+from ackline.worker.outbox import Outbox
 from ackline.worker.patience import keep_trying
 from ackline.worker.running import NO_HOOKS, Hooks
 from ackline.worker.shares import Shares
@@ -41,9 +42,6 @@ from ackline.worker.signals import hear_signals
 from ackline.worker.timekeeper import GIVE_UP, Timekeeper
 
 logger = logging.getLogger("ackline")
-
-COURIERS = 2
-"""Threads that carry outcomes and claims for each queue: one waits while another carries."""
 
 LAST_MOMENT = 2.0
 """Seconds that interrupted handlers have to end after the grace period."""
@@ -230,25 +228,23 @@ class Station:
         self.queue = queue
         self._give_up = worker.give_up
         self._timekeeper = Timekeeper()
-        self._holdings = Holdings(
-            queue,
+        outbox = Outbox(queue.store.capabilities.batch // 2, lambda: not self._unstarted())
+        self._leased = LeasedJobs(queue, outbox, self._submit)
+        self._claim_loop = ClaimLoop(
+            self._leased,
             worker.id,
             worker.concurrency,
-            self._submit,
             self._unstarted,
             self._waits_for_processor,
             shares,
             weight,
+            worker.give_up,
         )
+        outbox.on_enough(self._claim_loop.wake)
         self._executors = self._make_executors(worker)
         self._buffers = [executor.buffer for executor in self._executors.values()]
-        self._couriers = [
-            Courier(self._holdings, f"ackline courier {n} {queue.key}", worker.give_up)
-            for n in range(COURIERS)
-        ]
-        self._holdings.outbox.on_enough(self._wake_courier)
         self._heartbeat = Heartbeat(
-            self._holdings,
+            self._leased,
             _beat(worker, queue),
             self._interrupt,
             self._on_beat,
@@ -262,38 +258,35 @@ class Station:
         for executor in self._executors.values():
             executor.start()
         self._heartbeat.start()
-        for courier in self._couriers:
-            courier.start()
+        self._claim_loop.start()
 
     def stop_claiming(self) -> None:
         """Claim no more, and give back what has not begun."""
-        self._holdings.claiming = False
+        self._claim_loop.stop_claiming()
         self._accept_any_handler()
         for executor in self._executors.values():
-            self._holdings.give_back(executor.take_unstarted())
-        for courier in self._couriers:
-            courier.wake()
+            self._leased.give_back(executor.take_unstarted())
 
     @property
     def busy(self) -> bool:
         """Whether a handler runs, or an outcome is still on its way."""
-        return bool(self._holdings.held)
+        return bool(self._leased.held)
 
     def interrupt_all(self) -> None:
         """Tell every handler that still runs to stop; its job will be released."""
-        for held in list(self._holdings.held):
+        for held in list(self._leased.held):
             if not held.settling:
                 held.releasing = True
                 self._interrupt(held, StopReason.WORKER_STOPS)
 
     def give_back(self) -> None:
         """Release what is left."""
-        self._holdings.give_back(list(self._holdings.held))
+        self._leased.give_back(list(self._leased.held))
 
     def close(self) -> None:
         """Settle everything, say goodbye."""
-        self.attempt(self._let_couriers_end)
-        self.attempt(self._holdings.listener.close)
+        self.attempt(self._end_claim_loop)
+        self.attempt(self._claim_loop.listener.close)
         self.attempt(self._heartbeat.stop)
         self.attempt(self._timekeeper.stop)
         for executor in self._executors.values():
@@ -306,21 +299,18 @@ class Station:
         except Exception:
             logger.exception("queue %s did not shut down cleanly", self.queue.key)
 
-    def _let_couriers_end(self) -> None:
-        for courier in self._couriers:
-            courier.stop()
-        joined = [courier.join(timeout=10) for courier in self._couriers]
-        if not all(joined):
+    def _end_claim_loop(self) -> None:
+        if not self._claim_loop.stop(timeout=10):
             logger.error("queue %s: the last outcomes could not be stored", self.queue.key)
 
     def _make_executors(self, worker: Worker) -> dict[bool, Executor]:
         sorts = {self.queue.handlers[kind].is_async for kind in self.queue.handlers.kinds}
         makers: dict[bool, type[Executor]] = {True: LoopExecutor, False: ThreadExecutor}
         setting = Setting(
-            self._holdings.outbox.put,
+            self._leased.outbox.put,
             worker._hooks,
             self._timekeeper,
-            self._stand_in,
+            self._claim_loop.before_running,
             inherited_board(),
         )
         return {sort: makers[sort](worker.concurrency, setting) for sort in sorts}
@@ -360,25 +350,9 @@ class Station:
 
     def _on_beat(self) -> None:
         for executor in self._executors.values():
-            self._holdings.give_back(executor.take_stale(), "waited too long for a free lane")
+            self._leased.give_back(executor.take_stale(), "waited too long for a free lane")
             if executor.stuck:
                 self._give_up(HandlersHang(str(self.queue.key)))
-
-    def _wake_courier(self) -> None:
-        if any(courier.here for courier in self._couriers):
-            return
-        idle = [courier for courier in self._couriers if courier.idle]
-        # Preferably one that rests, so that the one that listens goes on waiting for jobs.
-        for courier in sorted(idle, key=lambda each: each.listening)[:1] or self._couriers:
-            courier.wake()
-
-    def _stand_in(self) -> None:
-        if not self._holdings.lend():
-            return
-        for courier in self._couriers:
-            # Also one that seems to be busy: it may be about to rest.
-            if not courier.here:
-                courier.wake()
 
 
 def _beat(worker: Worker, queue: Queue[Any, Any]) -> WorkerBeat:

@@ -74,7 +74,7 @@ def test_what_needs_the_stores_own_process_is_not_promised(service, open_store):
     """A worker would hand over its listener, and Spark take the URL for that of a file."""
     kept = service.runtime.store
     kept.capabilities = msgspec.structs.replace(
-        kept.capabilities, shared=False, one_machine=True, joins=True, hands_over=True, batch=7
+        kept.capabilities, shared=False, one_machine=True, joins=True, batch=7
     )
 
     found = open_store().capabilities

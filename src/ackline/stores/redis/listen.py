@@ -20,9 +20,8 @@ from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from ackline.errors import StoreError
 from ackline.job import QueueKey
 from ackline.pauses import Pauses
-from ackline.stores.base import Claimed, Ended, Subject, Topic
+from ackline.stores.base import Completion, Subject, Topic
 from ackline.stores.redis.connection import Connection
-from ackline.stores.redis.inbox import Inbox
 
 logger = logging.getLogger("ackline")
 
@@ -257,35 +256,15 @@ class RedisListener(PubSub):
         channels: Sequence[str],
         arm: Callable[[], None],
         forget: Callable[[PubSub], None],
-        inbox: Inbox | None = None,
     ) -> None:
-        self.inbox = inbox
         self._arm_queues = arm
-        self._other_news = False
-        """Whether there may be more jobs than those handed over since the last `handed`."""
         super().__init__(connection, channels, forget)
 
     def wait(self, timeout: float) -> bool:
         return self._wait(timeout)
 
-    def handed(self, worker: str) -> Claimed | None:
-        if self.inbox is None:
-            return None
-        more, self._other_news = self._other_news, False
-        jobs = self.inbox.take(worker)
-        return self.inbox.claimed(jobs, more) if jobs else None
-
     def _arm(self) -> None:
         self._arm_queues()
-        self._other_news = True  # what came before was not heard of
-
-    def _receive(self, channel: bytes, message: bytes) -> None:
-        """Keep a handed-over job; most messages are empty, and only say that it is time to look."""
-        del channel
-        if self.inbox is not None and message:
-            self.inbox.put(message)
-        else:
-            self._other_news = True
 
 
 class RedisEndsListener(RedisListener):
@@ -295,10 +274,10 @@ class RedisEndsListener(RedisListener):
         self._ends: list[bytes] = []
         super().__init__(*given)
 
-    def told(self) -> list[Ended] | None:
+    def completions(self) -> list[Completion] | None:
         ends, self._ends = self._ends, []
         # There is none if the listener was woken, had to subscribe again, or the wait timed out.
-        return None if not ends or b"" in ends else [_read_end(message) for message in ends]
+        return None if not ends or b"" in ends else [_read_completion(message) for message in ends]
 
     def _receive(self, channel: bytes, message: bytes) -> None:
         del channel
@@ -403,10 +382,10 @@ class RedisSubscription(PubSub):
         self._confirmed += 1
 
 
-def _read_end(message: bytes) -> Ended:
+def _read_completion(message: bytes) -> Completion:
     end = _LENGTH.size + _LENGTH.unpack_from(message)[0]
     id, has_result = message[_LENGTH.size : end].decode(), message[end : end + 1] == b"1"
-    return Ended(id, message[end + 1 :] if has_result else None)
+    return Completion(id, message[end + 1 :] if has_result else None)
 
 
 def _poll(descriptors: Sequence[int], seconds: float) -> list[int]:

@@ -64,8 +64,8 @@ class Taken(NamedTuple):
     again: list[int]
     """Flat, of those that a worker has had before: index, attempts, flags."""
     lapsed: list[Seen]
-    late: Any
-    """The job that was handed over but not received."""
+    undelivered: bytes
+    """The job that was delivered but did not arrive, see `direct_delivery`."""
 
 
 class Found(NamedTuple):
@@ -102,7 +102,7 @@ class ScriptCalls:
     def claim(self, queue: QueueKey, request: bytes, transitions: Sequence[Transition]) -> Taken:
         """Apply steps, and lease the next jobs in line."""
         answer = self._run("claim", queue, [request, *self._pack(queue, transitions)])
-        now, token, next_at, runs, ends, jobs, again, lapsed, late = answer
+        now, token, next_at, runs, ends, jobs, again, lapsed, undelivered = answer
         return Taken(
             float(now),
             int(token) if token else 0,
@@ -111,21 +111,13 @@ class ScriptCalls:
             jobs,
             again,
             seen_jobs(lapsed) if lapsed else [],
-            late,
+            undelivered,
         )
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> Applied:
         """Apply steps, each if its guard holds."""
         runs, ends = self._change("apply", queue, self._pack(queue, transitions))
         return Applied(in_full(runs), ends)
-
-    def settle(
-        self, queue: QueueKey, transitions: Sequence[Transition], inbox: str, received: int
-    ) -> tuple[Applied, bool]:
-        """Apply steps; also whether the worker goes on waiting to be handed jobs."""
-        steps = self._pack(queue, transitions)
-        runs, ends, waits = self._change("settle", queue, [inbox, received, *steps])
-        return Applied(in_full(runs), ends), bool(waits)
 
     def heartbeat(
         self, queue: QueueKey, worker: str, beat: bytes, ttl: float, holds: Sequence[Hold]

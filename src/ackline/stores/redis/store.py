@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-
-import msgspec
+from functools import partial
 
 from ackline.clock import Clock
 from ackline.config import QueueSettings, readable
@@ -33,7 +32,6 @@ from ackline.stores.base import (
     Subject,
     Subscription,
     Topic,
-    WaitingClaim,
     WorkerBeat,
     WorkerRecord,
     refuse_to_join,
@@ -41,8 +39,8 @@ from ackline.stores.base import (
 from ackline.stores.redis import keep, leased, look, work
 from ackline.stores.redis.address import Address, Durability
 from ackline.stores.redis.connection import Connection
+from ackline.stores.redis.direct_delivery import DeliveryListener, Inbox
 from ackline.stores.redis.facts import Facts, read_facts, require_ours, weakest
-from ackline.stores.redis.inbox import Inbox
 from ackline.stores.redis.journal import (
     earliest_time,
     last_batch,
@@ -70,14 +68,11 @@ class RedisStore:
     """
 
     capabilities = Capabilities(
-        name="redis", persistent=True, shared=True, batch=200, journal=1_000_000, hands_over=True
+        name="redis", persistent=True, shared=True, batch=200, journal=1_000_000
     )
 
     def __init__(self, address: Address, clock: Clock | None = None) -> None:
         names = Names(address.prefix, address.mode == "cluster")
-        if names.clustered:
-            # There a script cannot know whether anybody listens: listeners may be on another node.
-            self.capabilities = msgspec.structs.replace(self.capabilities, hands_over=False)
         self._address = address
         self._clock = clock
         self._connection = Connection(address)
@@ -150,9 +145,7 @@ class RedisStore:
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
-        listener = request.listener if isinstance(request, WaitingClaim) else None
-        inbox = listener.inbox if isinstance(listener, RedisListener) else None
-        return work.claim(self._scripts, queue, request, transitions, inbox)
+        return work.claim(self._scripts, queue, request, transitions)
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         return work.apply(self._scripts, queue, transitions)
@@ -224,19 +217,25 @@ class RedisStore:
     ) -> Listener:
         del kinds  # every listener is woken, and looks for jobs of its kinds itself
         channels = [self._names.channel(queue, topic) for queue in queues]
-
-        def arm() -> None:
-            if topic == "ready":
-                self._scripts.arm(queues)
-
-        inbox = None
-        if topic == "ready" and len(queues) == 1 and self.capabilities.hands_over:
-            inbox = Inbox()
-            channels.append(self._names.channel(queues[0], f"to:{inbox.name}"))
-        kind = RedisEndsListener if topic == "ends" else RedisListener
-        listener = kind(self._connection, channels, arm, self._listeners.discard, inbox)
+        listener = self._listener(queues, topic, channels)
         self._listeners.add(listener)
         return listener
+
+    def _listener(
+        self, queues: Sequence[QueueKey], topic: Topic, channels: list[str]
+    ) -> RedisListener:
+        connection, forget = self._connection, self._listeners.discard
+        if topic == "ends":
+            return RedisEndsListener(connection, channels, _nothing, forget)
+        if topic != "ready":
+            return RedisListener(connection, channels, _nothing, forget)
+        arm = partial(self._scripts.arm, queues)
+        # In a cluster, a script cannot know whether anybody hears it: listeners may be at any node.
+        if len(queues) != 1 or self._names.clustered:
+            return RedisListener(connection, channels, arm, forget)
+        inbox, claim = Inbox(), partial(work.claim, self._scripts, queues[0])
+        channels.append(self._names.channel(queues[0], f"to:{inbox.name}"))
+        return DeliveryListener(connection, channels, arm, forget, inbox, claim)
 
     def subscribe(self) -> Subscription:
         def arm(subjects: Iterable[Subject]) -> None:
@@ -281,3 +280,7 @@ class RedisStore:
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         return keep.write_keys(self._scripts, tenant, writes)
+
+
+def _nothing() -> None:
+    """For listeners to topics that are always published."""

@@ -19,11 +19,10 @@ from ackline.stores.base import (
     Hold,
     KeyWrite,
     Receipt,
-    WaitingClaim,
     WorkerBeat,
 )
 from ackline.stores.redis.crossing import apply_in_cluster
-from ackline.stores.redis.inbox import Inbox
+from ackline.stores.redis.direct_delivery import Inbox
 from ackline.stores.redis.packing import GONE, REFUSED, Body, ended_leases, leased
 from ackline.stores.redis.script_calls import Applied, ScriptCalls
 from ackline.stores.shared.records import STATES
@@ -73,54 +72,31 @@ def claim(
     request: ClaimRequest,
     transitions: Sequence[Transition],
     inbox: Inbox | None = None,
+    free: int = 0,
 ) -> Claimed:
     """Apply the transitions, promote due jobs, lease the next in line, report lapsed ones.
 
-    Jobs that were handed over come first; if there is nothing to apply, the server is not asked.
+    With an inbox, a job may be delivered there from then on, if this brings fewer than are `free`.
     """
-    if inbox is None:
-        return _claim_from_server(scripts, queue, request, transitions)
-    handed = inbox.take(request.worker)
-    if handed and request.limit > 0 and not transitions:
-        return inbox.claimed(handed)
-    try:
-        return _claim_from_server(scripts, queue, request, transitions, inbox, handed)
-    except BaseException:
-        inbox.put_back(handed)
-        raise
-
-
-def _claim_from_server(
-    scripts: ScriptCalls,
-    queue: QueueKey,
-    request: ClaimRequest,
-    transitions: Sequence[Transition],
-    inbox: Inbox | None = None,
-    handed: Sequence[Record] = (),
-) -> Claimed:
-    asked_at = time.monotonic()
     settled: list[Verdict] | None = None
-    if inbox is not None and not handed and _may_wait_on(scripts, request, transitions):
-        settled, waits = settle(scripts, queue, transitions, inbox)
-        if waits:
-            return Claimed(jobs=[], verdicts=settled, now=0.0, as_before=True)
-        transitions = ()
-    elif transitions and _settle_first(scripts, transitions):
+    if transitions and _settle_first(scripts, transitions):
         settled, transitions = apply(scripts, queue, transitions), ()
-    taken = scripts.claim(queue, _pack_request(request, len(handed), inbox), transitions)
+    asked_at = time.monotonic()
+    taken = scripts.claim(queue, _pack_request(request, inbox, free), transitions)
     now, jobs = taken.now, taken.jobs
-    claimed = _leased(jobs, taken.again, request, taken.token, now) if jobs else []
     if inbox is not None:
-        inbox.waits(asked_at, now)
-        handed = [*handed, *inbox.accept(taken.late, request.worker)]
+        inbox.claimed(asked_at, now)
+        if taken.undelivered:
+            inbox.put(taken.undelivered)
+    most = request.max_bytes
     return Claimed(
-        jobs=[*handed, *claimed] if handed else claimed,
+        jobs=_leased(jobs, taken.again, request, taken.token, now) if jobs else [],
         verdicts=settled or _verdicts(transitions, taken.applied),
         lapsed=[seen.record for seen in taken.lapsed],
         next_at=taken.next_at,
         now=now,
-        since=inbox.since(handed, asked_at) if inbox and handed else None,
-        more=request.max_bytes is not None and sum(map(len, jobs[1::2])) >= request.max_bytes,
+        # A job that was on its way has taken the place of one in line.
+        more=bool(taken.undelivered) or (most is not None and sum(map(len, jobs[1::2])) >= most),
     )
 
 
@@ -135,30 +111,21 @@ def _settle_first(scripts: ScriptCalls, transitions: Sequence[Transition]) -> bo
     return _cross(scripts, transitions)
 
 
-def _may_wait_on(
-    scripts: ScriptCalls, request: ClaimRequest, transitions: Sequence[Transition]
-) -> bool:
-    """Whether it may be enough to settle, and to keep waiting for jobs to be handed over."""
-    if not transitions or not isinstance(request, WaitingClaim) or not request.quiet:
-        return False
-    return not _cross(scripts, transitions)
-
-
 def _leap() -> int:
     return _leaps.getrandbits(LEAP_BITS) + 1
 
 
-def _pack_request(request: ClaimRequest, handed: int, inbox: Inbox | None) -> bytes:
+def _pack_request(request: ClaimRequest, inbox: Inbox | None, free: int) -> bytes:
     packed: dict[str, Any] = {
         "worker": request.worker,
-        "limit": max(0, request.limit - handed),
+        "limit": request.limit,
         "lease": request.lease,
         "leap": _leap(),
         "leases": dict(request.lease_of_kind),
     }
-    if isinstance(request, WaitingClaim) and inbox is not None:
-        places = min(request.limit, request.places) - handed
-        packed |= {"inbox": inbox.name, "received": inbox.received, "places": places}
+    if inbox is not None:
+        free = min(request.limit, free)
+        packed |= {"inbox": inbox.name, "received": inbox.received, "free": free}
     if request.kinds is not None:
         packed["kinds"] = sorted(request.kinds)
     if request.ignore_group_limit:
@@ -199,14 +166,6 @@ def apply(
     if _cross(scripts, transitions):
         return _verdicts(transitions, apply_in_cluster(scripts, queue, transitions))
     return _verdicts(transitions, scripts.apply(queue, transitions))
-
-
-def settle(
-    scripts: ScriptCalls, queue: QueueKey, transitions: Sequence[Transition], inbox: Inbox
-) -> tuple[list[Verdict], bool]:
-    """Apply each transition whose guard holds; also whether the inbox still waits for jobs."""
-    applied, waits = scripts.settle(queue, transitions, inbox.name, inbox.received)
-    return _verdicts(transitions, applied), waits
 
 
 def _cross(scripts: ScriptCalls, transitions: Sequence[Transition]) -> bool:

@@ -72,9 +72,7 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
 
 def _over_http(kept: Capabilities) -> Capabilities:
     """What a store can do, except what needs a connection of one's own to it."""
-    return msgspec.structs.replace(
-        kept, name="http", shared=True, one_machine=False, joins=False, hands_over=False
-    )
+    return msgspec.structs.replace(kept, name="http", shared=True, one_machine=False, joins=False)
 
 
 @post("/{verb:str}", status_code=200, summary="Call a verb of the store", opt=PACED_BY_ITSELF)

@@ -1,16 +1,16 @@
 -- Apply steps, promote due jobs, lease the next jobs in line, report lapsed ones.
 --
 -- KEYS[3]   the tenant's room for keys
--- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases, whether the
---           limit of groups is ignored, after how many bytes
---           of bodies to stop; if the worker waits to be handed jobs, also its inbox, the token that it has received there last, and how many
---           jobs it could begin at once
+-- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases, whether the limit of
+--           groups is ignored, after how many bytes of bodies to stop; if jobs may be delivered
+--           to the worker, also its inbox, the token that it has received there last, and how
+--           many jobs it could begin at once
 -- ARGV[3…]  steps, see lib/steps.lua
 -- Returns   {now, token or '', when the next job is due or lapses or '', verdicts and how refused
 --            jobs ended (both as apply.lua), flat {id, body} of the leased jobs, flat {index from
 --            0, attempts, flags} of those among them that a worker has had before, the jobs whose
---            lease has lapsed, the job that was handed over but not received or '', see
---            lib/handing.lua}
+--            lease has lapsed, the job that was delivered but did not arrive or '', see
+--            lib/direct_delivery.lua}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -20,7 +20,7 @@
 -- include lib/steps.lua
 -- include lib/claim.lua
 -- include lib/look.lua
--- include lib/handing.lua
+-- include lib/direct_delivery.lua
 
 local request = cmsgpack.unpack(ARGV[2])
 local queue = open_queue(KEYS[1])
@@ -29,12 +29,12 @@ if not queue then
 end
 
 -- Read before anything is changed: another version of Ackline may have written this.
-local inbox, handed = request.inbox, ''
-local noted = inbox and redis.call('HGET', queue.base .. ':waiting', inbox)
-if noted then
-  handed = unreceived(queue, noted, request.received)
-  if handed ~= '' then
-    request.limit, request.places = request.limit - 1, request.places - 1
+local inbox, undelivered = request.inbox, ''
+local entry = inbox and redis.call('HGET', queue.base .. ':waiting', inbox)
+if entry then
+  undelivered = undelivered_job(queue, entry, request.received)
+  if undelivered ~= '' then
+    request.limit = request.limit - 1
   end
 end
 insist()
@@ -56,11 +56,12 @@ if not queue.paused then
     token, jobs, again = take(queue, request)
   end
 end
--- The worker will wait for more jobs: from now on they may be handed to it.
-if inbox and #jobs < 2 * request.places then
-  wait_for_job(queue, inbox, ARGV[2], noted)
-elseif noted then
-  redis.call('HDEL', queue.base .. ':waiting', inbox)
+if inbox and undelivered == '' then
+  if #jobs < 2 * request.free then
+    wait_for_delivery(queue, inbox, ARGV[2], entry)
+  elseif entry then
+    withdraw(queue, inbox)
+  end
 end
 local wanting = not queue.idle and #jobs < 2 * request.limit
 if wanting then
@@ -77,4 +78,4 @@ if lapse and lapse <= now then
 end
 local next_at = sooner(due, lapse)
 return {exact(now), token and whole(token) or '', next_at and exact(next_at) or '',
-  verdicts, ends, jobs, again, late, handed}
+  verdicts, ends, jobs, again, late, undelivered}

@@ -18,7 +18,7 @@
 -- include lib/groups.lua
 -- include lib/room.lua
 -- include lib/claim.lua
--- include lib/handing.lua
+-- include lib/direct_delivery.lua
 
 local queue = open_queue(KEYS[1])
 if not queue then
@@ -236,20 +236,20 @@ call_many('HSET', queue.base .. ':job', bodies)
 -- The only job that this step has made ready, if it may be sent and is in no group.
 local function lone_job()
   local kind = next(kinds)
-  if not kind or #bodies ~= 2 or #bodies[2] > LARGEST_HANDED or ARGV[runs[1][1] + 2] ~= '' then
+  if not kind or #bodies ~= 2 or #bodies[2] > LARGEST_BODY or ARGV[runs[1][1] + 2] ~= '' then
     return nil
   end
   local line = lines[ready_line(queue, kind)]
   return {id = bodies[1], body = bodies[2], kind = kind, rank = tonumber(line[1]), member = line[2]}
 end
 
-local function hand_over_if_alone()
+local function deliver_if_alone()
   local job = queue.idle and not queue.paused and #runs == 1 and lone_job()
-  return job and hand_over(queue, job, tonumber(ARGV[3]))
+  return job and deliver(queue, job, tonumber(ARGV[3]))
 end
 
--- Nobody has to be woken for a job that was handed to a waiting worker.
-if new > 0 and not hand_over_if_alone() then
+-- Nobody has to be woken for a job that was delivered to a waiting worker.
+if new > 0 and not deliver_if_alone() then
   call_many('HSET', queue.base .. ':place', places)
   for line, members in pairs(lines) do
     call_many('ZADD', line, members)

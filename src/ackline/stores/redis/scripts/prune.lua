@@ -11,7 +11,7 @@
 --
 -- include lib/queue.lua
 -- include lib/job.lua
--- include lib/handing.lua
+-- include lib/direct_delivery.lua
 
 -- The most batches of the journal that one step drops, so that others can write in between.
 local TRIM_LIMIT = 50

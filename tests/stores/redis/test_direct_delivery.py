@@ -1,4 +1,4 @@
-"""A job goes straight to one who waits for it: never lost on the way, and never twice."""
+"""A job is delivered to one who waits for it: never lost on the way, and never twice."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.exceptions import ConnectionError
@@ -18,58 +19,62 @@ from ackline.config import DEFAULTS, QueueSettings
 from ackline.errors import StoreUnavailable
 from ackline.events import Act
 from ackline.job import Draft, Options, Record, State
-from ackline.lifecycle import release
+from ackline.lifecycle import Transition, release
 from ackline.queue.consumer import LONGEST_POLL
-from ackline.stores.base import Claimed, WaitingClaim
+from ackline.stores.base import Claimed
 from ackline.stores.redis import RedisStore
-from ackline.stores.redis.inbox import Inbox
-from ackline.stores.redis.listen import RedisListener
+from ackline.stores.redis.direct_delivery import DeliveryListener
 
 
 class Waiter:
-    """One who claims with a listener, and so may be handed jobs."""
+    """One who claims through a listener, and so may have jobs delivered."""
 
     def __init__(self, store: RedisStore, worker: str, kinds: frozenset[str] | None = None) -> None:
         self.store = store
         self.worker = worker
         self.kinds = kinds
         listener = store.listen([QUEUE], "ready", kinds)
-        assert isinstance(listener, RedisListener)
+        assert isinstance(listener, DeliveryListener)
         self.listener = listener
+        self.inbox = listener.inbox
 
     @property
     def channels(self) -> Sequence[str]:
         return self.listener._channels
 
-    @property
-    def inbox(self) -> Inbox:
-        assert self.listener.inbox is not None
-        return self.listener.inbox
+    def claim(
+        self,
+        limit: int = 1,
+        transitions: Sequence[Transition] = (),
+        *,
+        lease: float = 30.0,
+        free: int | None = None,
+    ) -> Claimed:
+        request = wants(limit, self.worker, self.kinds, lease)
+        return self.listener.claim(request, transitions, free=limit if free is None else free)
 
-    def request(self, limit: int = 1, *, lease: float = 30.0, quiet: bool = False) -> WaitingClaim:
-        return WaitingClaim(
-            worker=self.worker,
-            limit=limit,
-            lease=lease,
-            kinds=self.kinds,
-            listener=self.listener,
-            places=limit,
-            quiet=quiet,
-        )
+    def waits(self) -> bool:
+        """Claim; whether nothing was there, so that a job may be delivered."""
+        return not self.claim().jobs and not self.listener.delivered().jobs
 
-    def claim(self, limit: int = 1) -> list[Record]:
-        return self.store.claim(QUEUE, self.request(limit)).jobs
+    def receive(self) -> list[Record]:
+        """The jobs that arrive by message, without a claim."""
+        assert self.listener.wait(SOON)
+        return self.listener.delivered().jobs
 
-    def settle(self, job: Record) -> Claimed:
-        """Complete a job; nothing was due when this one looked last."""
-        return self.store.claim(QUEUE, self.request(quiet=True), [done(job)])
+    def jobs(self, limit: int = 1) -> list[Record]:
+        """As a worker gets them: those that have arrived, then those that a claim brings."""
+        jobs = self.listener.delivered().jobs
+        if len(jobs) < limit:
+            jobs += self.claim(limit - len(jobs)).jobs
+        return jobs + self.listener.delivered().jobs
 
     def ids(self, limit: int = 1) -> list[str]:
-        return [job.id for job in self.claim(limit)]
+        return [job.id for job in self.jobs(limit)]
 
     def lose_messages(self, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         lost: list[bytes] = []
-        monkeypatch.setattr(self.inbox, "put", lost.append)
+        monkeypatch.setattr(self.listener, "_receive", lambda _channel, packed: lost.append(packed))
         return lost
 
 
@@ -78,7 +83,7 @@ def waiter(store) -> Iterator[Waiter]:
     """One who waits for a job: there was none when it claimed."""
     store.enqueue(QUEUE, [])
     waiter = Waiter(store, "w")
-    assert waiter.claim() == []
+    assert waiter.waits()
     yield waiter
     waiter.listener.close()
 
@@ -99,13 +104,10 @@ class TestTheWay:
         store.enqueue(QUEUE, drafts(1))
         assert state_of(store) is State.PROCESSING
 
-        assert waiter.listener.wait(SOON)
         before = scripts_run(client)
-        claimed = store.claim(QUEUE, waiter.request(5))
+        [job] = waiter.receive()
         assert scripts_run(client) == before
 
-        [job] = claimed.jobs
-        assert claimed.more
         assert (job.id, job.worker, job.attempts, job.payload) == ("id0", "w", 1, b"x" * 10)
         [seen] = store.get(QUEUE, ["id0"])
         assert (job.token, job.deadline, job.started_at, job.created_at) == (
@@ -116,21 +118,17 @@ class TestTheWay:
         )
         assert store.apply(QUEUE, [done(job)])[0].applied
 
-    def test_a_settled_job_and_the_next_one_in_the_inbox_are_one_call(self, store, waiter, client):
-        store.enqueue(QUEUE, drafts(1))
-        waiter.listener.wait(SOON)
-        [first] = waiter.claim()
-        assert waiter.claim() == []  # waits again
-        store.enqueue(QUEUE, drafts(1, start=1))
-        waiter.listener.wait(SOON)
+    def test_the_call_that_settles_it_lets_the_next_one_come(self, store, waiter, client):
+        for n in range(3):
+            store.enqueue(QUEUE, drafts(1, start=n))
+            [job] = waiter.receive()
+            assert job.id == f"id{n}"
 
-        before = scripts_run(client)
-        claimed = store.claim(QUEUE, waiter.request(5), [done(first)])
-        assert scripts_run(client) == before + 1
-
-        assert [job.id for job in claimed.jobs] == ["id1"]
-        assert [verdict.applied for verdict in claimed.verdicts] == [True]
-        assert not claimed.more
+            before = scripts_run(client)
+            claimed = waiter.claim(5, [done(job)])
+            assert scripts_run(client) == before + 1
+            assert (claimed.jobs, claimed.more) == ([], False)
+            assert [verdict.applied for verdict in claimed.verdicts] == [True]
 
     def test_counts_journal_and_holds_are_as_if_it_had_claimed(self, store, waiter):
         store.enqueue(QUEUE, [Draft("id0", "mail", b"1", priority=7)])
@@ -151,19 +149,18 @@ class TestTheWay:
 
         tokens = []
         for n in range(3):
-            assert waiter.claim() == []
+            assert waiter.waits()
             timed.enqueue(QUEUE, drafts(1, start=n))
-            waiter.listener.wait(SOON)
-            tokens += [job.token for job in waiter.claim()]
+            tokens += [job.token for job in waiter.receive()]
 
         assert tokens == sorted(set(tokens))
         assert len(tokens) == 3
 
-    def test_only_one_of_many_is_handed_it(self, store, open_store: OpenStore):
+    def test_it_goes_to_only_one_of_many(self, store, open_store: OpenStore):
         store.enqueue(QUEUE, [])
         waiters = [Waiter(open_store(), f"w{n}") for n in range(5)]
         for waiter in waiters:
-            assert waiter.claim() == []
+            assert waiter.waits()
 
         store.enqueue(QUEUE, drafts(1))
 
@@ -175,19 +172,20 @@ class TestTheWay:
     def test_jobs_are_spread_over_those_who_wait(self, store, open_store: OpenStore):
         store.enqueue(QUEUE, [])
         waiters = [Waiter(open_store(), f"w{n}") for n in range(3)]
-        handed = {waiter.worker: 0 for waiter in waiters}
+        received = {waiter.worker: 0 for waiter in waiters}
         for n in range(60):
             for waiter in waiters:
-                handed[waiter.worker] += len(waiter.claim())
+                received[waiter.worker] += len(waiter.jobs())
+                waiter.claim()
             store.enqueue(QUEUE, drafts(1, start=n))
 
-        assert min(handed.values()) >= 2  # by chance, one in a hundred million runs has fewer
+        assert min(received.values()) >= 2  # by chance, one in a hundred million runs has fewer
 
     def test_each_of_many_jobs_goes_to_another(self, store, open_store: OpenStore):
         store.enqueue(QUEUE, [])
         waiters = [Waiter(open_store(), f"w{n}") for n in range(4)]
         for waiter in waiters:
-            assert waiter.claim() == []
+            assert waiter.waits()
 
         for n in range(4):
             store.enqueue(QUEUE, drafts(1, start=n))
@@ -198,7 +196,7 @@ class TestTheWay:
         assert sorted(received) == ["id0", "id1", "id2", "id3"]
 
 
-class TestWhatIsNotHandedOver:
+class TestWhatIsNotDelivered:
     def test_to_one_who_has_gone(self, store, waiter, client):
         waiter.listener.close()
         until(lambda: not any(count for _, count in client.pubsub_numsub(*waiter.channels)))
@@ -209,7 +207,7 @@ class TestWhatIsNotHandedOver:
         assert [job.id for job in store.claim(QUEUE, wants(1, "other")).jobs] == ["id0"]
 
     def test_to_one_who_has_withdrawn(self, store, waiter):
-        assert waiter.claim(limit=0) == []
+        assert waiter.claim(limit=0).jobs == []
 
         store.enqueue(QUEUE, drafts(1))
 
@@ -217,8 +215,8 @@ class TestWhatIsNotHandedOver:
 
     def test_to_one_who_got_all_that_he_wanted(self, store, waiter):
         store.enqueue(QUEUE, drafts(2))
-        assert len(waiter.claim()) == 1
-        assert len(waiter.claim()) == 1
+        assert len(waiter.claim().jobs) == 1
+        assert len(waiter.claim().jobs) == 1
 
         store.enqueue(QUEUE, drafts(1, start=2))
 
@@ -229,14 +227,13 @@ class TestWhatIsNotHandedOver:
             store.enqueue(QUEUE, drafts(1, start=n))
 
         assert state_of(store, "id1") is State.QUEUED
-        assert waiter.listener.wait(SOON)
-        assert waiter.ids(limit=5) == ["id0"]
-        assert waiter.ids(limit=5) == ["id1"]
+        assert [job.id for job in waiter.receive()] == ["id0"]
+        assert [job.id for job in waiter.claim(5).jobs] == ["id1"]
 
     def test_a_kind_that_nobody_waits_for(self, store):
         store.enqueue(QUEUE, [])
         waiter = Waiter(store, "w", frozenset({"video"}))
-        assert waiter.claim() == []
+        assert waiter.waits()
 
         store.enqueue(QUEUE, drafts(1))
         assert state_of(store) is State.QUEUED
@@ -266,7 +263,7 @@ class TestWhatIsNotHandedOver:
         """It may be stopped: whoever waits claims every second."""
         timed.enqueue(QUEUE, [])
         waiter = Waiter(timed, "w")
-        assert waiter.claim() == []
+        assert waiter.waits()
 
         clock.advance(5.0)
         timed.enqueue(QUEUE, drafts(1))
@@ -300,7 +297,7 @@ class TestWhatIsNotHandedOver:
 
     def test_in_a_paused_queue(self, store, waiter):
         store.configure(QUEUE, QueueSettings(paused=True))
-        assert waiter.claim() == []
+        assert waiter.waits()
 
         store.enqueue(QUEUE, drafts(1))
 
@@ -319,7 +316,7 @@ class TestWhatIsNotHandedOver:
         """The worker was told of the first and is on its way to it."""
         store.enqueue(QUEUE, [])
         waiter = Waiter(store, "w", frozenset({"mail", "video"}))
-        assert waiter.claim() == []
+        assert waiter.waits()
         store.enqueue(QUEUE, [Draft("first", "video", b"1", 9, options=Options(group="g"))])
         store.claim(QUEUE, wants(1, "other", frozenset({"none"})))  # somebody wants to be told
 
@@ -329,9 +326,8 @@ class TestWhatIsNotHandedOver:
 
     def test_an_id_that_is_there_already(self, store, waiter):
         store.enqueue(QUEUE, drafts(1))
-        assert waiter.listener.wait(SOON)
-        [job] = waiter.claim()
-        assert waiter.claim() == []
+        [job] = waiter.receive()
+        assert waiter.waits()
 
         [receipt] = store.enqueue(QUEUE, drafts(1))
 
@@ -349,7 +345,8 @@ class TestLost:
         waiter.listener.wait(SOON)
         assert len(lost) == 1
 
-        [job] = waiter.claim()
+        assert waiter.claim().jobs == []
+        [job] = waiter.listener.delivered().jobs
 
         [seen] = store.get(QUEUE, ["id0"])
         assert (job.id, job.token, job.deadline, job.attempts) == (
@@ -379,7 +376,6 @@ class TestLost:
         waiter.listener.wait(SOON)
         assert waiter.ids() == ["id0"]
 
-        monkeypatch.undo()
         waiter.inbox.put(late[0])
 
         assert waiter.ids() == []
@@ -389,15 +385,17 @@ class TestLost:
         for n in range(2):
             store.enqueue(QUEUE, drafts(1, start=n))
 
-        assert waiter.ids() == ["id0"]
+        claimed = waiter.claim()
+        assert (claimed.jobs, claimed.more) == ([], True)
+        assert [job.id for job in waiter.listener.delivered().jobs] == ["id0"]
         waiter.listener.wait(SOON)
         assert waiter.ids() == ["id1"]
 
     def test_a_job_that_went_to_another_meanwhile_is_not_brought(self, store, waiter, monkeypatch):
         waiter.lose_messages(monkeypatch)
         store.enqueue(QUEUE, drafts(1))
-        [handed] = store.get(QUEUE, ["id0"])
-        store.apply(QUEUE, [release(handed, DEFAULTS, "taken back")])
+        [delivered] = store.get(QUEUE, ["id0"])
+        store.apply(QUEUE, [release(delivered, DEFAULTS, "taken back")])
         [other] = store.claim(QUEUE, wants(1, "other")).jobs
 
         assert waiter.ids() == []
@@ -406,13 +404,13 @@ class TestLost:
     def test_withdrawing_brings_what_was_on_its_way(self, store, waiter):
         store.enqueue(QUEUE, drafts(1))
 
-        assert waiter.ids(limit=0) == ["id0"]
+        assert waiter.claim(limit=0).jobs == []
+        assert [job.id for job in waiter.listener.delivered().jobs] == ["id0"]
 
     def test_a_claim_that_failed_keeps_what_had_arrived(self, store, waiter, monkeypatch):
         store.enqueue(QUEUE, drafts(1))
-        waiter.listener.wait(SOON)
-        [first] = waiter.claim()
-        assert waiter.claim() == []
+        [first] = waiter.receive()
+        assert waiter.waits()
         store.enqueue(QUEUE, drafts(1, start=1))
         waiter.listener.wait(SOON)
 
@@ -422,24 +420,41 @@ class TestLost:
         with monkeypatch.context() as patch:
             patch.setattr(store._connection._direct, "execute_command", broken)
             with pytest.raises(StoreUnavailable):
-                store.claim(QUEUE, waiter.request(5), [done(first)])
+                waiter.claim(5, [done(first)])
 
-        claimed = store.claim(QUEUE, waiter.request(5), [done(first)])
-        assert [job.id for job in claimed.jobs] == ["id1"]
+        assert [job.id for job in waiter.listener.delivered().jobs] == ["id1"]
+        assert waiter.claim(5, [done(first)]).verdicts[0].applied
+
+    def test_a_claim_whose_answer_is_lost_loses_no_delivery(self, store, waiter, monkeypatch):
+        """The job that it brought comes with the next one, as its token was never received."""
+        waiter.lose_messages(monkeypatch)
+        store.enqueue(QUEUE, drafts(1))
+        run = store._connection._direct.execute_command
+
+        def cut(*command: Any) -> Any:
+            run(*command)
+            raise ConnectionError("cut off")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store._connection._direct, "execute_command", cut)
+            with pytest.raises(StoreUnavailable):
+                waiter.claim()
+
+        assert waiter.ids() == ["id0"]
 
 
 class TestTime:
     def test_a_job_that_lapsed_on_its_way_is_not_brought(self, timed, clock, monkeypatch):
         timed.enqueue(QUEUE, [])
         waiter = Waiter(timed, "w")
-        assert waiter.claim() == []
+        assert waiter.waits()
         waiter.lose_messages(monkeypatch)
         timed.enqueue(QUEUE, drafts(1))
 
         clock.advance(31.0)
-        claimed = timed.claim(QUEUE, waiter.request())
+        claimed = waiter.claim()
 
-        assert claimed.jobs == []
+        assert (claimed.jobs, waiter.listener.delivered().jobs) == ([], [])
         assert [job.id for job in claimed.lapsed] == ["id0"]
 
     def test_a_job_that_lapsed_in_the_inbox_is_not_begun(self, store, waiter):
@@ -454,23 +469,22 @@ class TestTime:
     def test_a_clock_that_is_set_back_costs_nobody_the_job(self, timed, clock):
         timed.enqueue(QUEUE, [])
         waiter = Waiter(timed, "w")
-        assert waiter.claim() == []
+        assert waiter.waits()
 
         clock.advance(-40.0)
         timed.enqueue(QUEUE, drafts(1))
-        assert waiter.listener.wait(SOON)
 
-        [job] = waiter.claim()
+        [job] = waiter.receive()
         assert (job.id, job.deadline) == ("id0", clock.now() + 30.0)
 
     def test_inboxes_of_the_dead_leave_with_what_is_pruned(self, timed, clock, client, prefix):
-        """Also where jobs come in batches only, so that nobody is handed any."""
+        """Also where jobs come in batches only, so that none is delivered."""
         key = f"{prefix}:{{default/mail}}:waiting"
         timed.enqueue(QUEUE, [])
         killed, living = Waiter(timed, "killed"), Waiter(timed, "living")
-        assert killed.claim() == []
+        assert killed.waits()
         clock.advance(61.0)
-        assert living.claim() == []
+        assert living.waits()
 
         timed.prune(QUEUE, 100)
 
@@ -482,32 +496,33 @@ class TestTime:
         key = f"{prefix}:{{default/mail}}:waiting"
         timed.enqueue(QUEUE, [])
         idle = Waiter(timed, "idle")
-        assert idle.claim() == []
+        assert idle.waits()
         first = client.execute_command("HGET", key, idle.inbox.name, NEVER_DECODE=True)
 
         clock.advance(1.0)
-        assert idle.claim() == []
+        assert idle.waits()
         assert client.execute_command("HGET", key, idle.inbox.name, NEVER_DECODE=True) == first
 
         clock.advance(1.0)
-        assert idle.claim() == []
+        assert idle.waits()
         assert client.execute_command("HGET", key, idle.inbox.name, NEVER_DECODE=True) != first
 
-    def test_a_lease_counts_from_when_it_was_handed_over(self, store, waiter):
+    def test_a_lease_counts_from_when_it_was_delivered(self, store, waiter):
         claimed_at = time.monotonic()
         store.enqueue(QUEUE, drafts(1))
         enqueued_at = time.monotonic()
         waiter.listener.wait(SOON)
         time.sleep(0.05)  # the worker was busy, or stopped: the lease runs all the while
 
-        claimed = store.claim(QUEUE, waiter.request())
+        delivered = waiter.listener.delivered()
 
-        assert claimed_at - 0.02 < claimed.since < enqueued_at
+        assert len(delivered.jobs) == 1
+        assert claimed_at - 0.02 < delivered.leased_at < enqueued_at
 
     def test_the_script_counts_on_no_rarer_claims_than_workers_make(self):
-        text = (Path(package.__file__).parent / "scripts/lib/handing.lua").read_text()
+        text = (Path(package.__file__).parent / "scripts/lib/direct_delivery.lua").read_text()
         found = re.search(r"RENEWED, SILENT, MEMORY = ([\d.]+), (\d+), (\d+)", text)
-        shortest = re.search(r"SHORTEST_HANDED = (\d+)", text)
+        shortest = re.search(r"SHORTEST_LEASE = (\d+)", text)
         assert found is not None
         assert shortest is not None
         renewed, silent, memory = map(float, found.groups())
@@ -519,7 +534,7 @@ class TestTime:
         timed.enqueue(QUEUE, [])
         for n in range(20):
             waiter = Waiter(timed, f"w{n}")
-            assert waiter.claim() == []
+            assert waiter.waits()
             if n == 0:
                 timed.enqueue(QUEUE, drafts(1, start=1000))  # it dies with the job
             waiter.listener.close()
@@ -540,127 +555,88 @@ class TestTime:
         assert client.hlen(key) == 0
 
 
-class TestWaitingOn:
-    """Who settles what it was handed need not claim to be handed the next job."""
+class TestWaitingAgain:
+    """The claim that settles a delivered job sees what else there is."""
 
     @pytest.fixture
-    def handed(self, store: RedisStore, waiter: Waiter) -> Record:
-        """A job that the waiter was handed, and holds."""
+    def delivered(self, store: RedisStore, waiter: Waiter) -> Record:
+        """A job that was delivered to the waiter, which holds it."""
         store.enqueue(QUEUE, drafts(1))
-        assert waiter.listener.wait(SOON)
-        [job] = waiter.claim()
+        [job] = waiter.receive()
         return job
 
-    def test_the_next_job_comes_after_one_call_that_settles(self, store, waiter, handed, client):
-        for n in range(1, 4):
-            before = scripts_run(client)
-            claimed = waiter.settle(handed)
-            assert scripts_run(client) == before + 1
-            assert (claimed.jobs, claimed.as_before) == ([], True)
-            assert [verdict.applied for verdict in claimed.verdicts] == [True]
-
-            store.enqueue(QUEUE, drafts(1, start=n))
-            assert waiter.listener.wait(SOON)
-            [handed] = waiter.claim()
-            assert handed.id == f"id{n}"
-
-    def test_a_job_in_line_is_claimed(self, store, waiter, handed):
+    def test_a_job_in_line_is_claimed(self, store, waiter, delivered):
         store.enqueue(QUEUE, drafts(2, start=1))
 
-        claimed = waiter.settle(handed)
+        claimed = waiter.claim(1, [done(delivered)])
 
-        assert ([job.id for job in claimed.jobs], claimed.as_before) == (["id1"], False)
+        assert [job.id for job in claimed.jobs] == ["id1"]
         assert state_of(store) is State.COMPLETED
 
-    def test_so_is_one_that_the_same_call_puts_in_line(self, store, waiter, handed):
-        claimed = store.claim(
-            QUEUE, waiter.request(quiet=True), [release(handed, DEFAULTS, "stopped")]
-        )
+    def test_so_is_one_that_the_same_call_puts_in_line(self, waiter, delivered):
+        claimed = waiter.claim(1, [release(delivered, DEFAULTS, "stopped")])
 
         assert [job.id for job in claimed.jobs] == ["id0"]
-        assert not claimed.as_before
 
-    def test_a_job_whose_message_was_lost_is_brought(self, store, waiter, handed, monkeypatch):
-        assert waiter.claim() == []  # waits again, and is handed one that it never sees
+    def test_a_job_whose_message_was_lost_is_brought(self, store, waiter, delivered, monkeypatch):
+        assert waiter.waits()  # and then gets one that it never sees
         lost = waiter.lose_messages(monkeypatch)
         store.enqueue(QUEUE, drafts(1, start=1))
         until(lambda: waiter.listener.wait(SOON) and lost)
 
-        claimed = waiter.settle(handed)
+        waiter.claim(1, [done(delivered)])
 
-        assert [job.id for job in claimed.jobs] == ["id1"]
-        assert not claimed.as_before
+        assert [job.id for job in waiter.listener.delivered().jobs] == ["id1"]
 
-    def test_one_who_did_not_wait_claims(self, store, waiter, handed, client, prefix):
+    def test_one_whose_entry_is_gone_waits_again(self, store, waiter, delivered, client, prefix):
         client.delete(f"{prefix}:{{default/mail}}:waiting")
 
-        assert not waiter.settle(handed).as_before
+        waiter.claim(1, [done(delivered)])
         store.enqueue(QUEUE, drafts(1, start=1))
-        assert state_of(store, "id1") is State.PROCESSING
 
-    def test_a_step_that_is_refused_is_told(self, store, waiter, handed):
-        store.apply(QUEUE, [release(handed, DEFAULTS, "taken back")])
+        assert [job.id for job in waiter.receive()] == ["id1"]
+
+    def test_a_step_that_is_refused_is_told(self, store, waiter, delivered):
+        store.apply(QUEUE, [release(delivered, DEFAULTS, "taken back")])
         [again] = store.claim(QUEUE, wants(1, "other")).jobs
 
-        [verdict] = waiter.settle(handed).verdicts
+        [verdict] = waiter.claim(1, [done(delivered)]).verdicts
 
         assert (verdict.applied, verdict.state) == (False, State.PROCESSING)
         assert store.apply(QUEUE, [done(again)])[0].applied
 
-    def test_what_another_version_has_noted_spoils_nothing(
-        self, store, waiter, handed, client, prefix
+    def test_an_entry_of_another_version_spoils_nothing(
+        self, store, waiter, delivered, client, prefix
     ):
         key = f"{prefix}:{{default/mail}}:waiting"
         client.hset(key, waiter.inbox.name, b"h" + struct.pack(">d", 0.0) + b"?")
 
-        claimed = waiter.settle(handed)
+        claimed = waiter.claim(1, [done(delivered)])
 
         assert [verdict.applied for verdict in claimed.verdicts] == [True]
-        assert not claimed.as_before
         counts = store.describe("default", "mail")[0].counts
         assert {state: count for state, count in counts.items() if count} == {State.COMPLETED: 1}
         assert [event.act for event in store.events(QUEUE, None, 10)][-1] is Act.COMPLETE
 
-    def test_there_may_be_more_if_there_was_other_news_as_well(self, store, waiter, handed):
-        assert waiter.settle(handed).as_before
-        waiter.listener.handed("w")  # up to here
-        store.enqueue(QUEUE, drafts(1, start=1))
-        assert waiter.listener.wait(SOON)
-        alone = waiter.listener.handed("w")
-        assert (len(alone.jobs), alone.more) == (1, False)
-
-        assert waiter.settle(alone.jobs[0]).as_before
-        store.enqueue(QUEUE, drafts(1, start=2))
-        store.enqueue(QUEUE, drafts(2, start=3))
-        until(lambda: waiter.listener.wait(SOON) and waiter.listener._other_news)
-        with_others = waiter.listener.handed("w")
-        assert (len(with_others.jobs), with_others.more) == (1, True)
-
-    def test_what_it_asks_for_is_renewed_all_the_same(self, timed, clock):
+    def test_what_it_asks_for_is_renewed(self, timed, clock):
         """Else a lease that was configured anew would never come to count."""
         timed.enqueue(QUEUE, [])
         waiter = Waiter(timed, "w")
-        assert waiter.claim() == []
+        assert waiter.waits()
+        clock.advance(2.0)
+        assert waiter.claim(lease=60.0).jobs == []
 
-        for n in range(3):
-            timed.enqueue(QUEUE, drafts(1, start=n))
-            assert waiter.listener.wait(SOON)
-            [job] = waiter.claim()
-            assert waiter.settle(job).as_before
-            clock.advance(1.0)
-        assert timed.claim(QUEUE, waiter.request(lease=60.0)).jobs == []
+        timed.enqueue(QUEUE, drafts(1))
 
-        timed.enqueue(QUEUE, drafts(1, start=3))
-        assert waiter.listener.wait(SOON)
-        [job] = waiter.claim()
+        [job] = waiter.receive()
         assert job.deadline == clock.now() + 60.0
 
 
-def test_one_who_waits_for_thousands_of_kinds_can_be_handed_a_job(store):
+def test_a_job_can_be_delivered_to_one_who_waits_for_thousands_of_kinds(store):
     """More than fit on the stack of a script."""
     store.enqueue(QUEUE, [])
     waiter = Waiter(store, "w", frozenset({"mail", *map(str, range(9000))}))
-    assert waiter.claim() == []
+    assert waiter.waits()
 
     receipts = store.enqueue(QUEUE, drafts(1))
 

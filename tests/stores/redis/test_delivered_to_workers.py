@@ -1,4 +1,4 @@
-"""Workers that are handed jobs: they start them at once, and give them back when they stop."""
+"""Workers to which jobs are delivered: they start them at once, and give back what is left."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ackline import State
 from ackline.events import Act
 from ackline.queue import Queue
 from ackline.queue.consumer import LONGEST_POLL
+from ackline.stores.redis.direct_delivery import DeliveryListener
 
 Open = Callable[[], Queue[Any, Any]]
 
@@ -36,21 +37,27 @@ def open_queue(url) -> Iterator[Open]:
 
 COUNT = """
 local count = 0
-for _, promise in ipairs(redis.call('HVALS', KEYS[1])) do
-  count = count + (string.sub(promise, 1, 1) == 'w' and 1 or 0)
+for _, entry in ipairs(redis.call('HVALS', KEYS[1])) do
+  count = count + (string.sub(entry, 1, 1) == 'w' and 1 or 0)
 end
 return count
 """
 
 
 def waiting(client, prefix) -> int:
-    """How many workers wait to be handed a job."""
+    """How many workers wait for a delivery."""
     return int(client.eval(COUNT, 1, f"{prefix}:{{default/work}}:waiting"))
+
+
+def delivery_listeners(queue: Queue[Any, Any]) -> list[Any]:
+    """Those of the workers that run in this process."""
+    listeners: Any = queue.store
+    return [one for one in listeners._listeners if isinstance(one, DeliveryListener)]
 
 
 @pytest.fixture
 def half_busy(start, client, prefix) -> Callable[[Queue[Any, Any], SlowHandler], ackline.Worker]:
-    """Starts a worker that is in a slow handler, and waits to be handed another job."""
+    """Starts a worker that is in a slow handler, and waits for another job."""
 
     def start_one(queue: Queue[Any, Any], scene: SlowHandler) -> ackline.Worker:
         queue.handler(scene)
@@ -64,7 +71,7 @@ def half_busy(start, client, prefix) -> Callable[[Queue[Any, Any], SlowHandler],
     return start_one
 
 
-def test_jobs_one_by_one_are_all_handed_over_and_done_once(open_queue, start, client, prefix):
+def test_jobs_one_by_one_are_all_delivered_and_done_once(open_queue, start, client, prefix):
     queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)
     start(queue, concurrency=2)
@@ -79,17 +86,17 @@ def test_jobs_one_by_one_are_all_handed_over_and_done_once(open_queue, start, cl
     assert acts.count(Act.CLAIM) == 50
 
 
-def test_a_job_that_was_handed_over_begins_before_anything_is_claimed(
+def test_a_delivered_job_begins_before_anything_is_claimed(
     open_queue, start, client, prefix, monkeypatch
 ):
     queue, claims, begun = open_queue(), list[Any](), list[int]()
-    claim = queue.store.claim
+    claim = DeliveryListener.claim
 
-    def noted(*given: Any) -> Any:
+    def noted(*given: Any, free: int) -> Any:
         claims.append(given)
-        return claim(*given)
+        return claim(*given, free=free)
 
-    monkeypatch.setattr(queue.store, "claim", noted)
+    monkeypatch.setattr(DeliveryListener, "claim", noted)
     queue.handler(lambda _: begun.append(len(claims)))
     start(queue)
 
@@ -106,7 +113,7 @@ def test_a_job_that_was_handed_over_begins_before_anything_is_claimed(
 
 
 def test_jobs_one_by_one_take_two_scripts_each(open_queue, start, client, prefix):
-    """One puts the job in and hands it over, the other settles it and waits on."""
+    """One puts the job in and delivers it, the other settles it and claims."""
     queue = open_queue()
     queue.handler(lambda job: job.payload)
     start(queue)
@@ -125,7 +132,7 @@ def test_jobs_one_by_one_take_two_scripts_each(open_queue, start, client, prefix
     assert scripts() - before <= 2 * 50 + others
 
 
-def test_news_that_comes_together_with_a_handed_job_is_not_forgotten(
+def test_news_that_comes_together_with_a_delivered_job_is_not_forgotten(
     open_queue, start, client, prefix, monkeypatch
 ):
     monkeypatch.setattr("ackline.queue.consumer.LONGEST_POLL", 60.0)
@@ -136,7 +143,7 @@ def test_news_that_comes_together_with_a_handed_job_is_not_forgotten(
     queue.enqueue("first", kind="mine")
     until(lambda: queue.counts()[State.COMPLETED] == 1)
     until(lambda: waiting(client, prefix))
-    [listener] = [one for one in queue.store._listeners if one.inbox]
+    [listener] = delivery_listeners(queue)
     read = listener._read
 
     def read_late() -> bool:
@@ -146,7 +153,7 @@ def test_news_that_comes_together_with_a_handed_job_is_not_forgotten(
 
     monkeypatch.setattr(listener, "_read", read_late)
     other = open_queue()
-    other.enqueue("handed over", kind="mine")
+    other.enqueue("delivered", kind="mine")
     assert held_up.wait(SOON)
     other.enqueue_many(["in", "line"], kind="mine")
     # Whoever finds nothing for itself wants to be told of the next, though others' jobs are there.
@@ -156,7 +163,7 @@ def test_news_that_comes_together_with_a_handed_job_is_not_forgotten(
     until(lambda: queue.counts()[State.COMPLETED] == 4)
 
 
-def test_a_worker_for_one_job_at_a_time_is_not_handed_a_second(open_queue, start, client, prefix):
+def test_a_worker_for_one_job_at_a_time_gets_no_second(open_queue, start, client, prefix):
     queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)
     start(queue, concurrency=1)
@@ -165,7 +172,7 @@ def test_a_worker_for_one_job_at_a_time_is_not_handed_a_second(open_queue, start
     queue.enqueue("slow", id="slow")
     assert scene.began.wait(SOON)
     queue.enqueue("quick", id="quick")
-    time.sleep(0.05)  # time enough to be handed over, were it to be
+    time.sleep(0.05)  # time enough for a delivery, were there one
 
     assert queue.status("quick").state is State.QUEUED
     scene.go_on.set()
@@ -173,9 +180,7 @@ def test_a_worker_for_one_job_at_a_time_is_not_handed_a_second(open_queue, start
     assert scene.most == 1
 
 
-def test_others_take_jobs_while_the_one_that_was_handed_one_is_busy(
-    open_queue, start, client, prefix
-):
+def test_others_take_jobs_while_one_that_got_a_delivery_is_busy(open_queue, start, client, prefix):
     scene = SlowHandler()
     for _ in range(2):
         queue = open_queue()
@@ -193,7 +198,7 @@ def test_others_take_jobs_while_the_one_that_was_handed_one_is_busy(
     until(lambda: queue.counts()[State.COMPLETED] == 11)
 
 
-def test_a_worker_that_stops_is_handed_nothing_more(open_queue, half_busy, client, prefix):
+def test_nothing_more_is_delivered_to_a_worker_that_stops(open_queue, half_busy, client, prefix):
     """It may take long to stop: a job that came meanwhile would wait for it."""
     queue, scene = open_queue(), SlowHandler()
     worker = half_busy(queue, scene)
@@ -216,13 +221,10 @@ def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
     queue.handler(scene)
     worker = start(queue, concurrency=2)
     until(lambda: waiting(client, prefix))
-    [listener] = [one for one in queue.store._listeners if one.inbox]
-    monkeypatch.setattr(listener.inbox, "put", lambda _message: None)
-    # As if no courier came to look for it before the stop.
-    holdings = worker._stations[0]._holdings
-    withdraw = holdings.withdraw
-    monkeypatch.setattr(holdings, "want", lambda _settling: 0)
-    monkeypatch.setattr(holdings, "withdraw", lambda: not holdings.claiming and withdraw())
+    [listener] = delivery_listeners(queue)
+    monkeypatch.setattr(listener, "_receive", lambda _channel, _message: None)
+    # As if nothing was claimed before the stop.
+    monkeypatch.setattr(worker._stations[0]._claim_loop, "want", lambda _settling: 0)
 
     queue.enqueue("quick", id="quick")
     assert queue.status("quick").state is State.PROCESSING
@@ -233,7 +235,7 @@ def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
     assert scene.ran == []
 
 
-def test_a_worker_with_no_free_lane_is_handed_nothing_though_it_fetches_ahead(
+def test_nothing_is_delivered_to_a_busy_worker_though_it_fetches_ahead(
     open_queue, start, client, prefix
 ):
     """The job would wait for it, while others have nothing to do."""
@@ -257,7 +259,7 @@ def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
     queue.handler(scene)
     start(queue, concurrency=2)
     until(lambda: waiting(client, prefix))
-    [listener] = [one for one in queue.store._listeners if one.inbox]
+    [listener] = delivery_listeners(queue)
     monkeypatch.setattr(listener, "_take_in", lambda _reader: False)
 
     began = time.monotonic()
@@ -273,13 +275,14 @@ def test_what_comes_while_a_worker_withdraws_is_given_back_at_once(
 ):
     queue, scene = open_queue(), SlowHandler()
     worker = half_busy(queue, scene)
-    holdings = worker._stations[0]._holdings
-    withdraws = holdings.withdraw
+    loop = worker._stations[0]._claim_loop
+    withdraw = loop.withdraw
 
-    def withdraw() -> bool:
-        return withdraws() and bool(open_queue().enqueue("late", id="late"))
+    def withdraw_late() -> None:
+        open_queue().enqueue("late", id="late")
+        withdraw()
 
-    monkeypatch.setattr(holdings, "withdraw", withdraw)
+    monkeypatch.setattr(loop, "withdraw", withdraw_late)
     stopping = threading.Thread(target=worker.stop)
     stopping.start()
 

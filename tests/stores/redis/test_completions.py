@@ -14,7 +14,7 @@ from ackline.job import Draft
 from ackline.lifecycle import bury
 from ackline.queue import waiting
 from ackline.queue.waiting import ResultWaiter
-from ackline.stores.base import Ended, Telling
+from ackline.stores.base import Completion, CompletionListener
 from ackline.stores.redis import listen
 
 
@@ -22,7 +22,7 @@ from ackline.stores.redis import listen
 def listener(store):
     store.enqueue(QUEUE, [])
     with store.listen([QUEUE], "ends") as listener:
-        assert isinstance(listener, Telling)
+        assert isinstance(listener, CompletionListener)
         yield listener
 
 
@@ -40,20 +40,20 @@ class TestWhatIsSaid:
         complete(store, result)
 
         assert listener.wait(SOON)
-        assert listener.told() == [Ended("id0", result)]
-        assert listener.told() is None
+        assert listener.completions() == [Completion("id0", result)]
+        assert listener.completions() is None
 
     def test_a_large_result_has_to_be_looked_up(self, store, listener):
         complete(store, b"x" * 4097)
 
         assert listener.wait(SOON)
-        assert listener.told() is None
+        assert listener.completions() is None
 
     def test_jobs_that_end_together_have_to_be_looked_up(self, store, listener):
         complete(store, b"1", b"2")
 
         assert listener.wait(SOON)
-        assert listener.told() is None
+        assert listener.completions() is None
 
     def test_nor_are_jobs_of_several_claims_that_end_together_told(self, store, listener):
         store.enqueue(QUEUE, drafts(2))
@@ -61,7 +61,7 @@ class TestWhatIsSaid:
         store.apply(QUEUE, [done(job) for job in jobs])
 
         assert listener.wait(SOON)
-        assert listener.told() is None
+        assert listener.completions() is None
 
     def test_one_that_failed_has_to_be_looked_up(self, store, listener):
         store.enqueue(QUEUE, drafts(1))
@@ -69,7 +69,7 @@ class TestWhatIsSaid:
         store.apply(QUEUE, [bury(job, BOOM, DEFAULTS)])
 
         assert listener.wait(SOON)
-        assert listener.told() is None
+        assert listener.completions() is None
 
     def test_of_two_one_that_says_nothing_means_to_look(self, store, listener):
         complete(store, b"1")
@@ -79,17 +79,17 @@ class TestWhatIsSaid:
 
         while listener.wait(0.1):
             pass
-        assert listener.told() is None
+        assert listener.completions() is None
 
     def test_who_was_woken_or_listens_again_has_to_look(self, store, listener, client):
         listener.wake()
         assert listener.wait(SOON)
-        assert listener.told() is None
+        assert listener.completions() is None
 
         client.client_kill_filter(_type="pubsub")
         complete(store, b"1")
         assert listener.wait(SOON)
-        assert listener.told() is None
+        assert listener.completions() is None
 
     def test_what_nobody_asks_for_does_not_pile_up(self, listener, monkeypatch):
         monkeypatch.setattr(listen, "MOST_ENDS", 3)
@@ -97,7 +97,7 @@ class TestWhatIsSaid:
             listener._receive(b"", b"\x00\x01a0")
 
         assert len(listener._ends) <= 3
-        assert listener.told() is None
+        assert listener.completions() is None
 
 
 class TestWhoWaits:
