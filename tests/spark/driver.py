@@ -13,6 +13,9 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
+from ackline.queues import Queues
+from ackline.stores.base import Store
+
 POINTS = ("claimed", "logged", "planned", "read", "sunk", "committed")
 """Where a driver can die: after the claim and before the log of offsets, and so on."""
 
@@ -56,22 +59,22 @@ class Driver:
         """One trigger: answers whether there was something to do."""
         self._die_at = die_at
         if not self._prepared:
-            self._call("prepareForTriggerAvailableNow")
+            self.call("prepareForTriggerAvailableNow")
             self._prepared = True
         batch = len(self.checkpoint.offsets)
         if batch and batch - 1 not in self.checkpoint.commits:
-            self._run(batch - 1)
+            self.run_batch(batch - 1)
             return True
         start = self._start(batch)
-        end = self._call("latestOffset", start, self.reader.getDefaultReadLimit())
+        end = self.call("latestOffset", start, self.reader.getDefaultReadLimit())
         self._pass("claimed")
         if end == start:
             return False
         self.checkpoint.offsets[batch] = json.dumps(end)
         self._pass("logged")
         if batch:
-            self._call("commit", start)
-        self._run(batch)
+            self.call("commit", start)
+        self.run_batch(batch)
         return True
 
     def run(self) -> None:
@@ -81,22 +84,32 @@ class Driver:
 
     def die(self) -> None:
         """End as a killed process does: threads are gone, nothing is said to the store."""
-        claims = getattr(self.reader, "_claims", None)
-        if claims is not None:
-            claims.close()
+        self.reader.stop()
+
+    @property
+    def store(self) -> Store:
+        """The planner's own connection."""
+        reader: Any = self.reader
+        queues: Queues = reader.address.queues
+        return queues.store
+
+    def beat(self) -> None:
+        """What a thread of the planner does every few seconds."""
+        reader: Any = self.reader
+        reader._opened()._keeper.look_after()
 
     def _start(self, batch: int) -> Any:
         if not batch:
-            return self._call("initialOffset")
+            return self.call("initialOffset")
         return json.loads(self.checkpoint.offsets[batch - 1])
 
-    def _run(self, batch: int) -> None:
+    def run_batch(self, batch: int) -> None:
         # Of the first one Spark asks for the start once more.
         start = self._start(batch)
         end = json.loads(self.checkpoint.offsets[batch])
-        parts = self._call("partitions", start, end)
+        parts = self.call("partitions", start, end)
         self._pass("planned")
-        rows = [row for part in parts for row in self._read(part)]
+        rows = [row for part in parts for row in self.read(part)]
         self._pass("read")
         self.checkpoint.lake[batch] = rows
         self.checkpoint.appended += rows
@@ -104,13 +117,13 @@ class Driver:
         self.checkpoint.commits.add(batch)
         self._pass("committed")
 
-    def _read(self, part: Any) -> list[dict[str, Any]]:
+    def read(self, part: Any) -> list[dict[str, Any]]:
         # Executors have a copy that never planned anything.
         carried = pickle.loads(pickle.dumps(part))
         batches: Any = self.reader.read(carried)
         return [row for batch in batches for row in batch.to_pylist()]
 
-    def _call(self, method: str, *arguments: Any) -> Any:
+    def call(self, method: str, *arguments: Any) -> Any:
         self.calls.append(method)
         return getattr(self.reader, method)(*json.loads(json.dumps(arguments[:1])), *arguments[1:])
 

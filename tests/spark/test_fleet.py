@@ -451,7 +451,7 @@ def test_a_store_of_one_process_is_refused():
     queue = queues["email"]
     queue.handler("welcome")(lambda job: None)
 
-    with pytest.raises(ConfigError, match="each executor would have for itself"):
+    with pytest.raises(ConfigError, match="executor"):
         run_fleet(None, lambda: [queue], Fleet(name="f", executors=1))  # type: ignore[arg-type]
 
 
@@ -467,7 +467,7 @@ class TestAStoreThatIsAFile:
     def test_is_refused_on_a_cluster(self, queue, master):
         alone, shared = (Fleet(name="f", executors=1, shared_files=how) for how in (False, True))
 
-        with pytest.raises(ConfigError, match=r"may be other machines: .* set shared_files=True"):
+        with pytest.raises(ConfigError, match="shared_files"):
             run_fleet(no_spark(master), lambda: [queue], alone)
         with pytest.raises(Began):
             run_fleet(no_spark(master), lambda: [queue], shared)
@@ -486,7 +486,7 @@ class TestAStoreThatIsAFile:
 
         monkeypatch.setattr(socket, "gethostname", lambda: "another")
 
-        with pytest.raises(ConfigError, match="another cannot use the SQLite file"):
+        with pytest.raises(ConfigError, match="SQLite"):
             list(serve(load, fleet, iter([SEAT])))
 
         assert opened == []
@@ -496,13 +496,13 @@ class TestAStoreThatIsAFile:
 
         with (
             ackline.open(f"sqlite:///{tmp_path}/other.db") as others,
-            pytest.raises(ConfigError, match=r"other.db, which is not the store of the fleet"),
+            pytest.raises(ConfigError, match=r"other\.db"),
         ):
             list(serve(lambda: [others["email"]], fleet, iter([SEAT])))
 
 
 def test_a_fleet_has_someone_in_it():
-    with pytest.raises(ConfigError, match="at least one executor"):
+    with pytest.raises(ConfigError, match="executor"):
         Fleet(name="f", executors=0)
 
 

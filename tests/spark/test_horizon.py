@@ -51,7 +51,7 @@ def test_what_no_forgotten_stream_has_read_is_refused(queues, clock):
         clock.advance(1.0)
         note_horizon(queues, stream, ["5.0"])
 
-    with pytest.raises(StreamMismatch, match=r"nothing after 5\.0"):
+    with pytest.raises(StreamMismatch, match=r"5\.0"):
         require_within(queues, "a", ["6.0"])
 
 
@@ -86,7 +86,7 @@ def test_a_driver_that_wakes_up_late_takes_nothing_back(queues, monkeypatch):
     note_horizon(queues, "a", ["5.0"])
 
     require_within(queues, "a", ["6.0"])
-    with pytest.raises(StreamMismatch, match=r"nothing after 6\.0"):
+    with pytest.raises(StreamMismatch, match=r"6\.0"):
         require_within(queues, "a", ["7.0"])
 
 

@@ -108,12 +108,12 @@ def test_a_mistake_says_what_is_wrong(role, options, words):
 
 
 def test_a_table_in_capitals_is_no_table():
-    with pytest.raises(ConfigError, match="no table 'JOBS' can be read: did you mean 'jobs'"):
+    with pytest.raises(ConfigError, match="'jobs'"):
         AcklineSource({"store": "sqlite:///x.db", "path": "JOBS"}).schema()
 
 
 def test_a_store_must_be_named():
-    with pytest.raises(ConfigError, match="'store' is missing: The store's URL"):
+    with pytest.raises(ConfigError, match="'store'"):
         read_options("read", {"table": "jobs"})
 
 
@@ -137,7 +137,7 @@ def test_a_mistyped_queue_is_refused_and_not_made(sqlite_url, caplog):
     events = AcklineSource({**said, "table": "events"})
 
     for source in (jobs, events):
-        with pytest.raises(ConfigError, match=r"no queue 'emial'\. Did you mean 'email'"):
+        with pytest.raises(ConfigError, match="'email'"):
             source.reader(source.schema())
     # A stream may begin before its queue does.
     events.streamReader(events.schema())
@@ -154,19 +154,19 @@ def test_columns_that_differ_are_refused_at_planning(sqlite_url):
     nullable = StructType([StructField(each.name, each.dataType) for each in source.schema()])
 
     for columns in (StructType(source.schema().fields[:3]), nullable):
-        with pytest.raises(ConfigError, match=r"leave .schema\(…\) out"):
+        with pytest.raises(ConfigError, match="schema"):
             source.reader(columns)
 
 
 def test_memory_is_refused():
-    with pytest.raises(ConfigError, match="lives in one process"):
+    with pytest.raises(ConfigError, match="one process"):
         find_address(read_options("read", {"store": "memory://", "table": "jobs"}))
 
 
 def test_a_file_that_is_not_there_is_not_made(tmp_path):
     options = read_options("read", {"store": f"sqlite:///{tmp_path}/no.db", "table": "jobs"})
 
-    with pytest.raises(StoreUnavailable, match="sees no store at"):
+    with pytest.raises(StoreUnavailable, match="no store"):
         find_address(options)
 
     assert list(tmp_path.iterdir()) == []
@@ -187,7 +187,7 @@ def test_a_file_of_another_machine_is_refused(sqlite_url):
     ackline.open(sqlite_url).close()
     address = StoreAddress(url=sqlite_url, tenant="default", host="elsewhere")
 
-    with pytest.raises(ConfigError, match="of elsewhere: use Redis or PostgreSQL"):
+    with pytest.raises(ConfigError, match="PostgreSQL"):
         address.connect()
 
     shared = StoreAddress(url=sqlite_url, tenant="default", host="elsewhere", shared_files=True)
@@ -219,7 +219,7 @@ def test_a_table_of_jobs_has_the_columns_that_are_asked_for(sqlite_url):
 
     assert source.schema().names == ["id", "state"]
     assert source.reader(source.schema()) is not None
-    with pytest.raises(ConfigError, match="this table has the columns id, state"):
+    with pytest.raises(ConfigError, match="id, state"):
         source.reader(schemas.JOBS)
-    with pytest.raises(ConfigError, match="no column 'sate': did you mean 'state'"):
+    with pytest.raises(ConfigError, match="'state'"):
         AcklineSource({**said, "columns": "id,sate"}).schema()

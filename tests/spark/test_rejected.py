@@ -77,7 +77,7 @@ def test_a_folder_of_another_machine_is_refused(tmp_path):
     elsewhere = StoreAddress(url="redis://", tenant="default", host="elsewhere")
 
     for folder in (str(tmp_path / "rejected"), (tmp_path / "rejected").as_uri()):
-        with pytest.raises(ConfigError, match=r"of elsewhere: name one that all .*sharedFiles"):
+        with pytest.raises(ConfigError, match="sharedFiles"):
             reject(folder, address=elsewhere)
     assert not list(tmp_path.iterdir())
     reject(None, address=elsewhere)
@@ -89,7 +89,7 @@ def test_a_folder_of_another_machine_is_refused(tmp_path):
 
 def test_a_bucket_has_the_name_that_spark_has_for_it():
     """What a task opens; nothing is asked of the bucket before there is a row."""
-    with pytest.raises(ConfigError, match="'ftp://files' cannot be reached"):
+    with pytest.raises(ConfigError, match="ftp://files"):
         RejectsPlace.planned("ftp://files", "write", 1000)
 
     planned = RejectsPlace.planned("s3a://shop/rejected/?region=eu-west-1", "write", 1000)
