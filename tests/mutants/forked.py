@@ -33,12 +33,15 @@ def run_pytest(source: Path, arguments: list[str]) -> Run:
     output.unlink(missing_ok=True)
     process = _context.Process(target=_run, args=(source, arguments, output))
     process.start()
-    process.join(LONGEST)
-    if process.exitcode is None:
+    try:
+        process.join(LONGEST)
+        code = process.exitcode
+    finally:
         process.kill()
         process.join()
+    if code is None:
         return Run(pytest.ExitCode.INTERRUPTED, f"not over after {LONGEST:.0f} s")
-    return Run(process.exitcode, output.read_text())
+    return Run(code, output.read_text())
 
 
 def _run(source: Path, arguments: list[str], output: Path) -> None:

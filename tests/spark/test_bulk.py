@@ -121,7 +121,7 @@ class TestLoading:
     def test_a_csv_without_commas_asks_for_its_delimiter(self, line, advice):
         require_commas(["to"])
         require_commas(["id;to", "n"])
-        with pytest.raises(ConfigError, match=re.escape(f"add --delimiter {advice}")):
+        with pytest.raises(ConfigError, match=re.escape(f"--delimiter {advice}")):
             require_commas([line])
 
     def test_a_delimiter_is_one_character(self):
@@ -177,7 +177,7 @@ class TestLoading:
                 "Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] "
                 "Encountered error while reading file file:///data/my%20mails.gz.  SQLSTATE: K\n"
                 "Caused by: java.io.EOFException: Unexpected end of input stream\n\tat org.y\n",
-                "/data/my mails.gz cannot be read: Unexpected end of input stream. Replace it",
+                "/data/my mails.gz cannot be read: Unexpected end of input stream",
             ),
             (
                 "[FAILED_READ_FILE.CANNOT_READ_FILE_FOOTER] Encountered error while reading file "

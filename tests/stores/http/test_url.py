@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from http.client import HTTPConnection
+
 import pytest
 
 import ackline
@@ -46,7 +48,7 @@ def test_a_url_names_a_service(url, address, location):
         (f"https://user:{SECRET}@jobs.example.com/api", "token does not belong in a URL"),
         ("http://localhost:800000", "cannot be read"),
         ("http://localhost/a b", "characters"),
-        ("http://localhost/api?tls=no", "no option 'tls'"),
+        ("http://localhost/api?tls=no", "'tls'"),
         ("http://localhost/api?ca=x.pem", "starts with https"),
     ],
 )
@@ -58,7 +60,7 @@ def test_a_mistake_is_named_and_a_token_is_not(url, says):
 
 
 def test_a_token_does_not_go_over_a_network_unencrypted():
-    with pytest.raises(ConfigError, match="could be read on its way") as caught:
+    with pytest.raises(ConfigError, match="plaintext") as caught:
         from_url("http://jobs.example.com/api", token=SECRET)
 
     assert SECRET not in str(caught.value)
@@ -70,28 +72,36 @@ def test_a_token_does_not_go_over_a_network_unencrypted():
 def test_no_message_and_no_repr_shows_the_token():
     store = from_url("http://127.0.0.1:1/api", token=SECRET)
 
-    with pytest.raises(StoreUnavailable, match="cannot be reached") as caught:
+    with pytest.raises(StoreUnavailable, match="reached") as caught:
         store.open()
 
-    shown = [str(caught.value), repr(caught.value), repr(store), repr(store._connections)]
+    shown = [str(caught.value), repr(caught.value), repr(store)]
     assert not any(SECRET in text for text in shown)
-    with pytest.raises(ConfigError, match="no token can have") as refused:
+    with pytest.raises(ConfigError, match="token") as refused:
         from_url("https://jobs.example.com/api", token=f"{SECRET}\r\nX-Evil: 1")
     assert SECRET not in str(refused.value)
 
 
 def test_the_token_may_come_from_the_environment(monkeypatch):
-    monkeypatch.setenv("ACKLINE_TOKEN", SECRET)
-    with_token = from_url("http://localhost:8000")._connections.headers(None)
-    monkeypatch.delenv("ACKLINE_TOKEN")
-    without = from_url("http://localhost:8000")._connections.headers(None)
+    sent = []
 
-    assert with_token["Authorization"] == f"Bearer {SECRET}"
-    assert "Authorization" not in without
+    def note(_connection, _method, _url, _body, headers):
+        sent.append(headers.get("Authorization"))
+        raise ConnectionResetError
+
+    monkeypatch.setattr(HTTPConnection, "connect", lambda _connection: None)
+    monkeypatch.setattr(HTTPConnection, "request", note)
+    monkeypatch.setenv("ACKLINE_TOKEN", SECRET)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            from_url("http://localhost:8000").open()
+        monkeypatch.delenv("ACKLINE_TOKEN", raising=False)
+
+    assert sent == [f"Bearer {SECRET}", None]
 
 
 def test_a_token_is_for_a_service_only():
-    with pytest.raises(ConfigError, match="memory takes none"):
+    with pytest.raises(ConfigError, match="memory"):
         ackline.open("memory://", token=SECRET)
 
 
