@@ -6,6 +6,7 @@ import functools
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,6 +27,9 @@ KILLERS = Path(__file__).with_name("killers.json")
 
 _OPTIONS = ["--exitfirst", "--quiet", "--tb=line", "-m", "not slow", "-p", "no:cacheprovider"]
 _OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported before
+
+_parsing = threading.Lock()
+"""Python 3.11 cannot make syntax trees in two threads at once."""
 
 
 class Verdict(NamedTuple):
@@ -63,7 +67,8 @@ def apply(mutant: Mutant, source: Path) -> None:
     target = source / "ackline" / mutant.path
     if not target.exists():
         raise Stale(f"there is no {mutant.path}; say where its code is now")
-    target.write_text(changed(target.read_text(), *mutant[1:5]))
+    with _parsing:
+        target.write_text(changed(target.read_text(), *mutant[1:5]))
 
 
 @functools.cache

@@ -46,7 +46,7 @@ NUMBERS = (
     ("limits", "LONGEST_DELAY", "s", "is the longest delay, lease or retention"),
     ("stores.sqlite.connection", "BUSY_SECONDS", "s", "a writer waits for its turn"),
     ("stores.sqlite.room", "DISK_RESERVE", "bytes", "of free disk are left to other acts"),
-    ("stores.sqlite.log", "LONGEST_LOG", "bytes", "of write-ahead log, then it is cut back"),
+    ("stores.sqlite.writer", "LONGEST_LOG", "bytes", "of write-ahead log, then it is cut back"),
     ("stores.postgres.notify", "POLL", "s", "a worker behind a pooler looks so often for jobs"),
     ("service.bulk_step", "TIME_LIMIT", "s", "of one act on many jobs, then its client goes on"),
     ("maintenance.watcher", "REPEAT", "s", "a trouble of a store that lasts is logged so often"),

@@ -1,8 +1,7 @@
-import { cleanup, render, screen } from "@testing-library/react";
-import { afterEach, expect, it } from "vitest";
+import { render, screen } from "@testing-library/react";
+import { expect, it } from "vitest";
 import { Id, JobLink } from "./id";
 
-afterEach(cleanup);
 
 const LONG = "019a8f3c-7d1e-7c44-9a51-2f6b0c9de7a1";
 

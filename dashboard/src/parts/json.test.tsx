@@ -1,9 +1,8 @@
-import { cleanup, render, screen } from "@testing-library/react";
+import { render, screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { afterEach, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { beginning, JsonEditor, JsonView } from "./json";
 
-afterEach(cleanup);
 
 it("shows what looks like markup as text", () => {
   render(<JsonView text={'{"a":"<img src=x onerror=alert(1)>"}'} name="Payload" codec="json" />);

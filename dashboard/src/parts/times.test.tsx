@@ -1,4 +1,4 @@
-import { act, cleanup, render, screen } from "@testing-library/react";
+import { act, render, screen } from "@testing-library/react";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { clock } from "../api/clock";
 import { Countdown, exact, local } from "./times";
@@ -6,7 +6,6 @@ import { Countdown, exact, local } from "./times";
 describe("the countdown", () => {
   beforeEach(() => vi.useFakeTimers({ now: 0 }));
   afterEach(() => {
-    cleanup();
     vi.useRealTimers();
   });
 

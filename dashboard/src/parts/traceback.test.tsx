@@ -1,8 +1,7 @@
-import { cleanup, render } from "@testing-library/react";
-import { afterEach, expect, it } from "vitest";
+import { render } from "@testing-library/react";
+import { expect, it } from "vitest";
 import { raised, Traceback } from "./traceback";
 
-afterEach(cleanup);
 
 const FRAMES = `Traceback (most recent call last):
   File "shop/tasks.py", line 2, in send
