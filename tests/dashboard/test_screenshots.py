@@ -105,7 +105,7 @@ TOUR = 75
 def tour(tmp_path):
     """The demo, as it looks after a minute."""
     demo = subprocess.Popen(
-        [sys.executable, "-m", "ackline", "demo", "--port", "0", "--no-spark"],
+        [sys.executable, "-m", "ackline", "demo", "--port", "0"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         text=True,

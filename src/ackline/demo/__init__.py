@@ -1,1 +1,1 @@
-"""The story that `ackline demo` tells: jobs that succeed, fail, wait, hang and kill."""
+"""The demo: handlers, a load for them, and the proof that no job was lost."""

@@ -1,0 +1,228 @@
+"""Setting up `.venv`: whatever interrupts or changes it, the next start mends it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.waiting import until
+from tools import environment
+
+ROOT = Path(__file__).parents[2]
+FALSE = str(shutil.which("false"))
+
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+
+[project]
+name = "tiny"
+version = "1"
+
+[tool.hatch]
+"""
+
+BACKEND = """
+import zipfile
+
+def build_editable(folder, settings=None, metadata=None):
+    info = "tiny-1.dist-info"
+    with zipfile.ZipFile(f"{folder}/tiny-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny.py", "")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: tiny\\nVersion: 1\\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{info}/RECORD", "")
+    return "tiny-1-py3-none-any.whl"
+"""
+
+UV = """#!/bin/sh
+echo "$UV_DEFAULT_INDEX $*" >>"{calls}"
+[ -e "{fails}" ] && echo "no such package" && exit 1
+while [ -e "{hangs}" ]; do sleep 0.05; done
+exit 0
+"""
+
+
+class Checkout:
+    """A project of its own, and a uv that does what the test says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.bin = folder / "checkout", folder / "bin"
+        (self.root / "tools").mkdir(parents=True)
+        self.bin.mkdir()
+        for name in ("environment", "environment.py"):
+            shutil.copy(ROOT / "tools" / name, self.root / "tools")
+        (self.root / "requirements").mkdir()
+        for lock in ("run.txt", "dev.txt", "bench.txt"):
+            (self.root / "requirements" / lock).touch()
+        installer = ROOT / "requirements" / "installer.txt"
+        shutil.copy(installer, self.root / "requirements")
+        (self.root / "pyproject.toml").write_text(PROJECT)
+        (self.root / "backend.py").write_text(BACKEND)
+        self.calls, self.fails, self.hangs = (folder / n for n in ("calls", "fails", "hangs"))
+        self.calls.touch()
+        for program in ("sh", "dirname", "readlink", "sleep"):
+            (self.bin / program).symlink_to(str(shutil.which(program)))
+        self.environment = {**os.environ, "PYTHON": sys.executable, "PATH": str(self.bin)}
+        self.environment |= {"PIP_INDEX_URL": "https://index.example/simple"}
+
+    def with_uv(self) -> None:
+        uv = self.bin / "uv"
+        uv.write_text(UV.format(calls=self.calls, fails=self.fails, hangs=self.hangs))
+        uv.chmod(0o755)
+
+    def start(self, profile: str = "run") -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [self.root / "tools" / "environment", profile],
+            env=self.environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def set_up(self, profile: str = "run") -> tuple[int, str]:
+        process = self.start(profile)
+        _, err = process.communicate(timeout=60)
+        return process.returncode, err
+
+    def installs(self) -> int:
+        """How often packages were installed since this was last asked."""
+        lines = self.calls.read_text().splitlines()
+        self.calls.write_text("")
+        return sum("--require-hashes" in line for line in lines)
+
+
+@pytest.fixture
+def checkout(tmp_path) -> Checkout:
+    made = Checkout(tmp_path)
+    made.with_uv()
+    return made
+
+
+def test_it_is_set_up_once_with_the_index_that_pip_is_told(checkout):
+    assert checkout.set_up() == (0, "ackline: setting up .venv (run)\n")
+    assert "https://index.example/simple pip install" in checkout.calls.read_text()
+    assert checkout.installs() == 1
+    assert checkout.set_up() == (0, "")
+    assert checkout.installs() == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "added"),
+    [("requirements/run.txt", "# newer\n"), ("pyproject.toml", "dev-mode-dirs = ['src']\n")],
+)
+def test_a_changed_lock_or_project_sets_it_up_anew(checkout, file, added):
+    checkout.set_up()
+    (left := checkout.root / ".venv" / "left.py").touch()
+    with (checkout.root / file).open("a") as changed:
+        changed.write(added)
+
+    assert checkout.set_up()[0] == 0
+
+    assert checkout.installs() == 2
+    assert not left.exists()
+
+
+def test_a_larger_profile_has_the_smaller_one_and_not_the_other_way_round(checkout):
+    checkout.set_up("dev")
+    assert checkout.set_up("run") == (0, "")
+    assert checkout.installs() == 1
+    assert checkout.set_up("bench")[0] == 0
+    assert checkout.installs() == 2
+
+
+def test_what_failed_is_said_and_tried_again(checkout):
+    checkout.fails.touch()
+    code, said = checkout.set_up()
+    assert code == 1
+    assert "this failed" in said
+    assert "no such package" in said
+    checkout.fails.unlink()
+    assert checkout.set_up()[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_set_up_begins_anew(checkout, number):
+    checkout.hangs.touch()
+    begun = checkout.start()
+    until(checkout.calls.read_text, 30.0)
+    os.killpg(begun.pid, number)
+    begun.communicate(timeout=10)
+    assert begun.returncode
+    checkout.installs()
+    checkout.hangs.unlink()
+
+    assert checkout.set_up()[0] == 0
+
+    assert checkout.installs() == 1
+
+
+def test_of_two_at_once_one_sets_it_up_and_the_other_waits(checkout):
+    checkout.hangs.touch()
+    both = [checkout.start(), checkout.start()]
+    until(checkout.calls.read_text, 30.0)
+    time.sleep(0.3)
+    assert [one.poll() for one in both] == [None, None]
+    checkout.hangs.unlink()
+
+    for one in both:
+        one.communicate(timeout=60)
+    assert [one.returncode for one in both] == [0, 0]
+
+    assert checkout.installs() == 1
+
+
+def test_without_uv_the_pip_of_this_python_does_it(tmp_path):
+    checkout = Checkout(tmp_path)
+
+    code, said = checkout.set_up()
+
+    assert code == 0, said
+    python = checkout.root / ".venv" / "bin" / "python"
+    subprocess.run([python, "-c", "import tiny"], check=True)
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch) -> Path:
+    """A machine with neither uv nor any pip, and the folder of pip on its index."""
+    checkout = Checkout(tmp_path)
+    monkeypatch.setattr(environment, "ROOT", checkout.root)
+    monkeypatch.setattr(environment, "VENV", tmp_path)
+    monkeypatch.setattr(environment, "PYTHON", FALSE)
+    monkeypatch.setattr(sys, "executable", FALSE)
+    monkeypatch.setenv("PATH", "/no/programs")
+    monkeypatch.setenv("PIP_INDEX_URL", f"file://{tmp_path}/index")
+    lock = f"pip==7.0 \\\n    --hash=sha256:{hashlib.sha256(b'the wheel').hexdigest()}\n"
+    (checkout.root / "requirements" / "installer.txt").write_text(lock)
+    folder = tmp_path / "index" / "pip"
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_text('<a href="pip-7.0-py3-none-any.whl#sha256=…">pip</a>')
+    return folder
+
+
+def test_without_uv_and_pip_the_locked_pip_is_fetched(index, tmp_path):
+    (index / "pip-7.0-py3-none-any.whl").write_bytes(b"the wheel")
+
+    assert environment.find_installer() == [
+        *(FALSE, f"{tmp_path}/pip-7.0-py3-none-any.whl/pip", "install", "--quiet")
+    ]
+
+
+@pytest.mark.parametrize("content", [b"another wheel", None])
+def test_without_any_installer_it_is_said_what_helps(index, content):
+    if content is not None:
+        (index / "pip-7.0-py3-none-any.whl").write_bytes(content)
+
+    with pytest.raises(SystemExit) as stopped:
+        environment.find_installer()
+
+    assert "apt install python3-venv" in str(stopped.value)
