@@ -197,7 +197,7 @@ def test_doctor_finds_jobs_that_nobody_is_there_for(cli, email, monkeypatch):
     monkeypatch.setattr("ackline.cli.doctor.UNATTENDED", -1.0)
     answer = cli("doctor")
     assert answer.code == 1
-    assert "queued and no worker, the first has waited" in answer.out + answer.err
+    assert "no worker" in answer.out + answer.err
 
 
 def beat(queue, *kinds):
@@ -219,12 +219,12 @@ def beat(queue, *kinds):
 
 def test_doctor_finds_jobs_of_a_kind_that_no_worker_handles(cli, email, monkeypatch):
     beat(email, "welcome", "digest")
-    assert "no live worker handles" not in cli("doctor").out
+    assert "jobs of kind" not in cli("doctor").out
     for _ in range(2):
         email.enqueue(1, kind="welcom")
     answer = cli("doctor")
     assert answer.code == 0  # its worker may be about to start
-    assert "2 jobs of kind 'welcom', which no live worker handles" in answer.out
+    assert "2 jobs of kind 'welcom'" in answer.out
     monkeypatch.setattr("ackline.cli.doctor.UNATTENDED", -1.0)
     answer = cli("doctor")
     assert answer.code == 1
@@ -241,7 +241,7 @@ def test_doctor_looks_only_at_the_head_of_a_long_line(cli, email, monkeypatch):
 def test_doctor_knows_that_a_worker_may_take_every_kind(cli, email):
     beat(email)
     email.enqueue(1, kind="welcom")
-    assert "no live worker handles" not in cli("doctor").out
+    assert "jobs of kind" not in cli("doctor").out
 
 
 def test_doctor_finds_overdue_leases(cli, place):

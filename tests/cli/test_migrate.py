@@ -23,7 +23,7 @@ def test_a_sqlite_file_is_made_and_then_left_alone(cli, place):
     first, again = cli("migrate"), cli("migrate")
 
     assert first.code == again.code == 0
-    assert "schema 0 → 1, 1 migration\napplied 0001_start.sql" in first.out
+    assert "0001_start.sql" in first.out
     assert "schema 1: nothing to migrate" in again.out
     assert (place / "ackline.db").exists()
 

@@ -34,8 +34,8 @@ def test_it_ends_as_the_redrive_would(capsys):
         tell_preview(Session(Common()), preview(REFUSED), None)
 
     said = capsys.readouterr()
-    assert "0 jobs would be redriven, 1 refused. Nothing was changed." in said.out
-    assert "refused: queue email, job order-1: priority must be between 0 and 9" in said.err
+    assert "1 refused" in said.out
+    assert "queue email, job order-1: priority" in said.err
     tell_preview(Session(Common()), preview(REFUSED), "folder")
     tell_preview(Session(Common()), preview(), None)
 
@@ -53,7 +53,7 @@ def test_the_redrive_names_a_refused_job_in_the_same_way(capsys):
     with pytest.raises(Refusal, match="1 row"):
         refuse(Session(Common()), 1, [REFUSED], None, name_of_job)
 
-    assert "queue email, job order-1: priority must be" in capsys.readouterr().err
+    assert "queue email, job order-1: priority" in capsys.readouterr().err
 
 
 def test_a_row_that_was_cut_off_is_shown_as_it_is():

@@ -73,7 +73,7 @@ def test_a_loop_that_fails_says_so_and_goes_on(
     assert loop.ran.wait(5)
     loop.stop()
     [error] = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
-    assert "the counting loop failed for email: the store is away; it goes on" in error.message
+    assert "email: the store is away" in error.message
     assert "counting loop of queue email" in caplog.text
     assert loop.stats().failures == 2
     assert "the store is away" in loop.stats().last_error
@@ -100,7 +100,7 @@ def test_a_store_that_is_away_is_told_of_in_a_line(
     assert loop.ran.wait(5)
     loop.stop()
     [error] = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
-    assert "the counting loop failed for email: nobody answers; it goes on" in error.message
+    assert "email: nobody answers" in error.message
     assert error.exc_info is None
 
 
@@ -168,7 +168,7 @@ def test_an_error_that_lasts_is_told_of_once(
     loop.stop()
     assert loop.seen["bad"] > 1
     [error] = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
-    assert "failed for bad, bad too: bad cannot be read; bad too cannot be read" in error.message
+    assert "bad cannot be read; bad too cannot be read" in error.message
 
 
 class TestSetbacks:

@@ -154,7 +154,7 @@ class TestCounting:
             Reaper([queue], 1.0).step()
 
         assert queue.counts()[State.QUEUED] == 1
-        assert "1 recovered jobs are not counted yet: it is away" in caplog.text
+        assert "it is away" in caplog.text
         assert counted(queue) == {Way.SWEEP: 1}
 
     def test_a_claim_writes_no_counts(
@@ -329,7 +329,7 @@ class TestStuck:
 
         errors = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
         assert len(errors) == 1
-        assert "lapsed more than 60 s ago and recovery is turned off: 'poor-one'" in caplog.text
+        assert "'poor-one'" in caplog.text
         stats = queue.recovery()
         assert (stats.stuck, stats.overdue) == (("poor-one",), 1)
         assert stats.longest_overdue == pytest.approx(61)

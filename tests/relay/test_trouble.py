@@ -139,7 +139,7 @@ def test_a_target_that_comes_back_is_used_again(
 
     assert pair.target["email"].counts()[State.QUEUED] == 10
     assert pair.source["email"].counts()[State.COMPLETED] == 10
-    assert "it is away; trying again in 0.05 s, nothing is lost" in caplog.text
+    assert "it is away" in caplog.text
 
 
 def test_jobs_that_come_while_it_waits_are_passed_on_at_once(pair: Pair) -> None:
