@@ -46,7 +46,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
 
     `id` is empty for an act on the whole queue. `priority` is set where a job may have got a new
     one, see `TELLS_PRIORITY`. `callback` is the job's callback URL, set where its life ends: the
-    job itself may be gone when it is called.
+    job itself may be gone when it is called. `moved_from` and `moved_to` are the names of the
+    queues that a moved job has left and entered; the entries in both journals have both.
     """
 
     act: Act
@@ -61,6 +62,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     by: str = ""
     priority: int | None = None
     callback: str | None = None
+    moved_from: str | None = None
+    moved_to: str | None = None
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -81,6 +84,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     by: str
     priority: int | None = None
     callback: str | None = None
+    moved_from: str | None = None
+    moved_to: str | None = None
 
 
 class Alike(msgspec.Struct, frozen=True, gc=False):

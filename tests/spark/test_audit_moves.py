@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from ackline.clock import ManualClock
 from ackline.events import Act
-from ackline.job import QueueKey, State
-from ackline.lifecycle import move
+from ackline.job import State
 from ackline.queues import Queues
 from ackline.spark.pipelines.audit import clear, wrong_moves
 from ackline.spark.pipelines.journal import among
 from ackline.stores.memory import MemoryStore
-from ackline.stores.redis.names import Names
-from ackline.stores.redis.steps import Steps
 from tests.spark.histories import all_events, change
 from tests.spark.judging import events_of, jobs_of, judged, table_of
 
@@ -53,7 +49,7 @@ def move_about(queues, clock):
 
 @pytest.fixture(scope="module")
 def lived():
-    """One tenant whose name is in the notes of moves, and one whose name is not."""
+    """Two tenants with the same jobs."""
     clock = ManualClock()
     store = MemoryStore(clock)
     store.open()
@@ -159,11 +155,8 @@ def test_a_job_that_is_sent_back_has_not_left(spark, lived):
     """In a cluster the id may be taken only when the job comes."""
     events, lost = [], []
     for queues in lived:
-        here, there = QueueKey(queues.tenant, HERE), QueueKey(queues.tenant, THERE)
-        step = Steps(Names("ackline", clustered=True), here).pack_departure(move("a", there), False)
-        words = msgspec.msgpack.decode(step, type=dict[str, msgspec.Raw])
         left = next(event for event in all_events(queues) if leaves(event, "queued"))
-        back = change(left, source=None, to=left.source, note=msgspec.msgpack.decode(words["back"]))
+        back = change(left, source=None, to=left.source)
         events += [left, back]
         lost += [change(left, id="lost")]
 

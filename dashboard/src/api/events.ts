@@ -3,6 +3,12 @@ import { call, type Schemas } from "./client";
 
 export type JournalEvent = Schemas["EventDocument"];
 
+/** What is told of an event beside its job and its act. */
+export function details(event: JournalEvent): string[] {
+  const moved = event.moved_to && `${event.moved_from} → ${event.moved_to}`;
+  return [event.worker, event.by, event.note, moved].filter((one) => !!one) as string[];
+}
+
 /** Which events, as the service chooses them; what is empty does not matter. */
 export interface EventFilter {
   queue?: string;

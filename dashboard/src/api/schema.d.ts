@@ -1608,6 +1608,8 @@ export interface components {
             cursor: string;
             id: string;
             kind: string;
+            moved_from: string | null;
+            moved_to: string | null;
             note: string;
             queue: string;
             source: components["schemas"]["State"] | null;

@@ -1,7 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { useQuery } from "@tanstack/react-query";
-import { fetchLastEvents, type JournalEvent } from "../api/events";
+import { details, fetchLastEvents, type JournalEvent } from "../api/events";
 import { count } from "../format/spans";
 import { plural, useT } from "../i18n/i18n";
 import type { Word } from "../i18n/en";
@@ -29,7 +29,7 @@ export interface Shown {
 export function matches(event: JournalEvent, { queue, act, text }: Shown): boolean {
   if (queue && event.queue !== queue) return false;
   if (act && event.act !== act) return false;
-  const words = [event.id, event.kind, event.worker, event.note, event.by];
+  const words = [event.id, event.kind, ...details(event)];
   return !text || words.some((one) => one.toLowerCase().includes(text.toLowerCase()));
 }
 
@@ -205,7 +205,7 @@ const SHOWN_FROM: Partial<Record<Word, string>> = {
 
 function EventLine({ event, top }: { event: JournalEvent; top: number }) {
   const t = useT();
-  const said = [event.worker, event.by, event.note].filter(Boolean).join(" · ");
+  const said = details(event).join(" · ");
   return (
     <div
       role="row"

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { type JobAction, useFitting, useJobActions } from "../actions/job-actions";
 import { Problem } from "../api/client";
-import type { JournalEvent } from "../api/events";
+import { details, type JournalEvent } from "../api/events";
 import { type Attempt, type Job, useJob } from "../api/jobs";
 import { useOverview } from "../api/overview";
 import { span } from "../format/spans";
@@ -298,7 +298,7 @@ function Timeline({ events, complete }: { events: JournalEvent[]; complete: bool
                   {exact(event.at, language)}
                 </time>
               </span>
-              {[event.worker, event.by, event.note].filter(Boolean).map((said) => (
+              {details(event).map((said) => (
                 <span key={said} className="block text-xs break-words text-muted">
                   {said}
                 </span>

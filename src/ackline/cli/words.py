@@ -107,18 +107,22 @@ def happened(event: Event) -> str:
             text = f"failed for good, {again}"
         case Act.FAIL, _:
             text = f"failed, {again}, will be tried again"
-        case Act.EXPIRE, State.FAILED:
-            text = f"taken from its dead worker, {again} was its last: failed for good"
-        case Act.EXPIRE, State.CANCELLED:
-            text = "taken from its dead worker and cancelled, as was asked"
-        case Act.EXPIRE, _:
-            text = f"taken from its dead worker, {again}, queued again"
+        case Act.EXPIRE, to:
+            text = f"taken from its dead worker, {again}, {_EXPIRED.get(to, 'queued again')}"
+        case Act.MOVE, to:
+            there = f"from {event.moved_from}" if to else f"to {event.moved_to}"
+            text = f"moved {plain(there)}"
         case act, State.SCHEDULED if act in _LATER:
             text = _LATER[act]
         case _:
             text = _PAST.get(event.act, event.act.value)
     return f"{text}{by}{note}"
 
+
+_EXPIRED = {
+    State.FAILED: "its last: failed for good",
+    State.CANCELLED: "and cancelled, as was asked",
+}
 
 _LATER = {Act.ENQUEUE: "scheduled", Act.REDRIVE: "redriven, runs later"}
 
@@ -133,7 +137,6 @@ _PAST = {
     Act.REQUEST_CANCEL: "asked to stop",
     Act.REDRIVE: "redriven, queued again",
     Act.EDIT: "edited",
-    Act.MOVE: "moved",
     Act.PRUNE: "pruned",
     Act.PURGE: "purged",
     Act.PAUSE: "paused",

@@ -99,6 +99,9 @@ class EventDocument(msgspec.Struct):
     worker: str
     note: str
     by: str
+    moved_from: str | None
+    """The queue that a moved job has left; the events of both queues name both."""
+    moved_to: str | None
 
 
 class JobDocument(msgspec.Struct, kw_only=True):

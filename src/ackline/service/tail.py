@@ -32,7 +32,8 @@ class Wanted(msgspec.Struct, frozen=True):
         """Whether this is one of them; upper and lower case are the same."""
         if event.act not in self.acts:
             return False
-        words = (event.id, event.kind, event.worker, event.note, event.by)
+        words = [event.id, event.kind, event.worker, event.note, event.by]
+        words += [event.moved_from or "", event.moved_to or ""]
         text = self.text.casefold()
         return not text or any(text in word.casefold() for word in words)
 

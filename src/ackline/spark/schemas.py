@@ -106,13 +106,16 @@ EVENTS = _schema(
         "note": _TEXT,
         "by": _TEXT,
         "priority": _NUMBER,
+        "moved_from": _TEXT,
+        "moved_to": _TEXT,
     },
-    optional={"source", "to", "priority"},
+    optional={"source", "to", "priority", "moved_from", "moved_to"},
 )
 """One entry of the journal. `place` sorts in its order; `cursor` is what readers pass on.
 
 `id` is empty for an act on the whole queue. `priority` is set where a job gets one: when it is
-enqueued, edited, redriven, or comes from another queue.
+enqueued, edited, redriven, or comes from another queue. `moved_from` and `moved_to` are the queues
+that a moved job has left and entered; both journals have both.
 """
 
 CLAIMS = _schema(

@@ -262,12 +262,19 @@ def move_entries(
     source: QueueKey, transition: Transition, kind: str, state: State, attempts: int, priority: int
 ) -> tuple[Entry, Entry]:
     """A move's entries in the journals of both queues: the departure, then the arrival."""
-    id, by = transition.id, transition.by
-    away, here = f"to {transition.target}", f"from {source}"
-    return (
-        Entry(Act.MOVE, id, kind, state, None, attempts, note=away, by=by),
-        Entry(Act.MOVE, id, kind, None, state, attempts, note=here, by=by, priority=priority),
+    assert transition.target is not None
+    left = Entry(
+        Act.MOVE,
+        transition.id,
+        kind,
+        state,
+        None,
+        attempts,
+        by=transition.by,
+        moved_from=source.name,
+        moved_to=transition.target.name,
     )
+    return left, msgspec.structs.replace(left, source=None, to=state, priority=priority)
 
 
 def require_kept(queue: QueueKey | None, after: str | None, dropped: tuple[int, int]) -> None:

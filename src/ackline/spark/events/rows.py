@@ -195,4 +195,6 @@ def _fields(entries: list[Entry]) -> dict[str, list[Any]]:
         "note": [entry.note for entry in entries],
         "by": [entry.by for entry in entries],
         "priority": [entry.priority for entry in entries],
+        "moved_from": [entry.moved_from for entry in entries],
+        "moved_to": [entry.moved_to for entry in entries],
     }

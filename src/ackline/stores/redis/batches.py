@@ -35,6 +35,8 @@ class _Run(msgspec.Struct, frozen=True, gc=False, array_like=True):
     kinds: str | list[str]
     attempts: int | list[int]
     ids: msgspec.Raw
+    moved: tuple[str | None, str | None] = (None, None)
+    """The queues that the job of a move has left and entered."""
 
     def entries(
         self, ids: list[str], priorities: Iterator[int | None], callbacks: Iterator[str | None]
@@ -54,6 +56,8 @@ class _Run(msgspec.Struct, frozen=True, gc=False, array_like=True):
             repeat(self.by),
             priorities,
             callbacks,
+            repeat(self.moved[0]),
+            repeat(self.moved[1]),
         )
 
 

@@ -27,7 +27,6 @@ from ackline.lifecycle import (
     may_start,
     note_of,
 )
-from ackline.stores.base import move_entries
 from ackline.stores.keys import encode_key
 from ackline.stores.redis.connection import Argument
 from ackline.stores.redis.names import Names
@@ -74,7 +73,6 @@ class Steps:
         step |= {
             "entry": self._names.entry(transition.target),
             "move": new_id(),
-            "back": f"back from {transition.target}, where the id is taken",
         }
         return _encode(step)
 
@@ -112,20 +110,18 @@ class Steps:
             "repeats": (transition.token is not None and act in REPEATABLE) or None,
         }
         if transition.target is not None:
-            step |= self._move(transition, transition.target)
+            step |= self._move(transition.target)
         return {name: value for name, value in step.items() if value is not None}
 
-    def _move(self, transition: Transition, target: QueueKey) -> dict[str, Any]:
+    def _move(self, target: QueueKey) -> dict[str, Any]:
         names = self._names
-        away, here = move_entries(self._queue, transition, "", State.QUEUED, 0, 0)
         settings = [
             _as_text(field) if isinstance(field, bytes) else field
             for field in fields_of_new(names.mark(target))
         ]
         return {
             "target": [names.base(target), names.registry, names.entry(target), settings],
-            "note": away.note,
-            "here": here.note,
+            "moved": [self._queue.name, target.name],
         }
 
 

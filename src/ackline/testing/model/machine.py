@@ -68,6 +68,8 @@ class Machine(RuleBasedStateMachine):
                         e.by,
                         e.at,
                         e.priority,
+                        e.moved_from,
+                        e.moved_to,
                     )
                     for e in side.news(queue)
                 ]

@@ -3,7 +3,7 @@
 -- ARGV[2]  its id
 -- ARGV[3]  what :away of the other queue holds of it
 -- ARGV[4]  the name of this move: however often this is sent, it is answered the same
--- ARGV[5]  'here' or 'back': which note the journal gets
+-- ARGV[5]  'here' or 'back', if the other queue could not take it
 -- Returns  1 if it is here now, 0 if the id is taken
 -- Errors   NOQUEUE if the queue must be made first
 --
@@ -54,7 +54,7 @@ shift(queue, nil, job.state, 1)
 if job.token > queue.token then
   redis.call('HSET', queue.base .. ':queue', 'token', whole(job.token))
 end
-note(queue, away.act, NOWHERE, job.state, 0, '', away[ARGV[5]], away.by, id, job.kind, job.attempts)
+note_move(queue, job, NOWHERE, job.state, away.by, away.moved)
 tell_priority(queue, job.priority, 1)
 tell(queue, 'ready')
 close_queue(queue)

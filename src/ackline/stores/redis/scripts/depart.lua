@@ -28,10 +28,10 @@ clear(job, HELD)
 redis.call('HSET', queue.base .. ':away', id, cmsgpack.pack({
   entry = step.entry, move = step.move, at = at, body = seen[2], place = write_place(job),
   result = has(job, RESULT) and seen[5] or nil, progress = seen[6] or nil, history = seen[7],
-  act = step.act, by = step.by, here = step.here, back = step.back,
+  by = step.by, moved = step.moved,
 }))
 drop_jobs(queue, {job})
-note(queue, step.act, job.state, NOWHERE, 0, '', step.note, step.by, id, job.kind, job.attempts)
+note_move(queue, job, job.state, NOWHERE, step.by, step.moved)
 mind_group(queue, left, job, job.state)
 leave_groups(queue, left)
 close_queue(queue)

@@ -122,7 +122,8 @@ class MoveRules(StoreCase):
 
         assert bench.steps("a")[-1] == (Act.MOVE, State.QUEUED, None)
         assert other.steps("a") == [(Act.MOVE, None, State.QUEUED)]
-        assert (bench.journal()[-1].by, other.journal()[-1].by) == ("me", "me")
+        for event in (bench.journal()[-1], other.journal()[-1]):
+            assert (event.moved_from, event.moved_to, event.by) == ("work", "other", "me")
 
     def test_a_job_can_be_enqueued_again_where_it_left(self, bench: Bench) -> None:
         """Rule 6: dedup is per queue."""

@@ -43,7 +43,7 @@ local function move_job(queue, job, step, left)
   redis.call('ZREM', job.line, job.member)
   carry(queue, target, job.id)
   shift(queue, state, nil, 1)
-  note(queue, step.act, state, NOWHERE, 0, '', step.note, step.by, job.id, job.kind, job.attempts)
+  note_move(queue, job, state, NOWHERE, step.by, step.moved)
   mind_group(queue, left, job, state)
   clear(job, HELD)
   job.was, job.at = nil, at
@@ -53,7 +53,7 @@ local function move_job(queue, job, step, left)
     -- A job's tokens must grow, whichever queue hands them out.
     redis.call('HSET', target.base .. ':queue', 'token', whole(job.token))
   end
-  note(target, step.act, NOWHERE, state, 0, '', step.here, step.by, job.id, job.kind, job.attempts)
+  note_move(target, job, NOWHERE, state, step.by, step.moved)
   tell_priority(target, job.priority, 1)
   tell(target, 'ready')
   arrivals[#arrivals + 1] = target

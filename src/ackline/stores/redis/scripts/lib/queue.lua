@@ -120,8 +120,9 @@ end
 -- One entry of the stream for each batch: its time, and runs of entries that differ only in their
 -- job. Two other fields have the priorities, see `tell_priority`, and the callback URLs of jobs
 -- that have come to their end: flat {number of the entry, URL}.
---   at, {act, from, to, token, worker, note, by, kinds, attempts, ids} …
+--   at, {act, from, to, token, worker, note, by, kinds, attempts, ids, {left, entered}} …
 -- The kinds are one value that all ids share, or a list with one for each; so are the attempts.
+-- Only moves have the last value: the names of the queues that the job has left and entered.
 
 local KINDS, ATTEMPTS, IDS = 8, 9, 10
 
@@ -199,6 +200,13 @@ local function note(queue, act, source, to, token, worker, why, by, id, kind, at
     return note_job(queue, act, source, to, token, worker, id, kind, attempt)
   end
   begin_run(queue, act, source, to, token, worker, why, by, kind, attempt, {id})
+  queue.run = nil
+end
+
+-- The entry of a move: the job has left the queue (`to` is NOWHERE) or come to it.
+local function note_move(queue, job, source, to, by, moved)
+  local run = begin_run(queue, 'move', source, to, 0, '', '', by, job.kind, job.attempts, {job.id})
+  run[#run + 1] = moved
   queue.run = nil
 end
 

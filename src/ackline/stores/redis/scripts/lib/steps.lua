@@ -16,7 +16,7 @@
 --   calls_back              the journal gets the job's callback URL, if it has one and ends here
 --   keys                    to be written with the payload, if it ends in the DLQ
 --   target                  of a move: {base, registry, entry, settings} of the other queue, and
---   here                    the note of its journal
+--   moved                   the names of this queue and the other
 --   plain                   a completion that only needs the token; no id of the run comes twice
 --   repeats                 whether it may have been taken before: then a refusal is explained
 
