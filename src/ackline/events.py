@@ -88,30 +88,6 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     moved_to: str | None = None
 
 
-class Alike(msgspec.Struct, frozen=True, gc=False):
-    """Entries that seem to differ only in their ids, in their store's encoding.
-
-    They are rows of bytes, all of one width. If the bytes around the ids equal those of `first`,
-    then all but the ids is as in `entry`, and no other entry has to be decoded.
-    """
-
-    entry: Entry
-    first: bytes
-    """The row of `entry`, which need not be among `rows`."""
-    rows: bytes
-    width: int
-    ids: slice
-    """Where the id is in a row, without its encoded length."""
-
-    def __len__(self) -> int:
-        return len(self.rows) // self.width
-
-    def part(self, start: int, end: int) -> Alike:
-        """The rows from `start` up to `end`."""
-        rows = self.rows[max(start, 0) * self.width : max(end, 0) * self.width]
-        return Alike(self.entry, self.first, rows, self.width, self.ids)
-
-
 class Packed(Protocol):
     """A batch of entries in its store's encoding."""
 
@@ -119,37 +95,25 @@ class Packed(Protocol):
         """All entries."""
         ...
 
-    def alike(self) -> list[Alike]:
-        """All entries in runs that look alike; empty if they cannot be grouped like that."""
-        ...
-
 
 class Unread(Sequence[Entry]):
     """Consecutive entries of a packed batch, unpacked when one is first read."""
 
-    __slots__ = ("_entries", "_packed", "_places")
+    __slots__ = ("_entries", "packed", "places")
 
     def __init__(self, packed: Packed, places: range) -> None:
-        self._packed = packed
-        self._places = places
+        self.packed = packed
+        self.places = places
+        """Which entries of the batch these are."""
         self._entries: list[Entry] | None = None
-
-    def alike(self) -> list[Alike]:
-        """These entries in runs that look alike, still packed; empty if they cannot be grouped."""
-        parts: list[Alike] = []
-        start, end = self._places.start, self._places.stop
-        for alike in self._packed.alike():
-            parts.append(alike.part(start, end))
-            start, end = start - len(alike), end - len(alike)
-        return [alike for alike in parts if alike.rows]
 
     def _read(self) -> list[Entry]:
         if self._entries is None:
-            self._entries = self._packed.unpack()[self._places.start : self._places.stop]
+            self._entries = self.packed.unpack()[self.places.start : self.places.stop]
         return self._entries
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.places)
 
     @overload
     def __getitem__(self, index: int) -> Entry: ...
@@ -157,7 +121,7 @@ class Unread(Sequence[Entry]):
     def __getitem__(self, index: slice) -> Sequence[Entry]: ...
     def __getitem__(self, index: int | slice) -> Entry | Sequence[Entry]:
         if isinstance(index, slice) and index.step is None and self._entries is None:
-            return Unread(self._packed, self._places[index])
+            return Unread(self.packed, self.places[index])
         return self._read()[index]
 
     def __iter__(self) -> Iterator[Entry]:

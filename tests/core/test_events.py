@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from ackline.events import (
     Act,
-    Alike,
     Batch,
     Entry,
     Events,
@@ -16,6 +15,7 @@ from ackline.events import (
     unseen,
 )
 from ackline.job import QueueKey, State
+from ackline.stores.shared.packed import Alike, alike_runs
 
 QUEUE = QueueKey("default", "mail")
 states = st.none() | st.sampled_from(State)
@@ -96,7 +96,7 @@ def test_rows_are_those_of_the_same_places(size, start, end):
     part = unread(listed)[start:end]
 
     assert isinstance(part, Unread)
-    found = part.alike()
+    found = alike_runs(part)
     assert all(len(rows) for rows in found)
     assert b"".join(rows.rows for rows in found)[1::2].decode() == "abcdef"[:size][start:end]
 

@@ -18,7 +18,7 @@ from ackline.job import QueueKey, State
 from ackline.spark import schemas
 from ackline.spark.events.rows import events_batch
 from ackline.spark.rows import place_of
-from ackline.stores.packed import MANY, pack, unpack
+from ackline.stores.shared.packed import MANY, pack, unpack
 
 MAIL, HOOKS = QueueKey("default", "mail"), QueueKey("acme", "hooks")
 
@@ -28,7 +28,7 @@ def row(event: Event) -> dict[str, Any]:
     fields = {
         name: getattr(event, name)
         for name in ("cursor", "id", "kind", "attempt", "token", "worker", "note", "by", "priority")
-    }
+    } | {"moved_from": event.moved_from, "moved_to": event.moved_to}
     return fields | {
         "tenant": event.queue.tenant,
         "queue": event.queue.name,
@@ -71,6 +71,8 @@ entries = st.builds(
     by=st.sampled_from(["", "me"]),
     priority=st.none() | st.integers(0, 9),
     callback=st.none() | st.just("https://example.com"),
+    moved_from=st.sampled_from([None, "mail"]),
+    moved_to=st.sampled_from([None, "hooks"]),
 )
 batches = st.lists(
     st.builds(
@@ -130,7 +132,15 @@ def test_entries_that_are_alike_but_for_their_ids(size):
 
 
 @pytest.mark.parametrize(
-    "odd", [{"priority": 3}, {"note": "why"}, {"source": None}, {"worker": "w2"}, {"attempt": 4}]
+    "odd",
+    [
+        {"priority": 3},
+        {"note": "why"},
+        {"source": None},
+        {"worker": "w2"},
+        {"attempt": 4},
+        {"moved_to": "hooks"},
+    ],
 )
 @pytest.mark.parametrize("place", [0, 1, MANY, 2 * MANY - 1])
 def test_one_that_differs_is_seen_wherever_it_is(odd, place):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ackline.events import Act, Entry, Unread
 from ackline.job import State
-from ackline.stores.packed import MANY, count, pack, unpack
+from ackline.stores.shared.packed import MANY, alike_runs, count, pack, unpack
 
 states = st.none() | st.sampled_from(State)
 texts = st.text(st.characters(exclude_categories=["Cs"]))
@@ -39,7 +39,7 @@ def alike(entry: Entry, ids: list[str]) -> list[Entry]:
 
 def ids_in_rows(batch: Sequence[Entry]) -> list[str]:
     assert isinstance(batch, Unread)
-    [rows] = batch.alike()
+    [rows] = alike_runs(batch)
     assert len(rows) == len(batch)
     starts = range(0, len(rows.rows), rows.width)
     return [rows.rows[start : start + rows.width][rows.ids].decode() for start in starts]
@@ -84,7 +84,7 @@ def test_rows_of_several_widths_are_seen_by_the_first():
     found = unpack(pack(batch))
 
     assert isinstance(found, Unread)
-    assert found.alike() == []
+    assert alike_runs(found) == []
     assert list(found) == batch
 
 

@@ -6,7 +6,7 @@ import psycopg
 
 from ackline.events import Act, Entry
 from ackline.job import State
-from ackline.stores.packed import pack
+from ackline.stores.shared.packed import pack
 
 WAITING, SCHEDULED, DONE = "waiting", "scheduled", "done"
 

@@ -15,6 +15,7 @@ from ackline.events import Act, Entry, Unread
 from ackline.job import QueueKey, State
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.batches import read_batch
+from ackline.stores.shared.packed import alike_runs
 
 QUEUE = QueueKey("default", "mail")
 
@@ -89,7 +90,7 @@ def ids_in_rows(batch: Sequence[Entry]) -> list[tuple[Entry, list[str]]]:
                 for start in range(0, len(alike.rows), alike.width)
             ],
         )
-        for alike in batch.alike()
+        for alike in alike_runs(batch)
     ]
 
 
@@ -123,7 +124,7 @@ def test_entries_that_differ_by_more_than_their_ids_are_not_rows(run, more):
     entries = many(run, **more)
 
     assert isinstance(entries, Unread)
-    assert entries.alike() == []
+    assert alike_runs(entries) == []
     assert len({msgspec.structs.replace(one, id="") for one in entries}) == 2
 
 

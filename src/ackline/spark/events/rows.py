@@ -10,9 +10,10 @@ import numpy
 import pyarrow
 import pyarrow.compute
 
-from ackline.events import Alike, Batch, Entry, Event, Events, Unread
+from ackline.events import Batch, Entry, Event, Events
 from ackline.spark import schemas
 from ackline.spark.rows import times
+from ackline.stores.shared.packed import Alike, alike_runs
 
 TEXT = pyarrow.string()
 
@@ -141,8 +142,8 @@ class _Page:
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Add the entries of one batch."""
-        alike = entries.alike() if isinstance(entries, Unread) else []
-        ids = [_ids(run) for run in alike]
+        runs = alike_runs(entries)
+        ids = [_ids(run) for run in runs]
         if not ids or any(array is None for array in ids):
             self.entries += entries
             self.sizes += [1] * len(entries)
@@ -150,8 +151,8 @@ class _Page:
         self._name()
         self._ids += ids
         self._named += len(ids)
-        self.entries += [run.entry for run in alike]
-        self.sizes += map(len, alike)
+        self.entries += [run.entry for run in runs]
+        self.sizes += map(len, runs)
 
     def ids(self) -> pyarrow.Array:
         """The ids of all entries."""
@@ -164,11 +165,11 @@ class _Page:
         self._named = len(self.entries)
 
 
-def _ids(alike: Alike) -> pyarrow.Array | None:
+def _ids(run: Alike) -> pyarrow.Array | None:
     """The ids of entries that are alike; None if they differ in something else, too."""
-    length = alike.ids.stop - alike.ids.start
-    row = _row(alike.ids.start, length, alike.width)
-    rows, first = numpy.frombuffer(alike.rows, row), numpy.frombuffer(alike.first, row)
+    length = run.ids.stop - run.ids.start
+    row = _row(run.ids.start, length, run.width)
+    rows, first = numpy.frombuffer(run.rows, row), numpy.frombuffer(run.first, row)
     for side in ("before", "behind"):
         if rows[side].tobytes() != first[side].tobytes() * len(rows):
             return None

@@ -19,7 +19,6 @@ from ackline.job import NO_OPTIONS, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest
 from ackline.stores.budget import Budget
-from ackline.stores.packed import pack
 from ackline.stores.postgres import look
 from ackline.stores.postgres.apply import GONE, NotPlain, apply
 from ackline.stores.postgres.engine import Engine
@@ -35,6 +34,7 @@ from ackline.stores.postgres.pipeline import Floats, Ints, Row
 from ackline.stores.postgres.queues import QueueEntry, name_of, names_of
 from ackline.stores.postgres.scan_position import ODD, PROMOTED, Lane, Look, Place
 from ackline.stores.postgres.transaction import MANY, Again, Sent, Transaction
+from ackline.stores.shared.packed import pack
 from ackline.stores.shared.records import SETTLING, STATES, decode_options
 
 _SAME, _DUE, _SEEN, _RANK, _JOB, _LINE, _LANE, _ATTEMPTS, _TOKEN = range(9)

@@ -9,10 +9,10 @@ from ackline.events import Batch, Events, make_cursor, read_cursor
 from ackline.job import QueueKey
 from ackline.stores.base import require_kept
 from ackline.stores.chunks import FIRST_CHUNK, next_chunk
-from ackline.stores.packed import unpack
 from ackline.stores.postgres.pipeline import Ints, Row
 from ackline.stores.postgres.queues import QueueEntry, Queues, queue_of
 from ackline.stores.postgres.transaction import EVENTS, Transaction
+from ackline.stores.shared.packed import unpack
 from ackline.stores.shared.retention import plan_trim
 
 NUM_BITS, MOMENT_BITS = 40, 63

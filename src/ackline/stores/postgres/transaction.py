@@ -10,8 +10,8 @@ import psycopg
 from ackline.events import Entry
 from ackline.job import TERMINAL, QueueKey, State
 from ackline.stores.base import Topic
-from ackline.stores.packed import pack
 from ackline.stores.postgres.pipeline import NO_VALUES, Ints, Row
+from ackline.stores.shared.packed import pack
 from ackline.stores.shared.records import CODE, STATES
 
 EVENTS = len(STATES)

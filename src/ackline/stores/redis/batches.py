@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ackline.events import Act, Alike, Entry, Unread
-from ackline.stores.packed import MANY, first_row
+from ackline.events import Act, Entry, Unread
+from ackline.stores.shared.packed import MANY, Alike, first_row
 from ackline.stores.shared.records import STATES
 
 _ACTS = {act.value: act for act in Act}

@@ -6,8 +6,8 @@ from ackline.config import QueueSettings
 from ackline.events import Act, Entry
 from ackline.job import QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, act_of_change
-from ackline.stores.packed import count
 from ackline.stores.shared.groups import LeftGroups
+from ackline.stores.shared.packed import count
 from ackline.stores.shared.records import DROPPED, decode_options, encode_settings
 from ackline.stores.shared.retention import Trim, plan_trim, prune_jobs
 from ackline.stores.sqlite.drop import drop_jobs

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.events import Entry
 from ackline.job import QueueKey, State
-from ackline.stores.packed import pack
 from ackline.stores.shared.apply import topics_of
+from ackline.stores.shared.packed import pack
 from ackline.stores.shared.records import CODE, DROPPED, STATES, decode_settings, encode_settings
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.transaction import Numbers, Transaction

@@ -17,7 +17,7 @@ from ackline.stores.base import (
     require_kept,
 )
 from ackline.stores.budget import Budget
-from ackline.stores.packed import unpack
+from ackline.stores.shared.packed import unpack
 from ackline.stores.shared.paging import Place, place_of, read_page, read_place, start_after
 from ackline.stores.shared.records import DROPPED, STATES, decode_beat, decode_settings
 from ackline.stores.sqlite.connection import Execute

@@ -1,18 +1,67 @@
-"""How SQLite and PostgreSQL keep one batch of the journal: as msgpack, entry by entry."""
+"""How SQLite and PostgreSQL keep one batch of the journal: as msgpack, entry by entry.
+
+Readers that want columns, such as the pipeline, need not decode every entry: see `alike_runs`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from ackline.events import Alike, Entry, Unread
+from ackline.events import Entry, Packed, Unread
 
 T = TypeVar("T")
 
 MANY = 32
 """Batches of at least this many entries are decoded late: readers of columns try `alike` first."""
+
+
+class Alike(msgspec.Struct, frozen=True, gc=False):
+    """Entries that seem to differ only in their ids, in their store's encoding.
+
+    They are rows of bytes, all of one width. If the bytes around the ids equal those of `first`,
+    then all but the ids is as in `entry`, and no other entry has to be decoded.
+    """
+
+    entry: Entry
+    first: bytes
+    """The row of `entry`, which need not be among `rows`."""
+    rows: bytes
+    width: int
+    ids: slice
+    """Where the id is in a row, without its encoded length."""
+
+    def __len__(self) -> int:
+        return len(self.rows) // self.width
+
+    def part(self, start: int, end: int) -> Alike:
+        """The rows from `start` up to `end`."""
+        rows = self.rows[max(start, 0) * self.width : max(end, 0) * self.width]
+        return Alike(self.entry, self.first, rows, self.width, self.ids)
+
+
+@runtime_checkable
+class Columnar(Packed, Protocol):
+    """A packed batch of which most entries need not be decoded."""
+
+    def alike(self) -> list[Alike]:
+        """All entries in runs that look alike; empty if they cannot be grouped like that."""
+        ...
+
+
+def alike_runs(entries: Sequence[Entry]) -> list[Alike]:
+    """These entries in runs that look alike, still packed; empty if they cannot be grouped."""
+    if not isinstance(entries, Unread) or not isinstance(entries.packed, Columnar):
+        return []
+    parts: list[Alike] = []
+    start, end = entries.places.start, entries.places.stop
+    for run in entries.packed.alike():
+        parts.append(run.part(start, end))
+        start, end = start - len(run), end - len(run)
+    return [run for run in parts if run.rows]
+
 
 pack = msgspec.msgpack.Encoder().encode
 """One batch as bytes."""
