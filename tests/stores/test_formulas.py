@@ -6,30 +6,42 @@ import itertools
 import logging
 import random
 import re
+import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from ackline.clock import ManualClock
+from ackline.config import DEFAULTS
 from ackline.events import read_cursor, unseen
-from ackline.job import Draft, Options, QueueKey, State
+from ackline.job import Draft, Options, QueueKey, Record, State
 from ackline.lifecycle import (
     Edit,
+    Transition,
     arrive,
+    cancel,
+    complete,
     edit,
+    extend,
+    fail,
     keeps_id,
     kept_until,
+    move,
+    progress,
     rank,
     redrive,
     release,
+    request_cancel,
     snooze,
     stop,
 )
-from ackline.stores.base import ClaimRequest, Filter, Hold, Store, WorkerBeat
+from ackline.stores.base import TOPICS, ClaimRequest, Filter, Hold, Store, WorkerBeat
 from ackline.stores.registry import store_from_url
+from ackline.stores.shared.apply import topics_of
 from ackline.stores.shared.paging import read_place
 from ackline.testing.conformance import Bench
-from ackline.testing.conformance.bench import draft, policy_of
+from ackline.testing.conformance.bench import draft, failure, policy_of
 
 KINDS = ("mail", "image")
 LAST = "last"
@@ -276,3 +288,129 @@ class TestUnseen:
             sizes[batch] = max(used, sizes.get(batch, 0))
         lost = sum(unseen(batch, size, read_cursor(reader)) for batch, size in sizes.items())
         assert [int(found) for found in self.LOST.findall(caplog.text)] == ([lost] if lost else [])
+
+
+def waits(bench: Bench) -> None:
+    """Let a worker wait for jobs: a store need not tell of new ones while nobody does."""
+    bench.take(10, kinds=["waited for"], worker="waiting")
+
+
+def _held(bench: Bench, **more: Any) -> Record:
+    job = bench.taken("a", **more)
+    waits(bench)
+    return job
+
+
+def _applies(step: Callable[[Record], Transition], **more: Any) -> Callable[[Bench], Any]:
+    """Prepares a leased job; what it returns applies a step to it."""
+
+    def prepare(bench: Bench) -> Callable[[], object]:
+        job = _held(bench, **more)
+        return lambda: bench.apply_one(step(job))
+
+    return prepare
+
+
+def _failed(job: Record) -> Transition:
+    return fail(job, failure(job), policy_of(job), random.Random(0))
+
+
+def _put(bench: Bench, **more: Any) -> Callable[[], object]:
+    waits(bench)
+    return lambda: bench.put("a", **more)
+
+
+def _waiting(act: Callable[[Bench], object], **more: Any) -> Callable[[Bench], Any]:
+    """Prepares a job that nobody has claimed."""
+
+    def prepare(bench: Bench) -> Callable[[], object]:
+        bench.put("a", **more)
+        waits(bench)
+        return lambda: act(bench)
+
+    return prepare
+
+
+def _expire(bench: Bench) -> Callable[[], object]:
+    job = _held(bench)
+    bench.clock.advance(1000.0)
+    return lambda: bench.expire(job)
+
+
+def _redrive(bench: Bench) -> Callable[[], object]:
+    bench.bury("a")
+    waits(bench)
+    return lambda: bench.apply_one(redrive("a"))
+
+
+def _prune(bench: Bench) -> Callable[[], object]:
+    bench.complete(bench.taken("a"))
+    bench.clock.advance(1e5)
+    return lambda: bench.store.prune(bench.queue, 10)
+
+
+def _promote(bench: Bench) -> Callable[[], object]:
+    bench.put("a", delay=5.0)
+    waits(bench)
+    bench.clock.advance(10.0)
+    return lambda: bench.store.promote(bench.queue, 10)
+
+
+def _move_away(bench: Bench) -> object:
+    return bench.apply_one(move("a", bench.beside("other").queue))
+
+
+def _move_here(bench: Bench) -> Callable[[], object]:
+    other = bench.beside("other")
+    other.put("a")
+    waits(bench)
+    return lambda: other.apply_one(move("a", bench.queue))
+
+
+CHANGES: dict[str, Callable[[Bench], Any]] = {
+    "enqueue": _put,
+    "enqueue for later": lambda bench: _put(bench, delay=5.0),
+    "claim": _waiting(lambda bench: bench.take()),
+    "complete": _applies(lambda job: complete(job, b"1", policy_of(job))),
+    "fail": _applies(_failed),
+    "fail for good": _applies(_failed, max_attempts=1),
+    "snooze": _applies(lambda job: snooze(job, 2.5, policy_of(job))),
+    "release": _applies(lambda job: release(job, policy_of(job))),
+    "stop": _applies(lambda job: stop(job, "", policy_of(job))),
+    "extend": _applies(lambda job: extend(job, 60.0)),
+    "progress": _applies(lambda job: progress(job, b"1")),
+    "ask to stop": _applies(lambda job: request_cancel(job.id)),
+    "expire": _expire,
+    "cancel": _waiting(lambda bench: bench.apply_one(cancel("a", DEFAULTS))),
+    "edit": _waiting(lambda bench: bench.apply_one(edit("a", Edit(priority=9)))),
+    "edit a later job": _waiting(
+        lambda bench: bench.apply_one(edit("a", Edit(delay=1.0))), delay=5.0
+    ),
+    "redrive": _redrive,
+    "promote": _promote,
+    "move away": _waiting(_move_away),
+    "move here": _move_here,
+    "prune": _prune,
+    "purge": _waiting(lambda bench: bench.store.purge(bench.queue, Filter(), 10)),
+    "pause": _waiting(lambda bench: bench.configure(paused=True)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_who_is_woken(bench: Bench, change: str) -> None:
+    """`topics_of`: whose listeners are woken for what the journal tells."""
+    act = CHANGES[change](bench)
+    after = bench.journal()[-1].cursor
+    subjects = {(bench.queue, topic) for topic in TOPICS}
+    with bench.store.subscribe() as subscription:
+        subscription.add(subjects)
+        while subscription.wait(0.05):
+            pass
+        act()
+        told = topics_of(bench.store.events(bench.queue, after, 100))
+        assert told > {"changes"} or change in ("claim", "extend", "progress")
+        missing, until = {(bench.queue, topic) for topic in told}, time.monotonic() + 5.0
+        while missing and time.monotonic() < until:
+            heard = subscription.wait(0.5)
+            missing -= subjects if heard is None else set(heard)
+        assert missing == set()

@@ -119,7 +119,7 @@ def happened(event: Event) -> str:
     return f"{text}{by}{note}"
 
 
-_EXPIRED = {
+_EXPIRED: dict[State | None, str] = {
     State.FAILED: "its last: failed for good",
     State.CANCELLED: "and cancelled, as was asked",
 }

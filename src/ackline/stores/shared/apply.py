@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from ackline.config import QueueSettings
-from ackline.events import Act, Entry
+from ackline.events import Act, Entry, Event
 from ackline.job import WAITING, Failure, Options, QueueKey, State
 from ackline.lifecycle import (
     REPEATABLE,
@@ -259,7 +259,7 @@ class ApplyBatch(ABC, Generic[J]):
 _SETTINGS = frozenset({Act.CONFIGURE, Act.PAUSE, Act.RESUME})
 
 
-def topics_of(entries: Sequence[Entry]) -> set[Topic]:
+def topics_of(entries: Sequence[Entry | Event]) -> set[Topic]:
     """Whose listeners must be woken for a batch of the journal."""
     topics: set[Topic] = {"changes"} if entries else set()
     act: Act | None = None
