@@ -101,11 +101,11 @@ class TestOfAnAudit:
         code, said = of(found, "--tenant=default")
 
         assert code == 0, "a journal is dropped by its age in the course of things"
-        assert "Nothing was lost of all that the journal still tells" in said.out
-        assert "Not seen, queue email: events after cursor 0.0 up to" in said.out
+        assert "Nothing was lost" in said.out
+        assert "queue email: events after cursor 0.0" in said.out
         code, said = of(found, "--json", "--whole")
         assert code == 4
-        assert "not proven: what the journal still tells adds up" in said.err
+        assert "not proven" in said.err
         told = json.loads(said.out)
         assert (told["passed"], told["proven"]) == (True, False)
         assert [(gap["queue"], gap["kept_from"]) for gap in told["unseen"]] == [("email", 1000.0)]
@@ -140,7 +140,7 @@ class TestOfNothing:
         code, said = of_nothing()
 
         assert code == 4
-        assert "tenant nosuch has no queues yet; there are: default" in said.err
+        assert "there are: default" in said.err
         assert "There is no event and no job to judge." in said.out
         assert "Nothing was lost" not in said.out
 
@@ -148,7 +148,7 @@ class TestOfNothing:
         code, said = of_nothing("--json", "--whole")
 
         assert code == 4
-        assert "not proven: there is no event and no job to judge" in said.err
+        assert "not proven" in said.err
         assert json.loads(said.out)["proven"] is False
 
     def test_programs_find_a_number_for_each_finding(self, of_nothing):
@@ -170,7 +170,7 @@ def test_of_a_tenant_without_queues_a_notice_tells(sqlite_url, monkeypatch, caps
         queues["email"].enqueue(1)
 
     assert run(["--store", sqlite_url, "--tenant", "nosuch", "pipeline", *arguments]) == 1
-    assert "tenant nosuch has no queues yet; there are: default" in capsys.readouterr().err
+    assert "there are: default" in capsys.readouterr().err
 
 
 def test_without_pyspark_it_says_what_to_install(monkeypatch):
@@ -264,7 +264,7 @@ def test_a_java_that_spark_is_not_tested_on_is_warned_of(java, caplog, said, tes
 
     require_java()
 
-    assert ("on which Spark is not tested: prefer Java 17, 21 or 25" in caplog.text) != tested
+    assert (JAVA in caplog.text) != tested
 
 
 def test_every_page_names_the_same_java():
@@ -285,4 +285,4 @@ def test_a_file_is_refused_on_a_cluster_before_anything_starts(command, sqlite_u
     code = run(["--store", sqlite_url, "pipeline", *command, "--master", "spark://head:7077"])
 
     assert code == 2
-    assert "add --shared-files if all of them see this file" in capsys.readouterr().err
+    assert "--shared-files" in capsys.readouterr().err

@@ -294,7 +294,7 @@ class TestLostWorkers:
         served = run_fleet(spark, lambda: [queue], Fleet(name="f", executors=1, until_empty=True))
 
         assert [one.ended for one in served] == [3]
-        assert "Spark lost a worker too often and ended the fleet" in caplog.text
+        assert "ended the fleet" in caplog.text
         assert "Command exited with code 137" in caplog.text
 
     def test_what_a_worker_raised_ends_it(self, queue):
@@ -333,8 +333,8 @@ class TestWhatIsLeft:
         (served,) = run_fleet(in_process(), lambda: [queue], fleet)
 
         assert served.ended == 3
-        assert "queue email still has 2 jobs of kind 'goodbye', for which this" in caplog.text
-        assert "queue email still has 1 job of kind 'later', for which this" in caplog.text
+        assert "2 jobs of kind 'goodbye'" in caplog.text
+        assert "1 job of kind 'later'" in caplog.text
 
     def test_very_much_is_not_counted_to_the_end(self, queue, caplog, monkeypatch):
         monkeypatch.setattr(remaining, "COUNTED", 100)
@@ -342,7 +342,7 @@ class TestWhatIsLeft:
 
         warn_of_left_jobs([queue])
 
-        assert "still has at least 100 jobs of kind 'goodbye'" in caplog.text
+        assert "at least 100 jobs of kind 'goodbye'" in caplog.text
 
     @pytest.mark.parametrize("options", [{}, {"delay": 3600.0}])
     def test_a_job_that_a_handler_is_for_is_waited_for(self, queue, options):
@@ -407,7 +407,7 @@ def test_a_cluster_that_gives_a_fleet_up_does_not_end_it(sqlite_url, tmp_path):
         )
 
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "Spark lost a worker too often and ended the fleet" in done.stderr
+        assert "ended the fleet" in done.stderr
         assert queue.counts()[State.COMPLETED] == 40
 
 
@@ -435,7 +435,7 @@ class TestFreeSeats:
         assert "workers of fleet" not in caplog.text
 
         warn_of_free_seats(queue, Fleet(name="f", executors=2), 0.0)
-        assert "only 1 of 2 workers of fleet f have begun" in caplog.text
+        assert "1 of 2 workers" in caplog.text
 
     def test_are_told_of_while_the_fleet_works(self, queue, caplog, monkeypatch):
         monkeypatch.setattr(running, "SETTLED", 0.0)
@@ -527,7 +527,7 @@ def test_the_command_refuses_a_file_on_a_cluster_before_anything_starts(
     code = run(["pipeline", "work", module, "--master", "spark://head:7077"])
 
     assert code == 2
-    assert "add --shared-files if all of them see this file" in capsys.readouterr().err
+    assert "--shared-files" in capsys.readouterr().err
 
 
 class TestTheCommandWithoutSpark:
@@ -655,7 +655,7 @@ class TestAskingAFleetToStop:
         code, said = stop()
 
         assert code == 1
-        assert "nor is any other. If it is only starting, it stops." in said.err
+        assert "If it is only starting" in said.err
         with ackline.open(sqlite_url) as queues:
             assert StopFlag([queues["email"]], "fleet").raised
 
