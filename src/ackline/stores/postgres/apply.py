@@ -2,37 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ackline.events import Act, Entry
-from ackline.job import WAITING, Failure, State
-from ackline.lifecycle import (
-    Edit,
-    Landing,
-    Seen,
-    Stands,
-    Transition,
-    Verdict,
-    ended_attempt,
-    ends_calling_back,
-    holds,
-    keys_of,
-    land,
-    may_move,
-    note_of,
-    place,
-    repeats,
-    seen_now,
-    told_priority,
-)
-from ackline.stores.base import HISTORY_LIMIT, move_entries
-from ackline.stores.callbacks import tell_callbacks
+from ackline.events import Act
+from ackline.job import Failure, Options, QueueKey, State
+from ackline.lifecycle import Stands, Transition, Verdict
+from ackline.stores.base import HISTORY_LIMIT
 from ackline.stores.keys import encode_key
 from ackline.stores.postgres.groups import leave_groups
 from ackline.stores.postgres.job_rows import (
-    LEASED,
     NO_TIME,
     PARKED,
     READY,
@@ -41,207 +20,16 @@ from ackline.stores.postgres.job_rows import (
     Standing,
     resting,
 )
-from ackline.stores.postgres.leases import Finding, Lease, Leases
+from ackline.stores.postgres.leases import Finding, Lease
 from ackline.stores.postgres.pipeline import Blobs, Floats, Ints
 from ackline.stores.postgres.queues import Body, QueueEntry, Queues
 from ackline.stores.postgres.scan_position import ODD
 from ackline.stores.postgres.transaction import Again, Transaction
+from ackline.stores.shared.apply import ApplyBatch, Change
 from ackline.stores.shared.records import CODE, decode_failure, decode_options, encode_failure
 
-_LEAVE = {READY: "leave_ready", PARKED: "leave_parked", REST: "leave_rest"}
-
-
-class Steps:
-    """The steps of one batch; the jobs change homes when the steps are written."""
-
-    def __init__(self, tx: Transaction, entry: QueueEntry, leases: Leases) -> None:
-        self._tx = tx
-        self._entry = entry
-        self._leases = leases
-        self._changed: dict[int, tuple[Standing, bool]] = {}
-        self._ended: list[tuple[int, Failure]] = []
-
-    def take(self, job: Standing, transition: Transition) -> None:
-        """Change a job as a transition says whose guard was found to hold."""
-        landing = land(transition, job.state, job.cancel_requested)
-        if transition.act is Act.PROGRESS:
-            values = {"job": job.num, "token": job.token, "data": transition.progress}
-            self._tx.send("set_progress", values)
-        elif transition.act is Act.REQUEST_CANCEL:
-            job.cancel_requested = True
-            self._leases.request_cancel(job.num)
-        if job.state is State.PROCESSING and landing.to is not job.state:
-            self._end_lease(job, transition)
-        if transition.attempts is not None:
-            job.attempts = transition.attempts
-        self._stand(job, transition, landing)
-
-    def _end_lease(self, job: Standing, transition: Transition) -> None:
-        now = self._tx.now
-        ended = ended_attempt(transition, job.attempts, job.worker, job.started or 0.0, now)
-        if ended is not None:
-            self._ended.append((job.num, ended))
-        job.act = transition.act
-        job.cancel_requested = False
-        self._leases.leave(job.num)
-        self._entry.bodies.pop(job.id, None)
-
-    def _stand(self, job: Standing, transition: Transition, landing: Landing) -> None:
-        old_priority, source = job.priority, job.state
-        if transition.edit is not None:
-            self._rewrite(job, transition.edit)
-        at = place(
-            landing,
-            self._tx.now,
-            at=job.at,
-            old_rank=job.rank,
-            old_priority=old_priority,
-            priority=job.priority,
-            ageing=self._entry.settings.ageing,
-        )
-        if landing.to is State.PROCESSING:
-            if landing.stands is Stands.AFTER:
-                self._leases.extend(job.num, at)
-                job.at = at
-            return
-        job.state, job.at = landing.to, at
-        if landing.to is State.QUEUED:
-            job.rank = at
-            # A parked job goes on waiting for its group.
-            job.home = PARKED if job.home == PARKED else READY
-        else:
-            job.home = REST
-        if not landing.to.terminal:
-            job.finished = None
-        elif landing.to is not source:
-            job.finished, job.result = self._tx.now, transition.result
-        self._changed[job.num] = (job, landing.stands is Stands.FRESH)
-
-    def _rewrite(self, job: Standing, edit: Edit) -> None:
-        if edit.payload is not None or edit.priority is not None:
-            values = {"job": job.num, "payload": edit.payload, "priority": edit.priority}
-            self._tx.send("set_body", values)
-        if edit.priority is not None:
-            job.priority = edit.priority
-
-    def write(self) -> None:
-        """Write the changed jobs to their new homes."""
-        if self._ended:
-            self._write_ended()
-        if not self._changed:
-            return
-        homes, leaving = Homes(self._tx, self._entry), dict[int, list[int]]()
-        stay: list[Standing] = []
-        for job, fresh in self._changed.values():
-            if job.origin == REST and job.home == REST:
-                stay.append(job)
-            else:
-                if job.origin != LEASED:
-                    leaving.setdefault(job.origin, []).append(job.num)
-                _settle_in(homes, job, fresh)
-            job.origin = job.home
-        self._changed.clear()
-        for home, nums in leaving.items():
-            self._tx.send(_LEAVE[home], {"jobs": Ints(nums)})
-        if stay:
-            self._tx.send("set_rest", _resting(stay))
-        homes.write()
-
-    def _write_ended(self) -> None:
-        nums = [num for num, _ in self._ended]
-        failures = [encode_failure(failure) for _, failure in self._ended]
-        self._ended.clear()
-        self._tx.send("add_attempts", {"jobs": Ints(nums), "failures": Blobs(failures)})
-        self._tx.send("forget_attempts", {"jobs": Ints(nums), "keep": HISTORY_LIMIT})
-
-
-def _resting(jobs: list[Standing]) -> dict[str, Any]:
-    finished = [NO_TIME if job.finished is None else job.finished for job in jobs]
-    return {
-        "jobs": Ints([job.num for job in jobs]),
-        "states": Ints([CODE[job.state] for job in jobs]),
-        "ats": Floats([job.at for job in jobs]),
-        "attempts": Ints([job.attempts for job in jobs]),
-        "finished": Floats(finished),
-    }
-
-
-def _settle_in(homes: Homes, job: Standing, fresh: bool) -> None:
-    if job.home == REST:
-        homes.rest(job.num, job.state, job.at, job.past(), job.finished, job.result)
-    elif job.home == PARKED:
-        homes.park(job.num, job.kind, job.group or "", job.rank, job.past())
-    else:
-        homes.ready(job.num, job.kind, job.priority if fresh else ODD, job.rank, job.past())
-
-
-class Arrivals:
-    """Moves the jobs of a batch to other queues, and keeps the entries for their journals."""
-
-    def __init__(self, tx: Transaction, queues: Queues, source: QueueEntry) -> None:
-        self._tx = tx
-        self._queues = queues
-        self._source = source
-        self._arrived: list[tuple[QueueEntry, Entry]] = []
-
-    def move(self, job: Standing, transition: Transition) -> Entry | None:
-        """Move a job, unless it is leased or the other queue has a job of its id."""
-        assert transition.target is not None
-        now = self._tx.now
-        if not may_move(self._source.key, transition.target) or not holds(
-            transition, job.state, job.token, None, now
-        ):
-            return None
-        there = self._queues.begin(self._tx, transition.target)
-        self._tx.now = now
-        if there is not None and not self._make_way(there, job.id):
-            return None
-        target = self._queues.make(self._tx, transition.target, [job.kind])
-        self._tx.now = now
-        self._hand_over(job, target)
-        away, here = move_entries(
-            self._source.key, transition, job.kind, job.state, job.attempts, job.priority
-        )
-        self._arrived.append((target, here))
-        return away
-
-    def _make_way(self, target: QueueEntry, id: str) -> bool:
-        """Drop the target's job of this id if its retention is over; False if it has to stay."""
-        values = {"queue": target.num, "ids": Blobs([id.encode()])}
-        for old in map(resting, self._tx.rows("standings", values)):
-            if old.home != REST or not old.over(self._tx.now):
-                return False
-            self._tx.send("drop_jobs", {"jobs": Ints([old.num])})
-            self._tx.changes_of(target.key, target.num)
-            self._tx.shift(target.num, old.state, None)
-        return True
-
-    def _hand_over(self, job: Standing, target: QueueEntry) -> None:
-        values = {"queue": target.num, "job": job.num}
-        if not self._tx.rows("move_body", values):
-            raise Again
-        if job.home == REST:
-            self._tx.send("move_rest", values)
-        else:
-            leave = {READY: "leave_ready", PARKED: "leave_parked"}[job.home]
-            self._tx.send(leave, {"jobs": Ints([job.num])})
-            homes = Homes(self._tx, target)
-            homes.ready(job.num, job.kind, ODD, job.rank, job.past())
-            homes.write()
-        self._tx.changes_of(target.key, target.num)
-        self._tx.shift(self._source.num, job.state, None)
-        self._tx.shift(target.num, None, job.state)
-
-    def report(self) -> None:
-        """Note the arrivals for the other queues' journals and listeners."""
-        for target, entry in self._arrived:
-            self._tx.changes_of(target.key, target.num).entries.append(entry)
-            self._tx.news.add(("ready", target.key))
-
-
 _COMPLETE, _COMPLETED, _PROCESSING = Act.COMPLETE, State.COMPLETED, State.PROCESSING
-_DONE = Verdict(True, State.COMPLETED)
-GONE = Verdict(False, None)
+_LEAVE = {READY: "leave_ready", PARKED: "leave_parked", REST: "leave_rest"}
 
 
 class NotPlain(Exception):
@@ -278,22 +66,23 @@ def apply(
     return batch.verdicts
 
 
-class _Batch:
+class _Batch(ApplyBatch[Standing]):
     """The transitions of one call, on their way into the tables."""
 
     def __init__(
         self, tx: Transaction, queues: Queues, entry: QueueEntry, finding: Finding, size: int
     ) -> None:
-        self.verdicts = [GONE] * size
+        super().__init__(entry.key, entry.settings, size, tx.now)
         self._tx = tx
+        self._queues = queues
         self._entry = entry
         self._finding = finding
-        self._steps = Steps(tx, entry, finding.leases)
-        self._arrivals = Arrivals(tx, queues, entry)
-        self._entries: list[Entry | None] = [None] * size
-        self._left: Counter[str] = Counter()
-        self._calling: dict[int, int] = {}
-        """Indexes of entries that end the life of a job that may call back, each with its job."""
+        self._changed: dict[int, tuple[Standing, bool]] = {}
+        """The jobs whose rows are to be written, each with whether its rank is counted from now."""
+        self._ended: list[tuple[int, Failure]] = []
+        self._targets: dict[QueueKey, QueueEntry] = {}
+
+    # --- plain completions ---
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
         """Apply all plain completions, in one statement for each lease; returns the other ones."""
@@ -319,21 +108,13 @@ class _Batch:
         return others
 
     def _finish_many(self, lease: Lease, done: list[tuple[int, Transition, Body]]) -> None:
-        now, token, worker = self._tx.now, lease.token, lease.worker
-        attempts = []
+        now, token, worker = self.now, lease.token, lease.worker
+        note, leave, attempts = self.note_completion, self._finding.leases.leave, []
         for index, transition, (num, kind, group, _) in done:
             attempt = lease.open[num][0]
             attempts.append(attempt)
-            if group is not None:
-                self._left[group] += 1
-            self._entries[index] = Entry(
-                _COMPLETE, transition.id, kind, _PROCESSING, _COMPLETED, attempt, token, worker,
-                transition.note, transition.by,
-            )  # fmt: skip
-            if transition.calls_back:
-                self._calling[index] = num
-            self.verdicts[index] = _DONE
-            self._finding.leases.leave(num)
+            note(index, transition, num, kind, group, attempt, token, worker)
+            leave(num)
             self._entry.bodies.pop(transition.id, None)
         self._tx.shift(self._entry.num, _PROCESSING, _COMPLETED, len(done))
         values = {
@@ -351,96 +132,161 @@ class _Batch:
         # The server works on it while we prepare the next statements.
         self._tx.push(len(done))
 
-    def apply(self, index: int, transition: Transition) -> None:
-        """Apply any one transition if its guard holds."""
-        job = self._finding.job(transition.id)
-        now = self._tx.now
-        if job is None or job.over(now):
-            return
-        deadline = job.at if job.state is _PROCESSING else None
-        if transition.seen is not None and transition.seen != self._look_at(job):
-            self.verdicts[index] = Verdict(False, job.state)
-        elif transition.act is Act.MOVE:
-            self._move(index, transition, job)
-        elif holds(transition, job.state, job.token, deadline, now):
-            self._step(index, transition, job)
-        else:
-            self.verdicts[index] = Verdict(self._repeats(transition, job), job.state)
+    # --- all others ---
 
-    def _look_at(self, job: Standing) -> Seen:
+    def find(self, id: str) -> Standing | None:
+        return self._finding.job(id)
+
+    def payload_of(self, job: Standing) -> bytes:
         [(payload,)] = self._tx.rows("payload_of", {"job": job.num})
-        return seen_now(job.state, job.token, job.priority, payload, job.at)
+        return bytes(payload)
 
-    def _step(self, index: int, transition: Transition, job: Standing) -> None:
-        source = job.state
-        attempts, token, worker = job.attempts, job.token, job.worker
-        self._steps.take(job, transition)
-        if source is not job.state:
-            self._tx.shift(self._entry.num, source, job.state)
-        self._entries[index] = Entry(
-            transition.act, job.id, job.kind, source, job.state, attempts, token, worker,
-            note_of(transition), transition.by, told_priority(transition, job.priority),
-        )  # fmt: skip
-        if ends_calling_back(transition, job.state):
-            self._calling[index] = job.num
-        self.verdicts[index] = Verdict(True, job.state)
-        self._wake(transition.act, job.state)
-        self._mind_group(job, source)
-        for key in keys_of(transition, job.state):
-            values = {"tenant": self._entry.key.tenant.encode(), "key": encode_key(key)}
-            self._tx.send("put_key_of", values | {"job": job.num})
-
-    def _wake(self, act: Act, state: State) -> None:
-        if act is Act.REQUEST_CANCEL:
-            self._tx.news.add(("signals", self._entry.key))
-        elif state in WAITING:
-            # Claimable now, or due sooner than the workers that wait for the next due job know.
-            self._tx.news.add(("ready", self._entry.key))
-
-    def _mind_group(self, job: Standing, source: State) -> None:
-        if job.group is None:
-            return
-        if source is _PROCESSING and job.state is not _PROCESSING:
-            self._left[job.group] += 1
-        elif source is State.QUEUED:
-            # The job has left the line or moved in it: another of its group may be next now.
-            self._left[job.group] += 0
-
-    def _move(self, index: int, transition: Transition, job: Standing) -> None:
-        self._steps.write()
-        departure = self._arrivals.move(job, transition)
-        self.verdicts[index] = Verdict(departure is not None, job.state)
-        if departure is not None:
-            self._entries[index] = departure
-            self._finding.forget(job.id)
-            self._mind_group(job, job.state)
-
-    def _repeats(self, transition: Transition, job: Standing) -> bool:
-        if transition.token is None:
-            return False
+    def ends_of(self, job: Standing) -> tuple[bytes | None, Sequence[Failure]]:
         # Earlier changes of this batch must be in the tables to be found there.
-        self._steps.write()
-        result = job.result
-        if job.origin == REST and job.home == REST:
-            rows = self._tx.rows("result_of", {"job": job.num})
-            result = rows[0][0] if rows else None
-        rows = self._tx.rows("attempts_of", {"jobs": Ints([job.num])})
-        history = [decode_failure(failure) for _, failure in rows]
-        act = job.act if job.home != LEASED else None
-        return repeats(transition, act, job.token, result, history)
+        self._write_jobs()
+        result = self._tx.rows("result_of", {"job": job.num})
+        ended = self._tx.rows("attempts_of", {"jobs": Ints([job.num])})
+        return (
+            result[0][0] if result else None,
+            [decode_failure(failure) for _, failure in ended],
+        )
+
+    def options_of(self, jobs: Sequence[int]) -> Mapping[int, Options]:
+        rows = self._tx.rows("options_of", {"jobs": Ints(jobs)})
+        return {num: decode_options(data) for num, data in rows}
+
+    def put_key(self, key: tuple[str, ...], job: Standing) -> None:
+        values = {"tenant": self.queue.tenant.encode(), "key": encode_key(key), "job": job.num}
+        self._tx.send("put_key_of", values)
+
+    def write(self, job: Standing, transition: Transition, change: Change) -> None:
+        self._write_beside(job, transition)
+        landing, leases = change.landing, self._finding.leases
+        if landing.to is _PROCESSING:
+            if landing.stands is Stands.AFTER:
+                leases.extend(job.num, job.at)
+            return
+        if change.source is _PROCESSING:
+            if change.ended is not None:
+                self._ended.append((job.num, change.ended))
+            leases.leave(job.num)
+            self._entry.bodies.pop(job.id, None)
+        if change.source is not job.state:
+            self._tx.shift(self._entry.num, change.source, job.state)
+        if job.state is not State.QUEUED:
+            job.home = REST
+        elif job.home != PARKED:  # a parked job goes on waiting for its group
+            job.home = READY
+        self._changed[job.num] = (job, landing.stands is Stands.FRESH)
+
+    def _write_beside(self, job: Standing, transition: Transition) -> None:
+        """Write what changes beside the job's place."""
+        edit = transition.edit
+        if transition.act is Act.PROGRESS:
+            values = {"job": job.num, "token": job.token, "data": transition.progress}
+            self._tx.send("set_progress", values)
+        elif transition.act is Act.REQUEST_CANCEL:
+            self._finding.leases.request_cancel(job.num)
+        elif edit is not None and (edit.payload is not None or edit.priority is not None):
+            values = {"job": job.num, "payload": edit.payload, "priority": edit.priority}
+            self._tx.send("set_body", values)
+
+    def _write_jobs(self) -> None:
+        """Write the changed jobs to their new homes."""
+        if self._ended:
+            self._write_ended()
+        if not self._changed:
+            return
+        homes, leaving = Homes(self._tx, self._entry), dict[int, list[int]]()
+        stay: list[Standing] = []
+        for job, fresh in self._changed.values():
+            if job.origin == REST and job.home == REST:
+                stay.append(job)
+            else:
+                if job.origin in _LEAVE:
+                    leaving.setdefault(job.origin, []).append(job.num)
+                _settle_in(homes, job, fresh)
+            job.origin = job.home
+        self._changed.clear()
+        for home, nums in leaving.items():
+            self._tx.send(_LEAVE[home], {"jobs": Ints(nums)})
+        if stay:
+            self._tx.send("set_rest", _resting(stay))
+        homes.write()
+
+    def _write_ended(self) -> None:
+        nums = [num for num, _ in self._ended]
+        failures = [encode_failure(failure) for _, failure in self._ended]
+        self._ended.clear()
+        self._tx.send("add_attempts", {"jobs": Ints(nums), "failures": Blobs(failures)})
+        self._tx.send("forget_attempts", {"jobs": Ints(nums), "keep": HISTORY_LIMIT})
+
+    # --- to other queues ---
+
+    def move(self, job: Standing, target: QueueKey) -> bool:
+        self._write_jobs()
+        there = self._queues.begin(self._tx, target)
+        self._tx.now = self.now
+        if there is not None and not self._make_way(there, job.id):
+            return False
+        there = self._targets[target] = self._queues.make(self._tx, target, [job.kind])
+        self._tx.now = self.now
+        self._hand_over(job, there)
+        self._finding.forget(job.id)
+        return True
+
+    def _make_way(self, target: QueueEntry, id: str) -> bool:
+        """Drop the target's job of this id if its retention is over; False if it has to stay."""
+        values = {"queue": target.num, "ids": Blobs([id.encode()])}
+        for old in map(resting, self._tx.rows("standings", values)):
+            if old.home != REST or not old.over(self.now):
+                return False
+            self._tx.send("drop_jobs", {"jobs": Ints([old.num])})
+            self._tx.changes_of(target.key, target.num)
+            self._tx.shift(target.num, old.state, None)
+        return True
+
+    def _hand_over(self, job: Standing, target: QueueEntry) -> None:
+        values = {"queue": target.num, "job": job.num}
+        if not self._tx.rows("move_body", values):
+            raise Again
+        if job.home == REST:
+            self._tx.send("move_rest", values)
+        else:
+            self._tx.send(_LEAVE[job.home], {"jobs": Ints([job.num])})
+            homes = Homes(self._tx, target)
+            homes.ready(job.num, job.kind, ODD, job.rank, job)
+            homes.write()
+        self._tx.changes_of(target.key, target.num)
+        self._tx.shift(self._entry.num, job.state, None)
+        self._tx.shift(target.num, None, job.state)
 
     def finish(self) -> None:
         """Write the changed jobs and leases, and note their journal entries."""
-        self._steps.write()
+        self._write_jobs()
         self._finding.leases.write()
-        if self._calling:
-            self._tell_callbacks()
-        changes = self._tx.changes_of(self._entry.key, self._entry.num)
-        changes.entries += [entry for entry in self._entries if entry is not None]
-        self._arrivals.report()
-        leave_groups(self._tx, self._entry, self._left)
+        self._tx.changes_of(self._entry.key, self._entry.num).entries += self.entries()
+        for target, arrival in self.arrivals:
+            there = self._targets[target]
+            self._tx.changes_of(target, there.num).entries.append(arrival)
+        leave_groups(self._tx, self._entry, self.left)
 
-    def _tell_callbacks(self) -> None:
-        rows = self._tx.rows("options_of", {"jobs": Ints(sorted(self._calling.values()))})
-        options = {num: decode_options(data) for num, data in rows}
-        tell_callbacks(self._entries, self._calling, options)
+
+def _resting(jobs: list[Standing]) -> dict[str, Any]:
+    finished = [NO_TIME if job.finished_at is None else job.finished_at for job in jobs]
+    return {
+        "jobs": Ints([job.num for job in jobs]),
+        "states": Ints([CODE[job.state] for job in jobs]),
+        "ats": Floats([job.at for job in jobs]),
+        "attempts": Ints([job.attempts for job in jobs]),
+        "finished": Floats(finished),
+    }
+
+
+def _settle_in(homes: Homes, job: Standing, fresh: bool) -> None:
+    if job.home == REST:
+        homes.rest(job.num, job.state, job.at, job, job.finished_at, job.result)
+    elif job.home == PARKED:
+        homes.park(job.num, job.kind, job.group or "", job.rank, job)
+    else:
+        homes.ready(job.num, job.kind, job.priority if fresh else ODD, job.rank, job)

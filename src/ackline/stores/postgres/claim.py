@@ -20,10 +20,10 @@ from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest
 from ackline.stores.budget import Budget
 from ackline.stores.postgres import look
-from ackline.stores.postgres.apply import GONE, NotPlain, apply
+from ackline.stores.postgres.apply import NotPlain, apply
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.groups import change_groups, enter_free
-from ackline.stores.postgres.job_rows import Homes, Past
+from ackline.stores.postgres.job_rows import Homes, LastLease
 from ackline.stores.postgres.leases import (
     Finding,
     locked_leases,
@@ -34,6 +34,7 @@ from ackline.stores.postgres.pipeline import Floats, Ints, Row
 from ackline.stores.postgres.queues import QueueEntry, name_of, names_of
 from ackline.stores.postgres.scan_position import ODD, PROMOTED, Lane, Look, Place
 from ackline.stores.postgres.transaction import MANY, Again, Sent, Transaction
+from ackline.stores.shared.apply import GONE
 from ackline.stores.shared.packed import pack
 from ackline.stores.shared.records import SETTLING, STATES, decode_options
 
@@ -126,10 +127,10 @@ def _last_places(rows: list[Row]) -> dict[Lane, Place]:
     return {(row[_LINE], row[_LANE]): _place_of(row) for row in rows}
 
 
-def past_of(row: Row) -> Past:
+def last_lease_of(row: Row) -> LastLease:
     """What a row of `pick` says about an earlier lease."""
     act = row[_ACT]
-    return Past(
+    return LastLease(
         row[_ATTEMPTS] or 0,
         row[_TOKEN] or 0,
         name_of(row[_WORKER]) if row[_WORKER] else "",
@@ -157,7 +158,6 @@ def promote(tx: Transaction, entry: QueueEntry, limit: int) -> int:
     for (line, lane_number), place in lowest.items():
         # At once, not after the commit: this transaction may be about to look for them.
         entry.hints.lower(line, lane_number, place)
-    tx.news.add(("ready", entry.key))
     return len(rows)
 
 
@@ -316,14 +316,14 @@ class Taking:
             self._left_there += 1
             return False
         if self._running[group] + self._entered[group] >= self._most_of_a_group:
-            self._homes.park(row[_JOB], name_of(row[_KIND]), group, row[_RANK], past_of(row))
+            self._homes.park(row[_JOB], name_of(row[_KIND]), group, row[_RANK], last_lease_of(row))
             self._parked += 1
             return False
         self._entered[group] += 1
         return True
 
     def _put_back(self, row: Row) -> None:
-        self._homes.ready(row[_JOB], name_of(row[_KIND]), ODD, row[_RANK], past_of(row))
+        self._homes.ready(row[_JOB], name_of(row[_KIND]), ODD, row[_RANK], last_lease_of(row))
 
     def _lease(self) -> list[Record]:
         tx, entry, worker = self._tx, self._entry, self._request.worker

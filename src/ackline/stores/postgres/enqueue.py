@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ackline.errors import KeysChanged, StoreFull
-from ackline.events import Act, Entry
+from ackline.errors import KeysChanged
 from ackline.job import NO_OPTIONS, Draft, QueueKey, State
-from ackline.lifecycle import arrive, keeps_id, rank
+from ackline.lifecycle import rank
 from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.job_rows import Homes
@@ -16,6 +15,7 @@ from ackline.stores.postgres.keys import write_keys
 from ackline.stores.postgres.pipeline import Blobs, Floats, Ints
 from ackline.stores.postgres.queues import QueueEntry, name_of
 from ackline.stores.postgres.transaction import Again, Sent, Transaction
+from ackline.stores.shared.enqueue import EnqueuePlan, plan_enqueue
 from ackline.stores.shared.records import STATES, encode_options
 
 FOLD_FROM = 200
@@ -59,47 +59,37 @@ def _insert_blindly(
     engine: Engine, entry: QueueEntry, drafts: Sequence[Draft]
 ) -> list[Receipt] | None:
     """Insert in one statement; None if existing jobs have to be looked up first."""
-    states = [_SCHEDULED if draft.delay > 0 else _QUEUED for draft in drafts]
-    later = states.count(_SCHEDULED)
     values = {"queue": entry.num, "version": entry.version, "ageing": entry.settings.ageing}
     if len(drafts) == 1:
         statement, values = "add_one", values | _columns_of_one(entry, drafts[0])
     else:
-        statement, values = (
-            "add_new",
-            values
-            | _columns(drafts)
-            | {
-                "lines": Ints([entry.lines[draft.kind] for draft in drafts]),
-                "delays": Floats([draft.delay for draft in drafts] if later else []),
-            },
-        )
+        statement, values = "add_new", values | _columns_of_new(entry, drafts)
 
-    def insert(tx: Transaction) -> Sent:
+    def insert(tx: Transaction) -> tuple[Sent, EnqueuePlan[_Existing]]:
         sent = tx.send(statement, values | {"now": tx.clock})
         # The server inserts while we write the journal entries.
         tx.push(len(drafts))
+        # By which clock makes no difference: these drafts have delays, not times.
+        plan = plan_enqueue(drafts, _NOTHING.get, _Existing.result_of, 0.0, 0.0)
         changes = tx.changes_of(entry.key, entry.num)
         changes.blind = True
-        changes.entries += [
-            Entry(Act.ENQUEUE, draft.id, draft.kind, None, state, priority=draft.priority)
-            for draft, state in zip(drafts, states, strict=True)
-        ]
+        changes.entries += plan.entries
+        later = sum(state is _SCHEDULED for _, state, _ in plan.new)
         tx.shift(entry.num, None, _SCHEDULED, later)
-        tx.shift(entry.num, None, _QUEUED, len(drafts) - later)
-        tx.news.add(("ready", entry.key))
-        return sent
+        tx.shift(entry.num, None, _QUEUED, len(plan.new) - later)
+        return sent, plan
 
     try:
-        rows = engine.once(insert).fetchall()
+        sent, plan = engine.once(insert)
     except Again:
         return None
+    rows = sent.fetchall()
     if not rows or rows[0][0] is None:
         return None
     now: float = rows[0][0]
     for line, priority in {(entry.lines[draft.kind], draft.priority) for draft in drafts}:
         entry.hints.lower(line, priority, (rank(now, priority, entry.settings.ageing), 0))
-    return [Receipt(draft.id, True, state) for draft, state in zip(drafts, states, strict=True)]
+    return plan.receipts
 
 
 def _columns_of_one(entry: QueueEntry, draft: Draft) -> dict[str, Any]:
@@ -113,6 +103,15 @@ def _columns_of_one(entry: QueueEntry, draft: Draft) -> dict[str, Any]:
         "payload": draft.payload,
         "line": entry.lines[draft.kind],
         "delay": float(draft.delay),
+    }
+
+
+def _columns_of_new(entry: QueueEntry, drafts: Sequence[Draft]) -> dict[str, Any]:
+    delays = [draft.delay for draft in drafts]
+    return _columns(drafts) | {
+        "lines": Ints([entry.lines[draft.kind] for draft in drafts]),
+        # If left out, all of them are NULL.
+        "delays": Floats(delays if any(delays) else []),
     }
 
 
@@ -138,25 +137,28 @@ def _columns(drafts: Sequence[Draft]) -> dict[str, Any]:
 # --- after a look at existing jobs ---
 
 
-class _Known:
-    """A job that has the id of a draft; its state is None when its retention is over."""
+class _Existing:
+    """A job that has the id of a draft."""
 
-    __slots__ = ("kind", "num", "result", "state", "stored")
+    __slots__ = ("kind", "num", "result", "state")
 
     def __init__(self, row: tuple[Any, ...], now: float) -> None:
-        _, self.num, kind, code, at, self.result, queued = row
+        _, self.num, kind, code, at, result, queued = row
         self.kind = name_of(kind)
-        if code is None:
-            # Neither waiting in line nor at rest: leased.
-            self.stored = _QUEUED if queued else State.PROCESSING
-        else:
-            self.stored = STATES[code]
-        over = self.stored.terminal and at <= now
-        self.state: State | None = None if over else self.stored
+        self.result: bytes | None = result
+        self.state: State | None = State.PROCESSING
+        if code is not None:
+            state = STATES[code]
+            self.state = None if state.terminal and at <= now else state
+        elif queued:
+            self.state = _QUEUED
 
-    def stays(self, draft: Draft) -> bool:
-        """Whether it keeps its id against this draft."""
-        return self.state is not None and keeps_id(draft, self.state, self.kind)
+    def result_of(self) -> bytes | None:
+        """Its result, if it has completed."""
+        return self.result
+
+
+_NOTHING: dict[str, _Existing] = {}
 
 
 def insert_checked(
@@ -172,39 +174,32 @@ def insert_checked(
     entry = engine.queues.make(tx, queue, {draft.kind for draft in drafts})
     if entry.settings.max_jobs is not None and not tx.callers:
         tx.send("lock_room", {"queue": entry.num})
-    known = _look_up(tx, entry, drafts)
-    fresh: dict[str, Draft] = {}
-    for draft in drafts:
-        there = known.get(draft.id)
-        if there is None or not there.stays(draft):
-            fresh.setdefault(draft.id, draft)
-    states: dict[str, State] = {}
-    if fresh:
-        _require_room(tx, entry, len(fresh))
-        _make_way(tx, entry, [known[id] for id in fresh if id in known])
-        sources = {id: known[id].state if id in known else None for id in fresh}
-        states = _insert(tx, entry, list(fresh.values()), sources)
-    return _receipts(drafts, fresh, states, known)
+    existing = _look_up(tx, entry, drafts)
+    ageing = entry.settings.ageing
+    plan = plan_enqueue(drafts, existing.get, _Existing.result_of, tx.now, ageing)
+    if plan.new:
+        if entry.settings.max_jobs is not None:
+            plan.require_room(entry.key, entry.settings, _count_live(tx, entry))
+        _make_way(tx, entry, plan.replaced)
+        _insert(tx, entry, plan.new)
+        tx.changes_of(entry.key, entry.num).entries += plan.entries
+    return plan.receipts
 
 
-def _look_up(tx: Transaction, entry: QueueEntry, drafts: Sequence[Draft]) -> dict[str, _Known]:
+def _look_up(tx: Transaction, entry: QueueEntry, drafts: Sequence[Draft]) -> dict[str, _Existing]:
     ids = Blobs(list({draft.id.encode() for draft in drafts}))
     rows = tx.rows("known_jobs", {"queue": entry.num, "ids": ids})
-    return {row[0].decode(): _Known(row, tx.now) for row in rows}
+    return {row[0].decode(): _Existing(row, tx.now) for row in rows}
 
 
-def _require_room(tx: Transaction, entry: QueueEntry, new: int) -> None:
-    limit = entry.settings.max_jobs
-    if limit is None:
-        return
+def _count_live(tx: Transaction, entry: QueueEntry) -> int:
     [(live, changes)] = tx.rows("live_count", {"queue": entry.num})
     if changes > FOLD_FROM and not tx.callers:
         tx.send("fold", {"queue": entry.num})
-    if live + new > limit:
-        raise StoreFull.of_queue(entry.key, limit)
+    return int(live)
 
 
-def _make_way(tx: Transaction, entry: QueueEntry, replaced: list[_Known]) -> None:
+def _make_way(tx: Transaction, entry: QueueEntry, replaced: list[_Existing]) -> None:
     """Drop the jobs that new ones replace; if they have changed meanwhile, start again."""
     if not replaced:
         return
@@ -220,46 +215,18 @@ def _make_way(tx: Transaction, entry: QueueEntry, replaced: list[_Known]) -> Non
     tx.send("drop_jobs", {"jobs": Ints(nums)})
 
 
-def _insert(
-    tx: Transaction, entry: QueueEntry, drafts: list[Draft], sources: dict[str, State | None]
-) -> dict[str, State]:
-    rows = tx.rows("add_jobs", _columns(drafts) | {"queue": entry.num, "now": tx.now})
-    if len(rows) != len(drafts):
+def _insert(tx: Transaction, entry: QueueEntry, new: list[tuple[Draft, State, float]]) -> None:
+    columns = _columns([draft for draft, _, _ in new])
+    rows = tx.rows("add_jobs", columns | {"queue": entry.num, "now": tx.now})
+    if len(rows) != len(new):
         raise Again
     nums = {id.decode(): num for id, num in rows}
-    changes, homes, states = tx.changes_of(entry.key, entry.num), Homes(tx, entry), {}
-    for draft in drafts:
-        state, at = arrive(draft, tx.now, entry.settings.ageing)
+    tx.changes_of(entry.key, entry.num)
+    homes = Homes(tx, entry)
+    for draft, state, at in new:
         if state is _SCHEDULED:
             homes.rest(nums[draft.id], state, at)
         else:
             homes.ready(nums[draft.id], draft.kind, draft.priority, at)
-        states[draft.id] = state
         tx.shift(entry.num, None, state)
-        source = sources[draft.id]
-        changes.entries.append(
-            Entry(Act.ENQUEUE, draft.id, draft.kind, source, state, priority=draft.priority)
-        )
     homes.write()
-    tx.news.add(("ready", entry.key))
-    return states
-
-
-def _receipts(
-    drafts: Sequence[Draft],
-    fresh: dict[str, Draft],
-    states: dict[str, State],
-    known: dict[str, _Known],
-) -> list[Receipt]:
-    receipts, accepted = [], set[str]()
-    for draft in drafts:
-        if draft.id in accepted:
-            receipts.append(Receipt(draft.id, False, states[draft.id]))
-        elif fresh.get(draft.id) is draft:
-            receipts.append(Receipt(draft.id, True, states[draft.id]))
-            accepted.add(draft.id)
-        else:
-            there = known[draft.id]
-            assert there.state is not None
-            receipts.append(Receipt(draft.id, False, there.state, there.result))
-    return receipts

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ackline.events import Act
 from ackline.job import Failure, Record, State
 from ackline.stores.postgres.pipeline import Blobs, Floats, Ints, Row
 from ackline.stores.postgres.queues import Body, QueueEntry, name_of
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.apply import JobState
 from ackline.stores.shared.records import (
     ACT_CODE,
     CODE,
@@ -19,27 +20,20 @@ from ackline.stores.shared.records import (
 )
 
 
-class Past:
+class LastLease(NamedTuple):
     """What a job keeps of its last lease."""
 
-    __slots__ = ("act", "attempts", "started", "token", "worker")
-
-    def __init__(
-        self,
-        attempts: int = 0,
-        token: int = 0,
-        worker: str = "",
-        started: float | None = None,
-        act: Act | None = None,
-    ) -> None:
-        self.attempts = attempts
-        self.token = token
-        self.worker = worker
-        self.started = started
-        self.act = act
+    attempts: int = 0
+    token: int = 0
+    worker: str = ""
+    started_at: float | None = None
+    act: Act | None = None
 
 
-NO_PAST = Past()
+NO_LEASE = LastLease()
+
+Last = LastLease | JobState
+"""A job's last lease, by itself or as a part of the job."""
 
 
 class Homes:
@@ -52,25 +46,25 @@ class Homes:
         self._parked: list[tuple[Any, ...]] = []
         self._rest: list[tuple[Any, ...]] = []
 
-    def ready(self, num: int, kind: str, lane: int, rank: float, past: Past = NO_PAST) -> None:
+    def ready(self, num: int, kind: str, lane: int, rank: float, last: Last = NO_LEASE) -> None:
         """Let a job stand in line."""
-        self._ready.append((self._entry.lines[kind], lane, rank, num, past))
+        self._ready.append((self._entry.lines[kind], lane, rank, num, last))
 
-    def park(self, num: int, kind: str, group: str, rank: float, past: Past) -> None:
+    def park(self, num: int, kind: str, group: str, rank: float, last: Last) -> None:
         """Let a queued job wait for its group."""
-        self._parked.append((group.encode(), self._entry.lines[kind], rank, num, past))
+        self._parked.append((group.encode(), self._entry.lines[kind], rank, num, last))
 
     def rest(
         self,
         num: int,
         state: State,
         at: float,
-        past: Past = NO_PAST,
+        last: Last = NO_LEASE,
         finished: float | None = None,
         result: bytes | None = None,
     ) -> None:
         """Let a job wait for its time, or stay as it ended."""
-        self._rest.append((num, CODE[state], at, past, finished, result))
+        self._rest.append((num, CODE[state], at, last, finished, result))
 
     def write(self) -> None:
         """Add the rows."""
@@ -82,9 +76,9 @@ class Homes:
             self._write_rest()
 
     def _write_ready(self) -> None:
-        lines, lanes, ranks, nums, pasts = zip(*self._ready, strict=True)
+        lines, lanes, ranks, nums, leases = zip(*self._ready, strict=True)
         values = {"lines": Ints(lines), "lanes": Ints(lanes), "ranks": Floats(ranks)}
-        self._tx.send("add_ready", values | {"jobs": Ints(nums)} | _columns(pasts))
+        self._tx.send("add_ready", values | {"jobs": Ints(nums)} | _columns(leases))
         hints, places = self._entry.hints, self._tx.places
         for line, lane, rank, num, _ in self._ready:
             places[line, lane] = min((rank, num), places.get((line, lane), (rank, num)))
@@ -96,37 +90,38 @@ class Homes:
         self._tx.committed.append(lower)
 
     def _write_parked(self) -> None:
-        groups, lines, ranks, nums, pasts = zip(*self._parked, strict=True)
+        groups, lines, ranks, nums, leases = zip(*self._parked, strict=True)
         values = {"queue": self._entry.num, "groups": Blobs(groups), "lines": Ints(lines)}
         values |= {"ranks": Floats(ranks), "jobs": Ints(nums)}
-        self._tx.send("park", values | _columns(pasts))
+        self._tx.send("park", values | _columns(leases))
 
     def _write_rest(self) -> None:
-        nums, states, ats, pasts, finished, results = zip(*self._rest, strict=True)
+        nums, states, ats, leases, finished, results = zip(*self._rest, strict=True)
         values = {"queue": self._entry.num, "jobs": Ints(nums), "states": Ints(states)}
         values |= {"ats": Floats(ats), "results": Blobs(results)}
         values["finished"] = Floats([NO_TIME if at is None else at for at in finished])
-        self._tx.send("add_rest", values | _columns(pasts))
+        self._tx.send("add_rest", values | _columns(leases))
 
 
 NO_TIME = float("-inf")
 """Stands for no time, because an array of times has no NULL."""
 
 
-def _columns(pasts: tuple[Past, ...]) -> dict[str, Any]:
-    if all(past is NO_PAST for past in pasts):
+def _columns(leases: tuple[Last, ...]) -> dict[str, Any]:
+    if all(last is NO_LEASE for last in leases):
         nothing, never = Ints([]), Floats([])
         # Shorter lists are filled up with NULL.
         return {
             "attempts": nothing, "tokens": nothing, "acts": nothing, "workers": Blobs([]),
             "starts": never,
         }  # fmt: skip
+    starts = [NO_TIME if last.started_at is None else last.started_at for last in leases]
     return {
-        "attempts": Ints([past.attempts for past in pasts]),
-        "tokens": Ints([past.token for past in pasts]),
-        "workers": Blobs([past.worker.encode() for past in pasts]),
-        "starts": Floats([NO_TIME if past.started is None else past.started for past in pasts]),
-        "acts": Ints([-1 if past.act is None else ACT_CODE[past.act] for past in pasts]),
+        "attempts": Ints([last.attempts for last in leases]),
+        "tokens": Ints([last.token for last in leases]),
+        "workers": Blobs([last.worker.encode() for last in leases]),
+        "starts": Floats(starts),
+        "acts": Ints([-1 if last.act is None else ACT_CODE[last.act] for last in leases]),
     }
 
 
@@ -134,49 +129,29 @@ NOWHERE, READY, PARKED, REST, LEASED = range(5)
 """A job's home, the table in which it stands, as `standings` numbers them."""
 
 
-class Standing:
+class Standing(JobState):
     """A job within a batch of transitions; its changes are written at the end of the batch."""
 
-    __slots__ = (
-        "act", "at", "attempts", "cancel_requested", "finished", "group", "home", "id", "kind",
-        "num", "origin", "priority", "rank", "result", "started", "state", "token", "worker",
-    )  # fmt: skip
+    __slots__ = ("home", "origin")
 
     def __init__(self, id: str, body: Body) -> None:
-        self.id = id
-        self.num, self.kind, self.group, self.priority = body
+        num, kind, group, priority = body
+        super().__init__(num, id, kind, group, priority)
         self.home = self.origin = NOWHERE
-        self.state = State.QUEUED
-        self.at = self.rank = 0.0
-        self.attempts = self.token = 0
-        self.worker = ""
-        self.started: float | None = None
-        self.finished: float | None = None
-        self.act: Act | None = None
-        self.cancel_requested = False
-        self.result: bytes | None = None
-
-    def over(self, now: float) -> bool:
-        """Whether its retention has ended, so that it counts as gone."""
-        return self.state.terminal and self.at <= now
-
-    def past(self) -> Past:
-        """What its home keeps of its last lease."""
-        return Past(self.attempts, self.token, self.worker, self.started, self.act)
 
 
 def resting(row: tuple[Any, ...]) -> Standing:
     """A job from a row of `standings`; its home may be unknown."""
-    num, id, kind, group, priority, home, state, at, *past = row
+    num, id, kind, group, priority, home, state, at, *last = row
     body = (num, name_of(kind), None if group is None else name_of(group), priority)
     job = Standing(id.decode(), body)
     if home is not None:
-        attempts, token, worker, started, act, finished = past
+        attempts, token, worker, started, act, finished = last
         job.home = job.origin = home
         job.state, job.at, job.rank = STATES[state], at, at
         job.attempts, job.token = attempts or 0, token or 0
         job.worker = name_of(worker) if worker else ""
-        job.started, job.finished = started, finished
+        job.started_at, job.finished_at = started, finished
         job.act = None if act is None else SETTLING[act]
     return job
 

@@ -17,7 +17,7 @@ from ackline.errors import CannotJoin, StoreUnavailable
 from ackline.job import Draft, QueueKey
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest, Receipt
-from ackline.stores.postgres.apply import GONE, apply
+from ackline.stores.postgres.apply import apply
 from ackline.stores.postgres.borrowed_connection import (
     Loan,
     async_connection,
@@ -31,6 +31,7 @@ from ackline.stores.postgres.enqueue import insert_checked, made
 from ackline.stores.postgres.leases import Finding, locked_leases, part_leases
 from ackline.stores.postgres.queues import QueueEntry
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.apply import GONE
 
 BUSY = 10.0
 """Seconds that others may use a caller's connection before it is refused."""

@@ -37,7 +37,6 @@ def configure(
     tx.changes_of(entry.key, entry.num).entries.append(entry_)
     if settings.group_limit > before.group_limit:
         unpark_all(tx, entry, settings.group_limit)
-    tx.news.add(("ready", queue))
     return True
 
 

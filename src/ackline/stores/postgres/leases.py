@@ -70,7 +70,7 @@ def leased(job: Standing, lease: Lease) -> Standing:
     job.home = job.origin = LEASED
     job.state, job.at = State.PROCESSING, lease.deadline
     job.attempts, job.rank = lease.open[job.num]
-    job.token, job.worker, job.started = lease.token, lease.worker, lease.started
+    job.token, job.worker, job.started_at = lease.token, lease.worker, lease.started
     job.cancel_requested = job.num in lease.cancel_requested
     return job
 

@@ -35,7 +35,7 @@ from ackline.stores.base import (
 from ackline.stores.migrations import Migrated
 from ackline.stores.postgres import claim, enqueue, journal, keep, keys, leases, look
 from ackline.stores.postgres.address import Address, read_address
-from ackline.stores.postgres.apply import GONE, apply
+from ackline.stores.postgres.apply import apply
 from ackline.stores.postgres.claim import promote
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.joining import PostgresJoining
@@ -43,6 +43,7 @@ from ackline.stores.postgres.leases import Finding, locked_leases
 from ackline.stores.postgres.notify import Wakeups
 from ackline.stores.postgres.server_info import Examiner
 from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.shared.apply import GONE
 from ackline.stores.shared.retention import Pruned, prune_in_steps, purge_found
 
 

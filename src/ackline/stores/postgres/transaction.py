@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import psycopg
 
 from ackline.events import Entry
-from ackline.job import TERMINAL, QueueKey, State
+from ackline.job import QueueKey, State
 from ackline.stores.base import Topic
 from ackline.stores.postgres.pipeline import NO_VALUES, Ints, Row
+from ackline.stores.shared.apply import topics_of
 from ackline.stores.shared.packed import pack
 from ackline.stores.shared.records import CODE, STATES
 
@@ -127,6 +128,4 @@ class Transaction:
                 self._add_news(changes)
 
     def _add_news(self, changes: QueueChanges) -> None:
-        self.news.add(("changes", changes.key))
-        if any(entry.to is None or entry.to in TERMINAL for entry in changes.entries):
-            self.news.add(("ends", changes.key))
+        self.news.update((topic, changes.key) for topic in topics_of(changes.entries))
