@@ -328,7 +328,7 @@ class Taking:
     def _lease(self) -> list[Record]:
         tx, entry, worker = self._tx, self._entry, self._request.worker
         records = _records(entry, self._request, self._taken, self._tokens(), tx.now)
-        entry.plain = all(row[_GROUP] is row[_OPTIONS] is None for row in self._taken)
+        entry.plain = all(row[_OPTIONS] is None for row in self._taken)
         rows_of: dict[tuple[float, int], list[Row]] = {}
         for row, record in zip(self._taken, records, strict=True):
             rows_of.setdefault((record.deadline or 0.0, record.token), []).append(row)

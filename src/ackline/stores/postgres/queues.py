@@ -71,7 +71,7 @@ class QueueEntry:
         self.dropped = False
         """Whether only its journal is left."""
         self.plain = True
-        """Whether the jobs claimed last were of no group and without options."""
+        """Whether the jobs claimed last were without options."""
         self.hints = Hints()
         self.ahead = Ahead()
 

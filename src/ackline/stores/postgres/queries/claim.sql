@@ -61,9 +61,9 @@ FROM gate g LEFT JOIN (
 
 -- name: take
 -- A whole claim in one statement: the next jobs leave their lines, are leased, noted in the journal
--- and counted, if all of them are of no group, without options, and had lower tokens. If not, nothing
--- is done. A claim sees only what was committed when its one snapshot was taken, so its journal
--- entry rightly takes its moment from it, too.
+-- and counted, if all of them are without options (a group is one) and had lower tokens. If not,
+-- nothing is done. A claim sees only what was committed when its one snapshot was taken, so its
+-- journal entry rightly takes its moment from it, too.
 --
 -- The entries are written as `shared/packed.py` packs them: `head` and `tail` are what is the same
 -- in all. A session notes whether it took any, for `notify`.
@@ -86,7 +86,7 @@ WITH /*next_in_line*/, bodies AS MATERIALIZED (
         FROM gate OFFSET 0
     ) t CROSS JOIN bodies b
     GROUP BY t.now, t.token
-    HAVING bool_and(b.grp IS NULL AND b.options IS NULL AND coalesce(b.token, 0) < t.token)
+    HAVING bool_and(b.options IS NULL AND coalesce(b.token, 0) < t.token)
 ), gone AS (
     DELETE FROM ackline.ready
     WHERE ctid = ANY (ARRAY(SELECT b.place FROM bodies b WHERE EXISTS (SELECT FROM lot)))
@@ -106,7 +106,7 @@ WITH /*next_in_line*/, bodies AS MATERIALIZED (
     FROM lot
 )
 SELECT g.same, g.due, (SELECT count(*) FROM seen), b.rank, b.job, b.line, b.lane, b.attempts,
-       b.token, b.id, b.kind, NULL, b.priority, b.created, NULL, b.payload, g.now, l.token,
+       b.token, b.id, b.kind, b.grp, b.priority, b.created, NULL, b.payload, g.now, l.token,
        (SELECT set_config('ackline_session.took', (SELECT count(*) FROM lot)::text, false))
 FROM gate g LEFT JOIN (lot l CROSS JOIN bodies b) ON true;
 
