@@ -143,6 +143,7 @@ class TestRank:
         for priority in range(10):
             began = some_time(bench, chance)
             job = bench.taken(f"j{priority}", priority=priority, lease=1.0)
+            assert bench.apply_one(extend(job, 1000.0)).applied
             some_time(bench, chance)
             bench.apply_one(release(job, policy_of(job)))
             assert place_of(bench, job.id) == rank(began, priority, ageing), "released"
