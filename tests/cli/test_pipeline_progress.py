@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ackline.cli.pipeline import progress
-from ackline.cli.pipeline.progress import tasks_done, with_progress
+from ackline.cli.pipeline import jobs
+from ackline.cli.pipeline.jobs import tasks_done, with_progress
 from ackline.cli.session import Common, Session
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(progress, "PAUSE", 0.01)
+    monkeypatch.setattr(jobs, "PAUSE", 0.01)
 
 
 def spark_with(stages: dict[int, tuple[int, int] | None]) -> Any:

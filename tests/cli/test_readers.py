@@ -103,7 +103,7 @@ def test_a_reader_behind_what_was_dropped(cli, email):
 
 def test_all_that_is_kept_is_shown_wherever_each_journal_begins(cli, queues, email, monkeypatch):
     """An older event of a quiet queue does not make what a busy one dropped a gap."""
-    monkeypatch.setattr("ackline.cli.journal.PAGE", 1)
+    monkeypatch.setattr("ackline.cli.events.PAGE", 1)
     for id in "xyz":
         queues["busy"].enqueue(1, id=id)
     cut(queues["busy"], 2)
@@ -119,7 +119,7 @@ def test_who_is_cut_off_while_reading_is_told_and_goes_on(cli, email, monkeypatc
             cut(email, 2)
         return {"id": event.id}
 
-    monkeypatch.setattr("ackline.cli.journal.PAGE", 1)
+    monkeypatch.setattr("ackline.cli.events.PAGE", 1)
     monkeypatch.setattr("ackline.cli.events.event_document", show_slowly)
     answer = cli("events", *more, "--json")
     assert answer.code == 0

@@ -14,8 +14,13 @@ from ackline.cli.exits import Refusal
 from ackline.cli.pipeline import pipeline
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.gaps import in_words
-from ackline.cli.pipeline.options import master_option, shared_files_option
-from ackline.cli.pipeline.starting import notice_empty, require_shared_store, start_spark
+from ackline.cli.pipeline.starting import (
+    master_option,
+    notice_empty,
+    require_shared_store,
+    shared_files_option,
+    start_spark,
+)
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain

@@ -5,23 +5,26 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 import msgspec
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
 from ackline.cli.pipeline import pipeline
-from ackline.cli.pipeline.checks import require_files, require_writable
 from ackline.cli.pipeline.errors import ending
-from ackline.cli.pipeline.options import master_option, shared_files_option
-from ackline.cli.pipeline.progress import with_progress
 from ackline.cli.pipeline.starting import (
     address_of,
+    master_option,
     notice_empty,
+    require_files,
     require_shared_store,
+    require_writable,
+    shared_files_option,
     start_spark,
 )
 from ackline.cli.queues import who
@@ -30,6 +33,8 @@ from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain, shorten
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from ackline.spark.bulk.redriving import Checked
     from ackline.spark.writing.rejected import RejectedRow
 
@@ -460,3 +465,37 @@ class QueueAndId(msgspec.Struct, frozen=True):
 
     queue: str
     id: str
+
+
+T = TypeVar("T")
+
+PAUSE = 0.2
+"""Seconds between two updates of the bar."""
+
+
+def with_progress(session: Session, spark: SparkSession, title: str, act: Callable[[], T]) -> T:
+    """Call `act` and show a bar meanwhile, if the command runs in a terminal."""
+    if not session.notices.is_terminal or session.json or not hasattr(spark, "sparkContext"):
+        return act()
+    columns = (TextColumn(title), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with (
+        ThreadPoolExecutor(1) as pool,
+        Progress(*columns, console=session.notices, transient=True) as progress,
+    ):
+        bar, doing = progress.add_task("", total=None), pool.submit(act)
+        while True:
+            try:
+                return doing.result(PAUSE)
+            except TimeoutError:
+                if doing.done():
+                    raise
+                done, tasks = tasks_done(spark)
+                progress.update(bar, completed=done, total=tasks or None)
+
+
+def tasks_done(spark: SparkSession) -> tuple[int, int]:
+    """How many tasks of the stages under way are done, and how many there are."""
+    tracker = spark.sparkContext.statusTracker()
+    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = [info for info in infos if info is not None]
+    return sum(info.numCompletedTasks for info in known), sum(info.numTasks for info in known)

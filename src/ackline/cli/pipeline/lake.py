@@ -14,11 +14,17 @@ from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import UsageMistake
 from ackline.cli.pipeline import pipeline
-from ackline.cli.pipeline.checks import require_writable
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.gaps import in_words
-from ackline.cli.pipeline.options import lake_option, master_option, shared_files_option
-from ackline.cli.pipeline.starting import notice_empty, require_shared_store, start_spark
+from ackline.cli.pipeline.starting import (
+    lake_option,
+    master_option,
+    notice_empty,
+    require_shared_store,
+    require_writable,
+    shared_files_option,
+    start_spark,
+)
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain, span
 from ackline.worker.signals import hear_signals

@@ -12,11 +12,15 @@ from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.pipeline import pipeline
-from ackline.cli.pipeline.checks import require_file_place
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.gaps import in_words
-from ackline.cli.pipeline.options import lake_option, master_option
-from ackline.cli.pipeline.starting import require_extra, start_spark
+from ackline.cli.pipeline.starting import (
+    lake_option,
+    master_option,
+    require_extra,
+    require_file_place,
+    start_spark,
+)
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import count, plain, shorten, span

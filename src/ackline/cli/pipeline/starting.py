@@ -1,10 +1,16 @@
-"""Starting Spark for a command, with a store that all of Spark's machines reach."""
+"""Before a command starts Spark: its options, what is checked, and Spark itself."""
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackline.cli.exits import INTERRUPTED, Refusal
+import click
+
+from ackline.cli.exits import INTERRUPTED, Refusal, UsageMistake
 from ackline.cli.session import Session
 from ackline.cli.words import plain
 from ackline.errors import MissingExtra
@@ -14,6 +20,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ackline.spark.store_address import StoreAddress
+
+master_option = click.option(
+    "--master",
+    metavar="URL",
+    help="Where Spark runs: spark://host:7077, sc://host (Spark Connect) or local[N]. By "
+    "default, on this machine.",
+)
+
+shared_files_option = click.option(
+    "--shared-files",
+    is_flag=True,
+    help="Use a SQLite store on a cluster: all of its machines see the same files.",
+)
+
+lake_option = click.option(
+    "--lake",
+    required=True,
+    metavar="PATH",
+    help="The lake's folder, or a URL such as s3a://bucket/lake.",
+)
 
 
 def require_shared_store(session: Session, master: str | None, shared_files: bool) -> None:
@@ -81,3 +107,57 @@ def start_spark(session: Session, master: str | None) -> SparkSession:
             return spark_session(master, muted=lambda: ctrl_c.pressed)
     except KeyboardInterrupt:
         raise Refusal("stopped while Spark was starting: nothing was done", INTERRUPTED) from None
+
+
+def require_writable(*paths: str | None) -> None:
+    """Refuse a folder of this machine that cannot be written to; None is none."""
+    from ackline.spark.paths import absolute, is_local
+
+    for path in paths:
+        if path is not None and is_local(path):
+            _require_writable(path, Path(absolute(path)))
+
+
+def _require_writable(named: str, folder: Path) -> None:
+    there = next(above for above in (folder, *folder.parents) if above.exists())
+    if not there.is_dir():
+        raise _unwritable(named, f"{there} is a file")
+    try:
+        if there != folder:
+            # Only a try tells: in some places nobody can make a folder, whatever their mode.
+            os.rmdir(tempfile.mkdtemp(prefix=".ackline-", dir=there))
+    except OSError as error:
+        raise _unwritable(named, f"{there}: {error.strerror}") from None
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise _unwritable(named, f"{there}: Permission denied")
+
+
+def _unwritable(named: str, why: str) -> UsageMistake:
+    return UsageMistake(f"cannot write to {plain(named)}: {plain(why)}; name another folder")
+
+
+def require_file_place(file: Path) -> None:
+    """Refuse a file that cannot be written."""
+    if file.is_dir():
+        raise UsageMistake(f"{plain(str(file))} is a folder: name a file in it")
+    if not file.parent.is_dir():
+        raise UsageMistake(
+            f"cannot write {plain(str(file))}: there is no folder {plain(str(file.parent))}; make "
+            "it, or name another file"
+        )
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise UsageMistake(f"cannot write {plain(str(file))}: Permission denied; name another file")
+
+
+def require_files(paths: Iterable[str], master: str | None) -> None:
+    """Refuse files that do not exist, and those that Spark would not read."""
+    from ackline.spark.bulk.files import require_plain
+    from ackline.spark.lake.folder import is_pattern
+    from ackline.spark.paths import absolute, is_local
+
+    for path in paths:
+        require_plain(path)
+        # Spark Connect reads files of the server's machine.
+        elsewhere = (master or "").startswith("sc://") or not is_local(path)
+        if not (elsewhere or is_pattern(path) or os.path.exists(absolute(path))):
+            raise UsageMistake(f"there is no file {plain(path)}: is the path right?")

@@ -19,8 +19,13 @@ from ackline.cli.app import command
 from ackline.cli.exits import Refusal
 from ackline.cli.pipeline import pipeline
 from ackline.cli.pipeline.errors import ending
-from ackline.cli.pipeline.options import master_option, shared_files_option
-from ackline.cli.pipeline.starting import require_extra, require_shared_file, start_spark
+from ackline.cli.pipeline.starting import (
+    master_option,
+    require_extra,
+    require_shared_file,
+    shared_files_option,
+    start_spark,
+)
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.targets import load_queues
