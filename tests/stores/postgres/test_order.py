@@ -9,7 +9,7 @@ from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.test_journal import enqueued_late
 from tests.stores.postgres.words import finish, ids, put, take
 
-from ackline.job import QueueKey
+from ackline.job import NO_OPTIONS, Options, QueueKey
 from ackline.stores.postgres import PostgresStore, scan_position
 from ackline.stores.postgres.scan_position import ODD, PROMOTED, Hints
 from ackline.stores.postgres.transaction import Again, Transaction
@@ -149,14 +149,15 @@ class TestHints:
         assert hints.look_again([self.LINE]).full
 
 
+@pytest.mark.parametrize("options", [NO_OPTIONS, Options(lease=9.0)], ids=["at once", "in steps"])
 @pytest.mark.usefixtures("without_full_looks")
 def test_a_claim_that_is_run_again_passes_nothing_over(
-    store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch, options: Options
 ) -> None:
     monkeypatch.setattr(scan_position, "BACK_EVERY", 3600.0)
-    for id in ("first", "second", "third"):  # each with a rank of its own
-        put(store, queue, id)
-    take(store, queue, 0)
+    for id in ("zeroth", "first", "second", "third"):  # each with a rank of its own
+        put(store, queue, id, options=options)
+    assert ids(take(store, queue, 1)) == ["zeroth"]
     flush, turns = Transaction.flush, []
 
     def stand_in_the_way_once(tx: Transaction) -> None:

@@ -17,7 +17,7 @@ from ackline.job import Draft, QueueKey, State
 from ackline.stores.base import Listener
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.claim import _packed_parts, _values
+from ackline.stores.postgres.claim import packed_parts, scan_values
 
 
 @pytest.fixture
@@ -175,8 +175,8 @@ def test_no_statement_of_a_claim_reads_a_table_from_end_to_end(
     entry = store._queues.remembered(queue)
     assert entry is not None
 
-    values = _values(entry, entry.hints.look(entry.lines.values()), 100, None)
-    values |= {"worker": b"w", "seconds": 30.0, **_packed_parts("w")}
+    values = scan_values(entry, entry.hints.look(entry.lines.values()), 100, None)
+    values |= {"worker": b"w", "seconds": 30.0, **packed_parts("w")}
     with store._engine.connections.connect() as connection:
         explain = "EXPLAIN " + store._engine.statements[statement]
         rows = connection.execute(explain, values).fetchall()

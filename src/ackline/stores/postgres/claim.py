@@ -59,7 +59,7 @@ class Picking:
     def send(self, look: Look, limit: int, max_bytes: int | None) -> None:
         """Request the next jobs; `pick` waits for the answer."""
         began = time.monotonic()
-        values = _values(self._entry, look, limit, self._tx.clock, promoted=self._promoted)
+        values = scan_values(self._entry, look, limit, self._tx.clock, promoted=self._promoted)
         if max_bytes is None:
             self._sent = began, self._tx.send("pick", values)
         else:
@@ -96,7 +96,7 @@ class Picking:
         self._tx.committed.append(lambda: hints.took(look, _last_places(rows)))
 
 
-def _values(
+def scan_values(
     entry: QueueEntry, look: Look, limit: int, clock: float | None, *, promoted: bool = False
 ) -> dict[str, Any]:
     """What says which jobs are next in line."""
@@ -463,13 +463,13 @@ def _claim_at_once(engine: Engine, queue: QueueKey, request: ClaimRequest) -> An
         return None
     look = entry.hints.look([entry.lines[kind] for kind in kinds])
     values = {"worker": request.worker.encode(), "seconds": float(seconds.pop())}
-    values |= _packed_parts(request.worker)
+    values |= packed_parts(request.worker)
     began = time.monotonic()
 
     def send(tx: Transaction) -> tuple[Sent, Sent]:
         tx.news.add(("changes", queue))
         tx.only_if_took = True
-        taken = tx.send("take", _values(entry, look, max(0, request.limit), tx.clock) | values)
+        taken = tx.send("take", scan_values(entry, look, max(0, request.limit), tx.clock) | values)
         return taken, tx.send("heads", {"queue": entry.num, "start": entry.ahead.start})
 
     answer, heads = engine.write(send)
@@ -487,7 +487,7 @@ def _claim_at_once(engine: Engine, queue: QueueKey, request: ClaimRequest) -> An
 
 
 @functools.lru_cache(maxsize=16)
-def _packed_parts(worker: str) -> dict[str, bytes]:
+def packed_parts(worker: str) -> dict[str, bytes]:
     """The parts that are the same in all journal entries of a worker's claims."""
     packed = pack([Entry(_CLAIM, "", "", _QUEUED, _PROCESSING, 0, 0, worker)])[1:]
     no_names, states, no_numbers = pack(""), pack(_QUEUED) + pack(_PROCESSING), pack(0)
