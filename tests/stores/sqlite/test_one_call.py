@@ -40,12 +40,10 @@ def test_it_takes_few_statements(store, writer):
 
     assert [names.get(text, text) for text in ran] == [
         "BEGIN IMMEDIATE",
-        "find_queue",
         "add_job",
-        "find_slot",
         "add_place",
         "add_batch",
-        *["count_slot"] * 4,
+        *["count_slot"] * 3,
         "COMMIT",
     ]
     assert "RETURNING" not in "".join(ran), "it costs as much as several statements"

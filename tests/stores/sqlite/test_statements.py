@@ -10,7 +10,7 @@ from tests.stores.sqlite.conftest import QUEUE
 
 from ackline.job import Draft
 from ackline.stores.base import ClaimRequest, Filter
-from ackline.stores.sqlite import claim, look, merging
+from ackline.stores.sqlite import claim, look, rows
 from ackline.stores.sqlite.queries import sql, statements
 
 HARMLESS = re.compile("VIRTUAL TABLE|CONSTANT ROW")
@@ -61,7 +61,7 @@ def opened(store, monkeypatch):
             slots.append(slot)
             return read(slot)
 
-        return merging.merged(heads, read_counted, place)
+        return rows.merged(heads, read_counted, place)
 
     monkeypatch.setattr(claim, "merged", counted)
     monkeypatch.setattr(look, "merged", counted)

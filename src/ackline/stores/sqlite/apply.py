@@ -8,27 +8,56 @@ from ackline.events import Act
 from ackline.job import Failure, Options, QueueKey, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import HISTORY_LIMIT
-from ackline.stores.shared.apply import ApplyBatch, Change
-from ackline.stores.shared.records import ACT_CODE, decode_options, encode_failure
-from ackline.stores.sqlite.drop import drop_jobs
-from ackline.stores.sqlite.groups import leave_groups
+from ackline.stores.shared.apply import ApplyBatch, Change, JobState
+from ackline.stores.shared.records import ACT_CODE, SETTLING, decode_options, encode_failure
 from ackline.stores.sqlite.keys import put_key
-from ackline.stores.sqlite.lines import Lines, find_lines, make_lines
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import Row, history_of, numbers, rows_by_ids
-from ackline.stores.sqlite.standing import (
-    ATTEMPTS,
-    GROUP,
-    ID,
-    KIND,
-    SLOT,
-    TOKEN,
-    WORKER,
-    Standing,
-    save,
-)
+from ackline.stores.sqlite.rows import Row, history_of, numbers, rows_by_ids, state_in
+from ackline.stores.sqlite.transaction import Lines, find_lines, make_lines
 
 _COMPLETE, _PROCESSING = Act.COMPLETE, State.PROCESSING
+
+ID, KIND, GROUP, SLOT, AT, ATTEMPTS, TOKEN, WORKER, CANCEL = 1, 2, 3, 5, 6, 8, 9, 10, 14
+"""Columns of a row of `standings`."""
+
+
+class Standing(JobState):
+    """A job within a batch of transitions; its changes are written at the end of the batch."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, row: Row) -> None:
+        num, id, kind, group, priority, *stands = row
+        super().__init__(num, id, kind, group, priority)
+        (
+            self.slot, self.at, self.rank, self.attempts, self.token, self.worker, self.started_at,
+            self.finished_at, act, cancel, self.progress,
+        ) = stands  # fmt: skip
+        self.state = state_in(self.slot)
+        self.act = None if act is None else SETTLING[act]
+        self.cancel_requested = cancel != 0
+
+    def change_line(self, lines: Lines, source: State) -> None:
+        """Go from the line of this state to that of its state now, if that is another state."""
+        slot = self.slot
+        if self.state is not source:
+            queued = self.state is State.QUEUED
+            self.slot = lines.ready(self.kind) if queued else lines.slot(self.state)
+        lines.shift(slot, self.slot)
+
+    def row(self) -> Row:
+        """What `set_standing` writes."""
+        act = None if self.act is None else ACT_CODE[self.act]
+        return (
+            self.num, self.slot, self.at, self.rank, self.attempts, self.finished_at, act,
+            int(self.cancel_requested), self.progress,
+        )  # fmt: skip
+
+
+def save(lines: Lines, changed: list[Standing]) -> None:
+    """Write where these jobs stand now."""
+    if changed:
+        lines.tx.executemany(sql("set_standing"), [standing.row() for standing in changed])
 
 
 def apply(lines: Lines, transitions: Sequence[Transition], now: float) -> list[Verdict]:
@@ -148,9 +177,8 @@ class _Batch(ApplyBatch[Standing]):
         job.slot = there.ready(job.kind) if job.slot > 0 else there.slot(job.state)
         there.shift(None, job.slot)
         save(there, [job])
-        if job.token > there.last_token:
-            # A job's tokens must grow, whichever queue hands them out.
-            lines.tx.execute(sql("set_last_token"), (job.token, there.num))
+        # A job's tokens must grow, whichever queue hands them out.
+        there.keep_token(job.token)
         there.flush()
         self._changed.pop(job.num, None)
         self._standings[job.id] = None
@@ -162,7 +190,7 @@ class _Batch(ApplyBatch[Standing]):
             old = Standing(row)
             if not old.over(self.now):
                 return False
-            drop_jobs(there, [(old.num, old.slot)])
+            there.drop_jobs([(old.num, old.slot)])
         return True
 
     def finish(self) -> None:
@@ -175,4 +203,4 @@ class _Batch(ApplyBatch[Standing]):
             there = make_lines(lines.tx, target)
             there.write_journal(self.now, [entry])
             there.flush()
-        leave_groups(lines, self.left)
+        lines.leave_groups(self.left)

@@ -10,18 +10,22 @@ from typing import Any
 
 from ackline.events import Act, Entry
 from ackline.job import QueueKey, Record, State
-from ackline.lifecycle import Transition, Verdict, rank
-from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest
+from ackline.lifecycle import Transition, Verdict, kept_until, rank
+from ackline.stores.base import (
+    REPAIR_LIMIT,
+    BeatReply,
+    Claimed,
+    ClaimRequest,
+    Hold,
+    WorkerBeat,
+)
 from ackline.stores.budget import Budget
-from ackline.stores.shared.records import decode_options
-from ackline.stores.sqlite.apply import apply
-from ackline.stores.sqlite.groups import enter_groups, running_in
-from ackline.stores.sqlite.lines import Lines, find_lines
+from ackline.stores.shared.records import decode_options, encode_beat
+from ackline.stores.sqlite.apply import AT, CANCEL, ID, SLOT, TOKEN, apply
 from ackline.stores.sqlite.look import heads
-from ackline.stores.sqlite.merging import merged
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import Row, numbers, record_of
-from ackline.stores.sqlite.transaction import Transaction
+from ackline.stores.sqlite.rows import Row, merged, numbers, record_of, rows_by_ids
+from ackline.stores.sqlite.transaction import Lines, Transaction, find_lines, make_lines
 
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
 _NUM, _KIND, _PAYLOAD, _OPTIONS, _GROUP = 1, 3, 4, 6, 8
@@ -124,7 +128,7 @@ def _choose(
         group = row[_GROUP]
         if group is not None:
             if group not in running:
-                running[group] = running_in(lines, group)
+                running[group] = lines.running_in(group)
             if running[group] + entered[group] >= most:
                 parked.append(row)
                 if len(parked) == MOST_PARKED:
@@ -137,7 +141,7 @@ def _choose(
         if len(taken) >= limit or budget.reached:
             break
     if entered:
-        enter_groups(lines, entered)
+        lines.enter_groups(entered)
     return taken, parked
 
 
@@ -234,3 +238,40 @@ def lapsed(lines: Lines, now: float) -> list[Record]:
     """Leased jobs past their deadline, the earliest deadline first."""
     values = (lines.slot(_PROCESSING), now, REPAIR_LIMIT)
     return [record_of(row) for row in lines.tx.execute(sql("lapsed"), values)]
+
+
+# --- heartbeats ---
+
+
+def heartbeat(
+    tx: Transaction, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold], now: float
+) -> BeatReply:
+    """Note that a worker is alive, and extend its leases."""
+    lines = make_lines(tx, queue)
+    if beat.ttl > 0:
+        values = (lines.num, beat.id, encode_beat(beat), now, now + beat.ttl)
+        tx.execute(sql("beat"), values)
+    else:
+        tx.execute(sql("goodbye"), (lines.num, beat.id))
+    return _extend(lines, holds, now)
+
+
+def _extend(lines: Lines, holds: Sequence[Hold], now: float) -> BeatReply:
+    ids = [hold.id for hold in holds]
+    rows = rows_by_ids(lines.tx.execute, "standings", "standing", lines.num, ids)
+    found = {row[ID]: row for row in rows}
+    leased = lines.slot(State.PROCESSING)
+    reply = BeatReply([], [])
+    by_deadline: dict[float, list[int]] = {}
+    for index, hold in enumerate(holds):
+        row = found.get(hold.id)
+        if row is None or row[SLOT] != leased or row[TOKEN] != hold.token or row[AT] <= now:
+            reply.lost.append(index)
+            continue
+        deadline = kept_until(row[AT], now, hold.seconds)
+        by_deadline.setdefault(deadline, []).append(row[0])
+        if row[CANCEL]:
+            reply.cancelled.append(index)
+    for deadline, nums in by_deadline.items():
+        lines.tx.execute(sql("extend"), (deadline, numbers(nums)))
+    return reply

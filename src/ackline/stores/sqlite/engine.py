@@ -148,9 +148,9 @@ class Engine:
     def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
         with self._writing:
             self.require_open()
-            transaction, answers = self._writer.commit(operations)
-        if transaction.wakes:
-            self._writer.follow_up(self._tell, transaction.wakes)
+            answers, wakes = self._writer.commit(operations)
+        if wakes:
+            self._writer.follow_up(self._tell, wakes)
         return answers
 
     # --- reading ---

@@ -12,12 +12,10 @@ from ackline.job import NO_OPTIONS, Draft, QueueKey, State
 from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.shared.enqueue import plan_enqueue
 from ackline.stores.shared.records import encode_options
-from ackline.stores.sqlite.drop import drop_jobs
 from ackline.stores.sqlite.keys import write_keys
-from ackline.stores.sqlite.lines import Lines, make_lines, state_in
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import rows_by_ids
-from ackline.stores.sqlite.transaction import Transaction
+from ackline.stores.sqlite.rows import rows_by_ids, state_in
+from ackline.stores.sqlite.transaction import Lines, Transaction, make_lines
 
 _QUEUED = State.QUEUED
 
@@ -57,12 +55,12 @@ def _insert_blindly(lines: Lines, drafts: Sequence[Draft], now: float) -> list[R
     """Insert jobs without looking for their ids first; None if one was known after all."""
     nothing: dict[str, _Existing] = {}
     plan = plan_enqueue(drafts, nothing.get, _no_result, now, lines.settings.ageing)
-    first = lines.numbers.next_jobs(len(drafts))
+    first = lines.next_jobs(len(drafts))
     try:
         _add_jobs(lines, first, drafts, now)
     except apsw.ConstraintError:
         lines.tx.execute(sql("take_back_jobs"), (first, first + len(drafts) - 1))
-        lines.numbers.job = first - 1
+        lines.tx.last_job = first - 1
         return None
     _add_places(lines, first, plan.new, now)
     lines.write_journal(now, plan.entries)
@@ -82,8 +80,8 @@ def _insert_checked(lines: Lines, drafts: Sequence[Draft], now: float) -> list[R
         if lines.settings.max_jobs is not None:
             live = lines.tx.execute(sql("live_count"), (lines.num,)).fetchall()[0][0]
             plan.require_room(lines.key, lines.settings, live)
-        drop_jobs(lines, [(there.num, there.slot) for there in plan.replaced])
-        first = lines.numbers.next_jobs(len(plan.new))
+        lines.drop_jobs([(there.num, there.slot) for there in plan.replaced])
+        first = lines.next_jobs(len(plan.new))
         _add_jobs(lines, first, [draft for draft, _, _ in plan.new], now)
         _add_places(lines, first, plan.new, now)
         lines.write_journal(now, plan.entries)

@@ -8,15 +8,12 @@ from ackline.job import QueueKey, State
 from ackline.stores.base import WORKER_MEMORY, Filter, act_of_change
 from ackline.stores.shared.groups import LeftGroups
 from ackline.stores.shared.packed import count
-from ackline.stores.shared.records import DROPPED, decode_options, encode_settings
+from ackline.stores.shared.records import decode_options
 from ackline.stores.shared.retention import Trim, plan_trim, prune_jobs
-from ackline.stores.sqlite.drop import drop_jobs
-from ackline.stores.sqlite.dropped import note_dropped
-from ackline.stores.sqlite.groups import leave_groups, unpark_all
-from ackline.stores.sqlite.lines import JOURNAL, Lines, find_lines, make_lines, state_in
-from ackline.stores.sqlite.look import bare_rows_of
+from ackline.stores.sqlite.look import bare_rows_of, note_dropped
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.transaction import Transaction
+from ackline.stores.sqlite.rows import JOURNAL, state_in
+from ackline.stores.sqlite.transaction import Lines, Transaction, find_lines, make_lines
 
 TRIM_LIMIT = 1000
 """The most journal batches and empty lines that one step drops: others can write in between."""
@@ -35,12 +32,11 @@ def configure(
     if expected is not None and expected != lines.settings:
         return False
     act = act_of_change(lines.settings, settings)
-    tx.execute(sql("set_settings"), (encode_settings(settings), lines.num))
     widened = settings.group_limit > lines.settings.group_limit
-    lines.settings = settings
+    lines.set_settings(settings)
     lines.write_journal(now, [Entry(act, "", "", None, None, by=by)])
     if widened:
-        unpark_all(lines)
+        lines.unpark_all()
     lines.flush()
     return True
 
@@ -54,7 +50,7 @@ def prune(tx: Transaction, queue: QueueKey, limit: int, now: float) -> int:
     def drop_over(state: State, most: int) -> list[tuple[str, str, int]]:
         slot = lines.slot(state)
         rows = tx.execute(sql("over"), (slot, now, most)).fetchall()
-        drop_jobs(lines, [(num, slot) for num, *_ in rows])
+        lines.drop_jobs([(num, slot) for num, *_ in rows])
         return [(id, kind, attempts) for _, id, kind, attempts in rows]
 
     entries = prune_jobs(limit, drop_over)
@@ -77,8 +73,7 @@ def trim(
         return 0, False
     plan = _trim_journal(lines, most, keep_from, now)
     lines.flush()
-    dropped = tx.execute(sql("drop_empty_slots"), (lines.num, TRIM_LIMIT)).fetchall()
-    return plan.unseen, TRIM_LIMIT in (plan.batches, len(dropped))
+    return plan.unseen, TRIM_LIMIT in (plan.batches, lines.drop_empty(TRIM_LIMIT))
 
 
 def _trim_journal(lines: Lines, most: int, keep_from: str | None, now: float) -> Trim:
@@ -105,10 +100,10 @@ def purge(tx: Transaction, queue: QueueKey, which: Filter, by: str, now: float) 
         state = state_in(slot)
         entries.append(Entry(Act.PURGE, id, kind, state, None, attempts, by=by))
         left.note(decode_options(options).group, state, None)
-    drop_jobs(lines, [(row[0], row[7]) for row in rows])
+    lines.drop_jobs([(row[0], row[7]) for row in rows])
     lines.write_journal(now, entries)
     lines.flush()
-    leave_groups(lines, left)
+    lines.leave_groups(left)
     return len(rows)
 
 
@@ -121,6 +116,6 @@ def drop(tx: Transaction, queue: QueueKey, by: str, now: float) -> bool:
         return False
     lines.write_journal(now, [Entry(Act.DROP, "", "", None, None, by=by)])
     lines.flush()
-    tx.execute(sql("set_settings"), (DROPPED, lines.num))
+    lines.drop()
     tx.execute(sql("forget_all_workers"), (lines.num,))
     return True

@@ -8,9 +8,8 @@ from ackline.stores.base import Key, KeyWrite
 from ackline.stores.budget import Budget
 from ackline.stores.keys import decode_key, encode_key, span_of
 from ackline.stores.sqlite.connection import Execute
-from ackline.stores.sqlite.lines import next_number
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.transaction import Transaction
+from ackline.stores.sqlite.transaction import Transaction, next_number
 
 
 def read_keys(

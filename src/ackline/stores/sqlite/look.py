@@ -21,18 +21,20 @@ from ackline.stores.shared.packed import unpack
 from ackline.stores.shared.paging import Place, place_of, read_page, read_place, start_after
 from ackline.stores.shared.records import DROPPED, STATES, decode_beat, decode_settings
 from ackline.stores.sqlite.connection import Execute
-from ackline.stores.sqlite.dropped import last_dropped
-from ackline.stores.sqlite.lines import PARKED, slot_of, state_in
-from ackline.stores.sqlite.merging import merged
 from ackline.stores.sqlite.queries import sql
 from ackline.stores.sqlite.rows import (
+    PARKED,
     Row,
     each_row,
+    merged,
     record_of,
     records_of,
     size_of,
+    slot_of,
+    state_in,
     without_data,
 )
+from ackline.stores.sqlite.transaction import Transaction
 from ackline.stores.statements import in_order
 
 _NUM, _ID, _KIND, _SLOT, _AT = 0, 1, 2, 7, 8
@@ -42,6 +44,10 @@ MANY = 30
 
 LAST_BATCH = 2**63 - 1
 """No batch has a higher number, whatever a cursor says."""
+
+_BITS = 24
+_MOST = (1 << _BITS) - 1
+"""More entries than one batch can have in SQLite."""
 
 
 def queue_number(execute: Execute, queue: QueueKey) -> int | None:
@@ -299,3 +305,24 @@ def events(
 
     batches = (Batch(number, at, key_of(num), unpack(entries)) for number, num, at, entries in rows)
     return Events.take(batches, (batch, used), limit)
+
+
+def note_dropped(tx: Transaction, queue: int, last: tuple[int, int]) -> None:
+    """Remember the last batch that was dropped, with the number of its entries."""
+    batch, size = last
+    tx.execute(sql("set_dropped"), (queue, batch << _BITS | min(size, _MOST)))
+
+
+def last_dropped(execute: Execute, queue: int | None, tenant: str | None = None) -> tuple[int, int]:
+    """The last batch that was dropped of a queue, and how many entries it had.
+
+    Without a queue, of any queue, or of any queue of a tenant.
+    """
+    if queue is None and tenant is not None:
+        rows = execute(sql("dropped_of_tenant"), (tenant,)).fetchall()
+    elif queue is None:
+        rows = execute(sql("dropped_of_any")).fetchall()
+    else:
+        rows = execute(sql("dropped_of"), (queue,)).fetchall()
+    packed = rows[0][0] or 0 if rows else 0
+    return packed >> _BITS, packed & _MOST

@@ -1,23 +1,46 @@
-"""Rows to records and back."""
+"""Rows to records, and several lines of jobs read as one."""
 
 from __future__ import annotations
 
+import heapq
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import apsw
 
-from ackline.job import Failure, Record
-from ackline.stores.shared.records import decode_failure, decode_options, make_record
+from ackline.job import Failure, Record, State
+from ackline.stores.shared.records import (
+    CODE,
+    STATES,
+    decode_failure,
+    decode_options,
+    make_record,
+)
 from ackline.stores.sqlite.connection import Execute
-from ackline.stores.sqlite.lines import state_in
 from ackline.stores.sqlite.queries import sql
 
 Row = tuple[Any, ...]
+P = TypeVar("P", bound=tuple[float, ...])
+
+READY, PARKED, JOURNAL = CODE[State.QUEUED], 7, 8
+"""The codes of lines, besides those of the states."""
+
+BATCHES = 0
+"""The slot that counts the batches that were ever written to the journal."""
 
 _PAYLOAD, _OPTIONS, _TOKEN, _PROGRESS, _RESULT = 3, 5, 10, 15, 16
 """Columns of a row of `look_up`."""
+
+
+def slot_of(queue: int, state: State) -> int:
+    """The one line of a state (not of `queued`, which has several)."""
+    return -(queue * 16 + CODE[state])
+
+
+def state_in(slot: int) -> State:
+    """The state of the jobs in a line."""
+    return STATES[-slot & 15] if slot < 0 else State.QUEUED
 
 
 def numbers(values: Iterable[int]) -> object:
@@ -83,3 +106,43 @@ def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
         id, kind, state_in(slot), payload, priority, decode_options(options), attempts, created,
         token, worker, started, at, finished, cancel != 0, progress, result, history,
     )  # fmt: skip
+
+
+# --- several lines ---
+
+
+def merged(
+    heads: Sequence[tuple[P, int]],
+    read: Callable[[int], Iterator[Row]],
+    place: Callable[[Row], P],
+) -> Iterator[Row]:
+    """The rows of several lines in one order, given the first place and the slot of each line.
+
+    A line is read only when it is next: there may be one for each of thousands of kinds, and
+    SQLite gets slow with many open statements.
+    """
+    if len(heads) == 1:
+        return read(heads[0][1])
+    return _merge(heads, read, place)
+
+
+def _merge(
+    heads: Sequence[tuple[P, int]],
+    read: Callable[[int], Iterator[Row]],
+    place: Callable[[Row], P],
+) -> Iterator[Row]:
+    nothing: Iterator[Row] = iter(())
+    lines: list[tuple[P, int, Row | None, Iterator[Row]]]
+    lines = [(head, slot, None, nothing) for head, slot in heads]
+    heapq.heapify(lines)
+    while lines:
+        _, slot, row, rows = lines[0]
+        if row is None:
+            rows = read(slot)
+        else:
+            yield row
+        row = next(rows, None)
+        if row is None:
+            heapq.heappop(lines)
+        else:
+            heapq.heapreplace(lines, (place(row), slot, row, rows))

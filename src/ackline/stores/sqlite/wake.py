@@ -121,6 +121,8 @@ class Wakes:
         """Wake the listeners; never fails, because the work itself is done already."""
         with self._lock:
             self._look()
+            if not self._listed:
+                return
             records: list[bytes] = []
             for topic, queue in news:
                 for path in self._listed.get(f"{topic}.{queue_tag(queue)}", ()):

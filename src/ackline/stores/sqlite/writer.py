@@ -15,7 +15,7 @@ from ackline.stores.sqlite.connection import BUSY_SECONDS, Durability, connect, 
 from ackline.stores.sqlite.group_commit import Undecided, run_all
 from ackline.stores.sqlite.opening import first_connection, identity
 from ackline.stores.sqlite.presence import Presence
-from ackline.stores.sqlite.transaction import Operation, Transaction
+from ackline.stores.sqlite.transaction import Operation, Transaction, Wakes
 from ackline.stores.sqlite.turn import Turn
 
 T = TypeVar("T")
@@ -38,6 +38,7 @@ class Writer:
     def __init__(self, path: str, durability: Durability) -> None:
         self.path = path
         self.connection: apsw.Connection | None = None
+        self._transaction: Transaction | None = None
         self.turn = Turn(path)
         self._durability = durability
         self._presence = Presence(path)
@@ -55,11 +56,9 @@ class Writer:
         self._settle_in(first_connection(self.path, self._durability))
         self._identity = identity(self.path)
 
-    def connected(self) -> apsw.Connection:
-        """The connection; after a fork, a new one."""
-        if self.connection is None:
-            return self._settle_in(connect(self.path, self._durability))
-        return self.connection
+    def connected(self) -> Transaction:
+        """What to write through; after a fork, on a new connection."""
+        return self._transaction or self._settle_in(connect(self.path, self._durability))
 
     def rest(self) -> bool:
         """Close the file for a moment; False if a transaction is under way."""
@@ -75,14 +74,14 @@ class Writer:
         self.turn.close()
         self._let_go(copy_back=not self._log_removed())
 
-    def _settle_in(self, connection: apsw.Connection) -> apsw.Connection:
-        self.connection = connection
+    def _settle_in(self, connection: apsw.Connection) -> Transaction:
+        self.connection, self._transaction = connection, Transaction(connection)
         self._presence.begin()
         self._log_identity = identity(self._log)
-        return connection
+        return self._transaction
 
     def _let_go(self, *, copy_back: bool) -> None:
-        connection, self.connection = self.connection, None
+        connection, self.connection, self._transaction = self.connection, None, None
         if connection is None:
             return
         if not copy_back:
@@ -92,20 +91,19 @@ class Writer:
 
     # --- writing ---
 
-    def commit(self, operations: list[Operation[Any]]) -> tuple[Transaction, list[Any]]:
-        """Run operations in one transaction, durable once this returns."""
-        connection = self.connected()
+    def commit(self, operations: list[Operation[Any]]) -> tuple[list[Any], Wakes]:
+        """Run operations in one transaction, durable once this returns; also says whom to wake."""
+        transaction = self.connected()
         self._require_same_file()
-        transaction = Transaction(connection)
         try:
-            self._begin(connection)
+            self._begin(transaction)
             answers = run_all(transaction, operations)
-            self._make_safe(connection)
+            self._make_safe(transaction)
             if self._log_size >= self._next_cut:
-                self.follow_up(self._cut_log, connection)
+                self.follow_up(self._cut_log, transaction.connection)
         finally:
-            self._end(connection)
-        return transaction, answers
+            self._end(transaction.connection)
+        return answers, transaction.wakes
 
     def follow_up(self, step: Callable[[T], None], argument: T) -> None:
         """Take a step after a commit: the data is written, so a failure must not fail the call."""
@@ -114,14 +112,15 @@ class Writer:
         except Exception as error:
             logger.warning("%s: written, but then: %r", self.path, error)
 
-    def _begin(self, connection: apsw.Connection) -> None:
+    def _begin(self, transaction: Transaction) -> None:
         if self._take_turn():
-            connection.execute("BEGIN IMMEDIATE")
+            transaction.begin()
             return
         # Waited in vain: without a turn, SQLite's own lock decides.
+        connection = transaction.connection
         connection.set_busy_timeout(int(BUSY_SECONDS * 1000 * (1 - TURN_SHARE)))
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            transaction.begin()
         finally:
             connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
 
@@ -132,9 +131,9 @@ class Writer:
             logger.warning("%s-lock: %s; writing without a turn", self.path, error)
             return False
 
-    def _make_safe(self, connection: apsw.Connection) -> None:
+    def _make_safe(self, transaction: Transaction) -> None:
         try:
-            connection.execute("COMMIT")
+            transaction.commit()
         except apsw.FullError as error:
             raise Undecided(explain(error, self.path)) from error
         except apsw.Error as error:

@@ -8,7 +8,7 @@
 -- 6 cancelled, 7 queued but parked (of a group and kind), 8 journal events (only counted).
 
 -- The last number given out. Never handed out twice, whatever is deleted.
--- (Those of jobs and of batches of the journal are kept in `slot`.)
+-- (That of batches of the journal is kept in `slot`.)
 -- Also `dropped/QUEUE`: the end of what was dropped of a queue's journal.
 CREATE TABLE counter (
     name TEXT PRIMARY KEY,
@@ -35,9 +35,9 @@ CREATE TABLE slot (
     UNIQUE (queue, code, grp, kind)
 ) STRICT;
 
--- The last numbers of a job (slot 0) and of a batch of the journal (-1). They are here, not in a
--- table of their own nor left to AUTOINCREMENT, because every transaction changes this page anyway.
-INSERT INTO slot VALUES (0, 0, 9, '', '', 0), (-1, 0, 10, '', '', 0);
+-- The last number of a batch of the journal (slot 0). It is here, not in a table of its own nor left
+-- to AUTOINCREMENT, because every transaction changes this page anyway.
+INSERT INTO slot VALUES (0, 0, 9, '', '', 0);
 
 CREATE TABLE job (
     num INTEGER PRIMARY KEY,

@@ -49,4 +49,4 @@ SELECT max(c.last) FROM queue q JOIN counter c ON c.name = 'dropped/' || q.num
 WHERE q.tenant = ?;
 
 -- name: last_batch
-SELECT n FROM slot WHERE num = -1;
+SELECT n FROM slot WHERE num = 0;

@@ -1,9 +1,8 @@
 -- Queues, their lines and their groups.
 
 -- name: find_queue
--- With the last numbers that a job and a batch of the journal were given.
-SELECT num, settings, last_token, (SELECT n FROM slot WHERE num = 0),
-       (SELECT n FROM slot WHERE num = -1)
+-- With the last number of a job, and the last that a batch of the journal was given.
+SELECT num, settings, last_token, (SELECT max(num) FROM job), (SELECT n FROM slot WHERE num = 0)
 FROM queue WHERE tenant = ? AND name = ?;
 
 -- name: add_queue
