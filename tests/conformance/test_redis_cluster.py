@@ -178,7 +178,7 @@ def test_a_move_that_a_crash_left_halfway_is_completed_by_pruning(
         raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr("ackline.stores.redis.crossing.finish_move", crash)
+        patch.setattr("ackline.stores.redis.cluster_moves.finish_move", crash)
         with pytest.raises(Crash):
             store.apply(here, [move("a", there)])
     assert store.get(here, ["a"]) == store.get(there, ["a"]) == [None]

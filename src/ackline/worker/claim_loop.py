@@ -135,7 +135,8 @@ class ClaimLoop:
 
     def stop_claiming(self) -> None:
         """Claim no more; settling goes on."""
-        self.intake = Intake.CLOSED if self._delivery is None else Intake.WITHDRAWING
+        if self.intake is Intake.OPEN:
+            self.intake = Intake.CLOSED if self._delivery is None else Intake.WITHDRAWING
         for thread in self._threads:
             thread.wake()
 

@@ -13,9 +13,11 @@ from tests.waiting import until
 
 import ackline
 from ackline import State
+from ackline.errors import StoreUnavailable
 from ackline.events import Act
 from ackline.queue import Queue
 from ackline.queue.consumer import LONGEST_POLL
+from ackline.stores.base import ClaimRequest
 from ackline.stores.redis.direct_delivery import DeliveryListener
 
 Open = Callable[[], Queue[Any, Any]]
@@ -146,10 +148,10 @@ def test_news_that_comes_together_with_a_delivered_job_is_not_forgotten(
     [listener] = delivery_listeners(queue)
     read = listener._read
 
-    def read_late() -> bool:
+    def read_late(subscriber: Any) -> bool:
         held_up.set()
         assert go_on.wait(SOON)
-        return bool(read())
+        return bool(read(subscriber))
 
     monkeypatch.setattr(listener, "_read", read_late)
     other = open_queue()
@@ -236,9 +238,10 @@ def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
 
 
 def test_nothing_is_delivered_to_a_busy_worker_though_it_fetches_ahead(
-    open_queue, start, client, prefix
+    open_queue, start, client, prefix, monkeypatch
 ):
     """The job would wait for it, while others have nothing to do."""
+    monkeypatch.setattr("ackline.queue.consumer.LONGEST_POLL", 60.0)
     queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)
     start(queue, concurrency=1)
@@ -250,6 +253,7 @@ def test_nothing_is_delivered_to_a_busy_worker_though_it_fetches_ahead(
 
     assert not waiting(client, prefix)
     scene.go_on.set()
+    until(lambda: waiting(client, prefix))
 
 
 def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
@@ -260,7 +264,7 @@ def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
     start(queue, concurrency=2)
     until(lambda: waiting(client, prefix))
     [listener] = delivery_listeners(queue)
-    monkeypatch.setattr(listener, "_take_in", lambda _reader: False)
+    monkeypatch.setattr(listener, "_receive", lambda _channel, _message: None)
 
     began = time.monotonic()
     queue.enqueue("quick", id="quick")
@@ -290,3 +294,25 @@ def test_what_comes_while_a_worker_withdraws_is_given_back_at_once(
     scene.go_on.set()
     stopping.join(SOON)
     assert queue.status("late").state is State.QUEUED
+
+
+def test_a_withdrawal_that_does_not_arrive_is_sent_again(
+    open_queue, half_busy, client, prefix, monkeypatch
+):
+    queue, scene, lost = open_queue(), SlowHandler(), list[ClaimRequest]()
+    worker = half_busy(queue, scene)
+    claim = DeliveryListener.claim
+
+    def cut_once(listener: Any, request: ClaimRequest, *given: Any, free: int) -> Any:
+        if request.limit == 0 and not lost:
+            lost.append(request)
+            raise StoreUnavailable("cut off")
+        return claim(listener, request, *given, free=free)
+
+    monkeypatch.setattr(DeliveryListener, "claim", cut_once)
+    stopping = threading.Thread(target=worker.stop)
+    stopping.start()
+
+    until(lambda: lost and not waiting(client, prefix), seconds=SOON / 4)
+    scene.go_on.set()
+    stopping.join(SOON)

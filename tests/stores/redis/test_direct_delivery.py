@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import struct
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -604,19 +603,6 @@ class TestWaitingAgain:
 
         assert (verdict.applied, verdict.state) == (False, State.PROCESSING)
         assert store.apply(QUEUE, [done(again)])[0].applied
-
-    def test_an_entry_of_another_version_spoils_nothing(
-        self, store, waiter, delivered, client, prefix
-    ):
-        key = f"{prefix}:{{default/mail}}:waiting"
-        client.hset(key, waiter.inbox.name, b"h" + struct.pack(">d", 0.0) + b"?")
-
-        claimed = waiter.claim(1, [done(delivered)])
-
-        assert [verdict.applied for verdict in claimed.verdicts] == [True]
-        counts = store.describe("default", "mail")[0].counts
-        assert {state: count for state, count in counts.items() if count} == {State.COMPLETED: 1}
-        assert [event.act for event in store.events(QUEUE, None, 10)][-1] is Act.COMPLETE
 
     def test_what_it_asks_for_is_renewed(self, timed, clock):
         """Else a lease that was configured anew would never come to count."""

@@ -14,7 +14,7 @@ from tests.stores.redis.conftest import drafts
 from ackline.events import Act, Entry, Unread
 from ackline.job import QueueKey, State
 from ackline.stores.redis import RedisStore
-from ackline.stores.redis.batches import read_batch
+from ackline.stores.redis.journal import read_batch
 from ackline.stores.shared.packed import alike_runs
 
 QUEUE = QueueKey("default", "mail")

@@ -19,9 +19,8 @@ from tests.stores.redis.fake_server import INFO, FakeServer, array, bulk, error
 from ackline.errors import AcklineError, ConfigError, StoreError, StoreMismatch, StoreUnavailable
 from ackline.stores.redis import store as store_module
 from ackline.stores.redis.address import read_address
-from ackline.stores.redis.facts import Facts, weakest
 from ackline.stores.redis.names import SCHEMA
-from ackline.stores.redis.safety import troubles_of
+from ackline.stores.redis.safety import Facts, troubles_of, weakest
 
 SECRET = "s3cr3t"
 

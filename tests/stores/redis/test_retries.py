@@ -25,7 +25,7 @@ from ackline.errors import StoreUnavailable
 from ackline.job import Draft, Record, State
 from ackline.lifecycle import Verdict, bury, cancel, release
 from ackline.stores.base import Filter, Hold, KeyWrite
-from ackline.stores.redis import RedisStore, direct
+from ackline.stores.redis import RedisStore
 from ackline.stores.redis.scripts import script
 
 VERBS: dict[str, Callable[[RedisStore], object]] = {
@@ -104,7 +104,7 @@ class TestSentOnce:
         assert behind.promote(QUEUE, 1) == 0
 
     def test_a_connection_that_died_in_the_pool_is_not_used(self, proxy, behind, monkeypatch):
-        monkeypatch.setattr(direct, "FRESH", 0.0)
+        monkeypatch.setattr("ackline.stores.redis.client.FRESH", 0.0)
         proxy.cut_all()
 
         assert behind.enqueue(QUEUE, drafts(1, start=100))[0].accepted

@@ -14,7 +14,7 @@ from redis.sentinel import Sentinel
 
 from ackline.errors import StoreClosed, StoreUnavailable
 from ackline.stores.redis.address import Address
-from ackline.stores.redis.direct import Direct
+from ackline.stores.redis.client import Commands, Subscriber
 from ackline.stores.redis.errors import Translated
 from ackline.stores.redis.scripts import Script, script
 
@@ -44,7 +44,7 @@ class Connection:
                 self._client = _make_client(self.address)
                 # A cluster's client has to find the node, and a sentinel's pool the server.
                 looked_up = self.address.mode in ("cluster", "sentinel")
-                self._direct = self._client if looked_up else Direct(self._client.connection_pool)
+                self._direct = self._client if looked_up else Commands(self._client.connection_pool)
 
     def close(self) -> None:
         """Close all connections."""
@@ -111,16 +111,21 @@ class Connection:
                     "it is safe to send it again"
                 )
 
-    def listen_to(self, channels: Sequence[str]) -> Any:
-        """A subscription with a connection of its own."""
+    def subscribe(self, channels: Sequence[str]) -> Subscriber:
+        """A connection that receives the messages of these channels."""
         with self.translated:
-            subscription = self.client.pubsub(ignore_subscribe_messages=False)
+            client = self.client
+            if self.clustered:
+                name = channels[0] if channels else self.address.prefix
+                client = client.get_redis_connection(client.get_node_from_key(name))
+            pool = client.connection_pool
+            subscriber = Subscriber(pool.make_connection(), self.address.timeout)
             try:
-                subscription.subscribe(*channels)
+                subscriber.subscribe(channels)
             except BaseException:
-                subscription.close()
+                subscriber.close()
                 raise
-        return subscription
+        return subscriber
 
 
 def _evaluate(client: Any, wanted: Script, given: tuple[Any, ...]) -> Any:

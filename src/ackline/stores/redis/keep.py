@@ -16,7 +16,7 @@ from ackline.stores.base import (
     act_of_change,
     allowed_when_full,
 )
-from ackline.stores.redis.crossing import finish_crossings
+from ackline.stores.redis.cluster_moves import finish_crossings
 from ackline.stores.redis.journal import first_needed
 from ackline.stores.redis.look import Walk, matching
 from ackline.stores.redis.script_calls import ScriptCalls

@@ -6,31 +6,25 @@ import contextlib
 import logging
 import os
 import select
-import ssl
 import struct
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Self
 
-from hiredis import pack_command
 from redis import exceptions
-from redis._parsers.hiredis import NOT_ENOUGH_DATA
 
 from ackline.errors import StoreError
 from ackline.job import QueueKey
 from ackline.pauses import Pauses
 from ackline.stores.base import Completion, Subject, Topic
+from ackline.stores.redis.client import Subscriber
 from ackline.stores.redis.connection import Connection
 
 logger = logging.getLogger("ackline")
 
 PULSE = 15.0
 """Seconds of silence after which a listener asks the server whether it is still there."""
-
-PIECE = 65536
-MOST_CHANNELS = 1000
-"""The most channels in one command."""
 
 MOST_ENDS = 1000
 """The most messages kept for a caller that never fetches them."""
@@ -61,8 +55,7 @@ class PubSub:
         os.set_blocking(self._awake, False)
         os.set_blocking(self._waker, False)
         self._pid = os.getpid()
-        self._subscription: Any = None
-        self._unread = False
+        self._subscriber: Subscriber | None = None
         self._troubled = False
         self._heard_at = 0.0
         self._pinged_at: float | None = None
@@ -121,23 +114,19 @@ class PubSub:
     def _look(self, seconds: float) -> bool:
         """Wait for at most `seconds`; whether there may be news."""
         try:
-            if self._subscription is None:
+            if self._subscriber is None:
                 return self._listen_again(seconds)
-            if self._change_channels():
+            if self._change_channels(self._subscriber):
                 return True
-            if self._unread:
-                # Already read together with the confirmation: no descriptor will become ready.
-                self._unread = False
-                if self._read_subscribed():
+            if not self._subscriber.has_messages:
+                ready = _poll([self._awake, self._subscriber.fileno()], seconds)
+                if self._awake in ready:
+                    os.read(self._awake, 4096)
                     return True
-            ready = self._ready(seconds)
-            if self._awake in ready:
-                os.read(self._awake, 4096)
-                return True
-            if ready:
-                return self._read()
-            self._feel_pulse()
-            return False
+                if not ready:
+                    self._check_connection(self._subscriber)
+                    return False
+            return self._read(self._subscriber)
         except (exceptions.RedisError, OSError, StoreError) as error:
             if not self._troubled:
                 self._troubled = True
@@ -146,71 +135,33 @@ class PubSub:
             self._unsubscribe()
             return True
 
-    def _ready(self, seconds: float) -> list[int]:
-        return _poll([self._awake, self._subscription.connection._sock.fileno()], seconds)
-
-    def _read_subscribed(self) -> bool:
-        """Read what came together with the confirmation; whether it includes a message."""
-        connection = self._subscription.connection
-        connection._sock.setblocking(False)
-        return self._take_in(connection._parser._reader)
-
-    def _read(self) -> bool:
-        """Read everything that has come; whether it includes a message.
-
-        Not by the client's own methods: they would cost more than everything else between an
-        enqueue and the worker's claim.
-        """
+    def _read(self, subscriber: Subscriber) -> bool:
+        """Read everything that has come; whether it includes a message."""
         self._heard_at, self._pinged_at = time.monotonic(), None
-        connection, news = self._subscription.connection, False
-        reader = connection._parser._reader
-        wire = connection._sock
-        # Bytes left in the socket make it ready again; bytes that TLS has buffered do not.
-        to_the_end = isinstance(wire, ssl.SSLSocket)
-        try:
-            while chunk := wire.recv(PIECE):
-                reader.feed(chunk)
-                news = self._take_in(reader) or news
-                if not to_the_end:
-                    return news
-        except (BlockingIOError, ssl.SSLWantReadError):
-            return news
-        raise exceptions.ConnectionError("the server closed the connection for news")
-
-    def _take_in(self, reader: Any) -> bool:
-        """Parse what was read; whether it includes a message."""
-        news = False
-        while (message := reader.gets()) is not NOT_ENOUGH_DATA:
-            if isinstance(message, Exception):
-                raise message  # the answer to a ping of a server that cannot write
-            if message[0] == b"message":
-                news = True
-                self._receive(message[1], message[2])
-            elif message[0] in (b"subscribe", b"unsubscribe"):
-                self._confirm()
-        return news
-
-    def _confirm(self) -> None:
-        """The server has confirmed that a channel was added or removed."""
+        messages = subscriber.read()
+        for channel, message in messages:
+            self._receive(channel, message)
+        return bool(messages)
 
     def _arm(self) -> None:
         """Have the store send messages, now that they arrive."""
 
-    def _change_channels(self) -> bool:
+    def _change_channels(self, subscriber: Subscriber) -> bool:
         """Hear of other channels, if any were added or removed; whether to end the wait."""
+        del subscriber
         return False
 
     def _receive(self, channel: bytes, message: bytes) -> None:
         """A message has come."""
 
-    def _feel_pulse(self) -> None:
+    def _check_connection(self, subscriber: Subscriber) -> None:
         """After a long silence, check whether the server is still there."""
         now = time.monotonic()
         if self._pinged_at is not None and now - self._pinged_at > PULSE:
             raise exceptions.ConnectionError(f"a ping was not answered for {PULSE:g} s")
         if self._pinged_at is None and now - self._heard_at > PULSE:
             self._pinged_at = now
-            self._subscription.ping()
+            subscriber.ping()
 
     def _listen_again(self, seconds: float) -> bool:
         pause = min(seconds, self._pauses.length)
@@ -224,27 +175,22 @@ class PubSub:
         return True
 
     def _subscribe(self) -> None:
-        subscription = self._connection.listen_to(self._channels)
+        subscriber = self._connection.subscribe(self._channels)
         try:
-            with self._connection.translated:
-                for _ in self._channels:
-                    # From the server's confirmation of all of them on, no message is missed.
-                    subscription.parse_response(block=True)
             self._arm()
         except BaseException:
-            subscription.close()
+            subscriber.close()
             raise
-        self._subscription = subscription
-        self._unread = True
+        self._subscriber = subscriber
         self._troubled = False
         self._heard_at, self._pinged_at = time.monotonic(), None
         self._pauses.reset()
 
     def _unsubscribe(self) -> None:
-        subscription, self._subscription = self._subscription, None
-        if subscription is not None:
+        subscriber, self._subscriber = self._subscriber, None
+        if subscriber is not None:
             with contextlib.suppress(exceptions.RedisError, OSError):
-                subscription.close()
+                subscriber.close()
 
 
 class RedisListener(PubSub):
@@ -307,7 +253,6 @@ class RedisSubscription(PubSub):
         """The channels that the server has confirmed."""
         self._lost = False
         """Whether messages may have been missed while the connection was broken."""
-        self._confirmed = 0
         self._news: set[Subject] = set()
         self._missed = False
         # Without any channel, it would be no subscription.
@@ -344,42 +289,19 @@ class RedisSubscription(PubSub):
         self._heard = set()
         self._changed = True
 
-    def _change_channels(self) -> bool:
+    def _change_channels(self, subscriber: Subscriber) -> bool:
         if not self._changed:
             return False
         wanted = self._subjects.keys()
         new = list(wanted - self._heard)
-        self._send(b"UNSUBSCRIBE", list(self._heard - wanted))
-        self._send(b"SUBSCRIBE", new)
+        subscriber.unsubscribe(list(self._heard - wanted))
+        subscriber.subscribe(new)
         self._arm_subjects({*map(self._subjects.__getitem__, new), *self._added})
         self._heard, self._changed = set(wanted), False
         self._news |= self._added
         self._added = set()
         self._missed, self._lost = self._missed or self._lost, False
         return bool(self._missed or self._news)
-
-    def _send(self, command: bytes, channels: Sequence[bytes]) -> None:
-        """Send a command about channels, and wait until the server has confirmed each of them."""
-        connection = self._subscription.connection
-        wire, reader = connection._sock, connection._parser._reader
-        for start in range(0, len(channels), MOST_CHANNELS):
-            some = channels[start : start + MOST_CHANNELS]
-            self._confirmed = 0
-            wire.settimeout(self._connection.address.timeout)
-            packed = pack_command((command, *some))  # type: ignore[arg-type]
-            wire.sendall(packed)
-            while True:
-                self._take_in(reader)
-                if self._confirmed >= len(some):
-                    break
-                chunk = wire.recv(PIECE)
-                if not chunk:
-                    raise exceptions.ConnectionError("the server closed the connection for news")
-                reader.feed(chunk)
-            wire.setblocking(False)
-
-    def _confirm(self) -> None:
-        self._confirmed += 1
 
 
 def _read_completion(message: bytes) -> Completion:

@@ -1,13 +1,147 @@
-"""Whether jobs are safe on a server: if not, a store does not open; if no longer, it reports it."""
+"""What a server is, and whether jobs are safe there: if not, a store does not open."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from ackline.errors import ConfigError, StoreError
+import msgspec
+from redis import exceptions
+
+from ackline.errors import ConfigError, StoreError, StoreMismatch
+from ackline.job import QueueKey
 from ackline.stores.base import Trouble
 from ackline.stores.redis.address import DURABILITIES, Address, Durability
-from ackline.stores.redis.facts import Facts, weakest
+from ackline.stores.redis.connection import Connection
+from ackline.stores.redis.names import SCHEMA, Names
+
+_IN_WORDS: dict[Durability, str] = {
+    "none": "none: an answered job is lost when the server stops, but for what a snapshot has; "
+    "appendonly yes would keep it",
+    # While one sync is under way the server puts off even the next write, for up to two seconds.
+    "everysec": "everysec: a crash of the server or the loss of power may lose the last "
+    "two seconds",
+    "always": "always: an answered job survives a crash and the loss of power",
+}
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read from a server."""
+
+    where: str
+    product: str
+    version: str
+    role: str
+    policy: str
+    maxmemory: int
+    durability: Durability
+    fsync_known: bool
+    replicas: int
+    used_memory: int
+    clustered: bool
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """The version, to be compared."""
+        match = re.match(r"(\d+)\.(\d+)", self.version)
+        return (int(match[1]), int(match[2])) if match else (0, 0)
+
+    def promise(self, address: Address) -> Durability:
+        """What an answered change survives: with `fsync=yes`, the answer waits for the disk."""
+        return "always" if address.fsync and self.durability != "none" else self.durability
+
+    def in_words(self, address: Address) -> str:
+        """In words: what a job survives here once its enqueue has been answered."""
+        words = _IN_WORDS[self.promise(address)]
+        if not self.fsync_known:
+            words += " (the server does not tell how often it syncs; taken to be everysec)"
+        if address.replicas:
+            words += f"; it is on {address.replicas} replicas, too"
+        return words
+
+
+def read_facts(connection: Connection) -> list[Facts]:
+    """Ask the server, or all primaries of a cluster: each has a part of the queues."""
+    client = connection.client
+    with connection.translated:
+        if not connection.clustered:
+            return [_facts_of(client, connection.where)]
+        return [
+            _facts_of(client, f"redis at {node.name}", target_nodes=node)
+            for node in client.get_primaries()
+        ]
+
+
+def weakest(nodes: Sequence[Facts]) -> Facts:
+    """The facts of all nodes together: a promise counts for as much as the weakest node keeps."""
+    worst = min(nodes, key=lambda facts: DURABILITIES.index(facts.durability))
+    limits = [facts.maxmemory for facts in nodes]
+    return msgspec.structs.replace(
+        worst,
+        fsync_known=all(facts.fsync_known for facts in nodes),
+        replicas=min(facts.replicas for facts in nodes),
+        used_memory=sum(facts.used_memory for facts in nodes),
+        maxmemory=sum(limits) if all(limits) else 0,
+    )
+
+
+def _facts_of(client: Any, where: str, **node: Any) -> Facts:
+    info = dict(client.info(**node))
+    aof = bool(info.get("aof_enabled"))
+    fsync = _fsync(client, **node) if aof else None
+    return Facts(
+        where=where,
+        product="valkey" if "valkey_version" in info else "redis",
+        version=str(info.get("valkey_version") or info["redis_version"]),
+        role=str(info.get("role", "")),
+        policy=str(info.get("maxmemory_policy", "")),
+        maxmemory=int(info.get("maxmemory", 0)),
+        durability="none" if not aof else "always" if fsync == "always" else _weaker(fsync),
+        fsync_known=not aof or fsync is not None,
+        replicas=int(info.get("connected_slaves", 0)),
+        used_memory=int(info.get("used_memory", 0)),
+        clustered=bool(int(info.get("cluster_enabled", 0))),
+    )
+
+
+def _weaker(fsync: str | None) -> Durability:
+    return "none" if fsync == "no" else "everysec"
+
+
+def _fsync(client: Any, **node: Any) -> str | None:
+    try:
+        answer = client.config_get("appendfsync", **node)
+    except exceptions.ResponseError:
+        # Hosted servers often hide their configuration.
+        return None
+    return str(answer["appendfsync"]) if answer else None
+
+
+def require_ours(connection: Connection, names: Names) -> None:
+    """Refuse the keys of another program, or of a newer Ackline."""
+    with connection.translated:
+        client = connection.client
+        # Only to check that this user may publish: if not, workers would never be woken.
+        client.publish(names.channel(QueueKey("default", ""), "changes"), "")
+        schema = client.get(names.schema)
+        if schema is None and client.type(names.registry) == b"none":
+            return
+        # Another process may have opened the store in between.
+        schema = schema or client.get(names.schema)
+    if schema is None or not schema.isdigit():
+        raise StoreMismatch(
+            f"{connection.where}: another program has keys under the prefix {names.prefix!r}: "
+            "choose another one with ?prefix=…"
+        )
+    if int(schema) > SCHEMA:
+        raise StoreMismatch(
+            f"{connection.where} was used by a newer Ackline (schema {int(schema)}, this one knows "
+            f"{SCHEMA}): upgrade this one"
+        )
+
+
+# --- whether jobs are safe ---
 
 OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 

@@ -24,8 +24,15 @@ from ackline.stores.budget import Budget
 from ackline.stores.keys import decode_key, span_of
 from ackline.stores.redis.connection import Argument, Connection
 from ackline.stores.redis.names import SCHEMA, Names
-from ackline.stores.redis.packing import Seen, draft_runs, in_full, pack_writes, seen_jobs
-from ackline.stores.redis.settings import fields_of, fields_of_new
+from ackline.stores.redis.packing import (
+    Seen,
+    draft_runs,
+    fields_of,
+    fields_of_new,
+    in_full,
+    pack_writes,
+    seen_jobs,
+)
 from ackline.stores.redis.steps import Steps
 from ackline.stores.shared.records import CODE
 from ackline.stores.shared.retention import Pruned

@@ -30,7 +30,7 @@ from ackline.lifecycle import (
 from ackline.stores.keys import encode_key
 from ackline.stores.redis.connection import Argument
 from ackline.stores.redis.names import Names
-from ackline.stores.redis.settings import fields_of_new
+from ackline.stores.redis.packing import fields_of_new
 from ackline.stores.shared.records import ACT_CODE, CODE, STATES, encode_failure
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -36,11 +36,10 @@ from ackline.stores.base import (
     WorkerRecord,
     refuse_to_join,
 )
-from ackline.stores.redis import keep, leased, look, work
+from ackline.stores.redis import keep, look, work
 from ackline.stores.redis.address import Address, Durability
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.direct_delivery import DeliveryListener, Inbox
-from ackline.stores.redis.facts import Facts, read_facts, require_ours, weakest
 from ackline.stores.redis.journal import (
     earliest_time,
     last_batch,
@@ -54,7 +53,14 @@ from ackline.stores.redis.listen import (
     RedisSubscription,
 )
 from ackline.stores.redis.names import SCHEMA, Names
-from ackline.stores.redis.safety import require_safe, troubles_of
+from ackline.stores.redis.safety import (
+    Facts,
+    read_facts,
+    require_ours,
+    require_safe,
+    troubles_of,
+    weakest,
+)
 from ackline.stores.redis.script_calls import ScriptCalls
 
 FACTS_LAST = 5.0
@@ -168,7 +174,7 @@ class RedisStore:
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
     ) -> list[Record]:
-        return leased.leases(self._scripts, queue, worker, limit)
+        return look.leases(self._scripts, queue, worker, limit)
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
         most = self.capabilities.journal

@@ -21,7 +21,7 @@ from ackline.stores.base import (
     Receipt,
     WorkerBeat,
 )
-from ackline.stores.redis.crossing import apply_in_cluster
+from ackline.stores.redis.cluster_moves import apply_in_cluster
 from ackline.stores.redis.direct_delivery import Inbox
 from ackline.stores.redis.packing import GONE, REFUSED, Body, ended_leases, leased
 from ackline.stores.redis.script_calls import Applied, ScriptCalls

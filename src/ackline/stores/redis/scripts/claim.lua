@@ -28,7 +28,6 @@ if not queue then
   return {exact(now), '', '', {GONE, count_steps(3)}, {}, {}, {}, {}, ''}
 end
 
--- Read before anything is changed: another version of Ackline may have written this.
 local inbox, undelivered = request.inbox, ''
 local entry = inbox and redis.call('HGET', queue.base .. ':waiting', inbox)
 if entry then
