@@ -94,8 +94,8 @@ def test_show_as_json(cli, email):
     found = cli("show", "email", "dead", "--json").document
     assert found["state"] == "failed"
     assert found["payload"] == {"to": "dead"}
-    assert found["failures"][0]["type"] == "RuntimeError"
-    assert [event["act"] for event in found["events"]] == ["enqueue", "claim", "fail"]
+    assert found["history"][0]["type"] == "RuntimeError"
+    assert [event["act"] for event in found["timeline"]] == ["enqueue", "claim", "fail"]
 
 
 def test_show_without_such_a_job(cli, email):

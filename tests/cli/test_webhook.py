@@ -13,7 +13,7 @@ def test_a_webhook_s_secret_is_shown_once(cli):
     assert "failed, pay" in listed.out
     assert "whsec_" not in listed.out + listed.err
     [document] = cli("webhook", "list", "--json").documents
-    assert (document["states"], document["queues"], document["acts"]) == (["failed"], ["pay"], [])
+    assert (document["states"], document["queues"], document["acts"]) == (["failed"], ["pay"], None)
 
 
 def test_a_rotated_secret_is_another(cli):
@@ -35,10 +35,22 @@ def test_webhooks_are_those_of_a_tenant(cli):
 
 
 def test_what_cannot_be_is_refused(cli):
-    for url in ("ftp://example.com/", "https://ann:secret@example.com/"):
+    for url in ("ftp://example.com/", "https://ann:secret@example.com/", "http://example.com/"):
         refused = cli("webhook", "create", url)
         assert refused.code != 0
         assert "secret@" not in refused.err
     assert cli("webhook", "create", "https://example.com/", "--act", "explode").code != 0
     assert cli("webhook", "create", "https://example.com/").code == 0
     assert cli("webhook", "delete", "callbacks").code == 1
+
+
+def test_the_rules_are_those_of_the_service(cli, tmp_path):
+    config = tmp_path / "ackline.toml"
+    config.write_text("[webhooks]\nplain_http = true\nmost = 1\n")
+    settings = ["--config", str(config)]
+
+    assert cli("webhook", "create", "http://example.com/", *settings).code == 0
+    refused = cli("webhook", "create", "http://example.com/", *settings)
+
+    assert refused.code == 1
+    assert "delete one first" in refused.err

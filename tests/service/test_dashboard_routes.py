@@ -9,10 +9,10 @@ import pytest
 from ackline.alike import normalised
 from ackline.clock import ManualClock
 from ackline.job import QueueKey
+from ackline.journal_views.throughput import ThroughputReader, first_since
 from ackline.queue import NewJob
 from ackline.queues import Queues
 from ackline.service import Settings
-from ackline.service.pulse import BUCKET, SPAN, Pulse, first_since
 from ackline.service.routes.v1 import search
 from ackline.stores.memory import MemoryStore
 from tests.service.conftest import client_for
@@ -207,8 +207,8 @@ class TestOverview:
         assert (queue["queue"], queue["paused"]) == ("mail", True)
         assert (queue["counts"]["queued"], queue["counts"]["completed"]) == (2, 1)
         assert queue["oldest"] >= 0
-        assert sum(queue["beats"]["entered"]) == 3
-        assert sum(queue["beats"]["completed"]) == 1
+        assert sum(queue["throughput"]["entered"]) == 3
+        assert sum(queue["throughput"]["completed"]) == 1
 
     def test_who_asks(self, api):
         me = api.get("/v1/me")
@@ -216,7 +216,7 @@ class TestOverview:
         assert me["scopes"] == ["admin", "consume", "produce", "read"]
 
 
-class TestPulse:
+class TestThroughput:
     KEY = QueueKey("default", "mail")
 
     @pytest.fixture
@@ -230,44 +230,46 @@ class TestPulse:
         return store
 
     def test_it_counts_by_the_bucket_and_forgets(self, store, clock):
-        queue, pulse = Queues(store, "default")["mail"], Pulse(store)
+        queue, reader = Queues(store, "default")["mail"], ThroughputReader(store)
         queue.enqueue_many([1, 2])
-        clock.advance(BUCKET)
+        clock.advance(reader.bucket)
         queue.enqueue(3)
-        assert pulse.catch_up(clock.now())
-        assert pulse.beats(self.KEY, clock.now()).entered[-2:] == [2, 1]
+        assert reader.catch_up(clock.now())
+        assert reader.of(self.KEY, clock.now()).entered[-2:] == [2, 1]
 
-        clock.advance(BUCKET * SPAN)
-        pulse.catch_up(clock.now())
-        assert sum(pulse.beats(self.KEY, clock.now()).entered) == 0
+        clock.advance(reader.bucket * reader.kept)
+        reader.catch_up(clock.now())
+        assert sum(reader.of(self.KEY, clock.now()).entered) == 0
 
     def test_nothing_is_counted_twice(self, store, clock):
-        queue, pulse = Queues(store, "default")["mail"], Pulse(store)
+        queue, reader = Queues(store, "default")["mail"], ThroughputReader(store)
         queue.enqueue(1)
         for _ in range(3):
-            pulse.catch_up(clock.now())
-        assert sum(pulse.beats(self.KEY, clock.now()).entered) == 1
+            reader.catch_up(clock.now())
+        assert sum(reader.of(self.KEY, clock.now()).entered) == 1
 
     def test_a_new_process_counts_what_the_journal_still_has(self, store, clock):
         queue = Queues(store, "default")["mail"]
         for _ in range(50):
             queue.enqueue(1)
             clock.advance(120)
-        pulse = Pulse(store)
-        pulse.catch_up(clock.now())
+        reader = ThroughputReader(store)
+        reader.catch_up(clock.now())
         # The oldest of them is just leaving.
-        assert sum(pulse.beats(self.KEY, clock.now()).entered) == BUCKET * SPAN // 120 - 1
+        assert (
+            sum(reader.of(self.KEY, clock.now()).entered) == reader.bucket * reader.kept // 120 - 1
+        )
 
     def test_it_does_not_read_what_is_too_old(self, store, clock):
         queue = Queues(store, "default")["mail"]
         for _ in range(50):
             queue.enqueue(1)
             clock.advance(120)
-        since = clock.now() - BUCKET * SPAN
+        since = clock.now() - 1800
         behind = store.events(None, first_since(store, since), 1000)
         old = [event for event in behind if event.at < since]
         assert len(old) <= 1
-        assert sum(event.at >= since for event in behind) == BUCKET * SPAN // 120
+        assert sum(event.at >= since for event in behind) == 1800 // 120
 
 
 class TestSearch:

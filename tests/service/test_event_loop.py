@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ackline.queue import documents
 from ackline.queues import Queues
-from ackline.service import documents
 from ackline.service.runtime import LARGE
 
 

@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from ackline.journal_views.latest import LatestEvents
 from ackline.queues import Queues
 from ackline.service import journal
 from ackline.service.auth.authorization import Scope
 from ackline.service.auth.principal import Principal
 from ackline.service.routes.v1 import search, store
 from ackline.service.slow_work import AT_ONCE, MOST_WAITING, THREADS, SlowWork, TooManyLooks
-from ackline.service.tail import Tail
-from ackline.service.webhooks import desk
+from ackline.service.webhooks import service
 from ackline.stores.base import Page
 
 LOOKS = 16
@@ -68,8 +68,8 @@ def test_a_poll_does_not_wait_for_searches(live, monkeypatch):
 
 
 def test_a_poll_does_not_wait_for_looks_back_into_the_journal(live, monkeypatch):
-    held = Held(Tail([], complete=True))
-    monkeypatch.setattr(journal, "look_back", held)
+    held = Held(LatestEvents([], complete=True))
+    monkeypatch.setattr(journal, "latest_events", held)
 
     found = require_polls_meanwhile(
         live, held, lambda: live.api.get("/v1/events", last=10, text="x")
@@ -80,7 +80,7 @@ def test_a_poll_does_not_wait_for_looks_back_into_the_journal(live, monkeypatch)
 
 def test_a_poll_does_not_wait_for_lists_of_deliveries(live, monkeypatch):
     held = Held(Page([], None))
-    monkeypatch.setattr(desk, "read_page", held)
+    monkeypatch.setattr(service, "read_page", held)
     id = live.api.post("/v1/webhooks", {"url": "https://example.com/"}, 201)["id"]
 
     found = require_polls_meanwhile(

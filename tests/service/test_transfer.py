@@ -12,7 +12,8 @@ import pytest
 
 import ackline
 from ackline.job import QueueKey
-from ackline.queue.lines import PAST, Line
+from ackline.queue.documents import JobDocument
+from ackline.queue.lines import PAST
 from ackline.service.transfer import LineBody
 from ackline.stores.base import Filter
 
@@ -147,7 +148,7 @@ def test_a_payload_that_nobody_could_read_is_refused(api):
 
 
 def test_an_import_knows_all_that_an_export_writes():
-    written = {field.encode_name for field in msgspec.structs.fields(Line)}
+    written = {field.encode_name for field in msgspec.structs.fields(JobDocument)}
     read = {field.encode_name for field in msgspec.structs.fields(LineBody)}
 
     assert written <= read

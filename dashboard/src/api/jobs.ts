@@ -156,32 +156,14 @@ export const enqueueJob = (queue: string, job: Partial<NewJob>, payload: string)
     raw: withPayload(job, payload),
   });
 
-/** What a job was enqueued with, beside its payload. */
-const GIVEN = [
-  "id",
-  "kind",
-  "priority",
-  "run_at",
-  "max_attempts",
-  "backoff",
-  "lease",
-  "timeout",
-  "result_ttl",
-  "group",
-  "headers",
-  "keys_if_undelivered",
-  "callback_url",
-  "trace",
-] as const satisfies (keyof Schemas["JobBody"] & keyof JobDocument)[];
-
 /** Whether a job can be put back as it was: one that has not begun, and whose payload is at hand. */
 export const restorable = (job: Job): boolean =>
   job.codec === "json" && job.attempts === 0 && job.history.length === 0;
 
 /** A job as an import takes it, its payload as it was written. */
 export function lineOf(job: Job): string {
-  const given = GIVEN.map((name) => [name, job[name]] as const).filter(([, value]) => value !== null);
-  return withPayload(Object.fromEntries(given), job.payload);
+  const { payload, result: _result, progress: _progress, ...rest } = job;
+  return withPayload(rest, payload);
 }
 
 /** Enqueue a cancelled job anew under its id, with everything that was said about it. */

@@ -1403,12 +1403,6 @@ export interface components {
         Batch: {
             jobs: components["schemas"]["JobBody"][];
         };
-        /** Beats */
-        Beats: {
-            completed: number[];
-            entered: number[];
-            failed: number[];
-        };
         /**
          * BulkBody
          * @description What to do to which jobs; with `dry_run` they are only counted.
@@ -1720,24 +1714,39 @@ export interface components {
          * @description A job to be enqueued.
          */
         JobBody: {
-            backoff?: number[] | components["schemas"]["BackoffBody"];
-            callback_url?: string;
-            delay?: number;
-            group?: string;
-            headers?: {
+            /** @default null */
+            backoff: number[] | components["schemas"]["BackoffBody"] | null;
+            /** @default null */
+            callback_url: string | null;
+            /** @default null */
+            delay: number | null;
+            /** @default null */
+            group: string | null;
+            /** @default null */
+            headers: {
                 [key: string]: string;
-            };
-            id?: string;
-            keys_if_undelivered?: string[][];
-            kind?: string;
-            lease?: number;
-            max_attempts?: number;
+            } | null;
+            /** @default null */
+            id: string | null;
+            /** @default null */
+            keys_if_undelivered: string[][] | null;
+            /** @default null */
+            kind: string | null;
+            /** @default null */
+            lease: number | null;
+            /** @default null */
+            max_attempts: number | null;
             payload?: unknown;
-            priority?: number;
-            result_ttl?: number;
-            run_at?: number;
-            timeout?: number;
-            trace?: string;
+            /** @default null */
+            priority: number | null;
+            /** @default null */
+            result_ttl: number | null;
+            /** @default null */
+            run_at: number | null;
+            /** @default null */
+            timeout: number | null;
+            /** @default null */
+            trace: string | null;
         };
         /** JobDocument */
         JobDocument: {
@@ -2029,7 +2038,6 @@ export interface components {
         };
         /** QueueFigures */
         QueueFigures: {
-            beats: components["schemas"]["Beats"];
             counts: {
                 [key: string]: number;
             };
@@ -2038,6 +2046,7 @@ export interface components {
             queue: string;
             rate_in: number;
             rate_out: number;
+            throughput: components["schemas"]["Throughput"];
             workers: number;
         };
         /** Queues */
@@ -2093,8 +2102,10 @@ export interface components {
          * @description When to enqueue which job. Its id, delay and run_at are decided by the schedule.
          */
         ScheduleBody: {
-            backoff?: number[] | components["schemas"]["BackoffBody"];
-            callback_url?: string;
+            /** @default null */
+            backoff: number[] | components["schemas"]["BackoffBody"] | null;
+            /** @default null */
+            callback_url: string | null;
             /**
              * @default one
              * @enum {unknown}
@@ -2102,25 +2113,38 @@ export interface components {
             catch_up: "all" | "none" | "one";
             /** @default  */
             cron: string;
-            delay?: number;
-            group?: string;
-            headers?: {
+            /** @default null */
+            delay: number | null;
+            /** @default null */
+            group: string | null;
+            /** @default null */
+            headers: {
                 [key: string]: string;
-            };
-            id?: string;
-            keys_if_undelivered?: string[][];
-            kind?: string;
-            lease?: number;
-            max_attempts?: number;
+            } | null;
+            /** @default null */
+            id: string | null;
+            /** @default null */
+            keys_if_undelivered: string[][] | null;
+            /** @default null */
+            kind: string | null;
+            /** @default null */
+            lease: number | null;
+            /** @default null */
+            max_attempts: number | null;
             /** @default null */
             payload: unknown;
-            priority?: number;
-            result_ttl?: number;
-            run_at?: number;
-            timeout?: number;
+            /** @default null */
+            priority: number | null;
+            /** @default null */
+            result_ttl: number | null;
+            /** @default null */
+            run_at: number | null;
+            /** @default null */
+            timeout: number | null;
             /** @default UTC */
             timezone: string;
-            trace?: string;
+            /** @default null */
+            trace: string | null;
         };
         /** ScheduleDocument */
         ScheduleDocument: {
@@ -2221,6 +2245,12 @@ export interface components {
             };
             timestamp: number;
             type: string;
+        };
+        /** Throughput */
+        Throughput: {
+            completed: number[];
+            entered: number[];
+            failed: number[];
         };
         /** Ticket */
         Ticket: {

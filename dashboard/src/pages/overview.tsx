@@ -118,10 +118,10 @@ function Figure({ label, value, state, alarm }: FigureProps) {
 }
 
 /** The figures of all queues, added up bucket by bucket; without the one that still fills. */
-export function total(queues: readonly QueueFigures[], what: keyof QueueFigures["beats"]): number[] {
-  const length = Math.max(0, (queues[0]?.beats[what].length ?? 0) - 1);
+export function total(queues: readonly QueueFigures[], what: keyof QueueFigures["throughput"]): number[] {
+  const length = Math.max(0, (queues[0]?.throughput[what].length ?? 0) - 1);
   return Array.from({ length }, (_, at) =>
-    queues.reduce((all, one) => all + (one.beats[what][at] ?? 0), 0),
+    queues.reduce((all, one) => all + (one.throughput[what][at] ?? 0), 0),
   );
 }
 
@@ -139,7 +139,7 @@ function Throughput({ overview }: { overview: Overview }) {
   const t = useT();
   const { queues, bucket, now } = overview;
   const shown = awake(queues);
-  const line = (what: keyof QueueFigures["beats"]) => total(queues, what).slice(-shown);
+  const line = (what: keyof QueueFigures["throughput"]) => total(queues, what).slice(-shown);
   const lines = [
     { label: t("overview.entered"), colour: "--queued", values: line("entered"), area: true },
     { label: t("overview.completed"), colour: "--completed", values: line("completed") },
@@ -233,8 +233,8 @@ function QueueRow({ figures, shown }: { figures: QueueFigures; shown: number }) 
       </div>
       <div role="cell" className="max-xl:hidden">
         <Sparkline
-          entered={figures.beats.entered.slice(-shown - 1, -1)}
-          completed={figures.beats.completed.slice(-shown - 1, -1)}
+          entered={figures.throughput.entered.slice(-shown - 1, -1)}
+          completed={figures.throughput.completed.slice(-shown - 1, -1)}
         />
       </div>
     </div>

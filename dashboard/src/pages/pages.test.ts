@@ -68,7 +68,7 @@ describe("a dead worker", () => {
 
 it("adds queues up", () => {
   const queue = (n: number) =>
-    ({ counts: { queued: n }, beats: { entered: [n, 0, 9] } }) as unknown as QueueFigures;
+    ({ counts: { queued: n }, throughput: { entered: [n, 0, 9] } }) as unknown as QueueFigures;
   expect(sum([queue(1), queue(2)], "queued")).toBe(3);
   expect(total([queue(1), queue(2)], "entered")).toEqual([3, 0]);
   expect(thinned([1, 1, 1, 1, 1], 2)).toEqual([3, 2]);
@@ -76,7 +76,7 @@ it("adds queues up", () => {
 
 it("shows what a young store has, and half an hour of an old one", () => {
   const since = (at: number) =>
-    [{ beats: { entered: Array.from({ length: 181 }, (_, n) => Number(n >= at)) } }] as unknown as QueueFigures[];
+    [{ throughput: { entered: Array.from({ length: 181 }, (_, n) => Number(n >= at)) } }] as unknown as QueueFigures[];
   expect([since(0), since(100), since(175), since(999)].map(awake)).toEqual([180, 81, 6, 6]);
 });
 

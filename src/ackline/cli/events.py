@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import collections
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import click
 
 from ackline.cli import values
 from ackline.cli.app import command
-from ackline.cli.documents import event_document
 from ackline.cli.exits import Refusal, UsageMistake
 from ackline.cli.session import Session
 from ackline.cli.words import event_line
 from ackline.errors import EventsDropped
 from ackline.events import Act, Event, make_cursor, read_cursor
 from ackline.job import QueueKey
+from ackline.journal_views.latest import latest_events
 from ackline.queue import JournalReader
+from ackline.queue.documents import event_document
 from ackline.stores.base import Store
 
 PAGE = 1000
@@ -214,15 +216,17 @@ class Printer:
 
     def print(self, events: Iterable[Event]) -> None:
         """One line each."""
-        for event in self.wanted(events):
+        for event in events:
+            if event.act not in self._acts:
+                continue
             if self._session.json:
                 self._session.document(event_document(event))
             else:
                 self._session.line(event_line(event))
 
-    def wanted(self, events: Iterable[Event]) -> Iterable[Event]:
+    def wanted(self, events: Iterable[Event]) -> list[Event]:
         """The events of the chosen acts."""
-        return (event for event in events if event.act in self._acts)
+        return [event for event in events if event.act in self._acts]
 
     def tell(self, error: EventsDropped) -> None:
         """Print a notice that events are missing here."""
@@ -238,12 +242,17 @@ def _read(
     follow: bool,
 ) -> None:
     key = session.known_queue(queue).key if queue is not None else None
-    journal = Journal(session.queues.store, session.tenant, key, show.tell)
-    if follow and after is None and last is None:
-        after = session.queues.info().cursor
-    past: Iterable[Event] = journal.read(after)
-    if last is not None:
-        past = collections.deque(show.wanted(past), maxlen=last)
+    store, tenant, end = session.queues.store, session.tenant, session.queues.info().cursor
+    journal = Journal(store, tenant, key, show.tell)
+    past: Iterable[Event]
+    if last is None:
+        past = journal.read(end if follow and after is None else after)
+    elif after is not None:
+        raise UsageMistake("--last counts back from the end: leave out --after")
+    else:
+        read = partial(store.events, key, tenant=tenant)
+        past = latest_events(read, end, last, show.wanted, math.inf).events
+        journal.cursor = end
     try:
         show.print(itertools.chain(past, journal.follow() if follow else ()))
     except KeyboardInterrupt:

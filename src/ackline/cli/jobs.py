@@ -12,7 +12,6 @@ from rich.text import Text
 
 from ackline.cli import values
 from ackline.cli.app import command
-from ackline.cli.documents import job_document, readable
 from ackline.cli.exits import UsageMistake
 from ackline.cli.queues import queue_argument
 from ackline.cli.session import Session
@@ -21,6 +20,7 @@ from ackline.cli.words import STYLES, plain, shorten, span
 from ackline.job import Record, State
 from ackline.queue import JobPage
 from ackline.queue.copying import each_job
+from ackline.queue.documents import job_document, payload_of
 from ackline.queue.lines import line_of
 from ackline.stores.base import Filter
 
@@ -121,7 +121,7 @@ def _remark(record: Record, now: float) -> str:
             left = record.deadline - now
             return f"leased for {span(left)}" if left > 0 else f"OVERDUE by {span(-left)}"
         case _:
-            value = readable(record.payload, record.options.codec)
+            value = msgspec.json.decode(payload_of(record))
             return shorten(plain(json.dumps(value, ensure_ascii=False)), 120)
 
 

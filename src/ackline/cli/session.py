@@ -95,7 +95,9 @@ class Session:
 
     def document(self, value: Any) -> None:
         """Print a JSON document on one line."""
-        sys.stdout.write(_json.dumps(msgspec.to_builtins(value), ensure_ascii=False) + "\n")
+        sys.stdout.write(
+            _json.dumps(_json.loads(msgspec.json.encode(value)), ensure_ascii=False) + "\n"
+        )
         sys.stdout.flush()
 
     def say(self, answer: RenderableType = "", style: str = "") -> None:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from typing import Any
 
 import click
+import msgspec
 from rich.text import Text
 
 from ackline.cli.app import command
-from ackline.cli.documents import event_document, job_document, readable
 from ackline.cli.queues import queue_argument
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import STYLES, clock, happened, moment, plain, plain_lines, pretty, span
-from ackline.errors import EventsDropped, JobNotFound
+from ackline.errors import JobNotFound
 from ackline.events import Event
 from ackline.job import Failure, Record, State
+from ackline.journal_views.timeline import TIME_LIMIT, timeline
 from ackline.queue import Queue
-
-PATIENCE = 3.0
-"""Seconds to look through the journal for one job's events."""
-
-PAGE = 2000
+from ackline.queue.documents import event_document, job_document
 
 
 @command("show")
@@ -36,41 +31,22 @@ def show(session: Session, queue: str, id: str, full: bool) -> None:
     job = found.status(id)
     if job is None:
         raise JobNotFound(queue, id)
-    events, complete = _events_of(found, id)
+    events, complete = timeline(found.store, found.key, job.record)
+    document = job_document(job.record, queue)
     if session.json:
-        timeline = [event_document(event) for event in events]
-        session.document({**job_document(job.record, queue), "events": timeline})
+        document.timeline = [event_document(event) for event in events]
+        document.timeline_complete = complete
+        session.document(document)
         return
     limit = None if full else 2000
     _show_facts(session, found, job.record)
     _show_timeline(session, events, complete)
     _show_failures(session, job.record, full)
-    codec = job.record.options.codec
-    _show_value(session, "payload", readable(job.record.payload, codec), limit)
+    _show_value(session, "payload", document.payload, limit)
     if job.record.progress is not None:
-        _show_value(session, "progress", readable(job.record.progress, codec), limit)
+        _show_value(session, "progress", document.progress, limit)
     if job.record.state is State.COMPLETED:
-        _show_value(session, "result", readable(job.record.result, codec), limit)
-
-
-def _events_of(queue: Queue[Any, Any], id: str) -> tuple[list[Event], bool]:
-    """The job's events, and whether the whole journal was looked through for them."""
-    found: list[Event] = []
-    cursor: str | None = None
-    until = time.monotonic() + PATIENCE
-    while page := _read(queue, cursor):
-        found += [event for event in page if event.id == id]
-        cursor = page[-1].cursor
-        if time.monotonic() > until:
-            return found, False
-    return found, True
-
-
-def _read(queue: Queue[Any, Any], cursor: str | None) -> Sequence[Event]:
-    try:
-        return queue.store.events(queue.key, cursor, PAGE)
-    except EventsDropped as error:  # someone has pruned while we look
-        return queue.store.events(queue.key, error.cursor, PAGE)
+        _show_value(session, "result", document.result, limit)
 
 
 def _show_facts(session: Session, queue: Queue[Any, Any], record: Record) -> None:
@@ -122,7 +98,7 @@ def _show_timeline(session: Session, events: list[Event], complete: bool) -> Non
         before = event.at
     session.say(table if events else "its events have left the journal")
     if not complete:
-        session.notice(f"the journal is long: only its first {PATIENCE:g} s were looked through")
+        session.notice(f"the journal is long: only its first {TIME_LIMIT:g} s were looked through")
 
 
 def _show_failures(session: Session, record: Record, full: bool) -> None:
@@ -151,6 +127,6 @@ def _show_failure(session: Session, failure: Failure, full: bool) -> None:
         session.say("\n".join(lines), "dim")
 
 
-def _show_value(session: Session, name: str, value: Any, limit: int | None) -> None:
+def _show_value(session: Session, name: str, value: msgspec.Raw, limit: int | None) -> None:
     session.say(f"\n{name}", "dim")
-    session.say(plain_lines(pretty(value, limit)))
+    session.say(plain_lines(pretty(msgspec.json.decode(value), limit)))

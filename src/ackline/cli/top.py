@@ -22,10 +22,10 @@ from ackline.cli.queues import (
     queue_name,
     workers_table,
 )
-from ackline.cli.rates import Rate, Rates
 from ackline.cli.session import Session
 from ackline.cli.words import at_a_glance, clock, span
 from ackline.job import QueueKey
+from ackline.journal_views.throughput import ThroughputReader
 from ackline.stores.base import QueueInfo, WorkerRecord
 
 EVERY = 0.5
@@ -64,19 +64,18 @@ class View:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._rates = Rates(session.queues.store)
+        self._throughput = ThroughputReader(session.queues.store, bucket=1, kept=10, over=5)
 
     def look(self) -> Group:
         """The present state, for a terminal."""
         queues = self._session.queues
-        info, found, rates = queues.info(), queues.describe(), self._rates.look()
+        info, found = queues.info(), queues.describe()
+        complete = self._throughput.catch_up(info.now)
         title = Text(f"{info.name} {info.location}   {clock(info.now)[:-4]}", "dim")
         table = counts_table(self._session, "in/s", "out/s", "waits")
         for queue in found:
-            rate = rates.get(queue.key, Rate())
-            table.add_row(
-                queue_name(queue), *count_cells(queue, at_a_glance), *self._tail(queue, rate)
-            )
+            cells = count_cells(queue, at_a_glance)
+            table.add_row(queue_name(queue), *cells, *self._tail(queue, info.now, complete))
         workers = self._workers([queue.key for queue in found])
         return Group(
             title,
@@ -88,37 +87,36 @@ class View:
     def document(self) -> dict[str, Any]:
         """The present state, for programs."""
         queues = self._session.queues
-        info, rates = queues.info(), self._rates.look()
-        found = queues.describe()
+        info, found = queues.info(), queues.describe()
+        self._throughput.catch_up(info.now)
         return {
             "now": info.now,
-            "queues": [
-                queue_document(queue, self._extra(queue, rates, info.now)) for queue in found
-            ],
+            "queues": [queue_document(queue, self._extra(queue, info.now)) for queue in found],
             "workers": [
                 worker_document(worker, info.now)
                 for worker in self._workers([queue.key for queue in found])
             ],
         }
 
-    def _extra(
-        self, queue: QueueInfo, rates: dict[QueueKey, Rate], now: float
-    ) -> dict[str, float | None]:
-        rate = rates.get(queue.key, Rate())
+    def _extra(self, queue: QueueInfo, now: float) -> dict[str, float | None]:
+        entered, completed = self._rates(queue, now)
         return {
-            "in": round(rate.into, 2),
-            "out": round(rate.out, 2),
+            "in": round(entered, 2),
+            "out": round(completed, 2),
             "first_in_line": first_in_line(self._session.queue(queue.key.name), now),
         }
 
-    def _tail(self, queue: QueueInfo, rate: Rate) -> list[str]:
-        wait = first_in_line(self._session.queue(queue.key.name), self._session.queues.store.now())
-        mark = "≥" if rate.at_least else ""
-        return [
-            mark + at_a_glance(rate.into, 1),
-            mark + at_a_glance(rate.out, 1),
-            "" if wait is None else span(wait),
-        ]
+    def _tail(self, queue: QueueInfo, now: float, complete: bool) -> list[str]:
+        wait = first_in_line(self._session.queue(queue.key.name), now)
+        mark = "" if complete else "≥"
+        rates = [mark + at_a_glance(rate, 1) for rate in self._rates(queue, now)]
+        return [*rates, "" if wait is None else span(wait)]
+
+    def _rates(self, queue: QueueInfo, now: float) -> tuple[float, float]:
+        """Jobs per second that were enqueued, and completed, in the last seconds."""
+        reader = self._throughput
+        found = reader.of(queue.key, now)
+        return reader.rate(found.entered), reader.rate(found.completed)
 
     def _workers(self, keys: list[QueueKey]) -> list[WorkerRecord]:
         """Each worker once, with its jobs of all queues; workers long gone are left out."""

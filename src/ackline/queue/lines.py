@@ -4,111 +4,54 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
-from ackline.codec import is_json
 from ackline.errors import InvalidPayload, PayloadTooLarge
-from ackline.job import Draft, Failure, Record, State
+from ackline.job import Draft, Record
 from ackline.limits import require_name
-from ackline.retry import Backoff
+from ackline.queue.documents import NULL, JobDocument, job_document
+from ackline.queue.drafting import EnqueueOptions
 
 if TYPE_CHECKING:
     from ackline.queue.base import QueueBase
     from ackline.queue.drafting import CallOptions
 
 
-class Past(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What a line says about a job's life so far; an import ignores it."""
-
-    queue: str
-    state: State
-    attempts: int = 0
-    created_at: float
-    started_at: float | None = None
-    finished_at: float | None = None
-    worker: str = ""
-    progress: msgspec.Raw | None = None
-    result: msgspec.Raw | None = None
-    history: tuple[Failure, ...] = ()
-
-
-class Line(Past, omit_defaults=True, kw_only=True):
-    """One job: all that it takes to enqueue it again, and what became of it."""
-
-    id: str
-    kind: str
-    payload: msgspec.Raw
-    """As stored; if that is not JSON, an object with its `base64`, and `codec` names the serde."""
-    priority: int
-    run_at: float | None = None
-    max_attempts: int | None = None
-    backoff: Backoff | None = None
-    lease: float | None = None
-    timeout: float | None = None
-    result_ttl: float | None = None
-    keys_if_undelivered: tuple[tuple[str, ...], ...] = ()
-    callback_url: str | None = None
-    group: str | None = None
-    headers: Mapping[str, str] = {}
-    trace: str | None = None
-    codec: str | None = None
-
-
-PAST = frozenset(Past.__struct_fields__)
+PAST = frozenset(JobDocument.__struct_fields__) - {
+    "payload",
+    "codec",
+    *EnqueueOptions.__annotations__,
+}
+"""What a line says about a job's life so far; an import ignores it."""
 
 _encode = msgspec.json.Encoder().encode
 _read_packed = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def line_of(record: Record, queue: str) -> bytes:
-    """A job as a line, including the newline."""
-    codec, options = record.options.codec, msgspec.structs.asdict(record.options)
-    del options["request"]  # the request is not sent again to where the line is imported
-    line = Line(
-        queue=queue,
-        state=record.state,
-        attempts=record.attempts,
-        created_at=record.created_at,
-        started_at=record.started_at,
-        finished_at=record.finished_at,
-        worker=record.worker,
-        progress=_raw_result(record.progress, codec),
-        result=_raw_result(record.result, codec),
-        history=record.history,
-        id=record.id,
-        kind=record.kind,
-        payload=_raw(record.payload, codec) or msgspec.Raw(b"null"),
-        priority=record.priority,
-        run_at=record.run_at,
-        **options,
-    )
+    """A job's document as a line, without what is empty or null; including the newline."""
+    document = job_document(record, queue, exact=True)
+    line = {name: value for name in _FIELDS if _says(value := getattr(document, name))}
+    line["payload"] = document.payload
     return _encode(line) + b"\n"
 
 
-def _raw(data: bytes | None, codec: str | None) -> msgspec.Raw | None:
-    if data is None or codec is None:
-        return None if data is None else msgspec.Raw(data)
-    return _packed(data)
+_FIELDS = JobDocument.__struct_fields__
 
 
-def _raw_result(data: bytes | None, codec: str | None) -> msgspec.Raw | None:
-    """Its serde is not recorded, and may be another one than that of a payload in JSON."""
-    if codec is None and data is not None and not is_json(data):
-        return _packed(data)
-    return _raw(data, codec)
-
-
-def _packed(data: bytes) -> msgspec.Raw:
-    return msgspec.Raw(_encode({"base64": base64.b64encode(data).decode()}))
+def _says(value: Any) -> bool:
+    """Whether a value is one; a zero is, as in a priority or a time to live."""
+    return (bool(value) and value not in (NULL, UNSET)) or type(value) in (int, float)
 
 
 def draft_of(
     queue: QueueBase[Any, Any], payload: bytes, codec: str | None, options: CallOptions
 ) -> Draft:
     """A draft whose payload stays as the line has it."""
+    codec = None if codec == "json" else codec
     data = payload if codec is None else _unpacked(payload)
     most = queue.serdes.max_payload
     if len(data) > most:

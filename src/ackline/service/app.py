@@ -12,7 +12,7 @@ from litestar.types import ASGIApp
 
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import guard
-from ackline.service.bodies import BESIDE_PAYLOAD, PatientRequest, StrictBodies
+from ackline.service.bodies import BESIDE_PAYLOAD, PatientRequest
 from ackline.service.body_memory import Remembered
 from ackline.service.heads import WithoutBody
 from ackline.service.limits.seats import Seated
@@ -70,7 +70,6 @@ def create_routes(settings: Settings) -> Litestar:
         exception_handlers={Exception: to_response},
         before_request=_admit,
         lifespan=[_lifespan],
-        plugins=[StrictBodies()],
         request_class=PatientRequest,
         request_max_body_size=_most_bytes(settings),
         openapi_config=openapi_config(settings.base),

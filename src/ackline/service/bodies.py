@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
-from collections.abc import AsyncGenerator, Generator
-from typing import Any, ClassVar, NoReturn
+from collections.abc import AsyncGenerator
+from typing import Any
 
 import msgspec
 from litestar import Request
-from litestar._openapi.schema_generation import SchemaCreator
-from litestar.dto import AbstractDTO
 from litestar.exceptions import InternalServerException
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
-from litestar.openapi.spec import Reference, Schema
-from litestar.plugins import SerializationPlugin
-from litestar.typing import FieldDefinition
+from msgspec import UnsetType
 
-from ackline.errors import InvalidJob
+from ackline.queue.documents import NULL
 from ackline.service.body_memory import body_of
 from ackline.service.collector import collector_paused
-from ackline.service.depth import TooDeep, require_shallow
-from ackline.service.json_text import BadBody, look_through
 from ackline.service.problems import Refused, TooLarge, WrongMediaType
+from ackline.service.strict_json import read_json
 
 LARGE = 64 * 1024
 """Bytes; a larger body is read in a thread, so that other requests do not wait for it."""
@@ -42,6 +38,11 @@ class ManyBody(Body):
     """A body with a list of objects; too many are refused before they are created."""
 
 
+def unless_null(data: msgspec.Raw | UnsetType) -> msgspec.Raw | None:
+    """A value as it was sent; None if it is null or was left out."""
+    return None if isinstance(data, UnsetType) or data == NULL else data
+
+
 class ClientLeft(Refused):
     """A client that went away in the middle of its request; nobody reads this answer."""
 
@@ -49,22 +50,27 @@ class ClientLeft(Refused):
 
 
 class PatientRequest(Request[Any, Any, Any]):
-    """A request whose client may leave before it is complete, which is not an error."""
+    """A request whose body is read strictly, and whose client may leave before it is complete."""
 
-    ahead: Any = msgspec.UNSET
-    """A large body that was already read into its struct."""
+    async def json(self) -> Any:
+        """The body as the struct that the route takes; a large one is read in a thread."""
+        body = await self.body()
+        media_type = self.headers.get("content-type", "").partition(";")[0].strip()
+        if not is_json(media_type):
+            sent = repr(media_type) if media_type else "none"
+            raise WrongMediaType(f"the body must be application/json; its content type is {sent}")
+        field = self.route_handler.parsed_data_field
+        kind = field.annotation if field is not None else Any
+        if len(body) > LARGE:
+            return await asyncio.to_thread(_read_large, kind, body)
+        return _read(kind, body)
 
     async def body(self) -> bytes:
-        """The body; a large one is also read into its struct, in a thread."""
+        """The body, once all of it has come."""
         received = body_of(self.scope)
         if received.whole is None:
             received.whole = b"".join([piece async for piece in self.stream()])
-        body = received.whole
-        if len(body) > LARGE and self.ahead is msgspec.UNSET:
-            reader = self.route_handler.resolve_data_dto()
-            if reader is not None and issubclass(reader, StrictBody):
-                self.ahead = await asyncio.to_thread(_read_large, reader(self), body)
-        return body
+        return received.whole
 
     async def stream(self) -> AsyncGenerator[bytes, None]:
         """The body as it comes."""
@@ -78,50 +84,19 @@ class PatientRequest(Request[Any, Any, Any]):
             raise ClientLeft("the client left before its request was complete") from error
 
 
-def _read_large(reader: StrictBody, body: bytes) -> Any:
+def _read(kind: Any, body: bytes) -> Any:
+    most_members = MOST_MEMBERS if issubclass(kind, ManyBody) else None
+    return read_json(body, _decoder(kind), most_members)
+
+
+def _read_large(kind: Any, body: bytes) -> Any:
     with collector_paused:
-        return reader.read(body)
+        return _read(kind, body)
 
 
-def read_json(
-    body: bytes, decoder: msgspec.json.Decoder[Any], most_members: int | None = None
-) -> Any:
-    """Read a body: no duplicate names, no NaN, no broken UTF-8, and the types as declared."""
-    try:
-        body.decode()
-        require_shallow(body)
-        seen = look_through(body)
-        if most_members is not None and seen.members > most_members:
-            raise TooLarge(f"{seen.members:,} objects at once: send several requests")
-        read = decoder.decode(body)
-        for number in seen.numbers:
-            _require_readable(number)
-        return read
-    except UnicodeDecodeError as error:
-        raise BadBody(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
-    except RecursionError:
-        raise TooDeep from None  # the stack had little room left
-    except msgspec.ValidationError as error:
-        # An error of the library, raised by a struct's own check, has an answer of its own.
-        if isinstance(error.__cause__, InvalidJob):
-            raise error.__cause__ from None
-        _refuse(str(error))
-    except (msgspec.DecodeError, ValueError) as error:
-        raise BadBody(f"the body is not JSON: {error}") from None
-
-
-def _require_readable(number: bytes) -> None:
-    """Refuse a number out of range: a payload is stored as it came, so nothing else reads it."""
-    try:
-        msgspec.json.decode(number)
-    except (msgspec.DecodeError, ValueError):
-        raise BadBody(f"the number {number[:20].decode()}… is out of range") from None
-
-
-def _refuse(message: str) -> NoReturn:
-    reason, _, place = message.partition(" - at `")
-    at = place.rstrip("`") or "$"
-    raise BadBody(f"{reason} at {at}", at=at)
+@functools.cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
 
 
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
@@ -130,55 +105,3 @@ _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
 def is_json(media_type: str) -> bool:
     """Whether a content type says JSON."""
     return _JSON.fullmatch(media_type) is not None
-
-
-class StrictBody(AbstractDTO[Any]):
-    """Makes Litestar read bodies with `read_json`, straight into their struct."""
-
-    decoder: msgspec.json.Decoder[Any]
-    most_members: ClassVar[int | None]
-
-    def decode_bytes(self, value: bytes) -> Any:
-        ahead = getattr(self.asgi_connection, "ahead", msgspec.UNSET)
-        return self.read(value) if ahead is msgspec.UNSET else ahead
-
-    def read(self, value: bytes) -> Any:
-        """Read a body that says that it is JSON."""
-        media_type = self.asgi_connection.headers.get("content-type", "").partition(";")[0].strip()
-        if not is_json(media_type):
-            sent = repr(media_type) if media_type else "none"
-            raise WrongMediaType(f"the body must be application/json; its content type is {sent}")
-        return read_json(value, self.decoder, self.most_members)
-
-    @classmethod
-    def create_for_field_definition(cls, *_args: Any, **_options: Any) -> None: ...
-
-    @classmethod
-    def create_openapi_schema(
-        cls, field_definition: FieldDefinition, handler_id: str, schema_creator: SchemaCreator
-    ) -> Reference | Schema:
-        del handler_id
-        return schema_creator.for_field_definition(field_definition)
-
-    @classmethod
-    def generate_field_definitions(cls, model_type: type[Any]) -> Generator[Any, None, None]:
-        raise NotImplementedError(model_type)
-
-    @classmethod
-    def detect_nested_field(cls, field_definition: FieldDefinition) -> bool:
-        raise NotImplementedError(field_definition)
-
-
-class StrictBodies(SerializationPlugin):
-    """Gives each route whose `data` is a `Body` its strict reader."""
-
-    def supports_type(self, field_definition: FieldDefinition) -> bool:
-        return field_definition.is_subclass_of(Body)
-
-    def create_dto_for_type(self, field_definition: FieldDefinition) -> type[AbstractDTO[Any]]:
-        body = field_definition.annotation
-        reads = {
-            "decoder": msgspec.json.Decoder(body),
-            "most_members": MOST_MEMBERS if issubclass(body, ManyBody) else None,
-        }
-        return type(f"Strict{body.__name__}", (StrictBody,), reads)

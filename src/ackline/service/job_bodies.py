@@ -12,8 +12,7 @@ from ackline import tracing
 from ackline.config import Policy
 from ackline.queue import EnqueueOptions, NewJob
 from ackline.retry import Backoff, Jitter, Shape, backoff_from
-from ackline.service.bodies import Body
-from ackline.service.documents import unless_null
+from ackline.service.bodies import Body, unless_null
 from ackline.service.parameters import Priority, Seconds
 
 
@@ -42,30 +41,30 @@ def backoff_of(waits: Waits) -> Backoff:
 
 
 class JobOptions(Body):
-    """All options of a job; times are in seconds."""
+    """All options of a job; times are in seconds. Null is the same as leaving an option out."""
 
-    id: str | UnsetType = UNSET
-    kind: str | UnsetType = UNSET
-    priority: Priority | UnsetType = UNSET
-    delay: Seconds | UnsetType = UNSET
-    run_at: float | UnsetType = UNSET
-    max_attempts: int | UnsetType = UNSET
-    backoff: Waits | UnsetType = UNSET
-    lease: Seconds | UnsetType = UNSET
-    timeout: Seconds | UnsetType = UNSET
-    result_ttl: Seconds | UnsetType = UNSET
-    keys_if_undelivered: list[list[str]] | UnsetType = UNSET
-    callback_url: str | UnsetType = UNSET
-    group: str | UnsetType = UNSET
-    headers: dict[str, str] | UnsetType = UNSET
-    trace: str | UnsetType = UNSET
+    id: str | None = None
+    kind: str | None = None
+    priority: Priority | None = None
+    delay: Seconds | None = None
+    run_at: float | None = None
+    max_attempts: int | None = None
+    backoff: Waits | None = None
+    lease: Seconds | None = None
+    timeout: Seconds | None = None
+    result_ttl: Seconds | None = None
+    keys_if_undelivered: list[list[str]] | None = None
+    callback_url: str | None = None
+    group: str | None = None
+    headers: dict[str, str] | None = None
+    trace: str | None = None
 
     def for_enqueue(self) -> EnqueueOptions:
         """The options as the library takes them."""
         given = {
             name: value
             for name in JobOptions.__struct_fields__
-            if (value := getattr(self, name)) is not UNSET
+            if (value := getattr(self, name)) is not None
         }
         if "backoff" in given:
             given["backoff"] = backoff_of(given["backoff"])

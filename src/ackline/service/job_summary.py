@@ -10,7 +10,7 @@ import msgspec
 from ackline.job import Record, State
 from ackline.lifecycle import rank
 from ackline.queue import Queue
-from ackline.service.documents import codec_of, error_of, payload_of, shown
+from ackline.queue.documents import codec_of, error_of, payload_of, shown
 
 PREVIEW = 160
 """Characters of a payload or an error that are shown."""

@@ -10,13 +10,13 @@ import msgspec
 from ackline.errors import EventsDropped
 from ackline.events import Act, Event, read_cursor
 from ackline.job import QueueKey
+from ackline.journal_views.latest import EventFilter, LatestEvents, latest_events
+from ackline.queue.documents import EventDocument, event_document
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
-from ackline.service.documents import EventDocument, event_document
 from ackline.service.news import News
 from ackline.service.streams import PING, event
 from ackline.service.sweeps import SweepDocument, sweeps_among
-from ackline.service.tail import Tail, Wanted, look_back
 
 PAGE = 500
 BEGIN = "0.0"
@@ -65,14 +65,14 @@ class Journal:
             return {}
         return await self._runtime.call(sweeps_among, self._store, events, self._visible)
 
-    async def last(self, count: int, wanted: Wanted) -> tuple[Tail, str]:
+    async def last(self, count: int, wanted: EventFilter) -> tuple[LatestEvents, str]:
         """The last events that are wanted, and where to read on."""
         end = await self.end()
 
         def chosen(events: list[Event]) -> list[Event]:
             return [one for one in self._visible(events) if wanted.matches(one)]
 
-        return await self._caller.slowly(look_back, self._page, end, count, chosen), end
+        return await self._caller.slowly(latest_events, self._page, end, count, chosen), end
 
     def _visible(self, events: Sequence[Event]) -> list[Event]:
         return list(filter(self._caller.principal.sees, events))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ackline.service.documents import raw_or_base64
+from ackline.queue.documents import raw_or_base64
 from ackline.stores.base import Key
 
 

@@ -9,8 +9,8 @@ from msgspec import UNSET, UnsetType
 
 from ackline.job import State
 from ackline.queue import EnqueueOptions
+from ackline.queue.documents import payload_of
 from ackline.service.bodies import Body
-from ackline.service.documents import payload_of
 from ackline.service.held import Handed
 from ackline.service.settling import receipt_of
 

@@ -15,8 +15,7 @@ from ackline.job import Failure, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.queue import Queue
 from ackline.service.auth.caller import Caller
-from ackline.service.bodies import Body
-from ackline.service.documents import unless_null
+from ackline.service.bodies import Body, unless_null
 from ackline.service.parameters import Seconds
 from ackline.service.problems import Problem, problem_of
 from ackline.service.settling import as_leased, token_of

@@ -93,7 +93,7 @@ class Overviews:
 
     def _look_again(self, tenant: str, info: StoreInfo, moment: float, last: Look | None) -> Look:
         store = self._runtime.store
-        complete = self._runtime.pulse.catch_up(info.now)
+        complete = self._runtime.throughput.catch_up(info.now)
         queues = store.describe(tenant)
         keys = [queue.key for queue in queues]
         known = last.first if last is not None and complete else {}
@@ -109,7 +109,7 @@ class Overviews:
     def _first(
         self, queue: QueueInfo, known: Mapping[QueueKey, tuple[str, float | None]]
     ) -> tuple[str, float | None]:
-        last = self._runtime.pulse.last_of(queue.key)
+        last = self._runtime.throughput.last_of(queue.key)
         before = known.get(queue.key)
         if before is not None and before[0] == last:
             return before

@@ -185,8 +185,6 @@ def problem_of(error: Exception) -> Problem:
             return _problem(error.status, error.type, str(error), at=error.at)
         case AcklineError():
             return _of_library(error)
-        case RecursionError():
-            return _problem(400, "too-deep", "the body is nested too deeply")
         case ValidationException():
             return _of_parameters(error)
         case HTTPException():

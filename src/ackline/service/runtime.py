@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ackline.aio.base import Threads
 from ackline.job import QueueKey
+from ackline.journal_views.throughput import ThroughputReader
 from ackline.queue.consumer import worker_id
 from ackline.service.auth.authenticators import authenticator_for
 from ackline.service.auth.base import Authenticator
@@ -25,7 +26,6 @@ from ackline.service.limits import Limits
 from ackline.service.metrics import Metrics
 from ackline.service.metrics.siblings import PUBLISH_EVERY
 from ackline.service.overviews import Overviews
-from ackline.service.pulse import Pulse
 from ackline.service.served_queue import LimitedQueue, ServedQueue
 from ackline.service.settings import Settings
 from ackline.service.shared_calls import SharedCalls
@@ -72,7 +72,7 @@ class Runtime:
         self.key_watches = KeyWatches(self)
         self.caretaker = Caretaker(store, settings)
         self.metrics = Metrics(self, shared)
-        self.pulse = Pulse(store)
+        self.throughput = ThroughputReader(store)
         self.overviews = Overviews(self)
         self.store_checks = StoreChecks()
         self.opened_at = time.time()

@@ -12,16 +12,17 @@ from ackline.errors import AcklineError
 from ackline.job import Draft, State
 from ackline.queue import Queue
 from ackline.queue.copying import each_job
+from ackline.queue.documents import NULL
 from ackline.queue.lines import draft_of, line_of
 from ackline.service.admission import admitting
 from ackline.service.auth.caller import Caller
-from ackline.service.bodies import LARGE, read_json
+from ackline.service.bodies import LARGE
 from ackline.service.body_memory import ReceivedBody
 from ackline.service.collector import collector_paused
-from ackline.service.documents import NULL
 from ackline.service.job_bodies import JobOptions
 from ackline.service.problems import Problem, TooLarge, problem_of
 from ackline.service.served_queue import ServedQueue
+from ackline.service.strict_json import read_json
 from ackline.stores.base import ANSWER_BYTES, Filter
 
 CHUNK = 1000
@@ -35,23 +36,28 @@ class LineBody(JobOptions):
     """A job as `POST …/jobs` takes it, or as an export has written it."""
 
     payload: msgspec.Raw = NULL
-    codec: str | UnsetType = UNSET
+    codec: str | None = None
     # What became of the exported job; an import ignores it.
     queue: msgspec.Raw = NULL
     state: msgspec.Raw = NULL
     attempts: msgspec.Raw = NULL
     created_at: msgspec.Raw = NULL
     started_at: msgspec.Raw = NULL
+    deadline: msgspec.Raw = NULL
     finished_at: msgspec.Raw = NULL
+    expires_at: msgspec.Raw = NULL
     worker: msgspec.Raw = NULL
+    cancel_requested: msgspec.Raw = NULL
     progress: msgspec.Raw = NULL
     result: msgspec.Raw = NULL
+    error: msgspec.Raw = NULL
     history: msgspec.Raw = NULL
+    timeline: msgspec.Raw = NULL
+    timeline_complete: msgspec.Raw = NULL
 
     def draft(self, queue: Queue[Any, Any]) -> Draft:
         """The draft for the store; raises if the line is invalid."""
-        codec = self.codec if isinstance(self.codec, str) else None
-        return draft_of(queue, bytes(self.payload), codec, self.for_enqueue())
+        return draft_of(queue, bytes(self.payload), self.codec, self.for_enqueue())
 
 
 _decoder = msgspec.json.Decoder(LineBody)

@@ -12,11 +12,11 @@ from litestar.params import PathParameter, QueryParameter
 from ackline.aio import AsyncQueue
 from ackline.errors import JobNotFound, WrongState
 from ackline.job import Record, State
+from ackline.queue.documents import payload_of
 from ackline.queue.purging import purge_steps
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.default_queue import known_queue
-from ackline.service.documents import payload_of
 from ackline.service.message_bodies import DEFAULT_QUEUE, Done
 from ackline.service.parameters import QueueName
 from ackline.service.problems import NotFound

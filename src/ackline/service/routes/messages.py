@@ -17,9 +17,9 @@ from ackline.service.admission import admitting
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import SETTLES
+from ackline.service.bodies import unless_null
 from ackline.service.claims import Claims
 from ackline.service.default_queue import known_queue
-from ackline.service.documents import unless_null
 from ackline.service.fair_shares import weighted
 from ackline.service.feed import Feed
 from ackline.service.handing_out import hand_out

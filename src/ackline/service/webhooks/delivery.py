@@ -12,9 +12,9 @@ import msgspec
 from ackline.events import Event
 from ackline.job import QueueKey, Record, State
 from ackline.queue import NewJob, Queue
+from ackline.queue.documents import event_document, result_of
 from ackline.queues import Queues
 from ackline.service.auth.credentials import SERVICE_TENANT
-from ackline.service.documents import event_document, result_of
 from ackline.service.webhooks.lanes import lane_of
 from ackline.service.webhooks.webhook import Webhook
 from ackline.stores.base import Store

@@ -11,11 +11,11 @@ from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
 
 from ackline.limits import LONGEST_DELAY
+from ackline.queue.documents import payload_of
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
 from ackline.service.claims import Claims
-from ackline.service.documents import payload_of
 from ackline.service.fair_shares import Weights, weighted
 from ackline.service.feed import Feed
 from ackline.service.handing_out import hand_out

@@ -14,11 +14,11 @@ from msgspec import UNSET, UnsetType
 from ackline.errors import StoreError
 from ackline.job import Record, State
 from ackline.queue import Completed, Enqueued, EnqueueOptions, Queued
+from ackline.queue.documents import raw_result
 from ackline.service.admission import admitting
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.bodies import ManyBody
-from ackline.service.documents import raw_result
 from ackline.service.idempotency import IdempotencyKey, enqueue_many_once, enqueue_once
 from ackline.service.job_bodies import JobBody, traced
 from ackline.service.parameters import Queue, Traceparent

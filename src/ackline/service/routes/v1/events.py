@@ -12,14 +12,14 @@ from litestar.response import Stream
 from msgspec import UNSET, UnsetType
 
 from ackline.events import Act, Event, read_cursor
+from ackline.journal_views.latest import EventFilter
+from ackline.queue.documents import EventDocument, event_document
 from ackline.service.auth.caller import Caller
-from ackline.service.documents import EventDocument, event_document
 from ackline.service.journal import Journal
 from ackline.service.parameters import PageSize
 from ackline.service.problems import Unfit
 from ackline.service.streams import stream_response
 from ackline.service.sweeps import SweepDocument
-from ackline.service.tail import Wanted
 
 QueueFilter = Annotated[str | None, QueryParameter(description="Only of this queue.")]
 After = Annotated[str | None, QueryParameter(description="Only what comes after this cursor.")]
@@ -71,7 +71,7 @@ async def list_events(
     With `act` or `text` a page may have few events or none, and yet there may be more: the
     cursor says where to read on. `last` looks back from the end until it has found so many.
     """
-    journal, wanted = Journal(caller, queue), Wanted(frozenset(acts or Act), text or "")
+    journal, wanted = Journal(caller, queue), EventFilter(frozenset(acts or Act), text or "")
     if last is None:
         events, cursor = await journal.read(_checked(after), limit)
         if not events:

@@ -12,18 +12,19 @@ from msgspec import UNSET, UnsetType
 
 from ackline.errors import JobNotFound
 from ackline.job import Record, State
+from ackline.journal_views.timeline import timeline as look_through
 from ackline.queue import Job
 from ackline.queue import Queue as Line
-from ackline.service.auth.authorization import Access
-from ackline.service.auth.caller import Caller
-from ackline.service.bodies import Body
-from ackline.service.documents import (
+from ackline.queue.documents import (
     EventDocument,
     JobDocument,
     event_document,
     job_document,
     result_of,
 )
+from ackline.service.auth.authorization import Access
+from ackline.service.auth.caller import Caller
+from ackline.service.bodies import Body
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, names_a_state, require_match, tagged
 from ackline.service.heads import get_or_head
 from ackline.service.job_summary import JobSummary, summaries
@@ -41,7 +42,6 @@ from ackline.service.parameters import (
     States,
     Text,
 )
-from ackline.service.timeline import timeline as look_through
 from ackline.service.waiting import wait_for
 from ackline.stores.base import Filter
 

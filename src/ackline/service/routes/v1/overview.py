@@ -7,11 +7,11 @@ from litestar import Router, get
 from litestar.di import NamedDependency
 
 from ackline.job import State
+from ackline.journal_views.throughput import Throughput
 from ackline.service.acts import JobAct, acts_by_state
 from ackline.service.auth.authorization import Access, Scope
 from ackline.service.auth.caller import Caller
 from ackline.service.overviews import Look
-from ackline.service.pulse import BUCKET, Beats, rate
 from ackline.stores.base import QueueInfo, StoreInfo, Trouble
 
 
@@ -28,7 +28,7 @@ class QueueFigures(msgspec.Struct, kw_only=True):
     rate_in: float
     """Jobs a second over the last minute."""
     rate_out: float
-    beats: Beats
+    throughput: Throughput
 
 
 class StoreFigures(msgspec.Struct):
@@ -42,7 +42,7 @@ class StoreFigures(msgspec.Struct):
 
 
 class Overview(msgspec.Struct, kw_only=True):
-    """All queues at a glance; each bucket of `beats` is `bucket` seconds, the last one now."""
+    """All queues at a glance; each bucket of `throughput` is `bucket` seconds, the last one now."""
 
     now: float
     bucket: int
@@ -106,7 +106,7 @@ def _overview(caller: Caller, look: Look) -> Overview:
     alive = {queue.key: look.alive(queue.key) for queue in queues}
     return Overview(
         now=look.now,
-        bucket=BUCKET,
+        bucket=caller.runtime.throughput.bucket,
         complete=look.complete,
         store=_store(caller.principal.store(look.store)),
         workers=len(frozenset().union(*alive.values())),
@@ -119,16 +119,17 @@ def _store(info: StoreInfo) -> StoreFigures:
 
 
 def _figures(caller: Caller, look: Look, info: QueueInfo, workers: int) -> QueueFigures:
-    beats = caller.runtime.pulse.beats(info.key, look.now)
+    reader = caller.runtime.throughput
+    throughput = reader.of(info.key, look.now)
     return QueueFigures(
         queue=info.key.name,
         paused=info.settings.paused,
         counts=dict(info.counts),
         oldest=look.oldest(info.key),
         workers=workers,
-        rate_in=rate(beats.entered),
-        rate_out=rate(beats.completed),
-        beats=beats,
+        rate_in=reader.rate(throughput.entered),
+        rate_out=reader.rate(throughput.completed),
+        throughput=throughput,
     )
 
 

@@ -17,8 +17,6 @@ from litestar.response import Stream
 from ackline.errors import AcklineError
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import PACED_BY_ITSELF
-from ackline.service.bodies import read_json
-from ackline.service.json_text import BadBody
 from ackline.service.problems import Forbidden, NotFound, Refused, WrongMediaType
 from ackline.service.store_access import (
     PACED_BY_BODY,
@@ -29,6 +27,7 @@ from ackline.service.store_access import (
 )
 from ackline.service.store_access.sizes import MOST, MOST_NAMES
 from ackline.service.streams import PING, event, stream_response
+from ackline.service.strict_json import BadBody, read_json
 from ackline.stores.base import ANSWER_BYTES, Capabilities
 from ackline.stores.wire import (
     JSON,

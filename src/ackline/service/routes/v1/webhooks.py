@@ -12,12 +12,16 @@ from msgspec import UNSET, UnsetType
 
 from ackline.events import Act
 from ackline.job import State
+from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
-from ackline.service.documents import Attempt
 from ackline.service.parameters import Cursor, PageSize, States
-from ackline.service.webhooks.desk import Desk
-from ackline.service.webhooks.webhook import Webhook
+from ackline.service.webhooks.service import (
+    Deliveries,
+    WebhookDocument,
+    WebhookService,
+    webhook_document,
+)
 
 LONGEST_OVERLAP = 7 * 86_400.0
 
@@ -65,21 +69,6 @@ class RotateBody(Body):
     overlap: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_OVERLAP)] = 86_400.0
 
 
-class WebhookDocument(msgspec.Struct, kw_only=True):
-    """A webhook; its secrets are shown when they are made, and never again."""
-
-    id: str
-    url: str | None
-    acts: list[Act] | None
-    states: list[State] | None
-    queues: list[str] | None
-    kinds: list[str] | None
-    active: bool
-    note: str
-    created_at: float
-    secret: str | UnsetType = UNSET
-
-
 class Webhooks(msgspec.Struct):
     """All webhooks of the tenant, the oldest first."""
 
@@ -99,32 +88,17 @@ class Sent(msgspec.Struct):
     delivery: str
 
 
-class DeliveryDocument(msgspec.Struct):
-    """One delivery: what is sent, how often it was tried, and what the receiver answered."""
-
-    id: str
-    state: State
-    type: str
-    attempts: int
-    created_at: float
-    next_at: float | None
-    finished_at: float | None
-    status: int | None
-    history: list[Attempt]
-    body: msgspec.Raw
-
-
-class Deliveries(msgspec.Struct):
-    """A page of deliveries; pass `cursor` back for the next one, null ends it."""
-
-    deliveries: list[DeliveryDocument]
-    cursor: str | None
+def _service(caller: Caller) -> WebhookService:
+    caller.require(Access.WEBHOOKS)
+    runtime = caller.runtime
+    return WebhookService(runtime.store, caller.tenant, runtime.settings.webhooks)
 
 
 @get("/", summary="List webhooks")
 async def list_webhooks(caller: NamedDependency[Caller]) -> Webhooks:
     """All webhooks of the tenant, that of its callbacks among them."""
-    return Webhooks([_document(webhook) for webhook in await Desk(caller).all()])
+    found = await caller.runtime.call(_service(caller).all)
+    return Webhooks([webhook_document(webhook) for webhook in found])
 
 
 @post("/", summary="Make a webhook")
@@ -132,14 +106,15 @@ async def make_webhook(
     data: JSONBody[NewWebhook], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
     """From now on its URL gets events. Only this answer shows the secret."""
-    made = await Desk(caller).make(data.url, msgspec.structs.asdict(data))
-    return _with_secret(made)
+    fields = msgspec.structs.asdict(data)
+    made = await caller.runtime.call(_service(caller).make, data.url, fields, data.note)
+    return webhook_document(made, with_secret=True)
 
 
 @get("/{id:str}", summary="Show a webhook")
 async def get_webhook(id: Id, caller: NamedDependency[Caller]) -> WebhookDocument:
     """A webhook, without its secrets."""
-    return _document(await Desk(caller).find(id))
+    return webhook_document(await caller.runtime.call(_service(caller).find, id))
 
 
 @patch("/{id:str}", summary="Change a webhook")
@@ -147,19 +122,19 @@ async def change_webhook(
     id: Id, data: JSONBody[WebhookChanges], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
     """Change its URL or which events it gets; `active: false` switches it off."""
-    return _document(await Desk(caller).change(id, data.changes()))
+    return webhook_document(await caller.runtime.call(_service(caller).change, id, data.changes()))
 
 
 @delete("/{id:str}", status_code=204, summary="Delete a webhook")
 async def delete_webhook(id: Id, caller: NamedDependency[Caller]) -> None:
     """It gets no more events; deliveries that have not been made are dropped."""
-    await Desk(caller).delete(id)
+    await caller.runtime.call(_service(caller).delete, id)
 
 
 @post("/{id:str}/rotate", status_code=200, summary="Rotate a webhook's secret")
 async def rotate(id: Id, data: JSONBody[RotateBody], caller: NamedDependency[Caller]) -> NewSecret:
     """A new secret, shown this once. For a while, messages are signed with both."""
-    changed = await Desk(caller).rotate(id, data.overlap)
+    changed = await caller.runtime.call(_service(caller).rotate, id, data.overlap)
     newest, *before = changed.secrets
     return NewSecret(newest.text, before[0].until if before else None)
 
@@ -167,7 +142,7 @@ async def rotate(id: Id, data: JSONBody[RotateBody], caller: NamedDependency[Cal
 @post("/{id:str}/test", status_code=202, summary="Send a test")
 async def send_test(id: Id, caller: NamedDependency[Caller]) -> Sent:
     """Send a message of the type `test`; what becomes of it is among the deliveries."""
-    return Sent(await Desk(caller).send_test(id))
+    return Sent(await caller.runtime.call(_service(caller).send_test, id))
 
 
 @get("/{id:str}/deliveries", summary="List deliveries")
@@ -179,39 +154,14 @@ async def list_deliveries(
     limit: PageSize = 100,
 ) -> Deliveries:
     """Deliveries made or to be made. A page may have fewer than `limit` although more follow."""
-    page = await Desk(caller).deliveries(id, states, cursor, limit)
-    return Deliveries([DeliveryDocument(**delivery) for delivery in page.deliveries], page.cursor)
+    return await caller.slowly(_service(caller).deliveries, id, states, cursor, limit)
 
 
 @post("/{id:str}/deliveries/{delivery:str}/redeliver", status_code=202, summary="Deliver again")
 async def redeliver(id: Id, delivery: DeliveryId, caller: NamedDependency[Caller]) -> Sent:
     """Try a delivery again that was given up, with all its attempts."""
-    await Desk(caller).redeliver(id, delivery)
+    await caller.runtime.call(_service(caller).redeliver, id, delivery, caller.by)
     return Sent(delivery)
-
-
-def _document(webhook: Webhook) -> WebhookDocument:
-    return WebhookDocument(
-        id=webhook.id,
-        url=webhook.url,
-        acts=_sorted(webhook.acts),
-        states=_sorted(webhook.states),
-        queues=_sorted(webhook.queues),
-        kinds=_sorted(webhook.kinds),
-        active=webhook.active,
-        note=webhook.note,
-        created_at=webhook.created_at,
-    )
-
-
-def _with_secret(webhook: Webhook) -> WebhookDocument:
-    document = _document(webhook)
-    document.secret = webhook.secrets[0].text
-    return document
-
-
-def _sorted(words: frozenset[Any] | None) -> list[Any] | None:
-    return sorted(words) if words is not None else None
 
 
 router = Router(

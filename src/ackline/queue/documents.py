@@ -1,4 +1,4 @@
-"""Jobs as responses show them."""
+"""Jobs and events as JSON: the same for responses, commands and exports."""
 
 from __future__ import annotations
 
@@ -19,11 +19,6 @@ NULL = msgspec.Raw(b"null")
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def unless_null(data: msgspec.Raw | UnsetType) -> msgspec.Raw | None:
-    """A value as it was sent; None if it is null or was left out."""
-    return None if isinstance(data, UnsetType) or data == NULL else data
-
-
 def raw(data: bytes | None, codec: str | None = None) -> msgspec.Raw:
     """A payload as JSON, not decoded; what is not JSON comes as base64."""
     if data is None or (codec is None and not data):
@@ -39,7 +34,7 @@ def raw(data: bytes | None, codec: str | None = None) -> msgspec.Raw:
 
 
 def raw_or_base64(data: bytes) -> msgspec.Raw:
-    """Bytes of unknown format, as JSON."""
+    """Bytes of unknown format as JSON."""
     return msgspec.Raw(data) if is_json(data) else _base64(data, "unknown")
 
 
@@ -142,22 +137,50 @@ class JobDocument(msgspec.Struct, kw_only=True):
     timeline_complete: bool | UnsetType = UNSET
 
 
-def job_document(record: Record, queue: str) -> JobDocument:
-    """A job as it stands."""
+def job_document(record: Record, queue: str, *, exact: bool = False) -> JobDocument:
+    """A job as it stands.
+
+    If it is `exact`, a payload that is not JSON comes as its bytes, so that it can be stored again;
+    otherwise so that people can read it, if that is possible.
+    """
     options = record.options
-    return shown(
-        JobDocument,
-        (record, options),
+    return JobDocument(
         queue=queue,
-        payload=payload_of(record),
+        id=record.id,
+        kind=record.kind,
+        state=record.state,
+        payload=_bytes_of(record) if exact else payload_of(record),
         codec=codec_of(record),
+        priority=record.priority,
+        attempts=record.attempts,
+        created_at=record.created_at,
+        run_at=record.run_at,
+        started_at=record.started_at,
+        deadline=record.deadline,
+        finished_at=record.finished_at,
+        expires_at=record.expires_at,
+        worker=record.worker,
+        cancel_requested=record.cancel_requested,
         progress=raw_result(record.progress, options.codec),
         result=result_of(record),
         error=error_of(record),
         history=[attempt_document(ended) for ended in record.history],
+        max_attempts=options.max_attempts,
+        backoff=options.backoff,
+        lease=options.lease,
+        timeout=options.timeout,
+        result_ttl=options.result_ttl,
+        group=options.group,
         headers=dict(options.headers),
         keys_if_undelivered=list(options.keys_if_undelivered),
+        callback_url=options.callback_url,
+        trace=options.trace,
     )
+
+
+def _bytes_of(record: Record) -> msgspec.Raw:
+    codec = record.options.codec
+    return msgspec.Raw(record.payload) if codec is None else _base64(record.payload, codec)
 
 
 def error_of(record: Record) -> str | None:

@@ -1,4 +1,4 @@
-"""The pulse of the queues: how many jobs went in, were completed and failed recently.
+"""How many jobs went into the queues, were completed and failed recently.
 
 It is counted from the journal, so a restart forgets nothing that the journal keeps.
 """
@@ -17,35 +17,32 @@ from ackline.events import Act, Event, make_cursor, read_cursor
 from ackline.job import QueueKey
 from ackline.stores.base import Store
 
-BUCKET = 10
-"""Seconds that are counted together."""
-
-SPAN = 180
-"""How many buckets are kept: half an hour."""
-
-RATE_BUCKETS = 6
-"""Over how many whole buckets a rate is taken: a minute."""
-
 PAGE = 5000
-PATIENCE = 0.25
+TIME_LIMIT = 0.25
 """Seconds that one look may read; a long journal is caught up with in several."""
 
 COLUMNS = {Act.ENQUEUE: 0, Act.COMPLETE: 1, Act.FAIL: 2, Act.EXPIRE: 2}
 """What is counted, and in which column."""
 
 
-class Beats(msgspec.Struct, frozen=True):
-    """What happened in a queue, a number for each bucket, the oldest first."""
+class Throughput(msgspec.Struct, frozen=True):
+    """What happened in a queue, a number for each bucket of time, the oldest first."""
 
     entered: list[int]
     completed: list[int]
     failed: list[int]
 
 
-class Pulse:
+class ThroughputReader:
     """Reads the journal only when somebody looks."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, bucket: int = 10, kept: int = 180, over: int = 6) -> None:
+        self.bucket = bucket
+        """Seconds that are counted together."""
+        self.kept = kept
+        """How many buckets are kept."""
+        self._over = over
+        """Over how many whole buckets a rate is taken."""
         self._store = store
         self._lock = threading.Lock()
         self._cursor: str | None = None
@@ -56,24 +53,28 @@ class Pulse:
         """Count what is new; returns whether that was all of it."""
         with self._lock:
             if self._cursor is None:
-                self._cursor = first_since(self._store, now - BUCKET * SPAN)
+                self._cursor = first_since(self._store, now - self.bucket * self.kept)
             self._forget(now)
             return self._read()
 
-    def beats(self, queue: QueueKey, now: float) -> Beats:
-        """The last half hour of a queue."""
-        last = int(now // BUCKET)
+    def of(self, queue: QueueKey, now: float) -> Throughput:
+        """The recent past of a queue; the last bucket still fills."""
+        last = int(now // self.bucket)
         with self._lock:
             found = self._counts.get(queue, {})
-            rows = [found.get(bucket, _NOTHING) for bucket in range(last - SPAN + 1, last + 1)]
-        return Beats(*(list(column) for column in zip(*rows, strict=True)))
+            rows = [found.get(bucket, _NOTHING) for bucket in range(last - self.kept + 1, last + 1)]
+        return Throughput(*(list(column) for column in zip(*rows, strict=True)))
+
+    def rate(self, column: list[int]) -> float:
+        """How many a second, over the last whole buckets."""
+        return sum(column[-self._over - 1 : -1]) / (self._over * self.bucket)
 
     def last_of(self, queue: QueueKey) -> str:
         """The cursor of a queue's last event that was read; empty if it is long past."""
         return self._last.get(queue, _NEVER)[0]
 
     def _read(self) -> bool:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIME_LIMIT
         while time.monotonic() < until:
             try:
                 page = self._store.events(None, self._cursor, PAGE)
@@ -88,7 +89,7 @@ class Pulse:
     def _count(self, events: Iterable[Event]) -> None:
         for event in events:
             self._cursor = event.cursor
-            bucket = int(event.at // BUCKET)
+            bucket = int(event.at // self.bucket)
             self._last[event.queue] = event.cursor, bucket
             column = COLUMNS.get(event.act)
             if column is not None:
@@ -96,7 +97,7 @@ class Pulse:
                 buckets.setdefault(bucket, [0, 0, 0])[column] += 1
 
     def _forget(self, now: float) -> None:
-        oldest = int(now // BUCKET) - SPAN
+        oldest = int(now // self.bucket) - self.kept
         self._last = {key: last for key, last in self._last.items() if last[1] >= oldest}
         for queue, buckets in list(self._counts.items()):
             for bucket in [bucket for bucket in buckets if bucket < oldest]:
@@ -107,15 +108,6 @@ class Pulse:
 
 _NOTHING = (0, 0, 0)
 _NEVER = ("", 0)
-
-
-def rate(column: list[int]) -> float:
-    """How many a second, over the last minute without the bucket that still fills.
-
-    >>> rate([0, 0, 10, 10, 10, 10, 10, 10, 3])
-    1.0
-    """
-    return sum(column[-RATE_BUCKETS - 1 : -1]) / (RATE_BUCKETS * BUCKET)
 
 
 def first_since(store: Store, since: float, queue: QueueKey | None = None) -> str:

@@ -1,4 +1,4 @@
-"""The end of the journal: its last events that are wanted, however long it is."""
+"""The latest events that match a filter, however long the journal is."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ PAGE = 1000
 FIRST_STEP = 8
 """Batches to step back at first; twice as many each time that there was too little."""
 
-PATIENCE = 1.0
-"""Seconds to look back for what is rare."""
+TIME_LIMIT = 1.0
+"""Seconds to look back for what is rare, unless the caller has more time."""
 
 Choose = Callable[[list[Event]], list[Event]]
 Read = Callable[[str, int], Sequence[Event]]
 """Reads the journal after a cursor, up to so many events."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class EventFilter(msgspec.Struct, frozen=True):
     """Which events: of these acts, and with this text in any of their words."""
 
     acts: frozenset[Act]
@@ -38,28 +38,30 @@ class Wanted(msgspec.Struct, frozen=True):
         return not text or any(text in word.casefold() for word in words)
 
 
-class Tail(msgspec.Struct):
+class LatestEvents(msgspec.Struct):
     """The last events, the oldest first; `complete` if they are as many as asked, or all."""
 
     events: list[Event]
     complete: bool
 
 
-def look_back(read: Read, end: str, count: int, choose: Choose) -> Tail:
+def latest_events(
+    read: Read, end: str, count: int, choose: Choose, time_limit: float = TIME_LIMIT
+) -> LatestEvents:
     """Step back from the end until enough is found, or the beginning is reached."""
     found: list[Event] = []
     until, step = read_cursor(end), FIRST_STEP
     # The nearest step is always read to its end: right after a bulk it is a long one.
     give_up = None
-    patience = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + time_limit
     while until > (0, 0) and len(found) < count:
         start = (max(0, until[0] - step), 0)
         older = _between(read, start, until, choose, give_up)
         if older is None:
-            return Tail(found, complete=False)
+            return LatestEvents(found, complete=False)
         found = [*older, *found][-count:]
-        until, step, give_up = start, step * 2, patience
-    return Tail(found, complete=True)
+        until, step, give_up = start, step * 2, deadline
+    return LatestEvents(found, complete=True)
 
 
 def _between(

@@ -6,9 +6,9 @@ import pytest
 
 from ackline.clock import ManualClock
 from ackline.job import State
+from ackline.journal_views import timeline as module
+from ackline.journal_views.timeline import PAGE, timeline
 from ackline.queues import Queues
-from ackline.service import timeline as module
-from ackline.service.timeline import PAGE, timeline
 from ackline.stores.memory import MemoryStore
 
 
@@ -25,7 +25,7 @@ def queue(clock, monkeypatch):
     queue = Queues(store)["email"]
     queue.enqueue_many(range(2 * PAGE))
     clock.advance(3600)
-    monkeypatch.setattr(module, "PATIENCE", -1.0)
+    monkeypatch.setattr(module, "TIME_LIMIT", -1.0)
     return queue
 
 

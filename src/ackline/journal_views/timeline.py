@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from ackline.errors import EventsDropped
 from ackline.events import Event
 from ackline.job import QueueKey, Record
-from ackline.service.pulse import first_since
+from ackline.journal_views.throughput import first_since
 from ackline.stores.base import Store
 
 PAGE = 1000
-PATIENCE = 0.5
+TIME_LIMIT = 0.5
 """Seconds to look through a long journal: it is kept by time and not by job."""
 
 MARGIN = 5.0
@@ -24,7 +24,7 @@ def timeline(store: Store, key: QueueKey, job: Record) -> tuple[list[Event], boo
     found: list[Event] = []
     cursor = first_since(store, job.created_at - MARGIN, key)
     over = job.finished_at + MARGIN if job.finished_at is not None else float("inf")
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIME_LIMIT
     while page := _read(store, key, cursor):
         found += [event for event in page if event.id == job.id]
         cursor = page[-1].cursor
