@@ -13,8 +13,6 @@ from litestar.testing import TestClient
 from ackline.queues import Queues
 from ackline.service import Settings, create_app
 from ackline.service.auth.guard import HALF_OPEN, OPEN
-from ackline.service.examples import EXAMPLES
-from ackline.service.openapi import operation_id
 from ackline.service.routes.dashboard import VIEWS
 from ackline.service.runtime import Runtime
 from ackline.stores.wire import LISTEN, VERBS, Verb
@@ -105,9 +103,9 @@ def _arguments(verb: Verb | None) -> dict[str, Any]:
 def _body(handler: Any, method: Any, path: str) -> dict[str, Any]:
     if "data" not in handler.parsed_fn_signature.parameters:
         return {}
-    name = operation_id(handler, method, path.split("/")).removeprefix("v1_")
-    assert name in EXAMPLES, f"{method} {path} has a body: add an example of it to {name}"
-    return {"json": EXAMPLES[name]}
+    example = handler.operation_class.example
+    assert example is not None, f"{method} {path} has a body: its handler declares no example"
+    return {"json": example}
 
 
 @pytest.fixture(scope="module")

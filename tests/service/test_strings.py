@@ -15,7 +15,6 @@ from litestar.testing import TestClient
 
 from ackline.queues import Queues
 from ackline.service import Settings, create_app
-from ackline.service.examples import EXAMPLES
 from ackline.service.runtime import Runtime
 from tests.service.conftest import HERE, undocumented
 from tests.service.hostile import HOSTILE
@@ -59,7 +58,8 @@ def fields_of(described: Any) -> Iterator[Field]:
     """From the description of the service itself, so that a new field cannot be forgotten."""
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
-            body = EXAMPLES.get(operation["operationId"].removeprefix("v1_"))
+            content = operation.get("requestBody", {}).get("content", {})
+            body = content.get("application/json", {}).get("example")
             for parameter in operation.get("parameters", ()):
                 place, name = parameter["in"], parameter["name"]
                 yield Field(method.upper(), path, place, (name,), body)

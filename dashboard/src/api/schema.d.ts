@@ -2007,6 +2007,7 @@ export interface components {
         Polled: {
             message: components["schemas"]["Message"] | null;
         };
+        /** Problem */
         Problem: {
             /** @description The place in the body, or the parameter. */
             at?: string;

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import cast
 
-from litestar import route
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
-
-get_or_head = partial(route, http_method=["GET", "HEAD"])
-"""`get`, for a route that is cheap and changes nothing: it does not wait, claim or stream."""
 
 
 class WithoutBody:

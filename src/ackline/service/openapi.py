@@ -1,4 +1,4 @@
-"""The description of the API: OpenAPI 3.1, with examples and the errors that every route has."""
+"""The description of the API: OpenAPI 3.1, from what the handlers declare."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from litestar import Request, Router
 from litestar.handlers.http_handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import Method
 
-from ackline.service import statuses
 from ackline.service.auth.guard import OPEN
 from ackline.service.bodies import Body
-from ackline.service.examples import EXAMPLES
-from ackline.service.streams import MEDIA_TYPE as STREAM
-from ackline.service.streams import TICKET
+from ackline.service.handlers import problem_responses
 
 DESCRIPTION = """A reliable job queue over HTTP.
 
@@ -27,36 +25,15 @@ DESCRIPTION = """A reliable job queue over HTTP.
 The routes below `v1` are the whole surface, with times in seconds and batches.
 Every error is a problem detail (RFC 9457)."""
 
-PROBLEM = {
-    "type": "object",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string", "description": "urn:ackline:problem: and a word."},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "What went wrong, and what to do."},
-        "at": {"type": "string", "description": "The place in the body, or the parameter."},
-        "state": {"type": "string", "description": "Where the job stands."},
-        "cursor": {"type": "string", "description": "Where the kept events begin."},
-    },
-}
-
-BEARER = {
-    "type": "http",
-    "scheme": "bearer",
-    "description": "A token (JWT) of an issuer that the service believes, or an API key.",
-}
-TICKET_PARAMETER = {
-    "name": TICKET,
-    "in": "query",
-    "required": False,
-    "schema": {"type": "string"},
-    "description": "From `POST …/v1/tickets`, for browsers: an EventSource sends no header.",
-}
+BEARER = SecurityScheme(
+    type="http",
+    scheme="bearer",
+    description="A token (JWT) of an issuer that the service believes, or an API key.",
+)
 
 
 class Description(JsonRenderPlugin):
-    """Adds what all operations have in common."""
+    """Serves the description as `complete` makes it."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
         """The description as JSON."""
@@ -64,20 +41,15 @@ class Description(JsonRenderPlugin):
 
 
 def complete(described: dict[str, Any]) -> dict[str, Any]:
-    """The description with problems and examples."""
+    """The description with what Litestar does not know about bodies, parameters and HEAD."""
     described = copy.deepcopy(described)
-    components = described.setdefault("components", {})
-    schemas = components.setdefault("schemas", {})
-    schemas |= _bodies(schemas) | {"Problem": PROBLEM}
-    components["responses"] = statuses.responses()
-    components["securitySchemes"] = {"bearer": BEARER}
-    # The empty one: without auth, on this machine, no credentials are needed.
-    described["security"] = [{"bearer": []}, {}]
+    schemas = described["components"]["schemas"]
+    schemas |= _bodies(schemas)
     for path in described["paths"].values():
         path.pop("head", None)  # the same as `get`, as HTTP defines it
-        for method, operation in path.items():
-            if isinstance(operation, dict):
-                _complete_operation(operation, method)
+        for operation in path.values():
+            for parameter in operation.get("parameters", ()):
+                _complete_parameter(parameter)
     return described
 
 
@@ -103,22 +75,6 @@ def _complete_parameter(parameter: dict[str, Any]) -> None:
             return
 
 
-def _complete_operation(operation: dict[str, Any], method: str) -> None:
-    for parameter in operation.get("parameters", ()):
-        _complete_parameter(parameter)
-    operation["responses"].pop("400", None)  # Litestar's own format of errors
-    for status in statuses.problems_of(operation, method):
-        operation["responses"].setdefault(str(status), statuses.reference(status))
-    if operation["operationId"] in statuses.OPEN_TO_ALL:
-        operation["security"] = []
-    if any(STREAM in answer.get("content", {}) for answer in operation["responses"].values()):
-        operation.setdefault("parameters", []).append(TICKET_PARAMETER)
-    example = EXAMPLES.get(operation["operationId"].removeprefix("v1_"))
-    body = operation.get("requestBody")
-    if example is not None and body is not None:
-        body["content"]["application/json"]["example"] = example
-
-
 def operation_id(handler: HTTPRouteHandler, method: Method, path: list[Any]) -> str:
     """A name for each operation: where it is, and what it does."""
     prefix = "v1_" if "v1" in path else ""
@@ -133,6 +89,9 @@ def openapi_config(base: str) -> OpenAPIConfig:
         title="Ackline",
         version=version("ackline"),
         description=DESCRIPTION,
+        components=Components(responses=problem_responses(), security_schemes={"bearer": BEARER}),
+        # The empty one: without auth, on this machine, no credentials are needed.
+        security=[{"bearer": []}, {}],
         # Litestar also answers at the root of this router, and "/" is the dashboard's.
         openapi_router=Router(
             base or "/openapi.json", route_handlers=[], opt=OPEN, include_in_schema=False

@@ -5,11 +5,12 @@ from __future__ import annotations
 import http
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, ValidationException
+from msgspec import UNSET, Meta, UnsetType
 
 from ackline import errors
 from ackline.errors import AcklineError
@@ -27,16 +28,15 @@ RETRY_AFTER = 1
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What went wrong, where, and what to do about it."""
 
-    type: str
+    type: Annotated[str, Meta(description="urn:ackline:problem: and a word.")]
     title: str
     status: int
-    detail: str
-    at: str | None = None
-    """The place in the body or the parameter that was refused."""
-    state: str | None = None
-    """Where the job stands, if the answer depends on it."""
-    cursor: str | None = None
-    """Where the kept events begin, if some are gone."""
+    detail: Annotated[str, Meta(description="What went wrong, and what to do.")]
+    at: Annotated[str, Meta(description="The place in the body, or the parameter.")] | UnsetType = (
+        UNSET
+    )
+    state: Annotated[str, Meta(description="Where the job stands.")] | UnsetType = UNSET
+    cursor: Annotated[str, Meta(description="Where the kept events begin.")] | UnsetType = UNSET
 
 
 class Refused(AcklineError):
@@ -199,7 +199,7 @@ def to_response(request: Request[Any, Any, Any], error: Exception) -> Response[P
     if isinstance(error, MethodNotAllowedException):
         error = _wrong_method(request, error)
     problem = problem_of(error)
-    if isinstance(error, ValidationException) and problem.at is not None:
+    if isinstance(error, ValidationException) and problem.at is not UNSET:
         problem = msgspec.structs.replace(problem, at=_public_name(request, problem.at))
     if problem.status == 500:
         logger.exception("%s %s failed", request.method, request.url.path, exc_info=error)
@@ -226,7 +226,8 @@ def raw_answer(error: Refused) -> bytes:
 
 def _problem(status: int, word: str, detail: str, **more: Any) -> Problem:
     title = http.HTTPStatus(status).phrase
-    return Problem(type=TYPES + word, title=title, status=status, detail=detail, **more)
+    said = {name: value for name, value in more.items() if value is not None}
+    return Problem(type=TYPES + word, title=title, status=status, detail=detail, **said)
 
 
 def _of_library(error: AcklineError) -> Problem:

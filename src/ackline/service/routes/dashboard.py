@@ -15,7 +15,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
 from ackline.service.auth.guard import OPEN
-from ackline.service.heads import get_or_head
+from ackline.service.handlers import get_or_head
 from ackline.service.problems import NotFound
 from ackline.service.runtime import Runtime
 

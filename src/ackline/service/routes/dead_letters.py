@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Router, delete, get, post
+from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter
 
@@ -17,6 +17,7 @@ from ackline.queue.purging import purge_steps
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.default_queue import known_queue
+from ackline.service.handlers import delete, get, post
 from ackline.service.message_bodies import DEFAULT_QUEUE, Done
 from ackline.service.parameters import QueueName
 from ackline.service.problems import NotFound
@@ -57,7 +58,7 @@ class Purged(msgspec.Struct, rename="camel"):
     deleted_count: int
 
 
-@get("/", summary="List dead letters")
+@get("/", summary="List dead letters", problems=(404,))
 async def list_letters(
     caller: NamedDependency[Caller],
     queue: QueueName = DEFAULT_QUEUE,
@@ -74,7 +75,7 @@ async def list_letters(
     return [_letter(record) for record in found]
 
 
-@get("/{id:str}", summary="Show a dead letter")
+@get("/{id:str}", summary="Show a dead letter", problems=(404,))
 async def get_letter(
     id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> DeadLetter:
@@ -83,7 +84,15 @@ async def get_letter(
     return _letter(letter)
 
 
-@post("/{id:str}/requeue", status_code=200, summary="Requeue a dead letter")
+@post(
+    "/{id:str}/requeue",
+    status_code=200,
+    summary="Requeue a dead letter",
+    problems=(
+        404,
+        409,
+    ),
+)
 async def requeue(
     id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> Requeued:
@@ -96,7 +105,7 @@ async def requeue(
     return Requeued(True, id)
 
 
-@delete("/{id:str}", status_code=200, summary="Delete a dead letter")
+@delete("/{id:str}", status_code=200, summary="Delete a dead letter", problems=(404,))
 async def delete_letter(
     id: LetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> Done:
@@ -109,7 +118,7 @@ async def delete_letter(
     return Done()
 
 
-@delete("/", status_code=200, summary="Purge the dead letters")
+@delete("/", status_code=200, summary="Purge the dead letters", problems=(404,))
 async def purge(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> Purged:
     """All dead letters of the queue, gone for good."""
     line = (await known_queue(caller, queue, Access.DELETE)).sync

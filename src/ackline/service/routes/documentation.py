@@ -10,7 +10,7 @@ from litestar.params import PathParameter
 from litestar.response import Redirect
 
 from ackline.service.auth.guard import OPEN
-from ackline.service.heads import get_or_head
+from ackline.service.handlers import get_or_head
 from ackline.service.problems import NotFound
 
 FILES = {

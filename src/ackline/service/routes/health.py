@@ -13,7 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import HALF_OPEN, OPEN
-from ackline.service.heads import get_or_head
+from ackline.service.handlers import get_or_head
 from ackline.service.health import SHOWN, Readiness, examine
 from ackline.service.runtime import Runtime
 

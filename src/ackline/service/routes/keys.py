@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import Router, delete, get, put
+from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from litestar.response import Stream
 
 from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
-from ackline.service.heads import get_or_head
+from ackline.service.handlers import delete, get, get_or_head, put
 from ackline.service.key_documents import KeyDocument
 from ackline.service.key_room import Room
 from ackline.service.message_bodies import Done
@@ -54,13 +54,18 @@ async def list_keys(
     return await Room(caller).find_all(tuple(prefix or ()), limit, behind)
 
 
-@get_or_head("/keys/{key:path}", summary="Read a key")
+@get_or_head("/keys/{key:path}", summary="Read a key", problems=(404,))
 async def get_key(key: WholeKey, caller: NamedDependency[Caller]) -> KeyDocument:
     """One key with its value."""
     return await Room(caller).get(parts_of(key))
 
 
-@put("/keys/{key:path}", summary="Write a key")
+@put(
+    "/keys/{key:path}",
+    summary="Write a key",
+    problems=(409,),
+    example={"value": {"seen": True}, "version": 0},
+)
 async def set_key(
     key: WholeKey, data: JSONBody[NewValue], caller: NamedDependency[Caller]
 ) -> KeyDocument:
@@ -68,7 +73,7 @@ async def set_key(
     return await Room(caller).set(parts_of(key), data.value, data.version)
 
 
-@delete("/keys/{key:path}", status_code=200, summary="Delete a key")
+@delete("/keys/{key:path}", status_code=200, summary="Delete a key", problems=(404,))
 async def delete_key(key: WholeKey, caller: NamedDependency[Caller]) -> Done:
     """Gone for good."""
     await Room(caller).delete(parts_of(key))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import Router, get, post
+from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
@@ -23,6 +23,7 @@ from ackline.service.default_queue import known_queue
 from ackline.service.fair_shares import weighted
 from ackline.service.feed import Feed
 from ackline.service.handing_out import hand_out
+from ackline.service.handlers import get, post
 from ackline.service.held import Handed
 from ackline.service.idempotency import IdempotencyKey, enqueue_once
 from ackline.service.job_bodies import traced
@@ -50,7 +51,16 @@ Kinds = Annotated[
 ]
 
 
-@post("/enqueue", status_code=200, summary="Enqueue a message")
+@post(
+    "/enqueue",
+    status_code=200,
+    summary="Enqueue a message",
+    problems=(409,),
+    example={
+        "value": {"to": "ann@example.com", "subject": "Welcome"},
+        "options": {"delay": 1000, "backoffSchedule": [1000, 5000, 30000]},
+    },
+)
 async def enqueue(
     data: JSONBody[NewMessage],
     caller: NamedDependency[Caller],
@@ -117,7 +127,17 @@ async def poll(
     return Polled(messages[0] if messages else None)
 
 
-@post("/ack", status_code=200, summary="Acknowledge a message", opt=SETTLES)
+@post(
+    "/ack",
+    status_code=200,
+    summary="Acknowledge a message",
+    opt=SETTLES,
+    problems=(
+        404,
+        409,
+    ),
+    example={"id": "email-123", "receipt": "1794835219916151"},
+)
 async def ack(data: JSONBody[Ack], caller: NamedDependency[Caller]) -> Done:
     """The message was dealt with, and leaves the queue."""
     queue = caller.queue(data.queue, Access.SETTLE)
@@ -131,7 +151,17 @@ async def ack(data: JSONBody[Ack], caller: NamedDependency[Caller]) -> Done:
     return Done()
 
 
-@post("/nack", status_code=200, summary="Reject a message", opt=SETTLES)
+@post(
+    "/nack",
+    status_code=200,
+    summary="Reject a message",
+    opt=SETTLES,
+    problems=(
+        404,
+        409,
+    ),
+    example={"id": "email-123", "error": "connection refused", "delay": 60000},
+)
 async def nack(data: JSONBody[Nack], caller: NamedDependency[Caller]) -> Done:
     """The message is tried again after its backoff or this delay, or goes to the DLQ."""
     queue = caller.queue(data.queue, Access.SETTLE)
@@ -140,7 +170,17 @@ async def nack(data: JSONBody[Nack], caller: NamedDependency[Caller]) -> Done:
     return Done()
 
 
-@post("/touch", status_code=200, summary="Hold a message for longer", opt=SETTLES)
+@post(
+    "/touch",
+    status_code=200,
+    summary="Hold a message for longer",
+    opt=SETTLES,
+    problems=(
+        404,
+        409,
+    ),
+    example={"id": "email-123", "duration": 60000},
+)
 async def touch(data: JSONBody[Touch], caller: NamedDependency[Caller]) -> Done:
     """The lock runs from now on, for this duration or for as long as before."""
     queue = caller.queue(data.queue, Access.SETTLE)
@@ -150,7 +190,7 @@ async def touch(data: JSONBody[Touch], caller: NamedDependency[Caller]) -> Done:
     return Done()
 
 
-@get("/stats", summary="Count the messages")
+@get("/stats", summary="Count the messages", problems=(404,))
 async def stats(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> Stats:
     """How many messages wait, are being processed, and were given up."""
     counts = await (await known_queue(caller, queue, Access.READ_QUEUES)).counts()

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from litestar import Router, get
+from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from ackline.service.analytics import ErrorCluster, Hour, Lake, Objective, Reliability, visible_to
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
+from ackline.service.handlers import get
 
 Days = Annotated[int, QueryParameter(ge=1, le=90, description="How many days back, today too.")]
 OneQueue = Annotated[str | None, QueryParameter(description="Only of this queue.")]

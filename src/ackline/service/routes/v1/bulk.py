@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import Router, post
+from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
@@ -16,6 +16,7 @@ from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
 from ackline.service.bulk import Action, BulkAct, count
 from ackline.service.bulk_step import BulkStep, cursor_of
+from ackline.service.handlers import post
 from ackline.service.parameters import Queue
 from ackline.service.problems import Unfit
 from ackline.stores.base import Filter
@@ -64,7 +65,21 @@ class BulkDone(msgspec.Struct):
     """Where this began: send it to act on no other jobs than those that match now."""
 
 
-@post("/bulk", status_code=200, summary="Act on all that match")
+@post(
+    "/bulk",
+    status_code=200,
+    summary="Act on all that match",
+    problems=(
+        404,
+        409,
+    ),
+    example={
+        "action": "redrive",
+        "filter": {"kinds": ["welcome"], "fingerprint": "3f1d9c07a2be"},
+        "rate": 10,
+        "dry_run": True,
+    },
+)
 async def act_on_all(
     queue: Queue, data: JSONBody[BulkBody], caller: NamedDependency[Caller]
 ) -> BulkDone:

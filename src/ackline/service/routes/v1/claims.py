@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import Router, get, post
+from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
@@ -19,6 +19,7 @@ from ackline.service.claims import Claims
 from ackline.service.fair_shares import Weights, weighted
 from ackline.service.feed import Feed
 from ackline.service.handing_out import hand_out
+from ackline.service.handlers import get, post
 from ackline.service.held import Handed
 from ackline.service.parameters import (
     KindList,
@@ -73,7 +74,12 @@ class ClaimedJobs(msgspec.Struct):
     jobs: list[ClaimedJob]
 
 
-@post("/queues/{queue:str}/claim", status_code=200, summary="Claim jobs")
+@post(
+    "/queues/{queue:str}/claim",
+    status_code=200,
+    summary="Claim jobs",
+    example={"limit": 10, "lease": 30, "wait": 20, "worker": "node-1"},
+)
 async def claim(
     queue: Queue, data: JSONBody[ClaimBody], caller: NamedDependency[Caller]
 ) -> ClaimedJobs:
@@ -85,7 +91,12 @@ async def claim(
     return await _claim(caller, weighted([queue], None), data)
 
 
-@post("/claims", status_code=200, summary="Claim jobs of several queues")
+@post(
+    "/claims",
+    status_code=200,
+    summary="Claim jobs of several queues",
+    example={"queues": ["billing", "email"], "weights": [3, 1], "limit": 10, "worker": "node-1"},
+)
 async def claim_from_several(
     data: JSONBody[ClaimsBody], caller: NamedDependency[Caller]
 ) -> ClaimedJobs:

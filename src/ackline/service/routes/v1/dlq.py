@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import msgspec
-from litestar import Router, get
+from litestar import Router
 from litestar.di import NamedDependency
 
 from ackline.job import State
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.error_groups import ErrorGroup, groups_in
+from ackline.service.handlers import get
 from ackline.service.parameters import KindList, Queue, Text
 from ackline.stores.base import Filter
 
@@ -21,7 +22,7 @@ class ErrorGroups(msgspec.Struct):
     complete: bool
 
 
-@get("/groups", summary="Group the DLQ by error")
+@get("/groups", summary="Group the DLQ by error", problems=(404,))
 async def list_groups(
     queue: Queue, caller: NamedDependency[Caller], kinds: KindList = None, text: Text = None
 ) -> ErrorGroups:

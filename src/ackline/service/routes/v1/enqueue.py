@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from litestar import Response, Router, post
+from litestar import Response, Router
 from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
@@ -19,6 +19,7 @@ from ackline.service.admission import admitting
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.bodies import ManyBody
+from ackline.service.handlers import post
 from ackline.service.idempotency import IdempotencyKey, enqueue_many_once, enqueue_once
 from ackline.service.job_bodies import JobBody, traced
 from ackline.service.parameters import Queue, Traceparent
@@ -53,7 +54,13 @@ class EnqueuedBatch(msgspec.Struct):
     jobs: list[EnqueuedDocument]
 
 
-@post("/", summary="Enqueue a job", responses={200: THERE})
+@post(
+    "/",
+    summary="Enqueue a job",
+    responses={200: THERE},
+    problems=(409,),
+    example={"payload": {"to": "ann@example.com"}, "id": "email-123", "kind": "welcome"},
+)
 async def enqueue(
     queue: Queue,
     data: JSONBody[JobBody],
@@ -70,7 +77,13 @@ async def enqueue(
     return Response(document, status_code=201 if document.accepted else 200)
 
 
-@post("/batch", status_code=200, summary="Enqueue many jobs")
+@post(
+    "/batch",
+    status_code=200,
+    summary="Enqueue many jobs",
+    problems=(409,),
+    example={"jobs": [{"payload": 1, "id": "a"}, {"payload": 2, "priority": 9}]},
+)
 async def enqueue_many(
     queue: Queue,
     data: JSONBody[Batch],

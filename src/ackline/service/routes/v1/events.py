@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import Router, get
+from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
@@ -15,6 +15,7 @@ from ackline.events import Act, Event, read_cursor
 from ackline.journal_views.latest import EventFilter
 from ackline.queue.documents import EventDocument, event_document
 from ackline.service.auth.caller import Caller
+from ackline.service.handlers import get
 from ackline.service.journal import Journal
 from ackline.service.parameters import PageSize
 from ackline.service.problems import Unfit
@@ -54,7 +55,7 @@ class EventPage(msgspec.Struct):
     """With `last`: false if older events may match too, it looks back for a second at most."""
 
 
-@get("/", summary="Read events")
+@get("/", summary="Read events", problems=(410,))
 async def list_events(
     caller: NamedDependency[Caller],
     queue: QueueFilter = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response, Router, delete, get, patch, post
+from litestar import Response, Router
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
@@ -26,7 +26,7 @@ from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, names_a_state, require_match, tagged
-from ackline.service.heads import get_or_head
+from ackline.service.handlers import delete, get, get_or_head, patch, post
 from ackline.service.job_summary import JobSummary, summaries
 from ackline.service.paging import ListOrder, Order, read_page
 from ackline.service.parameters import (
@@ -112,7 +112,7 @@ class MoveBody(Body):
     to: str
 
 
-@get("/", summary="List and search jobs")
+@get("/", summary="List and search jobs", problems=(404,))
 async def list_jobs(
     queue: Queue,
     caller: NamedDependency[Caller],
@@ -168,7 +168,7 @@ def _page(
     return JobPage(now, [job_document(job, line.name) for job in found], page.cursor)
 
 
-@get_or_head("/{id:str}", summary="Show a job", **TAGGED)
+@get_or_head("/{id:str}", summary="Show a job", **TAGGED, problems=(404,))
 async def get_job(
     queue: Queue,
     id: JobId,
@@ -194,7 +194,15 @@ async def get_job(
     return await caller.runtime.convert(_size(record), answer)
 
 
-@get("/{id:str}/result", summary="Await a result")
+@get(
+    "/{id:str}/result",
+    summary="Await a result",
+    problems=(
+        404,
+        409,
+        504,
+    ),
+)
 async def get_result(
     queue: Queue,
     id: JobId,
@@ -216,14 +224,31 @@ async def get_result(
     return ResultDocument(id, result)
 
 
-@post("/{id:str}/cancel", status_code=200, summary="Cancel a job")
+@post(
+    "/{id:str}/cancel",
+    status_code=200,
+    summary="Cancel a job",
+    problems=(
+        404,
+        409,
+    ),
+)
 async def cancel(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> Stands:
     """Cancel a job that waits; ask one that runs to stop. A finished one stays as it is."""
     line, _ = await caller.job(queue, id, Access.CANCEL)
     return Stands(id, await line.cancel(id, by=caller.by))
 
 
-@post("/{id:str}/redrive", status_code=200, summary="Redrive a job")
+@post(
+    "/{id:str}/redrive",
+    status_code=200,
+    summary="Redrive a job",
+    problems=(
+        404,
+        409,
+    ),
+    example={"delay": 0},
+)
 async def redrive(
     queue: Queue, id: JobId, caller: NamedDependency[Caller], data: JSONBody[RedriveBody]
 ) -> Stands:
@@ -233,7 +258,16 @@ async def redrive(
     return Stands(id, State.SCHEDULED if data.delay else State.QUEUED)
 
 
-@patch("/{id:str}", summary="Edit a job")
+@patch(
+    "/{id:str}",
+    summary="Edit a job",
+    problems=(
+        404,
+        409,
+        412,
+    ),
+    example={"payload": {"to": "bob@example.com"}, "priority": 9},
+)
 async def edit(
     queue: Queue,
     id: JobId,
@@ -254,7 +288,16 @@ async def edit(
     return await _document(caller, queue, record)
 
 
-@post("/{id:str}/move", status_code=200, summary="Move a job")
+@post(
+    "/{id:str}/move",
+    status_code=200,
+    summary="Move a job",
+    problems=(
+        404,
+        409,
+    ),
+    example={"to": "email-slow"},
+)
 async def move(
     queue: Queue, id: JobId, data: JSONBody[MoveBody], caller: NamedDependency[Caller]
 ) -> JobDocument:
@@ -266,7 +309,15 @@ async def move(
     return await _document(caller, data.to, record)
 
 
-@delete("/{id:str}", status_code=204, summary="Delete a job")
+@delete(
+    "/{id:str}",
+    status_code=204,
+    summary="Delete a job",
+    problems=(
+        404,
+        412,
+    ),
+)
 async def delete_job(
     queue: Queue, id: JobId, caller: NamedDependency[Caller], if_match: IfMatch = None
 ) -> None:

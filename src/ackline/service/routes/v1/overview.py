@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from litestar import Router, get
+from litestar import Router
 from litestar.di import NamedDependency
 
 from ackline.job import State
@@ -11,6 +11,7 @@ from ackline.journal_views.throughput import Throughput
 from ackline.service.acts import JobAct, acts_by_state
 from ackline.service.auth.authorization import Access, Scope
 from ackline.service.auth.caller import Caller
+from ackline.service.handlers import get
 from ackline.service.overviews import Look
 from ackline.stores.base import QueueInfo, StoreInfo, Trouble
 

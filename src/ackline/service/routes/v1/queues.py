@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response, Router, delete, get, patch, post
+from litestar import Response, Router
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
@@ -19,7 +19,7 @@ from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
-from ackline.service.heads import get_or_head
+from ackline.service.handlers import delete, get, get_or_head, patch, post
 from ackline.service.job_bodies import PolicyBody
 from ackline.service.parameters import Queue, Seconds
 from ackline.service.renaming import rename
@@ -107,7 +107,7 @@ async def list_queues(caller: NamedDependency[Caller]) -> Queues:
     return Queues([_document(info) for info in await _described(caller, Access.READ_QUEUES)])
 
 
-@get_or_head("/queues/{queue:str}", summary="Show a queue", **TAGGED)
+@get_or_head("/queues/{queue:str}", summary="Show a queue", **TAGGED, problems=(404,))
 async def get_queue(
     queue: Queue, caller: NamedDependency[Caller], if_none_match: IfNoneMatch = None
 ) -> Response[QueueDocument]:
@@ -116,7 +116,15 @@ async def get_queue(
     return tagged(document, document.settings, document.counts, if_none_match)
 
 
-@patch("/queues/{queue:str}", summary="Change a queue's settings")
+@patch(
+    "/queues/{queue:str}",
+    summary="Change a queue's settings",
+    problems=(
+        404,
+        412,
+    ),
+    example={"policy": {"max_attempts": 5, "backoff": [1, 5, 30]}, "max_jobs": 100000},
+)
 async def configure(
     queue: Queue,
     data: JSONBody[SettingsBody],
@@ -139,21 +147,21 @@ async def configure(
     return _document(await caller.describe(queue, Access.CONFIGURE))
 
 
-@post("/queues/{queue:str}/pause", status_code=200, summary="Pause a queue")
+@post("/queues/{queue:str}/pause", status_code=200, summary="Pause a queue", problems=(404,))
 async def pause(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out no more jobs; those that run go on."""
     await caller.queue(queue, Access.CONFIGURE).pause(by=caller.by)
     return _document(await caller.describe(queue, Access.CONFIGURE))
 
 
-@post("/queues/{queue:str}/resume", status_code=200, summary="Resume a queue")
+@post("/queues/{queue:str}/resume", status_code=200, summary="Resume a queue", problems=(404,))
 async def resume(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out jobs again."""
     await caller.queue(queue, Access.CONFIGURE).resume(by=caller.by)
     return _document(await caller.describe(queue, Access.CONFIGURE))
 
 
-@post("/queues/{queue:str}/purge", status_code=200, summary="Purge a queue")
+@post("/queues/{queue:str}/purge", status_code=200, summary="Purge a queue", problems=(404,))
 async def purge(queue: Queue, caller: NamedDependency[Caller]) -> Changed:
     """Delete all jobs, whatever their state; the queue and its settings stay."""
     await caller.describe(queue, Access.DELETE)
@@ -162,7 +170,16 @@ async def purge(queue: Queue, caller: NamedDependency[Caller]) -> Changed:
     return Changed(await caller.in_steps(purge_steps(line, which, caller.by)))
 
 
-@delete("/queues/{queue:str}", status_code=200, summary="Delete a queue")
+@delete(
+    "/queues/{queue:str}",
+    status_code=200,
+    summary="Delete a queue",
+    problems=(
+        404,
+        409,
+        412,
+    ),
+)
 async def delete_queue(
     queue: Queue,
     caller: NamedDependency[Caller],
@@ -181,7 +198,16 @@ async def delete_queue(
     return Changed(await caller.in_steps(drop_steps(line, force, caller.by)))
 
 
-@post("/queues/{queue:str}/rename", status_code=200, summary="Rename a queue")
+@post(
+    "/queues/{queue:str}/rename",
+    status_code=200,
+    summary="Rename a queue",
+    problems=(
+        404,
+        409,
+    ),
+    example={"to": "email-new"},
+)
 async def rename_queue(
     queue: Queue, data: JSONBody[NewName], caller: NamedDependency[Caller]
 ) -> QueueDocument:
@@ -197,7 +223,7 @@ async def rename_queue(
     return _document(await caller.describe(data.to, Access.DROP))
 
 
-@get("/queues/{queue:str}/workers", summary="List a queue's workers")
+@get("/queues/{queue:str}/workers", summary="List a queue's workers", problems=(404,))
 async def queue_workers(queue: Queue, caller: NamedDependency[Caller]) -> Workers:
     """The workers that have given a sign of life."""
     info = await caller.describe(queue, Access.READ_WORKERS)

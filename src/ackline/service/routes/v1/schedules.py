@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Response, Router, delete, get, put
+from litestar import Response, Router
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, PathParameter
 
@@ -16,7 +16,7 @@ from ackline.service import schedules
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
-from ackline.service.heads import get_or_head
+from ackline.service.handlers import delete, get, get_or_head, put
 from ackline.service.job_bodies import JobOptions
 from ackline.service.parameters import Queue
 from ackline.service.problems import Conflict, NotFound
@@ -74,7 +74,7 @@ async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> Sched
     return Schedules([_document(queue, schedule, now) for schedule in own])
 
 
-@get_or_head("/{name:str}", summary="Show a schedule", **TAGGED)
+@get_or_head("/{name:str}", summary="Show a schedule", **TAGGED, problems=(404,))
 async def get_schedule(
     queue: Queue,
     name: Name,
@@ -92,7 +92,21 @@ async def get_schedule(
     return tagged(document, _editable(found), document.next_at, if_none_match)
 
 
-@put("/{name:str}", summary="Make or replace a schedule")
+@put(
+    "/{name:str}",
+    summary="Make or replace a schedule",
+    problems=(
+        404,
+        409,
+        412,
+    ),
+    example={
+        "cron": "0 3 * * *",
+        "timezone": "Europe/Berlin",
+        "payload": {"of": "yesterday"},
+        "kind": "report",
+    },
+)
 async def put_schedule(
     queue: Queue,
     name: Name,
@@ -119,7 +133,15 @@ async def put_schedule(
     return _document(queue, schedule, now)
 
 
-@delete("/{name:str}", status_code=204, summary="Delete a schedule")
+@delete(
+    "/{name:str}",
+    status_code=204,
+    summary="Delete a schedule",
+    problems=(
+        404,
+        412,
+    ),
+)
 async def delete_schedule(
     queue: Queue, name: Name, caller: NamedDependency[Caller], if_match: IfMatch = None
 ) -> None:

@@ -6,7 +6,7 @@ import time
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Router, get
+from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
@@ -14,6 +14,7 @@ from ackline.job import QueueKey
 from ackline.queue import Queue
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
+from ackline.service.handlers import get
 from ackline.service.job_summary import JobSummary, summaries
 from ackline.stores.base import Filter
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from urllib.parse import unquote
 
 import msgspec
-from litestar import Request, Response, Router, post
+from litestar import Request, Response, Router
 from litestar.di import NamedDependency
 from litestar.params import PathParameter
 from litestar.response import Stream
@@ -17,6 +17,7 @@ from litestar.response import Stream
 from ackline.errors import AcklineError
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import PACED_BY_ITSELF
+from ackline.service.handlers import post
 from ackline.service.problems import Forbidden, NotFound, Refused, WrongMediaType
 from ackline.service.store_access import (
     PACED_BY_BODY,

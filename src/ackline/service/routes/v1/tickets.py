@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import msgspec
-from litestar import Router, post
+from litestar import Router
 from litestar.di import NamedDependency
 
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.tickets import LIFE, issue
+from ackline.service.handlers import post
 
 
 class Ticket(msgspec.Struct):

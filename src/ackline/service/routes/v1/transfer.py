@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Request, Router, get, post
+from litestar import Request, Router
 from litestar.di import NamedDependency
 from litestar.response import Stream
 
@@ -13,6 +13,7 @@ from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.bodies import is_json
 from ackline.service.body_memory import body_of
+from ackline.service.handlers import get, post
 from ackline.service.parameters import KindList, Queue, States, Text
 from ackline.service.problems import WrongMediaType
 from ackline.service.transfer import Import, Imported, export
@@ -28,7 +29,17 @@ TAKEN = frozenset(
 """Also what programs send by default: curl sends the last one."""
 
 
-@post("/import", status_code=200, summary="Import jobs", request_max_body_size=None)
+@post(
+    "/import",
+    status_code=200,
+    summary="Import jobs",
+    request_max_body_size=None,
+    problems=(
+        408,
+        413,
+        415,
+    ),
+)
 async def import_jobs(
     queue: Queue, request: Request[Any, Any, Any], caller: NamedDependency[Caller]
 ) -> Imported:
@@ -45,7 +56,7 @@ async def import_jobs(
     return await Import(caller, line, body_of(request.scope)).read(request.stream())
 
 
-@get("/export", summary="Export jobs", media_type=LINES)
+@get("/export", summary="Export jobs", media_type=LINES, problems=(404,))
 async def export_jobs(
     queue: Queue,
     caller: NamedDependency[Caller],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Router, delete, get, patch, post
+from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, UnsetType
@@ -15,6 +15,7 @@ from ackline.job import State
 from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.bodies import Body
+from ackline.service.handlers import delete, get, patch, post
 from ackline.service.parameters import Cursor, PageSize, States
 from ackline.service.webhooks.service import (
     Deliveries,
@@ -101,7 +102,16 @@ async def list_webhooks(caller: NamedDependency[Caller]) -> Webhooks:
     return Webhooks([webhook_document(webhook) for webhook in found])
 
 
-@post("/", summary="Make a webhook")
+@post(
+    "/",
+    summary="Make a webhook",
+    problems=(409,),
+    example={
+        "url": "https://example.com/hooks/ackline",
+        "states": ["completed", "failed"],
+        "queues": ["email"],
+    },
+)
 async def make_webhook(
     data: JSONBody[NewWebhook], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
@@ -111,13 +121,21 @@ async def make_webhook(
     return webhook_document(made, with_secret=True)
 
 
-@get("/{id:str}", summary="Show a webhook")
+@get("/{id:str}", summary="Show a webhook", problems=(404,))
 async def get_webhook(id: Id, caller: NamedDependency[Caller]) -> WebhookDocument:
     """A webhook, without its secrets."""
     return webhook_document(await caller.runtime.call(_service(caller).find, id))
 
 
-@patch("/{id:str}", summary="Change a webhook")
+@patch(
+    "/{id:str}",
+    summary="Change a webhook",
+    problems=(
+        404,
+        409,
+    ),
+    example={"active": False},
+)
 async def change_webhook(
     id: Id, data: JSONBody[WebhookChanges], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
@@ -125,13 +143,30 @@ async def change_webhook(
     return webhook_document(await caller.runtime.call(_service(caller).change, id, data.changes()))
 
 
-@delete("/{id:str}", status_code=204, summary="Delete a webhook")
+@delete(
+    "/{id:str}",
+    status_code=204,
+    summary="Delete a webhook",
+    problems=(
+        404,
+        409,
+    ),
+)
 async def delete_webhook(id: Id, caller: NamedDependency[Caller]) -> None:
     """It gets no more events; deliveries that have not been made are dropped."""
     await caller.runtime.call(_service(caller).delete, id)
 
 
-@post("/{id:str}/rotate", status_code=200, summary="Rotate a webhook's secret")
+@post(
+    "/{id:str}/rotate",
+    status_code=200,
+    summary="Rotate a webhook's secret",
+    problems=(
+        404,
+        409,
+    ),
+    example={"overlap": 86400},
+)
 async def rotate(id: Id, data: JSONBody[RotateBody], caller: NamedDependency[Caller]) -> NewSecret:
     """A new secret, shown this once. For a while, messages are signed with both."""
     changed = await caller.runtime.call(_service(caller).rotate, id, data.overlap)
@@ -139,13 +174,21 @@ async def rotate(id: Id, data: JSONBody[RotateBody], caller: NamedDependency[Cal
     return NewSecret(newest.text, before[0].until if before else None)
 
 
-@post("/{id:str}/test", status_code=202, summary="Send a test")
+@post(
+    "/{id:str}/test",
+    status_code=202,
+    summary="Send a test",
+    problems=(
+        404,
+        409,
+    ),
+)
 async def send_test(id: Id, caller: NamedDependency[Caller]) -> Sent:
     """Send a message of the type `test`; what becomes of it is among the deliveries."""
     return Sent(await caller.runtime.call(_service(caller).send_test, id))
 
 
-@get("/{id:str}/deliveries", summary="List deliveries")
+@get("/{id:str}/deliveries", summary="List deliveries", problems=(404,))
 async def list_deliveries(
     id: Id,
     caller: NamedDependency[Caller],
@@ -157,7 +200,15 @@ async def list_deliveries(
     return await caller.slowly(_service(caller).deliveries, id, states, cursor, limit)
 
 
-@post("/{id:str}/deliveries/{delivery:str}/redeliver", status_code=202, summary="Deliver again")
+@post(
+    "/{id:str}/deliveries/{delivery:str}/redeliver",
+    status_code=202,
+    summary="Deliver again",
+    problems=(
+        404,
+        409,
+    ),
+)
 async def redeliver(id: Id, delivery: DeliveryId, caller: NamedDependency[Caller]) -> Sent:
     """Try a delivery again that was given up, with all its attempts."""
     await caller.runtime.call(_service(caller).redeliver, id, delivery, caller.by)

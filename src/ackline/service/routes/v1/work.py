@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import Router, post
+from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
@@ -14,6 +14,7 @@ from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import SETTLES
 from ackline.service.bodies import Body, ManyBody
+from ackline.service.handlers import post
 from ackline.service.heartbeats import heartbeat
 from ackline.service.outcomes import OutcomeBody, Settled, settle_all
 from ackline.service.parameters import Queue
@@ -63,7 +64,24 @@ class Extended(msgspec.Struct):
     cancelled: list[str]
 
 
-@post("/settle", status_code=200, summary="Settle jobs", opt=SETTLES)
+@post(
+    "/settle",
+    status_code=200,
+    summary="Settle jobs",
+    opt=SETTLES,
+    example={
+        "outcomes": [
+            {"id": "a", "token": "1794835219916151", "outcome": "complete", "result": {"ok": True}},
+            {
+                "id": "b",
+                "token": "1794835219916152",
+                "outcome": "fail",
+                "error": {"type": "TimeoutError", "message": "no answer"},
+                "delay": 60,
+            },
+        ]
+    },
+)
 async def settle(
     queue: Queue, data: JSONBody[SettleBody], caller: NamedDependency[Caller]
 ) -> SettledJobs:
@@ -73,7 +91,17 @@ async def settle(
     return SettledJobs(await settle_all(caller, line, data.outcomes))
 
 
-@post("/extend", status_code=200, summary="Extend leases", opt=SETTLES)
+@post(
+    "/extend",
+    status_code=200,
+    summary="Extend leases",
+    opt=SETTLES,
+    example={
+        "leases": [{"id": "a", "token": "1794835219916151", "seconds": 30}],
+        "worker": "node-1",
+        "ttl": 10,
+    },
+)
 async def extend(
     queue: Queue, data: JSONBody[ExtendBody], caller: NamedDependency[Caller]
 ) -> Extended:
