@@ -14,7 +14,7 @@ import msgspec
 
 from ackline.config import QueueSettings
 from ackline.errors import CannotJoin, EventsDropped
-from ackline.events import Act, Entry, Event, make_cursor, read_cursor
+from ackline.events import Act, Event, make_cursor, read_cursor
 from ackline.job import Draft, Options, QueueKey, Record, State
 from ackline.lifecycle import Transition, Verdict
 from ackline.limits import OWN_KEYS
@@ -256,25 +256,6 @@ def act_of_change(old: QueueSettings, new: QueueSettings) -> Act:
     if old.paused == new.paused or msgspec.structs.replace(old, paused=new.paused) != new:
         return Act.CONFIGURE
     return Act.PAUSE if new.paused else Act.RESUME
-
-
-def move_entries(
-    source: QueueKey, transition: Transition, kind: str, state: State, attempts: int, priority: int
-) -> tuple[Entry, Entry]:
-    """A move's entries in the journals of both queues: the departure, then the arrival."""
-    assert transition.target is not None
-    left = Entry(
-        Act.MOVE,
-        transition.id,
-        kind,
-        state,
-        None,
-        attempts,
-        by=transition.by,
-        moved_from=source.name,
-        moved_to=transition.target.name,
-    )
-    return left, msgspec.structs.replace(left, source=None, to=state, priority=priority)
 
 
 def require_kept(queue: QueueKey | None, after: str | None, dropped: tuple[int, int]) -> None:

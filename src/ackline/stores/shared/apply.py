@@ -31,11 +31,14 @@ from ackline.lifecycle import (
     seen_now,
     told_priority,
 )
-from ackline.stores.base import Topic, move_entries
+from ackline.stores.base import Topic
 from ackline.stores.shared.groups import LeftGroups
 
+_COMPLETE, _PROCESSING, _COMPLETED = Act.COMPLETE, State.PROCESSING, State.COMPLETED
+_SETTINGS = frozenset({Act.CONFIGURE, Act.PAUSE, Act.RESUME})
+
 GONE = Verdict(False, None)
-_DONE = Verdict(True, State.COMPLETED)
+_DONE = Verdict(True, _COMPLETED)
 
 
 class JobState:
@@ -218,9 +221,7 @@ class ApplyBatch(ABC, Generic[J]):
         moved = may_move(self.queue, target) and self.move(job, target)
         self.verdicts[index] = Verdict(moved, job.state)
         if moved:
-            self._entries[index], arrival = move_entries(
-                self.queue, transition, job.kind, job.state, job.attempts, job.priority
-            )
+            self._entries[index], arrival = _move_entries(self.queue, transition, target, job)
             self.arrivals.append((target, arrival))
             self.left.note(job.group, job.state, None)
 
@@ -237,12 +238,12 @@ class ApplyBatch(ABC, Generic[J]):
     ) -> None:
         """Note a plain completion of a lease that the store has found, and writes by itself."""
         self._entries[index] = Entry(
-            Act.COMPLETE, transition.id, kind, State.PROCESSING, State.COMPLETED, attempts, token,
-            worker, transition.note, transition.by,
+            _COMPLETE, transition.id, kind, _PROCESSING, _COMPLETED, attempts, token, worker,
+            transition.note, transition.by,
         )  # fmt: skip
         self.verdicts[index] = _DONE
         if group is not None:
-            self.left.note(group, State.PROCESSING, State.COMPLETED)
+            self.left.note(group, _PROCESSING, _COMPLETED)
         if transition.calls_back:
             self._calling[index] = num
 
@@ -256,7 +257,22 @@ class ApplyBatch(ABC, Generic[J]):
         return [entry for entry in self._entries if entry is not None]
 
 
-_SETTINGS = frozenset({Act.CONFIGURE, Act.PAUSE, Act.RESUME})
+def _move_entries(
+    source: QueueKey, transition: Transition, target: QueueKey, job: JobState
+) -> tuple[Entry, Entry]:
+    """A move's entries in the journals of both queues: the departure, then the arrival."""
+    left = Entry(
+        Act.MOVE,
+        job.id,
+        job.kind,
+        job.state,
+        None,
+        job.attempts,
+        by=transition.by,
+        moved_from=source.name,
+        moved_to=target.name,
+    )
+    return left, msgspec.structs.replace(left, source=None, to=job.state, priority=job.priority)
 
 
 def topics_of(entries: Sequence[Entry | Event]) -> set[Topic]:
