@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ackline.clock import ManualClock
-from ackline.config import DEFAULTS
-from ackline.events import read_cursor, unseen
+from ackline.config import DEFAULTS, QueueSettings
+from ackline.events import Events
 from ackline.job import Draft, Options, QueueKey, Record, State
 from ackline.lifecycle import (
     Edit,
@@ -40,6 +40,7 @@ from ackline.stores.base import TOPICS, ClaimRequest, Filter, Hold, Store, Worke
 from ackline.stores.registry import store_from_url
 from ackline.stores.shared.apply import topics_of
 from ackline.stores.shared.paging import read_place
+from ackline.stores.shared.retention import plan_trim
 from ackline.testing.conformance import Bench
 from ackline.testing.conformance.bench import draft, failure, policy_of
 
@@ -98,7 +99,7 @@ class TestRank:
     def test_of_new_jobs(
         self, bench: Bench, chance: random.Random, ageing: float, surely_new: bool
     ) -> None:
-        for size in (1, 1, 2, 5):
+        for size in (1, 1, 1, 1, 1, 1, 2, 2, 5):
             now = some_time(bench, chance)
             given = [
                 Draft(
@@ -258,13 +259,13 @@ class TestLeases:
                 assert bench.look(hold.id).deadline == deadlines[hold.id]
 
 
-class TestUnseen:
-    """`unseen`: how many dropped events a registered reader has not seen."""
+class TestTrimming:
+    """`plan_trim` and `unseen`: which batches of the journal go, and what no reader has seen."""
 
     LOST = re.compile(r"(\d+) events were dropped")
 
-    @pytest.mark.parametrize("seed", range(8))
-    def test_of_a_full_journal(
+    @pytest.mark.parametrize("seed", range(16))
+    def test_a_journal_that_a_reader_reads(
         self, bench: Bench, seed: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         chance = random.Random(seed)
@@ -272,23 +273,22 @@ class TestUnseen:
         for _ in range(chance.randint(3, 12)):
             bench.clock.advance(chance.uniform(0.1, 30.0))
             bench.put_all(str(next(number)) for _ in range(chance.randint(1, 5)))
-        bench.configure(
-            max_journal=chance.randint(0, len(bench.journal())),
-            keep_journal=chance.uniform(0.0, 200.0),
-        )
-        events = bench.journal()
-        reader = chance.choice(events).cursor
+        most = chance.choice((0, 1000, chance.randint(0, len(bench.journal()))))
+        settings = QueueSettings(max_journal=most, keep_journal=chance.uniform(0.0, 200.0))
+        bench.store.configure(bench.queue, settings)
+        events = Events.of(bench.store.events(bench.queue, None, 1000))
+        reader = chance.choice((None, chance.choice(list(events)).cursor))
+        batches = [(batch.number, batch.at, len(batch.entries)) for batch in events.batches]
+        now = bench.clock.now()
+        plan = plan_trim(batches, len(events), settings, 1, reader, now)
+
         with caplog.at_level(logging.WARNING, "ackline"):
             bench.store.prune(bench.queue, 100, reader)
-        left = {event.cursor for event in bench.journal()}
-        dropped = [event.cursor for event in events if event.cursor not in left]
 
-        sizes: dict[int, int] = {}
-        for cursor in dropped:
-            batch, used = read_cursor(cursor)
-            sizes[batch] = max(used, sizes.get(batch, 0))
-        lost = sum(unseen(batch, size, read_cursor(reader)) for batch, size in sizes.items())
-        assert [int(found) for found in self.LOST.findall(caplog.text)] == ([lost] if lost else [])
+        left = Events.of(bench.store.events(bench.queue, None, 1000)).batches
+        assert [batch.number for batch in left] == [one[0] for one in batches[plan.batches :]]
+        lost = [int(found) for found in self.LOST.findall(caplog.text)]
+        assert lost == ([plan.unseen] if plan.unseen else [])
 
 
 def waits(bench: Bench) -> None:
