@@ -120,11 +120,11 @@ class TestKeys:
 
     @pytest.mark.parametrize("hash", ["", "sha256:12", "md5:" + "0" * 64, "sha256:" + "G" * 64])
     def test_a_hash_that_is_none_is_refused(self, hash):
-        with pytest.raises(ValueError, match="hex digits"):
+        with pytest.raises(ValueError, match="hex"):
             ApiKey(id="a", hash=hash, name="n", tenant="t", scopes=frozenset())
 
     def test_nobody_is_of_the_tenant_that_keeps_them(self):
-        with pytest.raises(ValueError, match="service's own"):
+        with pytest.raises(ValueError, match="own"):
             made(tenant=SERVICE_TENANT)
 
     def test_cannot_be_reached_by_the_routes_of_keys(self, api_for):

@@ -92,7 +92,7 @@ def test_this_machine_needs_no_auth(host):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.com", ""])
 def test_another_address_without_auth_is_refused(host):
-    with pytest.raises(ConfigError, match="no auth is configured"):
+    with pytest.raises(ConfigError, match="auth"):
         authenticator_for(Settings(host=host), MEMORY)
 
 

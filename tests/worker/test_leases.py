@@ -31,7 +31,7 @@ def test_an_async_handler_is_cancelled_at_its_timeout(queue, start):
             stopped.set()
 
     start(queue)
-    with pytest.raises(JobFailed, match=r"took longer than 0\.05 s"):
+    with pytest.raises(JobFailed, match=r"0\.05 s"):
         queue.enqueue_and_wait(1, timeout=SOON)
     assert stopped.is_set()
 
@@ -46,7 +46,7 @@ def test_a_sync_handler_is_told_by_its_signal_at_its_timeout(queue, start):
         return "too late"
 
     start(queue)
-    with pytest.raises(JobFailed, match=r"took longer than 0\.05 s"):
+    with pytest.raises(JobFailed, match=r"0\.05 s"):
         queue.enqueue_and_wait(1, timeout=SOON)
     assert reasons == ["timeout"]
 
@@ -62,7 +62,7 @@ def test_a_handler_that_ignores_its_timeout_is_settled_without_it(queue, start, 
         return "fine"
 
     start(queue, concurrency=1)
-    with pytest.raises(JobFailed, match=r"took longer than 0\.05 s"):
+    with pytest.raises(JobFailed, match=r"0\.05 s"):
         queue.enqueue_and_wait("hang", timeout=SOON)
     # The lane hangs, yet the worker goes on with another.
     assert queue.enqueue_and_wait("next", timeout=SOON) == "fine"
@@ -154,7 +154,7 @@ def test_a_callback_that_fails_does_not_end_the_timekeeper(queue, start, caplog)
 
     start(queue)
     for _ in range(2):
-        with pytest.raises(JobFailed, match=r"took longer than 0\.05 s"):
+        with pytest.raises(JobFailed, match=r"0\.05 s"):
             queue.enqueue_and_wait(1, timeout=SOON)
     assert "a callback for a signal to stop failed" in caplog.text
 
@@ -233,7 +233,7 @@ def test_a_handler_that_was_stopped_so_fails_with_the_reason(start, sort, caplog
     queue.handler("default", lease=0.3, max_attempts=1)(wait if sort == "sync" else wait_async)
     start(queue, maintenance=False)
 
-    with pytest.raises(JobFailed, match=r"LeaseNotKept: its lease could not be kept for 0\.3 s"):
+    with pytest.raises(JobFailed, match="LeaseNotKept"):
         queue.enqueue_and_wait(1, timeout=SOON)
 
 

@@ -123,7 +123,7 @@ def test_one_that_ignores_its_timeout_is_replaced_and_its_place_goes_back(
     scene = Scene(queue, timeout=0.3, max_attempts=1)
     start(queue, concurrency=1)
     scene.slow_inline()
-    with pytest.raises(JobFailed, match=r"took longer than 0\.3 s"):
+    with pytest.raises(JobFailed, match=r"0\.3 s"):
         queue.result("slow", timeout=SOON)
     assert queue.enqueue_and_wait("quick", timeout=SOON)
 

@@ -257,7 +257,7 @@ def test_a_worker_is_not_started_twice(queue):
     queue.handler(lambda job: None)
     worker = Worker(queue)
     worker.start()
-    with pytest.raises(ConfigError, match="is already running"):
+    with pytest.raises(ConfigError, match="running"):
         worker.start()
     worker.stop()
 

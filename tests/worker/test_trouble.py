@@ -137,9 +137,9 @@ def test_outcomes_outlast_a_store_that_lets_nobody_in(start, caplog):
 
 def test_a_worker_needs_a_queue_with_a_handler():
     queue = ackline.open("memory://")["empty"]
-    with pytest.raises(ConfigError, match="has no handler"):
+    with pytest.raises(ConfigError, match="handler"):
         Worker(queue)
-    with pytest.raises(ConfigError, match="at least one queue"):
+    with pytest.raises(ConfigError, match="queue"):
         Worker()
 
 

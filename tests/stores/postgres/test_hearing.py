@@ -141,7 +141,7 @@ def test_control_what_comes_before_the_commit_must_succeed(
     with server.connect() as connection:
         connection.execute(f'REVOKE INSERT ON "{schema}".tally FROM deaf')
     deaf.open()
-    with pytest.raises(Exception, match="permission denied for table tally"):
+    with pytest.raises(Exception, match="tally"):
         put(deaf, queue, "a")
     deaf.close()
     with server.connect() as connection:

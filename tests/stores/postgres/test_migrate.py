@@ -120,7 +120,7 @@ def test_a_lock_that_is_never_let_go_of_is_told_of(
 
     with (
         migrating_elsewhere(server, schema),
-        pytest.raises(StoreUnavailable, match="another session holds a lock"),
+        pytest.raises(StoreUnavailable, match="lock"),
     ):
         store.migrate()
     assert numbers(store.pending_migrations().steps) == numbers(migrate.migrations())
@@ -227,9 +227,9 @@ def test_a_schema_that_has_contracted_is_refused(
         step = add_step(later, "ALTER TABLE ackline.worker DROP COLUMN seen;", 2)
         store_at(server, schema).migrate()
 
-    with pytest.raises(StoreMismatch, match=rf"newer Ackline \(schema {step.number}.*upgrade"):
+    with pytest.raises(StoreMismatch, match=rf"schema {step.number}"):
         open_store()
-    with pytest.raises(StoreMismatch, match="upgrade this installation"):
+    with pytest.raises(StoreMismatch, match="upgrade"):
         store_at(server, schema).migrate()
 
 
@@ -241,7 +241,7 @@ def test_a_process_that_missed_the_contraction_is_told(
     with server.connect() as connection:
         connection.execute(f'ALTER TABLE "{schema}".lease DROP COLUMN ranks')
 
-    with pytest.raises(StoreMismatch, match="a column is missing"):
+    with pytest.raises(StoreMismatch, match="column"):
         take(running, queue)
 
 
@@ -251,7 +251,7 @@ def test_an_older_schema_is_brought_forward_or_refused(
     open_store().close()
     step = add_step(monkeypatch, EXPANSION)
 
-    with pytest.raises(StoreMismatch, match="is at 1, and this release needs 2: run `ackline mig"):
+    with pytest.raises(StoreMismatch, match="ackline migrate"):
         open_store("&migrate=no")
     assert open_store().info().schema == step.number
 
@@ -288,7 +288,7 @@ def test_the_documented_grants_are_enough_and_needed(
         connection.execute("CREATE ROLE app LOGIN")
     url = f"{server.url.replace('postgres@', 'app@')}?schema={schema}&migrate=no"
     store = PostgresStore(read_address(url))
-    with pytest.raises(StoreError, match="may not do that"):
+    with pytest.raises(StoreError, match="may not"):
         store.open()
 
     with server.connect() as connection:
@@ -316,6 +316,6 @@ def test_who_may_only_read_can_look(
     store.open()
 
     assert [job.id for job in store.get(queue, ["a"]) if job] == ["a"]
-    with pytest.raises(StoreError, match="may only read"):
+    with pytest.raises(StoreError, match="only read"):
         put(store, queue, "b")
     store.close()

@@ -382,7 +382,7 @@ def test_a_copy_of_the_schema_in_another_database_is_refused(
         connection.execute(f'CREATE TABLE "{schema}".job (num bigint)')
 
     with psycopg.connect(twin) as tx:
-        with pytest.raises(StoreMismatch, match="another server or database"):
+        with pytest.raises(StoreMismatch, match="another server"):
             shop.queue.enqueue({}, connection=tx)
         assert tx.execute("SELECT 1").fetchone() == (1,)
 
@@ -390,7 +390,7 @@ def test_a_copy_of_the_schema_in_another_database_is_refused(
 def test_a_read_only_transaction_is_refused(shop: Shop) -> None:
     with shop.connect() as tx:
         tx.read_only = True
-        with pytest.raises(StoreReadOnly, match="may write"):
+        with pytest.raises(StoreReadOnly, match="write"):
             shop.queue.enqueue({}, connection=tx)
         assert tx.execute("SELECT 1").fetchone() == (1,)
 
@@ -402,7 +402,7 @@ def test_a_user_without_rights_is_told_and_its_transaction_goes_on(shop: Shop) -
         )
     with shop.connect() as tx:
         tx.execute("SET LOCAL ROLE guest")
-        with pytest.raises(StoreError, match="may not do that"):
+        with pytest.raises(StoreError, match="may not"):
             shop.queue.enqueue({}, connection=tx)
         tx.execute("RESET ROLE")
         tx.execute(shop.insert("o-1"))
@@ -420,7 +420,7 @@ def test_stores_that_cannot_say_which_can(url: str, tmp_path: Any, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     with ackline.open(url) as queues:
         assert not queues.store.capabilities.joins
-        with pytest.raises(CannotJoin, match="only postgresql supports that"):
+        with pytest.raises(CannotJoin, match="postgresql"):
             queues["work"].enqueue({}, connection=object())
         assert queues["work"].counts()[State.QUEUED] == 0
 

@@ -110,7 +110,7 @@ def test_it_is_noticed(pooled: PostgresStore) -> None:
 def test_without_the_switch_the_error_names_it(pooler: PgBouncer) -> None:
     store = PostgresStore(read_address(pooler.url))
 
-    with pytest.raises(StoreError, match=r"pooler is in between: add \?pooler=transaction"):
+    with pytest.raises(StoreError, match=r"\?pooler=transaction"):
         store.open()
 
 

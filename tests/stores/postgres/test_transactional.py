@@ -409,7 +409,7 @@ def test_a_handler_that_waits_for_its_own_transaction_is_told(shop: Shop) -> Non
             lambda: job.complete("paid", connection=other),
         ]
         for act in acts:
-            with pytest.raises(LeaseLost, match=r"called complete\(\) is still open: commit it or"):
+            with pytest.raises(LeaseLost, match=r"complete\(\)"):
                 quickly_raise(act)
         tx.rollback()
         # It is the handler's job still.
@@ -418,7 +418,7 @@ def test_a_handler_that_waits_for_its_own_transaction_is_told(shop: Shop) -> Non
         job.complete("again", connection=tx)
 
     assert shop.queue.result("o-1") == "again"
-    with pytest.raises(LeaseLost, match="it is completed now\\); nothing"):
+    with pytest.raises(LeaseLost, match="completed"):
         job.extend(60)
 
 
@@ -575,7 +575,7 @@ def test_jobs_leased_together_are_apart_after_the_first_try(
     shop: Shop, store: PostgresStore, batch: list[Any]
 ) -> None:
     a, b, c = batch
-    with pytest.raises(StoreUnavailable, match="run it again, or as READ COMMITTED"):
+    with pytest.raises(StoreUnavailable, match="READ COMMITTED"):
         complete_in_an_old_snapshot(shop, a)
     assert shop.orders() == set()
 

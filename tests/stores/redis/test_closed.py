@@ -41,12 +41,12 @@ VERBS: dict[str, Callable[[RedisStore], object]] = {
 def test_every_verb_of_a_closed_store_says_so(store, verb):
     store.close()
 
-    with pytest.raises(StoreUnavailable, match=r"is closed: open\(\) it"):
+    with pytest.raises(StoreUnavailable, match=r"open\(\)"):
         VERBS[verb](store)
 
 
 def test_a_store_that_was_never_opened_says_so(url):
-    with pytest.raises(StoreUnavailable, match=r"is closed: open\(\) it"):
+    with pytest.raises(StoreUnavailable, match=r"open\(\)"):
         RedisStore(read_address(url)).enqueue(QUEUE, drafts(1))
 
 

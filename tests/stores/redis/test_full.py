@@ -96,7 +96,7 @@ class TestFull:
     def test_enqueue_is_refused_and_nothing_is_stored(self, store):
         before = store.describe(None), store.events(QUEUE, None, 100)
 
-        with pytest.raises(StoreFull, match=r"maxmemory.* purge.* still work"):
+        with pytest.raises(StoreFull, match="maxmemory"):
             store.enqueue(QUEUE, drafts(5, start=100))
 
         assert (store.describe(None), store.events(QUEUE, None, 100)) == before

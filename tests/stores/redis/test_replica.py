@@ -70,7 +70,7 @@ def test_it_can_be_looked_at(replicated, verb):
 
 @pytest.mark.parametrize("verb", WRITES)
 def test_it_takes_no_changes(replicated, verb):
-    with pytest.raises(StoreReadOnly, match=r"name the primary, or let redis\+sentinel:// find"):
+    with pytest.raises(StoreReadOnly, match=r"redis\+sentinel"):
         WRITES[verb](replicated)
 
 
@@ -87,5 +87,5 @@ def test_a_replica_without_our_keys_cannot_be_made_ours(open_store, replicated):
 
     store = open_store(f"redis://127.0.0.1:{port}?prefix=unknown")
 
-    with pytest.raises(StoreReadOnly, match="name the primary"):
+    with pytest.raises(StoreReadOnly, match="primary"):
         store.enqueue(QUEUE, drafts(1))

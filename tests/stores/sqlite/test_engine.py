@@ -116,7 +116,7 @@ def test_enqueues_of_many_threads_all_arrive_once(store):
 def test_a_full_queue_refuses_the_whole_batch(store):
     store.configure(QUEUE, QueueSettings(max_jobs=5))
 
-    with pytest.raises(StoreFull, match="maximum of 5"):
+    with pytest.raises(StoreFull, match=r"\b5\b"):
         store.enqueue(QUEUE, drafts(6))
 
     assert store.describe("default")[0].counts[State.QUEUED] == 0
@@ -150,7 +150,7 @@ def test_when_not_even_the_reserve_is_left_nothing_is_half_done(store):
 def test_a_nearly_full_disk_refuses_enqueue(store, monkeypatch):
     monkeypatch.setattr(room, "DISK_RESERVE", 10**18)
 
-    with pytest.raises(StoreFull, match="MB left"):
+    with pytest.raises(StoreFull, match="MB"):
         store.enqueue(QUEUE, drafts(1))
 
 
@@ -182,7 +182,7 @@ class TestNearlyFullDisk:
         store.enqueue(QUEUE, [Draft(str(n), "k", self.LARGE) for n in range(40)])
         left = [room.DISK_RESERVE - 2 * 1_048_576]
         monkeypatch.setattr(room, "free_on_disk", lambda _path: left[0])
-        with pytest.raises(StoreFull, match="purge jobs"):
+        with pytest.raises(StoreFull, match="purge"):
             store.enqueue(QUEUE, drafts(1))
         return left
 
@@ -202,7 +202,7 @@ class TestNearlyFullDisk:
         store.purge(QUEUE, Filter(), 1000)
         left[0] = room.LOG_RESERVE - 1
 
-        with pytest.raises(StoreFull, match="free some space;"):
+        with pytest.raises(StoreFull, match="space"):
             store.enqueue(QUEUE, drafts(1))
 
     def test_keys_are_refused_too_but_not_the_notes_that_it_takes_to_go_on(self, store, left):
@@ -247,7 +247,7 @@ def test_a_foreign_write_lock_held_too_long_is_told(store, path):
     other = apsw.Connection(path)
     other.execute("BEGIN IMMEDIATE")
 
-    with pytest.raises(StoreUnavailable, match="is busy"):
+    with pytest.raises(StoreUnavailable, match="busy"):
         store.enqueue(QUEUE, drafts(1))
     other.close()
 
@@ -351,7 +351,7 @@ def test_a_disk_found_full_by_the_commit_is_told_as_full(store):
         raise apsw.FullError("full")
 
     store._engine._writer.connection.set_commit_hook(refuse)
-    with pytest.raises(StoreFull, match="no room left"):
+    with pytest.raises(StoreFull, match="room"):
         store.enqueue(QUEUE, drafts(1))
     store._engine._writer.connection.set_commit_hook(None)
 

@@ -43,9 +43,9 @@ def test_closing_twice_and_using_it_closed(store):
     store.close()
     store.close()
 
-    with pytest.raises(StoreUnavailable, match="is closed"):
+    with pytest.raises(StoreUnavailable, match="closed"):
         store.enqueue(QUEUE, drafts(1))
-    with pytest.raises(StoreUnavailable, match="is closed"):
+    with pytest.raises(StoreUnavailable, match="closed"):
         store.get(QUEUE, ["id0"])
 
 
@@ -65,26 +65,26 @@ def test_a_newer_schema_is_refused(store, path):
     with apsw.Connection(path) as future:
         future.pragma("user_version", newest_schema() + 1)
 
-    with pytest.raises(StoreMismatch, match="newer Ackline"):
+    with pytest.raises(StoreMismatch, match="newer"):
         SqliteStore(path).open()
 
 
 def test_what_is_no_database_is_refused_and_left_alone(path):
     Path(path).write_text("my diary, " * 500)
 
-    with pytest.raises(StoreMismatch, match="not a SQLite database"):
+    with pytest.raises(StoreMismatch, match="not a SQLite"):
         SqliteStore(path).open()
 
     assert Path(path).read_text() == "my diary, " * 500
 
 
 def test_a_missing_directory_is_named(tmp_path):
-    with pytest.raises(StoreUnavailable, match=r"there is no directory .*absent"):
+    with pytest.raises(StoreUnavailable, match="absent"):
         SqliteStore(str(tmp_path / "absent" / "jobs.db")).open()
 
 
 def test_a_directory_is_no_file(tmp_path):
-    with pytest.raises(StoreUnavailable, match="it is a directory"):
+    with pytest.raises(StoreUnavailable, match="directory"):
         SqliteStore(str(tmp_path)).open()
 
 
@@ -174,7 +174,7 @@ def test_a_file_that_was_deleted_or_replaced_takes_no_jobs(tmp_path, replaced):
         other = SqliteStore(str(path))
         other.open()
 
-    with pytest.raises(StoreUnavailable, match="was deleted or replaced"):
+    with pytest.raises(StoreUnavailable, match="deleted"):
         store.enqueue(QUEUE, drafts(2))
 
     store.close()
