@@ -12,7 +12,7 @@ from ackline.cli.pipeline.gaps import in_words
 from ackline.spark.errors import LakeDamaged, StreamBehind
 from ackline.spark.events.gap_notes import GapNotes
 from ackline.spark.events.gaps import MOST_LISTED, Gap, added, shortened
-from ackline.spark.events.offset import EventsOffset
+from ackline.spark.events.offset import EventsOffset, Scope
 from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.placing import replacing
@@ -117,7 +117,8 @@ class TestAsSoonAsTheBatchIsThere:
 
     def write_offset(self, lake, **values):
         """As Spark does it before it runs batch 3."""
-        offset = EventsOffset(new="oldest", queues={"a": "9.0"}, stream="s", **values)
+        scope = Scope(tenant="default")
+        offset = EventsOffset(new="oldest", queues={"a": "9.0"}, stream="s", scope=scope, **values)
         written = b"v1\n{}\n" + msgspec.json.encode(offset)
         with replacing(LocalFileSystem(), lake.folder.at("checkpoint", "offsets", "3")) as file:
             file.write(written)
