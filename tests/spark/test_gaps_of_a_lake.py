@@ -117,7 +117,7 @@ class TestAsSoonAsTheBatchIsThere:
 
     def write_offset(self, lake, **values):
         """As Spark does it before it runs batch 3."""
-        scope = Scope(tenant="default")
+        scope = Scope(tenant="default", queue=None)
         offset = EventsOffset(new="oldest", queues={"a": "9.0"}, stream="s", scope=scope, **values)
         written = b"v1\n{}\n" + msgspec.json.encode(offset)
         with replacing(LocalFileSystem(), lake.folder.at("checkpoint", "offsets", "3")) as file:
