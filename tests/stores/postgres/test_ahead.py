@@ -8,20 +8,20 @@ from tests.stores.postgres.words import finish, put, take
 from ackline.clock import ManualClock
 from ackline.job import QueueKey
 from ackline.stores.base import ClaimRequest
-from ackline.stores.postgres.scan_position import EVERY, SHARE, Ahead
+from ackline.stores.postgres.scan_position import EVERY, SHARE, LeaseScan
 
 NOW = 1000.0
 
 
 class TestAhead:
     def test_at_first_all_leases_are_looked_at(self) -> None:
-        ahead = Ahead()
+        ahead = LeaseScan()
 
         assert ahead.is_due(NOW)
         assert ahead.start == -math.inf
 
     def test_then_from_the_first_deadline_on(self) -> None:
-        ahead = Ahead()
+        ahead = LeaseScan()
 
         ahead.saw(NOW + 30.0, NOW, cost=0.0)
 
@@ -30,7 +30,7 @@ class TestAhead:
         assert ahead.is_due(NOW + EVERY)
 
     def test_what_costs_much_is_done_seldom(self) -> None:
-        ahead = Ahead()
+        ahead = LeaseScan()
 
         ahead.saw(None, NOW, cost=0.1)
 
@@ -38,7 +38,7 @@ class TestAhead:
         assert ahead.is_due(NOW + 0.1 * SHARE)
 
     def test_a_shorter_lease_of_its_own_is_not_passed(self) -> None:
-        ahead = Ahead()
+        ahead = LeaseScan()
         ahead.saw(NOW + 30.0, NOW, cost=0.0)
 
         ahead.lower(NOW + 5.0)
@@ -46,7 +46,7 @@ class TestAhead:
         assert ahead.start == NOW + 5.0
 
     def test_a_clock_that_was_put_back_means_a_new_look(self) -> None:
-        ahead = Ahead()
+        ahead = LeaseScan()
 
         ahead.saw(NOW + 30.0, NOW, cost=0.0)
 
@@ -84,5 +84,5 @@ def test_between_two_looks_at_all_of_them_a_claim_begins_at_the_first_deadline(
 
     entry = store._queues.remembered(queue)
     assert entry is not None
-    assert entry.ahead.start == began + 30.0
+    assert entry.lease_scan.start == began + 30.0
     assert claimed.next_at == began + EVERY + 30.0

@@ -16,7 +16,7 @@ from ackline.errors import StoreError
 from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore, engine
 from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.engine import ALIVE, Turns
+from ackline.stores.postgres.engine import ALIVE, ConnectionSlots
 from ackline.stores.postgres.pipeline import Connection
 
 TCP_USER_TIMEOUT = 18
@@ -69,7 +69,7 @@ def session_of(store: PostgresStore) -> int:
 class Line:
     """Who wanted a place, in the order in which they got one."""
 
-    def __init__(self, turns: Turns, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, turns: ConnectionSlots, threads: ThreadPoolExecutor) -> None:
         self.turns = turns
         self.got: list[str] = []
         self._threads = threads
@@ -98,7 +98,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 def test_who_has_waited_longest_is_next(threads: ThreadPoolExecutor) -> None:
-    line = Line(Turns(1, 1), threads)
+    line = Line(ConnectionSlots(1, 1), threads)
     assert line.turns.take(0)
     for name in "abc":
         line.join(name)
@@ -111,7 +111,7 @@ def test_who_has_waited_longest_is_next(threads: ThreadPoolExecutor) -> None:
 
 
 def test_who_lingers_never_has_all_places(threads: ThreadPoolExecutor) -> None:
-    line = Line(Turns(3, 2), threads)
+    line = Line(ConnectionSlots(3, 2), threads)
     assert line.turns.take(0, lingers=True)
     assert line.turns.take(0, lingers=True)
     line.join("lingers", lingers=True)
@@ -125,7 +125,7 @@ def test_who_lingers_never_has_all_places(threads: ThreadPoolExecutor) -> None:
 
 
 def test_who_gives_up_leaves_its_place_in_line(threads: ThreadPoolExecutor) -> None:
-    line = Line(Turns(1, 1), threads)
+    line = Line(ConnectionSlots(1, 1), threads)
     assert line.turns.take(0)
     assert not line.turns.take(0.01)
     line.join("a")

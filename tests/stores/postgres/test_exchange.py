@@ -12,7 +12,7 @@ from ackline.job import QueueKey
 from ackline.lifecycle import complete
 from ackline.stores.base import ClaimRequest
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.pipeline import Connection, Exchange, Row, compiled
+from ackline.stores.postgres.pipeline import Connection, Pipeline, Row, compiled
 
 STATEMENTS = {
     "begin": compiled("BEGIN"),
@@ -35,7 +35,7 @@ def exchange(
     then: BaseException | None = None,
 ) -> list[list[Row]]:
     """Send statements by name; answers the rows of each."""
-    with Exchange(connection, STATEMENTS) as talk:
+    with Pipeline(connection, STATEMENTS) as talk:
         sent = [talk.send(name, values) for name, values in said]
         if then is not None:
             raise then
@@ -54,13 +54,13 @@ class TestRoundTrips:
     @pytest.fixture
     def waits(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found: list[str] = []
-        flush = Exchange._flush
+        flush = Pipeline._flush
 
-        def counted(exchange: Exchange) -> None:
+        def counted(exchange: Pipeline) -> None:
             found.append("round trip")
             flush(exchange)
 
-        monkeypatch.setattr(Exchange, "_flush", counted)
+        monkeypatch.setattr(Pipeline, "_flush", counted)
         return found
 
     @pytest.fixture
@@ -109,7 +109,7 @@ class TestRoundTrips:
 
 
 def test_answers_are_there_inside_and_afterwards(connection: Connection) -> None:
-    with Exchange(connection, STATEMENTS) as talk:
+    with Pipeline(connection, STATEMENTS) as talk:
         first = talk.send("double", {"number": 4})
         second = talk.send("double", {"number": 5})
         assert first.fetchall() == [(8,)]

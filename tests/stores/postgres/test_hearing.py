@@ -14,7 +14,7 @@ from ackline.job import QueueKey
 from ackline.stores.base import Topic
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.notify import AWAY, Hearing, PostgresListener, subject_of
+from ackline.stores.postgres.notify import AWAY, NotificationReader, PostgresListener, subject_of
 
 SOON = 3.0
 QUIET = 0.3
@@ -63,15 +63,15 @@ def test_who_comes_back_while_it_is_disarmed_is_armed(
     store: PostgresStore, server: PostgresServer, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listener = armed_but_away(store, queue, "changes")
-    execute, came_back = Hearing._execute, threading.Event()
+    execute, came_back = NotificationReader._execute, threading.Event()
 
-    def slowly(self: Hearing, connection: Any, name: str, values: dict[str, Any]) -> None:
+    def slowly(reader: NotificationReader, connection: Any, name: str, values: Any) -> None:
         if name == "disarm":
             listener.arm()
             came_back.set()
-        execute(self, connection, name, values)
+        execute(reader, connection, name, values)
 
-    monkeypatch.setattr(Hearing, "_execute", slowly)
+    monkeypatch.setattr(NotificationReader, "_execute", slowly)
     notify(server, store, message(queue, "changes"))
     assert came_back.wait(SOON)
     monkeypatch.undo()

@@ -11,7 +11,7 @@ from tests.stores.postgres.words import put, take
 from ackline import Queue
 from ackline.job import Options, QueueKey
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.pipeline import Exchange
+from ackline.stores.postgres.pipeline import Pipeline
 
 AT_ONCE = ["begin_write", "take", "heads", "commit", "notify", "→"]
 
@@ -20,18 +20,18 @@ AT_ONCE = ["begin_write", "take", "heads", "commit", "notify", "→"]
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The statements that are sent, with an arrow where the server is woken."""
     names: list[str] = []
-    send, flush = Exchange.send, Exchange._flush
+    send, flush = Pipeline.send, Pipeline._flush
 
-    def noted(exchange: Exchange, name: str, *values: Any) -> Any:
+    def noted(exchange: Pipeline, name: str, *values: Any) -> Any:
         names.append(name)
         return send(exchange, name, *values)
 
-    def flushed(exchange: Exchange) -> None:
+    def flushed(exchange: Pipeline) -> None:
         names.append("→")
         flush(exchange)
 
-    monkeypatch.setattr(Exchange, "send", noted)
-    monkeypatch.setattr(Exchange, "_flush", flushed)
+    monkeypatch.setattr(Pipeline, "send", noted)
+    monkeypatch.setattr(Pipeline, "_flush", flushed)
     return names
 
 

@@ -1,4 +1,4 @@
-"""Who is claimed first, with hints, several processes and late committers."""
+"""Who is claimed first, with positions, several processes and late committers."""
 
 import math
 import time
@@ -11,7 +11,7 @@ from tests.stores.postgres.words import finish, ids, put, take
 
 from ackline.job import NO_OPTIONS, Options, QueueKey
 from ackline.stores.postgres import PostgresStore, scan_position
-from ackline.stores.postgres.scan_position import ODD, PROMOTED, Hints
+from ackline.stores.postgres.scan_position import ODD, PROMOTED, ScanPositions
 from ackline.stores.postgres.transaction import Again, Transaction
 
 
@@ -70,7 +70,7 @@ def test_claims_are_as_fast_while_a_snapshot_is_held(
             finish(store, queue, *take(store, queue, 200))
         entry = store._queues.remembered(queue)
         assert entry is not None
-        hinted = entry.hints._look(entry.lines.values(), entry.hints._last)
+        hinted = entry.positions._look(entry.lines.values(), entry.positions._last)
 
         # Of priority 5, the lane into which all of them were put.
         assert hinted.jobs[hinted.lanes.index(5)] >= 5000
@@ -79,74 +79,74 @@ def test_claims_are_as_fast_while_a_snapshot_is_held(
 class TestHints:
     LINE = 7
 
-    def _first(self, hints: Hints, lane: int) -> float:
-        look = hints._look([self.LINE], hints._last)
+    def _first(self, positions: ScanPositions, lane: int) -> float:
+        look = positions._look([self.LINE], positions._last)
         return look.ranks[look.lanes.index(lane)]
 
     def test_the_first_look_is_from_the_beginning(self) -> None:
-        look = Hints().look([self.LINE])
+        look = ScanPositions().look([self.LINE])
 
         assert look.full
         assert set(look.ranks) == {-math.inf}
 
     def test_the_next_begins_behind_what_was_taken(self) -> None:
-        hints = Hints()
-        look = hints.look([self.LINE])
-        hints.took(look, {(self.LINE, 5): (3.0, 9)})
+        positions = ScanPositions()
+        look = positions.look([self.LINE])
+        positions.took(look, {(self.LINE, 5): (3.0, 9)})
 
-        assert self._first(hints, 5) == 3.0
-        assert self._first(hints, 9) == -math.inf
+        assert self._first(positions, 5) == 3.0
+        assert self._first(positions, 9) == -math.inf
 
     def test_a_lane_without_order_is_read_from_its_beginning(self) -> None:
-        hints = Hints()
-        hints.took(hints.look([self.LINE]), {(self.LINE, ODD): (3.0, 9)})
+        positions = ScanPositions()
+        positions.took(positions.look([self.LINE]), {(self.LINE, ODD): (3.0, 9)})
 
-        assert self._first(hints, ODD) == -math.inf
+        assert self._first(positions, ODD) == -math.inf
 
     def test_a_job_that_comes_to_stand_before_the_hint_lowers_it(self) -> None:
-        hints = Hints()
+        positions = ScanPositions()
         places = {(self.LINE, PROMOTED): (3.0, 9), (self.LINE, 5): (7.0, 9)}
-        hints.took(hints.look([self.LINE]), places)
-        hints.lower(self.LINE, PROMOTED, (4.0, 1))
-        assert self._first(hints, PROMOTED) == 3.0
-        hints.lower(self.LINE, PROMOTED, (2.0, 10))
+        positions.took(positions.look([self.LINE]), places)
+        positions.lower(self.LINE, PROMOTED, (4.0, 1))
+        assert self._first(positions, PROMOTED) == 3.0
+        positions.lower(self.LINE, PROMOTED, (2.0, 10))
 
-        assert self._first(hints, PROMOTED) == 2.0
-        assert self._first(hints, 5) == 7.0
+        assert self._first(positions, PROMOTED) == 2.0
+        assert self._first(positions, 5) == 7.0
 
     def test_what_a_look_took_that_began_before_it_was_lowered_raises_nothing(self) -> None:
-        hints = Hints()
-        hints.took(hints.look([self.LINE]), {(self.LINE, 5): (3.0, 9)})
-        look = hints.look([self.LINE])
-        hints.lower(self.LINE, 5, (2.0, 10))
-        hints.took(look, {(self.LINE, 5): (5.0, 11)})
+        positions = ScanPositions()
+        positions.took(positions.look([self.LINE]), {(self.LINE, 5): (3.0, 9)})
+        look = positions.look([self.LINE])
+        positions.lower(self.LINE, 5, (2.0, 10))
+        positions.took(look, {(self.LINE, 5): (5.0, 11)})
 
-        assert self._first(hints, 5) == 2.0
+        assert self._first(positions, 5) == 2.0
 
     def test_what_was_taken_before_a_reset_raises_nothing(self) -> None:
-        hints = Hints()
-        look = hints.look([self.LINE])
-        hints.reset()
-        hints.took(look, {(self.LINE, 5): (3.0, 9)})
+        positions = ScanPositions()
+        look = positions.look([self.LINE])
+        positions.reset()
+        positions.took(look, {(self.LINE, 5): (3.0, 9)})
 
-        assert self._first(hints, 5) == -math.inf
+        assert self._first(positions, 5) == -math.inf
 
     def test_costly_full_looks_are_rare(self) -> None:
-        hints = Hints()
-        look = hints.look([self.LINE])
+        positions = ScanPositions()
+        look = positions.look([self.LINE])
         look.cost = 0.1
-        hints.took(look, {(self.LINE, 5): (3.0, 9)})
+        positions.took(look, {(self.LINE, 5): (3.0, 9)})
 
-        assert not hints.look([self.LINE]).full
-        assert not hints.look_again([self.LINE]).full
+        assert not positions.look([self.LINE]).full
+        assert not positions.look_again([self.LINE]).full
 
     def test_a_cheap_one_follows_whenever_nothing_was_found(self) -> None:
-        hints = Hints()
-        look = hints.look([self.LINE])
+        positions = ScanPositions()
+        look = positions.look([self.LINE])
         look.cost = 0.001
-        hints.took(look, {})
+        positions.took(look, {})
 
-        assert hints.look_again([self.LINE]).full
+        assert positions.look_again([self.LINE]).full
 
 
 @pytest.mark.parametrize("options", [NO_OPTIONS, Options(lease=9.0)], ids=["at once", "in steps"])

@@ -13,7 +13,7 @@ from tests.stores.postgres.shop import Shop
 
 from ackline import Job, Queue, Queues, Worker
 from ackline.stores.postgres import PostgresStore, scan_position
-from ackline.stores.postgres.notify import Hearing, PostgresListener
+from ackline.stores.postgres.notify import NotificationReader, PostgresListener
 from ackline.stores.postgres.queues import Queues as Remembered
 
 Start = Callable[..., Worker]
@@ -29,7 +29,7 @@ MOST_TRIES = 3
 
 @contextmanager
 def traffic(work: Queue[Any, Any]) -> Iterator[None]:
-    """Others keep enqueueing, so that a worker always finds something behind its hints."""
+    """Others keep enqueueing, so that a worker always finds something behind its positions."""
     over = threading.Event()
 
     def enqueue() -> None:
@@ -97,7 +97,7 @@ def test_nobody_would_look_there_if_they_were_not_told(
     shop: Shop, start: Start, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control. Somebody may come by there all the same, but not each time."""
-    monkeypatch.setattr(Remembered, "lower_hints", lambda *_: None)
+    monkeypatch.setattr(Remembered, "lower_positions", lambda *_: None)
 
     with closing(found(shop, start, open_store, PATIENCE)) as late:
         assert not all(late)
@@ -108,7 +108,7 @@ def test_who_is_not_told_finds_it_with_its_next_full_look(
     shop: Shop, start: Start, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a pooler, or when the connection for news has just broken."""
-    monkeypatch.setattr(Remembered, "lower_hints", lambda *_: None)
+    monkeypatch.setattr(Remembered, "lower_positions", lambda *_: None)
 
     with closing(found(shop, start, open_store, scan_position.FULL_EVERY + SOON)) as late:
         assert next(late)
@@ -161,13 +161,13 @@ def test_news_that_nobody_waits_for_costs_no_write(
 ) -> None:
     """Commits of callers tell everyone, also those who are not armed."""
     executed: list[str] = []
-    execute = Hearing._execute
+    execute = NotificationReader._execute
 
-    def note(self: Hearing, connection: Any, name: str, values: dict[str, Any]) -> None:
+    def note(self: NotificationReader, connection: Any, name: str, values: dict[str, Any]) -> None:
         executed.append(name)
         execute(self, connection, name, values)
 
-    monkeypatch.setattr(Hearing, "_execute", note)
+    monkeypatch.setattr(NotificationReader, "_execute", note)
     with store.listen([shop.queue.key], "ready") as listener:
         assert isinstance(listener, PostgresListener)
         listener.disarmed()

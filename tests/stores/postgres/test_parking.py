@@ -5,7 +5,7 @@ from tests.stores.postgres.words import ids, put, take
 
 from ackline.job import Draft, Options, QueueKey
 from ackline.stores.postgres import PostgresStore, claim
-from ackline.stores.postgres.job_rows import Homes
+from ackline.stores.postgres.job_rows import JobRows
 
 MANY = 400
 
@@ -14,13 +14,13 @@ MANY = 400
 def parked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many jobs each transaction has put aside."""
     numbers: list[int] = []
-    write = Homes._write_parked
+    write = JobRows._write_parked
 
-    def counted(homes: Homes) -> None:
-        numbers.append(len(homes._parked))
-        write(homes)
+    def counted(rows: JobRows) -> None:
+        numbers.append(len(rows._parked))
+        write(rows)
 
-    monkeypatch.setattr(Homes, "_write_parked", counted)
+    monkeypatch.setattr(JobRows, "_write_parked", counted)
     return numbers
 
 

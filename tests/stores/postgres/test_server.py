@@ -175,7 +175,7 @@ def test_no_statement_of_a_claim_reads_a_table_from_end_to_end(
     entry = store._queues.remembered(queue)
     assert entry is not None
 
-    values = scan_values(entry, entry.hints.look(entry.lines.values()), 100, None)
+    values = scan_values(entry, entry.positions.look(entry.lines.values()), 100, None)
     values |= {"worker": b"w", "seconds": 30.0, **packed_parts("w")}
     with store._engine.connections.connect() as connection:
         explain = "EXPLAIN " + store._engine.statements[statement]

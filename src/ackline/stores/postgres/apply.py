@@ -16,7 +16,7 @@ from ackline.stores.postgres.job_rows import (
     PARKED,
     READY,
     REST,
-    Homes,
+    JobRows,
     Standing,
     resting,
 )
@@ -197,7 +197,7 @@ class _Batch(ApplyBatch[Standing]):
             self._write_ended()
         if not self._changed:
             return
-        homes, leaving = Homes(self._tx, self._entry), dict[int, list[int]]()
+        job_rows, leaving = JobRows(self._tx, self._entry), dict[int, list[int]]()
         stay: list[Standing] = []
         for job, fresh in self._changed.values():
             if job.origin == REST and job.home == REST:
@@ -205,14 +205,14 @@ class _Batch(ApplyBatch[Standing]):
             else:
                 if job.origin in _LEAVE:
                     leaving.setdefault(job.origin, []).append(job.num)
-                _settle_in(homes, job, fresh)
+                _settle_in(job_rows, job, fresh)
             job.origin = job.home
         self._changed.clear()
         for home, nums in leaving.items():
             self._tx.send(_LEAVE[home], {"jobs": Ints(nums)})
         if stay:
             self._tx.send("set_rest", _resting(stay))
-        homes.write()
+        job_rows.write()
 
     def _write_ended(self) -> None:
         nums = [num for num, _ in self._ended]
@@ -254,9 +254,9 @@ class _Batch(ApplyBatch[Standing]):
             self._tx.send("move_rest", values)
         else:
             self._tx.send(_LEAVE[job.home], {"jobs": Ints([job.num])})
-            homes = Homes(self._tx, target)
-            homes.ready(job.num, job.kind, ODD, job.rank, job)
-            homes.write()
+            job_rows = JobRows(self._tx, target)
+            job_rows.ready(job.num, job.kind, ODD, job.rank, job)
+            job_rows.write()
         self._tx.changes_of(target.key, target.num)
         self._tx.shift(self._entry.num, job.state, None)
         self._tx.shift(target.num, None, job.state)
@@ -283,10 +283,10 @@ def _resting(jobs: list[Standing]) -> dict[str, Any]:
     }
 
 
-def _settle_in(homes: Homes, job: Standing, fresh: bool) -> None:
+def _settle_in(job_rows: JobRows, job: Standing, fresh: bool) -> None:
     if job.home == REST:
-        homes.rest(job.num, job.state, job.at, job, job.finished_at, job.result)
+        job_rows.rest(job.num, job.state, job.at, job, job.finished_at, job.result)
     elif job.home == PARKED:
-        homes.park(job.num, job.kind, job.group or "", job.rank, job)
+        job_rows.park(job.num, job.kind, job.group or "", job.rank, job)
     else:
-        homes.ready(job.num, job.kind, job.priority if fresh else ODD, job.rank, job)
+        job_rows.ready(job.num, job.kind, job.priority if fresh else ODD, job.rank, job)

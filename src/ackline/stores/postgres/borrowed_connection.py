@@ -161,7 +161,7 @@ _NAMES = [name for name, value in SESSION.items() if value == "off"]
 _OURS = {"names": _NAMES, "values": [SESSION[name] for name in _NAMES]}
 
 
-class Borrowed(psycopg.Connection[tuple[Any, ...]]):
+class BorrowedSession(psycopg.Connection[tuple[Any, ...]]):
     """A caller's session as a connection without the caller's adapters and row factories."""
 
     def __del__(self, *_warn: object) -> None:
@@ -171,7 +171,7 @@ class Borrowed(psycopg.Connection[tuple[Any, ...]]):
 class Cursors:
     """Sends statements by the client's cursors: the session's prepared ones are its owner's."""
 
-    def __init__(self, connection: Borrowed, statements: Mapping[str, str]) -> None:
+    def __init__(self, connection: BorrowedSession, statements: Mapping[str, str]) -> None:
         self.connection = connection
         self._statements = statements
 
@@ -191,7 +191,7 @@ class CallersTransaction(Transaction):
 
     callers = True
 
-    def __init__(self, connection: Borrowed, engine: Engine) -> None:
+    def __init__(self, connection: BorrowedSession, engine: Engine) -> None:
         super().__init__(Cursors(connection, engine.statements), engine.moment())
         self.made = True
         self._engine = engine
@@ -201,7 +201,7 @@ class CallersTransaction(Transaction):
         return self._engine.write(lambda tx: tx.next_token(above))
 
 
-class Loan:
+class BorrowedConnection:
     """A connection that a caller has lent, while nobody else uses it."""
 
     def __init__(self, engine: Engine, owner: Blocking | Async) -> None:
@@ -302,7 +302,7 @@ class Loan:
 
 
 @contextlib.contextmanager
-def _pipeline(connection: Borrowed) -> Iterator[None]:
+def _pipeline(connection: BorrowedSession) -> Iterator[None]:
     """Send without waiting; of several errors that follow from one another, the first is raised."""
     failure: BaseException | None = None
     try:
@@ -317,10 +317,10 @@ def _pipeline(connection: Borrowed) -> Iterator[None]:
         raise failure
 
 
-def _borrow(owner: Blocking | Async) -> Borrowed:
+def _borrow(owner: Blocking | Async) -> BorrowedSession:
     pgconn = owner.pgconn
     handlers = pgconn.notice_handler, pgconn.notify_handler
-    borrowed = Borrowed(pgconn)
+    borrowed = BorrowedSession(pgconn)
     # Its constructor has replaced the handlers, but notices of this session are for its owner.
     pgconn.notice_handler, pgconn.notify_handler = handlers
     # The names of prepared statements are the owner's, too.

@@ -23,7 +23,7 @@ from ackline.stores.postgres import look
 from ackline.stores.postgres.apply import NotPlain, apply
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.groups import change_groups, enter_free
-from ackline.stores.postgres.job_rows import Homes, LastLease
+from ackline.stores.postgres.job_rows import JobRows, LastLease
 from ackline.stores.postgres.leases import (
     Finding,
     locked_leases,
@@ -79,7 +79,7 @@ class Picking:
                 break
             promote(self._tx, self._entry, REPAIR_LIMIT)
             self._promoted = True
-            look = self._entry.hints.look(dict.fromkeys(look.lines))
+            look = self._entry.positions.look(dict.fromkeys(look.lines))
         self.seen = first[_SEEN]
         self._note(look, rows)
         return rows
@@ -92,8 +92,8 @@ class Picking:
         return rows[0], _in_order(rows)
 
     def _note(self, look: Look, rows: list[Row]) -> None:
-        hints = self._entry.hints
-        self._tx.committed.append(lambda: hints.took(look, _last_places(rows)))
+        positions = self._entry.positions
+        self._tx.committed.append(lambda: positions.took(look, _last_places(rows)))
 
 
 def scan_values(
@@ -157,7 +157,7 @@ def promote(tx: Transaction, entry: QueueEntry, limit: int) -> int:
         lowest[lane] = min(place, lowest.get(lane, place))
     for (line, lane_number), place in lowest.items():
         # At once, not after the commit: this transaction may be about to look for them.
-        entry.hints.lower(line, lane_number, place)
+        entry.positions.lower(line, lane_number, place)
     return len(rows)
 
 
@@ -212,7 +212,7 @@ class Taking:
         self._wanted = [line for kind, line in lines.items() if kinds is None or kind in kinds]
         self._look: Look | None = None
         self._again = False
-        self._homes = Homes(tx, entry)
+        self._job_rows = JobRows(tx, entry)
         self._taken: list[Row] = []
         self._entered: Counter[str] = Counter()
         self._running: dict[str, int] = {}
@@ -239,13 +239,13 @@ class Taking:
 
     def begin(self) -> None:
         """Request jobs, without waiting for the answer yet."""
-        self._look = self._entry.hints.look(self._wanted)
+        self._look = self._entry.positions.look(self._wanted)
         self._picking.send(self._look, max(0, self._request.limit), self._budget.left)
 
     def run(self, token: int = 0) -> list[Record]:
         """Take the next jobs whose groups have room, and lease them."""
         self._token, picking = token, self._picking
-        look: Look | None = self._look or self._entry.hints.look(self._wanted)
+        look: Look | None = self._look or self._entry.positions.look(self._wanted)
         more, vain = 0, 0
         while look is not None:
             need = max(0, self._request.limit - len(self._taken))
@@ -262,7 +262,7 @@ class Taking:
             vain += 1
             if picking.seen <= len(rows) or vain > LOOKS:
                 look = self._look_again(look)
-        self._homes.write()
+        self._job_rows.write()
         if self._running:
             change_groups(
                 self._tx, self._entry, {name: self._entered[name] for name in self._running}
@@ -274,11 +274,11 @@ class Taking:
         return len(self._taken) >= self._request.limit or self._budget.reached
 
     def _look_again(self, look: Look) -> Look | None:
-        """If nothing was found behind the hints, look from further back, once."""
+        """If nothing was found behind the positions, look from further back, once."""
         if look.full or self._taken or self._again:
             return None
         self._again = True
-        return self._entry.hints.look_again(self._wanted)
+        return self._entry.positions.look_again(self._wanted)
 
     def _sort_out(self, rows: list[Row]) -> int:
         """Take jobs whose groups have room; returns how many were set aside."""
@@ -316,14 +316,16 @@ class Taking:
             self._left_there += 1
             return False
         if self._running[group] + self._entered[group] >= self._most_of_a_group:
-            self._homes.park(row[_JOB], name_of(row[_KIND]), group, row[_RANK], last_lease_of(row))
+            self._job_rows.park(
+                row[_JOB], name_of(row[_KIND]), group, row[_RANK], last_lease_of(row)
+            )
             self._parked += 1
             return False
         self._entered[group] += 1
         return True
 
     def _put_back(self, row: Row) -> None:
-        self._homes.ready(row[_JOB], name_of(row[_KIND]), ODD, row[_RANK], last_lease_of(row))
+        self._job_rows.ready(row[_JOB], name_of(row[_KIND]), ODD, row[_RANK], last_lease_of(row))
 
     def _lease(self) -> list[Record]:
         tx, entry, worker = self._tx, self._entry, self._request.worker
@@ -337,7 +339,7 @@ class Taking:
             values |= {"started": tx.now, "deadline": deadline, "asked": Ints([])}
             values |= _lease_arrays(rows)
             tx.send("add_lease", values)
-            entry.ahead.lower(deadline)
+            entry.lease_scan.lower(deadline)
         changes = tx.changes_of(entry.key, entry.num)
         tx.shift(entry.num, _QUEUED, _PROCESSING, len(records))
         changes.entries += [
@@ -461,7 +463,7 @@ def _claim_at_once(engine: Engine, queue: QueueKey, request: ClaimRequest) -> An
     # A pooler may have `notify` run in another session, which knows of no `take`.
     if len(seconds) != 1 or request.max_bytes is not None or not engine.address.lasting:
         return None
-    look = entry.hints.look([entry.lines[kind] for kind in kinds])
+    look = entry.positions.look([entry.lines[kind] for kind in kinds])
     values = {"worker": request.worker.encode(), "seconds": float(seconds.pop())}
     values |= packed_parts(request.worker)
     began = time.monotonic()
@@ -470,7 +472,7 @@ def _claim_at_once(engine: Engine, queue: QueueKey, request: ClaimRequest) -> An
         tx.news.add(("changes", queue))
         tx.only_if_took = True
         taken = tx.send("take", scan_values(entry, look, max(0, request.limit), tx.clock) | values)
-        return taken, tx.send("heads", {"queue": entry.num, "start": entry.ahead.start})
+        return taken, tx.send("heads", {"queue": entry.num, "start": entry.lease_scan.start})
 
     answer, heads = engine.write(send)
     found = answer.fetchall()
@@ -479,10 +481,10 @@ def _claim_at_once(engine: Engine, queue: QueueKey, request: ClaimRequest) -> An
     rows = _in_order(found)
     if not rows and (seen or due or not (same and look.full)):
         return None
-    entry.hints.took(look, _last_places(rows))
+    entry.positions.took(look, _last_places(rows))
     jobs = _records(entry, request, rows, [token] * len(rows), now)
     if jobs:
-        entry.ahead.lower(jobs[0].deadline or 0.0)
+        entry.lease_scan.lower(jobs[0].deadline or 0.0)
     return Answer(now, [], jobs, entry, heads)
 
 
@@ -529,11 +531,11 @@ def _looked_after(
 
 def _heads(engine: Engine, entry: QueueEntry, answer: Answer) -> Row:
     """The times of the first scheduled, failing and leased jobs; None where not asked for."""
-    if entry.ahead.is_due(answer.now):
+    if entry.lease_scan.is_due(answer.now):
         began = time.monotonic()
         everything = {"queue": entry.num, "start": -math.inf}
         [heads] = engine.read(lambda tx: tx.rows("heads", everything))
-        entry.ahead.saw(heads[2], answer.now, time.monotonic() - began)
+        entry.lease_scan.saw(heads[2], answer.now, time.monotonic() - began)
         return heads
     return (None, None, None) if answer.heads is None else answer.heads.fetchall()[0]
 
@@ -559,8 +561,8 @@ def answered(
 ) -> Answer:
     """The answer of a claim; also asks when the next job is due, unless it found many at once."""
     heads = None
-    if len(jobs) < max(MANY, request.limit) and not entry.ahead.is_due(tx.now):
-        heads = tx.send("heads", {"queue": entry.num, "start": entry.ahead.start})
+    if len(jobs) < max(MANY, request.limit) and not entry.lease_scan.is_due(tx.now):
+        heads = tx.send("heads", {"queue": entry.num, "start": entry.lease_scan.start})
     return Answer(tx.now, verdicts, jobs, entry, heads)
 
 

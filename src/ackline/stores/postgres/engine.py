@@ -24,7 +24,7 @@ from ackline.stores.postgres.migrate import Migrator, require_server
 from ackline.stores.postgres.pipeline import (
     NO_VALUES,
     Connection,
-    Exchange,
+    Pipeline,
     Row,
     compiled,
     register,
@@ -45,7 +45,7 @@ class _Waiter:
         self.turn.acquire()
 
 
-class Turns:
+class ConnectionSlots:
     """A limited number of places, each given to the thread that has waited longest.
 
     Threads that may linger, because they wait for others while they have a place, never get all.
@@ -145,16 +145,16 @@ class Connections:
         self._address = address
         self._greet = greet
         self._lock = threading.Lock()
-        self._turns = self._new_turns()
+        self._slots = self._new_slots()
         self._idle: list[Connection] = []
         self._readers: set[Connection] = set()
         self._open = False
         self._process = 0
         self._inherited: list[object] = []
 
-    def _new_turns(self) -> Turns:
+    def _new_slots(self) -> ConnectionSlots:
         places = self._address.connections
-        return Turns(places, max(1, places - KEPT))
+        return ConnectionSlots(places, max(1, places - KEPT))
 
     def open(self) -> None:
         """Take calls; nothing is connected yet."""
@@ -174,7 +174,7 @@ class Connections:
         """In a forked child, keep the parent's connections: closing them would end the parent's."""
         if self._process != os.getpid():
             self._inherited.append(self._idle)
-            self._lock, self._turns = threading.Lock(), self._new_turns()
+            self._lock, self._slots = threading.Lock(), self._new_slots()
             self._idle, self._process = [], os.getpid()
 
     def take(self, *, lingers: bool = False) -> Connection:
@@ -186,7 +186,7 @@ class Connections:
         if self._process != os.getpid():
             self._leave_to_parent()
         self._require_open()
-        if not self._turns.take(self._address.timeout, lingers=lingers):
+        if not self._slots.take(self._address.timeout, lingers=lingers):
             raise StoreUnavailable(
                 f"{self._address}: all {self._address.connections} connections of this "
                 "process were in use for too long: raise ?connections=…"
@@ -195,7 +195,7 @@ class Connections:
             self._require_open()
             connection = self._rested() or self._make()
         except BaseException:
-            self._turns.give(lingers=lingers)
+            self._slots.give(lingers=lingers)
             raise
         connection.lingers = lingers
         return connection
@@ -244,7 +244,7 @@ class Connections:
             self._readers.discard(connection)
         for unusable in dropped:
             unusable.close()
-        self._turns.give(lingers=connection.lingers)
+        self._slots.give(lingers=connection.lingers)
 
     def connect(self) -> Connection:
         """A new connection that does not count towards the limit."""
@@ -332,7 +332,7 @@ class Engine:
         its tokens must be raised before it hands one out.
         """
         self.queues.forget()
-        with Exchange(connection, self._compiled) as exchange:
+        with Pipeline(connection, self._compiled) as exchange:
             [(writes,)] = exchange.send("may_write").fetchall()
         if writes:
             self._execute(connection, "raise_epoch", NO_VALUES)
@@ -391,7 +391,7 @@ class Engine:
 
     def _execute(self, connection: Connection, name: str, values: Mapping[str, Any]) -> None:
         """Run one statement in a transaction of our kind, whatever the user's defaults are."""
-        with Exchange(connection, self._compiled) as exchange:
+        with Pipeline(connection, self._compiled) as exchange:
             exchange.send("begin_write")
             exchange.send(name, values)
             exchange.send("commit")
@@ -407,7 +407,7 @@ class Engine:
         return self._using(connection, lambda using: self._transact(using, work, begin))
 
     def _transact(self, connection: Connection, work: Work[T], begin: str) -> T:
-        with Exchange(connection, self._compiled) as exchange:
+        with Pipeline(connection, self._compiled) as exchange:
             tx = Transaction(exchange, self.moment())
             tx.send(begin if self.connections.may_write(connection) else "begin_read")
             if not self.address.lasting:
@@ -447,7 +447,7 @@ class Engine:
         try:
             if connection.pgconn.transaction_status != TransactionStatus.IDLE:
                 # Not by the client's own method: it would drop all prepared statements.
-                with Exchange(connection, self._compiled) as exchange:
+                with Pipeline(connection, self._compiled) as exchange:
                     exchange.send("rollback")
         except psycopg.Error:
             connection.close()

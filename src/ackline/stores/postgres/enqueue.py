@@ -10,7 +10,7 @@ from ackline.job import NO_OPTIONS, Draft, QueueKey, State
 from ackline.lifecycle import rank
 from ackline.stores.base import KeyWrite, Receipt
 from ackline.stores.postgres.engine import Engine
-from ackline.stores.postgres.job_rows import Homes
+from ackline.stores.postgres.job_rows import JobRows
 from ackline.stores.postgres.keys import write_keys
 from ackline.stores.postgres.pipeline import Blobs, Floats, Ints
 from ackline.stores.postgres.queues import QueueEntry, name_of
@@ -88,7 +88,7 @@ def _insert_blindly(
         return None
     now: float = rows[0][0]
     for line, priority in {(entry.lines[draft.kind], draft.priority) for draft in drafts}:
-        entry.hints.lower(line, priority, (rank(now, priority, entry.settings.ageing), 0))
+        entry.positions.lower(line, priority, (rank(now, priority, entry.settings.ageing), 0))
     return plan.receipts
 
 
@@ -222,11 +222,11 @@ def _insert(tx: Transaction, entry: QueueEntry, new: list[tuple[Draft, State, fl
         raise Again
     nums = {id.decode(): num for id, num in rows}
     tx.changes_of(entry.key, entry.num)
-    homes = Homes(tx, entry)
+    job_rows = JobRows(tx, entry)
     for draft, state, at in new:
         if state is _SCHEDULED:
-            homes.rest(nums[draft.id], state, at)
+            job_rows.rest(nums[draft.id], state, at)
         else:
-            homes.ready(nums[draft.id], draft.kind, draft.priority, at)
+            job_rows.ready(nums[draft.id], draft.kind, draft.priority, at)
         tx.shift(entry.num, None, state)
-    homes.write()
+    job_rows.write()

@@ -36,7 +36,7 @@ Last = LastLease | JobState
 """A job's last lease, by itself or as a part of the job."""
 
 
-class Homes:
+class JobRows:
     """The rows of one queue that a transaction adds."""
 
     def __init__(self, tx: Transaction, entry: QueueEntry) -> None:
@@ -79,13 +79,13 @@ class Homes:
         lines, lanes, ranks, nums, leases = zip(*self._ready, strict=True)
         values = {"lines": Ints(lines), "lanes": Ints(lanes), "ranks": Floats(ranks)}
         self._tx.send("add_ready", values | {"jobs": Ints(nums)} | _columns(leases))
-        hints, places = self._entry.hints, self._tx.places
+        positions, places = self._entry.positions, self._tx.places
         for line, lane, rank, num, _ in self._ready:
             places[line, lane] = min((rank, num), places.get((line, lane), (rank, num)))
 
         def lower() -> None:
             for (line, lane), place in places.items():
-                hints.lower(line, lane, place)
+                positions.lower(line, lane, place)
 
         self._tx.committed.append(lower)
 

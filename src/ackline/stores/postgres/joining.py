@@ -19,7 +19,7 @@ from ackline.lifecycle import Transition, Verdict
 from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest, Receipt
 from ackline.stores.postgres.apply import apply
 from ackline.stores.postgres.borrowed_connection import (
-    Loan,
+    BorrowedConnection,
     async_connection,
     blocking_connection,
     notifications_kept,
@@ -53,7 +53,7 @@ class _Together(Exception):
 class PostgresJoined:
     """The verbs that take part in a caller's transaction."""
 
-    def __init__(self, engine: Engine, loan: Loan) -> None:
+    def __init__(self, engine: Engine, loan: BorrowedConnection) -> None:
         self._engine = engine
         self._queues = engine.queues
         self._loan = loan
@@ -68,13 +68,13 @@ class PostgresJoined:
         verdicts = self._alone(
             queue, transitions, lambda tx, known: self._apply(tx, queue, transitions, known)
         )
-        return self._lend(queue, transitions, verdicts)
+        return self._note_joined(queue, transitions, verdicts)
 
-    def _lend(
+    def _note_joined(
         self, queue: QueueKey, transitions: Sequence[Transition], verdicts: list[Verdict]
     ) -> list[Verdict]:
         steps = zip(transitions, verdicts, strict=True)
-        self._queues.lend(queue, [step for step, verdict in steps if verdict.applied])
+        self._queues.note_joined(queue, [step for step, verdict in steps if verdict.applied])
         return verdicts
 
     def _alone(
@@ -137,7 +137,7 @@ class PostgresJoined:
             return self._claim(tx, queue, request, verdicts)
 
         answer = self._alone(queue, transitions, work)
-        self._lend(queue, transitions, answer.verdicts)
+        self._note_joined(queue, transitions, answer.verdicts)
         return claimed(self._engine, queue, answer)
 
     def _promote(self, tx: Transaction, queue: QueueKey) -> None:
@@ -162,7 +162,7 @@ class PostgresJoining:
     def __init__(self, engine: Engine, given: object) -> None:
         self._engine = engine
         self._given = given
-        self._loan: Loan | None = None
+        self._loan: BorrowedConnection | None = None
         self._held = contextlib.ExitStack()
 
     def __enter__(self) -> PostgresJoined:
@@ -173,7 +173,7 @@ class PostgresJoining:
             held.callback(owner.lock.release)
             require_transaction(owner)
             self._held = held.pop_all()
-        return PostgresJoined(self._engine, Loan(self._engine, owner))
+        return PostgresJoined(self._engine, BorrowedConnection(self._engine, owner))
 
     def __exit__(self, *error: object) -> None:
         self._held.close()
@@ -189,7 +189,7 @@ class PostgresJoining:
             held.callback(owner.lock.release)
             require_transaction(owner)
             held.enter_context(notifications_kept(owner))
-            self._loan = Loan(self._engine, owner)
+            self._loan = BorrowedConnection(self._engine, owner)
             self._held = held.pop_all()
         return PostgresJoined(self._engine, self._loan)
 

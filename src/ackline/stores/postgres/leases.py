@@ -125,7 +125,7 @@ class Leases:
         if old.deadline == deadline:
             return
         # The new deadline may be earlier than the old one.
-        self._entry.ahead.lower(deadline)
+        self._entry.lease_scan.lower(deadline)
         new = self._extended.get((id(old), deadline))
         if new is None:
             new = Lease(None, old.token, old.worker, old.started, deadline)
@@ -193,27 +193,27 @@ def send_for_leases(
     be locked for long by callers' transactions.
     """
     sent = []
-    waiting, hasty = list[Transition](), list[Transition]()
+    waiting, skipping = list[Transition](), list[Transition]()
     for step in transitions:
         if step.token is not None:
-            (hasty if _is_hasty(entry, step) else waiting).append(step)
+            (skipping if _skips_locked(entry, step) else waiting).append(step)
     if waiting:
         values = _tokens(entry, waiting) | {"jobs": _numbers(tx, entry, waiting)}
         sent.append(tx.send("lock_leases", values))
-    if hasty:
+    if skipping:
         # A caller's transaction keeps its locks: again only the rows of these jobs.
-        jobs = _numbers(tx, entry, hasty) if tx.callers else None
-        sent.append(tx.send("try_leases", _tokens(entry, hasty) | {"jobs": jobs}))
+        jobs = _numbers(tx, entry, skipping) if tx.callers else None
+        sent.append(tx.send("try_leases", _tokens(entry, skipping) | {"jobs": jobs}))
     return sent
 
 
-def _is_hasty(entry: QueueEntry, step: Transition) -> bool:
+def _skips_locked(entry: QueueEntry, step: Transition) -> bool:
     """Whether to be refused instead of waiting for another transaction that is changing the lease.
 
     A caller's transaction may stay open for long. And what would expire a lease need not wait:
     whoever is changing it holds it.
     """
-    return step.act is Act.EXPIRE or entry.is_lent(step.id, step.token)
+    return step.act is Act.EXPIRE or entry.is_joined(step.id, step.token)
 
 
 def _tokens(entry: QueueEntry, steps: Sequence[Transition]) -> dict[str, Any]:
@@ -318,29 +318,29 @@ class Finding:
     def find_for(self, transitions: Iterable[Transition]) -> None:
         """Look for the jobs of these transitions.
 
-        A transition with a token can change only a lease, and so waits for no other row. Hasty
-        ones wait for nothing at all: a lease that is being changed counts as another worker's.
+        A transition with a token can change only a lease, and so waits for no other row. One that
+        skips locked leases waits for nothing: a lease that is being changed counts as another's.
         """
-        fenced, ids, hasty = set[str](), set[str](), set[str]()
+        fenced, ids, skipping = set[str](), set[str](), set[str]()
         for step in transitions:
             (ids if step.token is None else fenced).add(step.id)
-            if _is_hasty(self._entry, step):
-                hasty.add(step.id)
-        self.find(fenced - ids, "stands", hasty)
+            if _skips_locked(self._entry, step):
+                skipping.add(step.id)
+        self.find(fenced - ids, "stands", skipping)
         self.find(ids)
 
     def find(
         self,
         ids: Iterable[str],
         statement: str = "standings",
-        hasty: AbstractSet[str] = frozenset(),
+        skipping: AbstractSet[str] = frozenset(),
     ) -> None:
         """Look for jobs: among the remembered claimed ones, then in the tables."""
         missing = {id for id in ids if id not in self._jobs and not self._find_claimed(id)}
         for _ in range(LOOKS):
             if not missing:
                 return
-            missing = self._look(missing, statement, hasty)
+            missing = self._look(missing, statement, skipping)
         raise StoreUnavailable(
             "the jobs kept changing state while they were looked up; nothing was changed, try again"
         )
@@ -353,25 +353,25 @@ class Finding:
         self._jobs[id] = leased(Standing(id, body), lease)
         return True
 
-    def _look(self, ids: set[str], statement: str, hasty: AbstractSet[str]) -> set[str]:
+    def _look(self, ids: set[str], statement: str, skipping: AbstractSet[str]) -> set[str]:
         """Look once; returns the ids of jobs that were just between two homes."""
         encoded = sorted(id.encode() for id in ids)
         rows = self._tx.rows(statement, {"queue": self._entry.num, "ids": Blobs(encoded)})
         found = {job.id: job for job in map(resting, rows)}
         homeless = [job for job in found.values() if job.home == NOWHERE]
-        self._look_in_leases(homeless, hasty)
+        self._look_in_leases(homeless, skipping)
         if found:
             nums = Ints([job.num for job in found.values()])
             priorities: dict[int, int] = dict(self._tx.rows("priorities", {"jobs": nums}))
             for job in found.values():
                 job.priority = priorities.get(job.num, job.priority)
-        again = {job.id for job in homeless if job.home == NOWHERE and job.id not in hasty}
+        again = {job.id for job in homeless if job.home == NOWHERE and job.id not in skipping}
         self._jobs.update({id: found.get(id) for id in ids - again})
         return again
 
-    def _look_in_leases(self, homeless: list[Standing], hasty: AbstractSet[str]) -> None:
+    def _look_in_leases(self, homeless: list[Standing], skipping: AbstractSet[str]) -> None:
         for wait in (True, False):
-            nums = [job.num for job in homeless if (job.id not in hasty) is wait]
+            nums = [job.num for job in homeless if (job.id not in skipping) is wait]
             unlocked = [num for num in nums if self.leases.find(num) is None]
             if unlocked:
                 self.leases.lock_jobs(unlocked, wait=wait)
@@ -379,7 +379,7 @@ class Finding:
             lease = self.leases.find(job.num)
             if lease is not None:
                 leased(job, lease)
-            elif job.id in hasty:
+            elif job.id in skipping:
                 job.state = State.PROCESSING
 
 
@@ -446,7 +446,7 @@ def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
             missing[index] = hold
             continue
         if lease.deadline <= tx.now:
-            if not entry.is_lent(hold.id, hold.token):
+            if not entry.is_joined(hold.id, hold.token):
                 found.lost.append(index)
             continue
         if num in lease.cancel_requested:
@@ -463,7 +463,7 @@ def _look_for(tx: Transaction, entry: QueueEntry, missing: Holds, found: Extende
     Those in callers' transactions are neither: these end the leases.
     """
     waiting = {
-        index: hold for index, hold in missing.items() if not entry.is_lent(hold.id, hold.token)
+        index: hold for index, hold in missing.items() if not entry.is_joined(hold.id, hold.token)
     }
     if not waiting:
         return

@@ -225,7 +225,7 @@ AWAY = 0.05
 """Seconds after a wait within which its caller is likely to wait again."""
 
 
-class Hearing:
+class NotificationReader:
     """Receives notifications, and wakes the listeners that they concern."""
 
     def __init__(
@@ -347,7 +347,7 @@ class Hearing:
         topic, *words = message.split()
         if topic == PLACE:
             line, lane, rank, job = words
-            self._engine.queues.lower_hints(int(line), int(lane), (float(rank), int(job)))
+            self._engine.queues.lower_positions(int(line), int(lane), (float(rank), int(job)))
         else:
             [tag] = words
             self._wake(connection, (bytes.fromhex(tag), int(topic)))
@@ -427,7 +427,7 @@ class Wakeups:
         self._lock = threading.Lock()
         renew_in_child(self, "_lock")
         self._waiters: frozenset[_Waiter] = frozenset()
-        self._hearing: Hearing | None = None
+        self._hearing: NotificationReader | None = None
 
     @property
     def hears(self) -> bool:
@@ -488,7 +488,7 @@ class Wakeups:
             self._hearing.stop()
         for waiter in self._waiters:
             waiter.disarmed()
-        self._hearing = Hearing(self._engine, self.channel, lambda: self._waiters)
+        self._hearing = NotificationReader(self._engine, self.channel, lambda: self._waiters)
         self._hearing.start()
 
     def forget(self, waiter: _Waiter) -> None:

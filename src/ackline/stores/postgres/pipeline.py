@@ -174,7 +174,7 @@ class Reply:
 
     __slots__ = ("_exchange", "number", "prepares", "rows")
 
-    def __init__(self, exchange: Exchange, number: int) -> None:
+    def __init__(self, exchange: Pipeline, number: int) -> None:
         self._exchange = exchange
         self.number = number
         self.rows: list[Row] | None = None
@@ -215,7 +215,7 @@ class Connection(psycopg.Connection[Row]):
         return loader.load_rows(0, result.ntuples, tuple)
 
 
-class Exchange:
+class Pipeline:
     """Statements sent together: all of them are answered when the block is left."""
 
     def __init__(self, connection: Connection, statements: Mapping[str, Statement]) -> None:

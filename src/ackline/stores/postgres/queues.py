@@ -10,7 +10,7 @@ from ackline.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.job import QueueKey
 from ackline.lifecycle import Transition
 from ackline.stores.postgres.pipeline import Blobs
-from ackline.stores.postgres.scan_position import Ahead, Hints, Place
+from ackline.stores.postgres.scan_position import LeaseScan, Place, ScanPositions
 from ackline.stores.postgres.transaction import Transaction
 from ackline.stores.shared.records import DROPPED, decode_settings, encode_settings
 
@@ -32,7 +32,7 @@ Body = tuple[int, str, str | None, int]
 Leased = tuple[str, int | None]
 """A lease, by the job's id and the token."""
 
-MOST_LENT = 10_000
+MOST_JOINED = 10_000
 """How many leases of a queue in callers' transactions are remembered."""
 
 MOST_BODIES = 100_000
@@ -43,8 +43,18 @@ class QueueEntry:
     """A queue as it was at one version."""
 
     __slots__ = (
-        "ahead", "apart", "bodies", "dropped", "hints", "key", "lent", "lines", "num", "plain",
-        "settings", "version",
+        "apart",
+        "bodies",
+        "dropped",
+        "joined",
+        "key",
+        "lease_scan",
+        "lines",
+        "num",
+        "plain",
+        "positions",
+        "settings",
+        "version",
     )  # fmt: skip
 
     def __init__(
@@ -56,7 +66,7 @@ class QueueEntry:
         lines: dict[str, int],
         bodies: dict[str, Body],
         apart: set[str],
-        lent: dict[Leased, None],
+        joined: dict[Leased, None],
     ) -> None:
         self.key = key
         self.num = num
@@ -66,14 +76,14 @@ class QueueEntry:
         self.bodies = bodies
         self.apart = apart
         """Kinds whose jobs are leased one by one."""
-        self.lent = lent
+        self.joined = joined
         """Leases that callers' transactions have changed, which may be locked for long."""
         self.dropped = False
         """Whether only its journal is left."""
         self.plain = True
         """Whether the jobs claimed last were without options."""
-        self.hints = Hints()
-        self.ahead = Ahead()
+        self.positions = ScanPositions()
+        self.lease_scan = LeaseScan()
 
     def remember(self, id: str, body: Body) -> None:
         """Keep what is known of a claimed job, so that settling it needs no search."""
@@ -81,9 +91,9 @@ class QueueEntry:
             self.bodies.clear()
         self.bodies[id] = body
 
-    def is_lent(self, id: str, token: int | None) -> bool:
+    def is_joined(self, id: str, token: int | None) -> bool:
         """Whether a lease may be locked by a caller's transaction of this process."""
-        return bool(self.lent) and (id, token) in self.lent
+        return bool(self.joined) and (id, token) in self.joined
 
     def claim_apart(self, ids: Iterable[str]) -> None:
         """Lease jobs of the same kinds as these claimed ones one by one from now on.
@@ -101,7 +111,7 @@ class Queues:
     def __init__(self) -> None:
         self._entries: dict[QueueKey, QueueEntry] = {}
         self._apart: dict[QueueKey, set[str]] = {}
-        self._lent: dict[QueueKey, dict[Leased, None]] = {}
+        self._joined: dict[QueueKey, dict[Leased, None]] = {}
 
     def forget(self) -> None:
         """Forget everything: the database may be another one."""
@@ -111,23 +121,23 @@ class Queues:
         """A queue as it was when it was last read."""
         return self._entries.get(key)
 
-    def lend(self, key: QueueKey, steps: Iterable[Transition]) -> None:
+    def note_joined(self, key: QueueKey, steps: Iterable[Transition]) -> None:
         """Note that a caller's transaction has taken these steps; the oldest are forgotten."""
-        lent = self._lent.setdefault(key, {})
-        lent.update({(step.id, step.token): None for step in steps if step.token is not None})
-        for oldest in list(lent)[:-MOST_LENT]:
-            lent.pop(oldest, None)
+        joined = self._joined.setdefault(key, {})
+        joined.update({(step.id, step.token): None for step in steps if step.token is not None})
+        for oldest in list(joined)[:-MOST_JOINED]:
+            joined.pop(oldest, None)
 
-    def reset_hints(self, key: QueueKey) -> None:
+    def reset_positions(self, key: QueueKey) -> None:
         """Let the next claim of a queue begin at the heads of its lines."""
         entry = self._entries.get(key)
         if entry is not None:
-            entry.hints.reset()
+            entry.positions.reset()
 
-    def lower_hints(self, line: int, lane: int, place: Place) -> None:
+    def lower_positions(self, line: int, lane: int, place: Place) -> None:
         """Note that a job was put in this place, which claims may have looked past."""
         for entry in list(self._entries.values()):
-            entry.hints.lower(line, lane, place)
+            entry.positions.lower(line, lane, place)
 
     def confirm(self, tx: Transaction, key: QueueKey, row: tuple[Any, ...]) -> QueueEntry | None:
         """The queue of a row of `begin`; read again if it has changed."""
@@ -139,9 +149,9 @@ class Queues:
             rows = tx.rows("lines", {"queue": num})
             lines = {name_of(kind): line for line, kind in rows}
             bodies = entry.bodies if entry is not None and entry.num == num else {}
-            apart, lent = self._apart.setdefault(key, set()), self._lent.setdefault(key, {})
+            apart, joined = self._apart.setdefault(key, set()), self._joined.setdefault(key, {})
             entry = QueueEntry(
-                key, num, version, decode_settings(settings), lines, bodies, apart, lent
+                key, num, version, decode_settings(settings), lines, bodies, apart, joined
             )
             entry.dropped = settings == DROPPED
             if not tx.made:

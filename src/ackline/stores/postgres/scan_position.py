@@ -60,7 +60,7 @@ class Look:
         self.jobs += [job for _, job in places]
 
 
-class Hints:
+class ScanPositions:
     """What one process knows about the lines of one queue."""
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ EVERY, SHARE = 1.0, 50.0
 """Looks at all leases are at least EVERY seconds apart, and take at most 1/SHARE of the time."""
 
 
-class Ahead:
+class LeaseScan:
     """What one process knows about the leases of one queue."""
 
     def __init__(self) -> None:

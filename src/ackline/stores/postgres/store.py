@@ -106,7 +106,7 @@ class PostgresStore:
             return claim.claim(self._engine, queue, request, transitions)
         except BaseException:
             # Other claims may have looked past the jobs that this one had locked.
-            self._queues.reset_hints(queue)
+            self._queues.reset_positions(queue)
             raise
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
