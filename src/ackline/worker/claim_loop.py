@@ -274,7 +274,8 @@ class ClaimLoop:
         if self._delivery is None:
             return NOTHING
         delivered = self._delivery.delivered()
-        self._share.be_given(len(delivered.jobs))
+        if delivered.jobs:
+            self._share.be_given(len(delivered.jobs))
         return delivered
 
     def begins_withdrawal(self) -> bool:

@@ -124,7 +124,7 @@ class Executor(ABC):
     def _take_in(self, batch: Sequence[Held]) -> None:
         now = time.monotonic()
         for held in batch:
-            held.since = now
+            held.buffered_at = now
         self.buffer.extend(batch)
 
     def _see_whether_to_trace(self) -> None:
@@ -145,7 +145,7 @@ class Executor(ABC):
         before = time.monotonic() - STALE
         stale: list[Held] = []
         try:
-            while self.buffer[0].since < before:
+            while self.buffer[0].buffered_at < before:
                 stale.append(self.buffer.popleft())
         except IndexError:
             pass

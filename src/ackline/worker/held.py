@@ -25,6 +25,7 @@ class Held(Job[Any]):
 
     __slots__ = (
         "alarm",
+        "buffered_at",
         "handler",
         "holder",
         "kept_until",
@@ -34,7 +35,6 @@ class Held(Job[Any]):
         "policy",
         "releasing",
         "settling",
-        "since",
         "stepped",
         "task",
         "timed_out",
@@ -50,8 +50,8 @@ class Held(Job[Any]):
         self.policy = policy
         self.task: asyncio.Task[None] | None = None
         self.alarm: Alarm | None = None
-        self.since = 0.0
-        """When it came in, by this process's monotonic clock."""
+        self.buffered_at = 0.0
+        """When an executor took it in, by this process's monotonic clock; 0 before."""
         self.let_go: Callable[[], None] | None = None
         """Called by `finish`, when the outcome is stored or the job is no longer this worker's."""
         self.kept_until = 0.0

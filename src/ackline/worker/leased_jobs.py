@@ -54,7 +54,7 @@ class LeasedJobs:
             self._submit(batch)
         except BaseException:
             # Jobs that an executor has taken in are for it to begin, or to give back.
-            self.give_back([held for held in batch if not held.since], "could not be begun")
+            self.give_back([held for held in batch if not held.buffered_at], "could not be begun")
             raise
 
     def _take_in(self, records: Sequence[Record]) -> list[Held]:

@@ -84,6 +84,7 @@ class Subscriber:
         connection.connect()
         # The client's one private name: it cannot wait for a message and for something else.
         self._socket = connection._sock
+        self._socket.setblocking(False)
         self._reader = Reader(
             protocolError=InvalidResponse, replyError=ResponseError, notEnoughData=_NOTHING_YET
         )

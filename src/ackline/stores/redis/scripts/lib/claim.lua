@@ -236,7 +236,7 @@ end
 local function new_lease(queue, request)
   return {
     worker = request.worker, usual = request.lease, of_kind = request.leases,
-    token = next_token(queue, request.leap), running = {}, held = {}, told = {},
+    token = next_token(queue, request.leap), running = {}, held = {}, known = {},
     ignores_groups = request.ignores_groups,
   }
 end
@@ -282,7 +282,7 @@ end
 local function put_aside(queue, lease, id, body, place, rank)
   local job = place and read_place(id, place) or read_fresh(id, body)
   job.rank, job.at = rank, rank
-  hold_back(queue, job, lease.told)
+  hold_back(queue, job, lease.known)
   table.insert(lease.held, job)
 end
 
@@ -357,7 +357,7 @@ local function take(queue, request)
     local bodies = get_many('HMGET', queue.base .. ':job', ids)
     local known = get_many('HMGET', queue.base .. ':place', ids)
     local kind, head, first, same
-    local told_ids, told_kinds, told_attempts, told = {}, {}, {}, 0
+    local noted_ids, noted_kinds, noted_attempts, noted = {}, {}, {}, 0
     for index = 1, #ids do
       local id, body, place, rank = ids[index], bodies[index], known[index], ranks[index]
       if kinds[index] ~= kind or find(body, head.text, 9, true) ~= 9 then
@@ -382,12 +382,12 @@ local function take(queue, request)
         places[at] = id
         leased[at], leased[at + 1] = head.deadline, members[index]
         jobs[at], jobs[at + 1] = id, body
-        bytes, count, told = bytes + #body, count + 1, told + 1
-        told_ids[told], told_kinds[told], told_attempts[told] = id, kind, attempts
+        bytes, count, noted = bytes + #body, count + 1, noted + 1
+        noted_ids[noted], noted_kinds[noted], noted_attempts[noted] = id, kind, attempts
       end
     end
-    note_run(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, '', '', told_kinds,
-      told_attempts, told_ids)
+    note_run(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, '', '', noted_kinds,
+      noted_attempts, noted_ids)
   end
   if left then
     put_back(lines, left)

@@ -12,12 +12,12 @@ local function enter_group(queue, group)
   redis.call('HINCRBY', queue.base .. ':groups', group, 1)
 end
 
--- `told` has the lines that are already known to hold jobs back.
-local function hold_back(queue, job, told)
+-- `known`: the lines that hold jobs back already.
+local function hold_back(queue, job, known)
   set(job, HELD)
   local line = held_line(queue, job.group, job.kind)
-  if not told[line] then
-    told[line] = true
+  if not known[line] then
+    known[line] = true
     redis.call('SADD', queue.base .. ':held', job.group)
     redis.call('SADD', queue.base .. ':holding:' .. job.group, job.kind)
   end

@@ -88,7 +88,7 @@ local function open_queue(base)
     journal = {now},
     events = 0,
     priorities = {},
-    told = 0,
+    prioritized = 0,
     topics = {},
   }
 end
@@ -213,9 +213,9 @@ end
 -- Note that the last `count` entries are about jobs of this priority. A batch that has any
 -- priorities has a digit for each entry, or '-' for acts that tell none.
 local function tell_priority(queue, priority, count)
-  local told, untold = queue.priorities, queue.events - count - queue.told
-  told[#told + 1] = string.rep('-', untold) .. string.rep(whole(priority), count)
-  queue.told = queue.events
+  local digits, without = queue.priorities, queue.events - count - queue.prioritized
+  digits[#digits + 1] = string.rep('-', without) .. string.rep(whole(priority), count)
+  queue.prioritized = queue.events
 end
 
 local function tell(queue, topic)
@@ -242,7 +242,7 @@ local function close_queue(queue)
     local last = tonumber(redis.call('HGET', KEYS[2], 'batch') or 0)
     local batch = whole(math.max(last + 1, math.floor(now * 1e6)))
     redis.call('HSET', KEYS[2], 'batch', batch)
-    local more = queue.told > 0 and {'p', table.concat(queue.priorities)} or {}
+    local more = queue.prioritized > 0 and {'p', table.concat(queue.priorities)} or {}
     if queue.callbacks then
       more[#more + 1], more[#more + 2] = 'c', cmsgpack.pack(queue.callbacks)
     end
@@ -251,7 +251,7 @@ local function close_queue(queue)
     redis.call('HINCRBY', queue.base .. ':queue', 'events', queue.events)
     tell(queue, 'changes')
     queue.journal, queue.run, queue.events = {now}, nil, 0
-    queue.priorities, queue.told, queue.callbacks = {}, 0, nil
+    queue.priorities, queue.prioritized, queue.callbacks = {}, 0, nil
   end
   for state, count in pairs(queue.shifts) do
     if count ~= 0 then

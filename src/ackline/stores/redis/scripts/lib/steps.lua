@@ -18,7 +18,7 @@
 --   target                  of a move: {base, registry, entry, settings} of the other queue, and
 --   moved                   the names of this queue and the other
 --   plain                   a completion that only needs the token; no id of the run comes twice
---   repeats                 whether it may have been taken before: then a refusal is explained
+--   repeats                 whether it may have been taken before: then a refusal is ends
 
 -- How many ended attempts are remembered for one job.
 local HISTORY_LIMIT = 100
@@ -412,22 +412,22 @@ end
 -- ended attempts}. Read here, not in a call of its own: that could fail after jobs were claimed.
 -- gate
 local function explain_ends(queue, runs, answer)
-  local told, number, verdicts = {}, 0, in_full(answer)
+  local ends, number, verdicts = {}, 0, in_full(answer)
   for _, run in ipairs(runs) do
     for index = run[2], run[3] do
       number = number + 1
       if run[1].repeats and verdicts[number] >= REFUSED then
-        local id, size = ARGV[index], #told
+        local id, size = ARGV[index], #ends
         local place = redis.call('HGET', queue.base .. ':place', id)
         local job = place and read_place(id, place) or {flags = 0}
-        told[size + 1], told[size + 2], told[size + 3] = id, place or '', result_of(queue, job)
-        told[size + 4] = has(job, HISTORY)
+        ends[size + 1], ends[size + 2], ends[size + 3] = id, place or '', result_of(queue, job)
+        ends[size + 4] = has(job, HISTORY)
             and redis.call('LRANGE', queue.base .. ':history:' .. id, 0, -1)
           or {}
       end
     end
   end
-  return told
+  return ends
 end
 
 -- Returns the verdicts in runs, how many jobs left each group, and what `explain_ends` returns.
