@@ -1,7 +1,8 @@
 """SQLite itself, as the limit of a queue that keeps jobs in it: one transaction for each job.
 
 The transaction inserts two rows, without which no such queue can do: the job, found by its id, and
-its place in line, found in order. It writes no state, journal or counts, and serves nobody.
+its place in line, found in order. It writes no state, journal or counts, and serves nobody. The
+file has the settings that Ackline gives its own.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import apsw
 import msgspec
 from shared import PAYLOAD
 
 from ackline.ids import new_id
+from ackline.stores.sqlite.connection import connect
 
 TABLES = """
 CREATE TABLE job (num INTEGER PRIMARY KEY, id TEXT NOT NULL, payload BLOB NOT NULL);
@@ -36,10 +37,7 @@ def main() -> None:
 
 
 def run(folder: Path, jobs: int, *, fsync: bool) -> dict[str, float]:
-    connection = apsw.Connection(str(folder / "raw.db"))
-    connection.execute("PRAGMA journal_mode = wal").fetchall()
-    synchronous = "PRAGMA synchronous = full" if fsync else "PRAGMA synchronous = normal"
-    connection.execute(synchronous).fetchall()
+    connection = connect(str(folder / "raw.db"), "full" if fsync else "normal", make=True)
     connection.execute(TABLES).fetchall()
 
     began = time.perf_counter()

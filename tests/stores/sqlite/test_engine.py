@@ -18,10 +18,11 @@ from ackline.errors import StoreError, StoreFull, StoreUnavailable
 from ackline.job import Draft, Options, State
 from ackline.limits import OWN_KEYS
 from ackline.stores.base import ClaimRequest, Filter, KeyWrite
-from ackline.stores.sqlite import claim, keep, readers, room
+from ackline.stores.sqlite import claim, keep, room
 from ackline.stores.sqlite import connection as connection_module
+from ackline.stores.sqlite import engine as engine_module
 from ackline.stores.sqlite import writer as writer_module
-from ackline.stores.sqlite.turn import Turn
+from ackline.stores.sqlite.locks import Turn
 
 
 class Crowd:
@@ -440,7 +441,7 @@ def test_a_long_line_of_a_full_group_is_put_aside_in_pieces(store, monkeypatch):
 
 def test_a_crowd_of_readers_leaves_few_connections(store):
     with contextlib.ExitStack() as crowd:
-        for _ in range(readers.MOST_IDLE + 3):
+        for _ in range(engine_module.MOST_IDLE + 3):
             crowd.enter_context(store._engine.read())
 
-    assert len(store._engine._readers._idle) == readers.MOST_IDLE
+    assert len(store._engine._readers._idle) == engine_module.MOST_IDLE

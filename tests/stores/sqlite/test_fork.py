@@ -11,7 +11,7 @@ from tests.stores.sqlite.conftest import QUEUE, drafts
 
 from ackline.errors import StoreUnavailable
 from ackline.job import Draft, State
-from ackline.stores.sqlite import SqliteStore, fork
+from ackline.stores.sqlite import SqliteStore, engine
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -116,7 +116,7 @@ def test_listeners_hear_of_what_happens_after_a_fork(store):
 
 
 def test_forked_in_the_middle_of_its_own_write(store, monkeypatch):
-    monkeypatch.setattr(fork, "PATIENCE", 0.05)
+    monkeypatch.setattr(engine, "PATIENCE", 0.05)
 
     def work():
         with pytest.raises(StoreUnavailable, match="fork"):

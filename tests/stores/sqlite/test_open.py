@@ -15,7 +15,7 @@ from tests.stores.sqlite.conftest import QUEUE, drafts
 
 from ackline.errors import ConfigError, StoreMismatch, StoreUnavailable
 from ackline.stores.sqlite import SqliteStore, from_url
-from ackline.stores.sqlite.migrate import APPLICATION_ID, newest_schema
+from ackline.stores.sqlite.connection import APPLICATION_ID, newest_schema
 
 
 def test_a_new_file_gets_the_newest_schema(store, path):

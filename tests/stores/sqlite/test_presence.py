@@ -13,7 +13,7 @@ import pytest
 from tests.stores.sqlite.conftest import QUEUE, drafts
 
 from ackline.errors import StoreUnavailable
-from ackline.stores.sqlite import SqliteStore, presence
+from ackline.stores.sqlite import SqliteStore, locks
 
 LOOK = """
 import sqlite3, sys
@@ -84,7 +84,7 @@ def test_what_another_process_is_answered_meanwhile_survives(store, path, start,
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_where_there_are_no_such_locks_it_refuses(path, tmp_path, monkeypatch, look):
-    monkeypatch.setattr(presence, "_lock", lambda *_: None)
+    monkeypatch.setattr(locks, "_lock", lambda *_: None)
     store = SqliteStore(path)
     store.open()
     store.enqueue(QUEUE, drafts(1))

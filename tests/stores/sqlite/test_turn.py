@@ -14,7 +14,7 @@ from tests.stores.sqlite.conftest import QUEUE, drafts
 from tests.waiting import until
 
 from ackline.stores.sqlite import writer as writer_module
-from ackline.stores.sqlite.turn import Turn
+from ackline.stores.sqlite.locks import Turn
 
 
 @pytest.fixture

@@ -1,14 +1,18 @@
-"""Connections to the file, and what SQLite's errors mean to a user."""
+"""The file: connections to it, its schema, and what SQLite's errors mean to a user."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
+import stat
+import time
 from collections.abc import Callable
 from typing import Any, Literal
 
 import apsw
+import msgspec
 
 from ackline.errors import (
     StoreError,
@@ -17,6 +21,10 @@ from ackline.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from ackline.stores.migrations import Migrated, Migration, read_migrations
+
+APPLICATION_ID = 0x41636B4C
+"""`AckL`: marks a file as Ackline's."""
 
 Durability = Literal["full", "normal"]
 
@@ -120,3 +128,147 @@ def _read_only_reason(path: str) -> str:
     if not os.access(folder, os.W_OK):
         return f"this user has no right to write in {folder}, where its log is kept beside it"
     return "it, or the disk it is on, is read-only"
+
+
+# --- opening, and the schema ---
+
+
+def first_connection(path: str, durability: Durability) -> apsw.Connection:
+    """Connect to a file, made if need be, once it is known to be Ackline's."""
+    end = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            if os.path.exists(path) and os.path.getsize(path):
+                _look_first(path)
+            return _connect_and_migrate(path, durability)
+        except apsw.BusyError:
+            # While another process makes the file, SQLite refuses some steps without waiting.
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """Which file has this name now, as device and inode."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def permissions(path: str) -> int:
+    """The permission bits of a database; the files beside it are for the same users."""
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def _look_first(path: str) -> None:
+    # Before the journal mode is set: that would already change a file of another program.
+    reader = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        reader.set_busy_timeout(int(BUSY_SECONDS * 1000))
+        check_owner(reader, path)
+    finally:
+        reader.close()
+
+
+def _connect_and_migrate(path: str, durability: Durability) -> apsw.Connection:
+    writer = connect(path, durability, make=True)
+    try:
+        if writer.readonly("main"):
+            # SQLite opens such a file without an error, and would fail at the first write.
+            raise apsw.ReadOnlyError(path)
+        migrate(writer, path)
+    except BaseException:
+        writer.close()
+        raise
+    return writer
+
+
+def migrations() -> tuple[Migration, ...]:
+    """All steps in order."""
+    return read_migrations("ackline.stores.sqlite")
+
+
+def newest_schema() -> int:
+    """The schema that this release uses."""
+    return migrations()[-1].number
+
+
+def schema_of(execute: Execute) -> int:
+    """The schema of a file."""
+    return _number(execute, "PRAGMA user_version")
+
+
+def check_owner(connection: apsw.Connection, path: str) -> None:
+    """Refuse a file of another program or of a newer Ackline, before anything is changed."""
+    owner, schema, empty = _look(connection)
+    newest = newest_schema()
+    if owner == APPLICATION_ID and schema > newest:
+        raise StoreMismatch(
+            f"{path} was written by a newer Ackline (schema {schema}, this one knows {newest}): "
+            "upgrade this installation, or give another path"
+        )
+    if owner != APPLICATION_ID and (owner or schema or not empty):
+        raise StoreMismatch(
+            f"{path} is a database of another program (application id {owner:#x}). "
+            "Nothing was changed: give another path"
+        )
+
+
+def _look(connection: apsw.Connection) -> tuple[int, int, bool]:
+    """The file's application id, its schema, and whether it is empty, all in one snapshot.
+
+    Another process may be turning the empty file into an Ackline store at this moment.
+    """
+    execute, alone = connection.execute, not connection.in_transaction
+    if alone:
+        execute("BEGIN").fetchall()
+    try:
+        tables = _number(execute, "SELECT count(*) FROM sqlite_schema")
+        return _number(execute, "PRAGMA application_id"), schema_of(execute), tables == 0
+    finally:
+        if alone:
+            execute("ROLLBACK").fetchall()
+
+
+def migrate(connection: apsw.Connection, path: str) -> None:
+    """Take the missing steps in one transaction; two processes may safely do so at once."""
+    check_owner(connection, path)
+    if schema_of(connection.execute) == newest_schema():
+        return
+    connection.execute("BEGIN IMMEDIATE").fetchall()
+    try:
+        check_owner(connection, path)
+        for step in migrations()[schema_of(connection.execute) :]:
+            connection.execute(_changes(step)).fetchall()
+        connection.execute("COMMIT").fetchall()
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK").fetchall()
+        raise
+
+
+def _changes(step: Migration) -> str:
+    return (
+        f"{step.sql}\nPRAGMA application_id = {APPLICATION_ID};\n"
+        f"PRAGMA user_version = {step.number};\n"
+    )
+
+
+def pending(path: str) -> Migrated:
+    """The steps that a file needs, each with all its SQL; the file need not exist yet."""
+    schema = 0
+    if os.path.exists(path) and os.path.getsize(path):
+        with contextlib.closing(connect_reader(path)) as reader:
+            check_owner(reader, path)
+            schema = schema_of(reader.execute)
+    steps = tuple(
+        msgspec.structs.replace(step, sql=f"BEGIN IMMEDIATE;\n{_changes(step)}COMMIT;\n")
+        for step in migrations()[schema:]
+    )
+    return Migrated(location=path, schema=schema, newest=newest_schema(), steps=steps)
+
+
+def _number(execute: Execute, query: str) -> int:
+    return int(execute(query).fetchall()[0][0])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -12,14 +15,26 @@ import apsw
 from ackline.errors import StoreClosed, StoreError, StoreUnavailable
 from ackline.job import QueueKey
 from ackline.stores.base import Topic
-from ackline.stores.sqlite.connection import Durability, Execute, explain, explain_system
-from ackline.stores.sqlite.fork import let_rest_at_fork
+from ackline.stores.sqlite.connection import (
+    Durability,
+    Execute,
+    connect_reader,
+    explain,
+    explain_system,
+)
 from ackline.stores.sqlite.group_commit import GroupCommit
-from ackline.stores.sqlite.readers import Readers
 from ackline.stores.sqlite.transaction import Operation
 from ackline.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
+
+logger = logging.getLogger("ackline")
+
+MOST_IDLE = 16
+"""The most connections kept for later reads; many at once are rare, and each has open files."""
+
+PATIENCE = 10.0
+"""Seconds that a fork waits for a call under way: longer than a call takes."""
 
 
 class Engine:
@@ -35,7 +50,7 @@ class Engine:
         self._durability = durability
         self._tell = tell
         self._reset()
-        let_rest_at_fork(self)
+        _forks.add(self)
 
     def _reset(self) -> None:
         self._open = False
@@ -180,3 +195,142 @@ class Engine:
 
 _LEFT_TO_THE_PARENT: list[Any] = []
 """Connections inherited by a forked child: kept, so that garbage collection never closes them."""
+
+
+class Readers:
+    """A few connections that only read and never block a writer, each for one caller at a time."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._changed = threading.Condition()
+        self._idle: list[apsw.Connection] = []
+        self._reading = 0
+        self._paused = False
+        self._closed = False
+        self._watching = threading.Lock()
+        self._watcher: apsw.Connection | None = None
+        self._watchers = 0
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Execute]:
+        """Run statements that all see one snapshot. Be quick: the log cannot be cut meanwhile."""
+        with self._counted():
+            reader = self._take()
+            try:
+                reader.execute("BEGIN")
+                yield reader.execute
+            finally:
+                self._give_back(reader)
+
+    def version(self) -> int:
+        """A number that changes whenever any process has written to the file."""
+        with self._counted(), self._watching:
+            if self._watcher is None:
+                # Always the same connection, because the number has a meaning only within one.
+                self._watcher = connect_reader(self._path)
+                self._watchers += 1
+            execute: Execute = self._watcher.execute
+            version = int(execute("PRAGMA data_version").fetchall()[0][0])
+            return (self._watchers << 32) + version
+
+    def close(self) -> None:
+        """Close idle connections; one in use is closed when it is given back."""
+        with self._changed, self._watching:
+            self._closed = True
+            self._close_idle()
+
+    def pause(self, timeout: float) -> bool:
+        """Block all reads and close everything; False if one is still under way in the end."""
+        with self._changed:
+            self._paused = True
+            if not self._changed.wait_for(lambda: self._reading == 0, timeout):
+                return False
+            self._close_idle()
+            return True
+
+    def resume(self) -> None:
+        """Let others read again."""
+        with self._changed:
+            self._paused = False
+            self._changed.notify_all()
+
+    def _close_idle(self) -> None:
+        for connection in (*self._idle, self._watcher):
+            if connection is not None:
+                connection.close()
+        self._idle.clear()
+        self._watcher = None
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._paused)
+            self._reading += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._reading -= 1
+                if self._paused:
+                    self._changed.notify_all()
+
+    def _take(self) -> apsw.Connection:
+        with self._changed:
+            if self._idle:
+                return self._idle.pop()
+        return connect_reader(self._path)
+
+    def _give_back(self, reader: apsw.Connection) -> None:
+        try:
+            if reader.in_transaction:
+                reader.execute("ROLLBACK")
+        except BaseException:
+            # The state of the connection is unknown.
+            reader.close(True)
+            raise
+        with self._changed:
+            if not self._closed and len(self._idle) < MOST_IDLE:
+                self._idle.append(reader)
+                return
+        reader.close()
+
+
+class _Forks:
+    """Before a fork, every open file is closed, so that the child inherits nothing of it."""
+
+    def __init__(self) -> None:
+        self._engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+        self._one_at_a_time = threading.RLock()
+        self._resting: list[Engine] = []
+
+    def add(self, engine: Engine) -> None:
+        self._engines.add(engine)
+
+    def before(self) -> None:
+        self._one_at_a_time.acquire()
+        for engine in list(self._engines):
+            try:
+                if engine.rest(PATIENCE):
+                    self._resting.append(engine)
+            except Exception:
+                logger.exception("could not get ready for a fork")
+
+    def after_in_parent(self) -> None:
+        resting, self._resting = self._resting, []
+        for engine in resting:
+            engine.go_on()
+        self._one_at_a_time.release()
+
+    def after_in_child(self) -> None:
+        resting, self._resting = self._resting, []
+        self._one_at_a_time = threading.RLock()
+        for engine in list(self._engines):
+            engine.inherit(any(engine is other for other in resting))
+
+
+_forks = _Forks()
+os.register_at_fork(
+    before=_forks.before,
+    after_in_parent=_forks.after_in_parent,
+    after_in_child=_forks.after_in_child,
+)

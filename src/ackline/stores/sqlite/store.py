@@ -41,11 +41,9 @@ from ackline.stores.migrations import Migrated
 from ackline.stores.shared.retention import Pruned, prune_in_steps, purge_found
 from ackline.stores.sqlite import claim, enqueue, keep, keys, look
 from ackline.stores.sqlite.apply import apply
-from ackline.stores.sqlite.connection import Durability
+from ackline.stores.sqlite.connection import Durability, first_connection, pending, schema_of
 from ackline.stores.sqlite.engine import Engine
 from ackline.stores.sqlite.group_commit import Together
-from ackline.stores.sqlite.migrate import pending, schema_of
-from ackline.stores.sqlite.opening import first_connection
 from ackline.stores.sqlite.room import DiskSpace
 from ackline.stores.sqlite.transaction import Transaction, find_lines
 from ackline.stores.sqlite.wake import Wakes

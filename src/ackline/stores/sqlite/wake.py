@@ -29,7 +29,7 @@ from typing import Self
 from ackline.errors import StoreError
 from ackline.job import QueueKey
 from ackline.stores.base import TOPICS, Subject, Topic
-from ackline.stores.sqlite.opening import permissions
+from ackline.stores.sqlite.connection import permissions
 
 LOOK_EVERY = 0.5
 """Seconds within which a lost wake-up is noticed."""

@@ -11,12 +11,17 @@ from typing import Any, TypeVar
 import apsw
 
 from ackline.errors import StoreError, StoreUnavailable
-from ackline.stores.sqlite.connection import BUSY_SECONDS, Durability, connect, explain
+from ackline.stores.sqlite.connection import (
+    BUSY_SECONDS,
+    Durability,
+    connect,
+    explain,
+    first_connection,
+    identity,
+)
 from ackline.stores.sqlite.group_commit import Undecided, run_all
-from ackline.stores.sqlite.opening import first_connection, identity
-from ackline.stores.sqlite.presence import Presence
+from ackline.stores.sqlite.locks import Presence, Turn
 from ackline.stores.sqlite.transaction import Operation, Transaction, Wakes
-from ackline.stores.sqlite.turn import Turn
 
 T = TypeVar("T")
 
