@@ -15,7 +15,7 @@ from ackline.stores.sqlite.queries import sql, statements
 
 HARMLESS = re.compile("VIRTUAL TABLE|CONSTANT ROW")
 
-MAY_SCAN = {"all_counts", "queues", "queue_names", "last_batch", "read_all"}
+MAY_SCAN = {"all_counts", "queues", "queue_names", "last_batch", "all_heads"}
 """They read a whole small table, or a range by its key."""
 
 

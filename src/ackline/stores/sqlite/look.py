@@ -42,7 +42,7 @@ _NUM, _ID, _KIND, _SLOT, _AT = 0, 1, 2, 7, 8
 MANY = 30
 """For more queues than this, all counts are read at once instead of queue by queue."""
 
-LAST_BATCH = 2**63 - 1
+LAST_BATCH = 2**40 - 1
 """No batch has a higher number, whatever a cursor says."""
 
 _BITS = 24
@@ -287,16 +287,16 @@ def events(
         return Events([])
     require_kept(queue, after, last_dropped(execute, num, tenant))
     if num is not None:
-        rows: Iterator[Row] = execute(sql("read_queue"), (num, batch))
+        heads = [(batch, num)]
     elif tenant is not None:
-        heads = execute(sql("tenant_heads"), (tenant, batch)).fetchall()
-        rows = merged(
-            [((head,), num) for head, num in heads],
-            lambda num: execute(sql("read_queue"), (num, batch)),
-            lambda row: (row[0],),
-        )
+        heads = execute(sql("tenant_heads"), (batch, tenant)).fetchall()
     else:
-        rows = execute(sql("read_all"), (batch,))
+        heads = execute(sql("all_heads"), (batch,)).fetchall()
+    rows = merged(
+        [((head,), num) for head, num in heads],
+        lambda num: execute(sql("read_queue"), (num, batch)),
+        lambda row: (row[0],),
+    )
 
     @functools.cache
     def key_of(num: int) -> QueueKey:

@@ -193,7 +193,7 @@ class Lines:
         if entries:
             tx = self.tx
             tx.last_batch += 1
-            tx.execute(sql("add_batch"), (tx.last_batch, self.num, at, pack(entries)))
+            tx.execute(sql("add_batch"), (self.num, tx.last_batch, at, pack(entries)))
             self.shift(None, -(self.num * 16 + JOURNAL), len(entries))
             tx.wake(self.key, *topics_of(entries))
 

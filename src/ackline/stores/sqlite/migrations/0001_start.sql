@@ -100,14 +100,13 @@ CREATE TABLE worker (
     PRIMARY KEY (queue, id)
 ) STRICT, WITHOUT ROWID;
 
--- One row for each batch. A number is never used again, so that no cursor meets another batch.
+-- The journal, one row for each batch. A row's number has the queue's in its upper bits and the
+-- batch's in the lower 40: so the batches of a queue are found in order without an index.
 CREATE TABLE journal (
-    cursor INTEGER PRIMARY KEY,
-    queue INTEGER NOT NULL,
+    num INTEGER PRIMARY KEY,
     at REAL NOT NULL,
     entries BLOB NOT NULL
 ) STRICT;
-CREATE INDEX journal_queue ON journal (queue);
 
 CREATE TABLE keyval (
     tenant TEXT NOT NULL,

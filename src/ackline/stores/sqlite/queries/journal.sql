@@ -1,34 +1,41 @@
 -- The journal.
 
 -- name: add_batch
-INSERT INTO journal (cursor, queue, at, entries) VALUES (?, ?, ?, ?);
+INSERT INTO journal (num, at, entries) VALUES (?1 << 40 | ?2, ?3, ?4);
 
 -- name: read_queue
-SELECT cursor, queue, at, entries FROM journal INDEXED BY journal_queue
-WHERE queue = ? AND cursor >= ? ORDER BY cursor;
+SELECT num & 0xffffffffff, ?1, at, entries FROM journal
+WHERE num BETWEEN ?1 << 40 | ?2 AND ?1 << 40 | 0xffffffffff ORDER BY num;
 
--- name: read_all
-SELECT cursor, queue, at, entries FROM journal WHERE cursor >= ? ORDER BY cursor;
-
--- name: tenant_heads
--- For each queue of a tenant that has batches from a cursor on: the first of them.
+-- name: all_heads
+-- For each queue that has batches from one on: the first of them.
 SELECT head, num FROM (
     SELECT q.num, (
-        SELECT min(j.cursor) FROM journal j INDEXED BY journal_queue
-        WHERE j.queue = q.num AND j.cursor >= ?2
+        SELECT j.num & 0xffffffffff FROM journal j
+        WHERE j.num BETWEEN q.num << 40 | ?1 AND q.num << 40 | 0xffffffffff ORDER BY j.num LIMIT 1
     ) AS head
-    FROM queue q WHERE q.tenant = ?1
+    FROM queue q
+) WHERE head IS NOT NULL;
+
+-- name: tenant_heads
+-- The same for the queues of a tenant.
+SELECT head, num FROM (
+    SELECT q.num, (
+        SELECT j.num & 0xffffffffff FROM journal j
+        WHERE j.num BETWEEN q.num << 40 | ?1 AND q.num << 40 | 0xffffffffff ORDER BY j.num LIMIT 1
+    ) AS head
+    FROM queue q WHERE q.tenant = ?2
 ) WHERE head IS NOT NULL;
 
 -- name: queue_name
 SELECT tenant, name FROM queue WHERE num = ?;
 
 -- name: oldest_batches
-SELECT cursor, at, entries FROM journal INDEXED BY journal_queue
-WHERE queue = ? ORDER BY cursor LIMIT ?;
+SELECT num & 0xffffffffff, at, entries FROM journal
+WHERE num BETWEEN ?1 << 40 AND ?1 << 40 | 0xffffffffff ORDER BY num LIMIT ?2;
 
 -- name: drop_batches
-DELETE FROM journal WHERE queue = ? AND cursor <= ?;
+DELETE FROM journal WHERE num BETWEEN ?1 << 40 AND ?1 << 40 | ?2;
 
 -- name: event_count
 SELECT n FROM slot WHERE num = ?;
