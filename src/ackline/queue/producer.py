@@ -76,7 +76,9 @@ class Producer(QueueBase[P, R]):
         >>> queue.enqueue({"to": "a@example.com"}, id="email-123")  # doctest: +SKIP
         """
         draft = self.drafter.draft(payload, options)
-        with within(self.store, connection) as store:
+        if connection is None:
+            return self.answer(self.put([draft])[0])
+        with self.store.join(connection) as store:
             return self.answer(self.put([draft], store)[0])
 
     def enqueue_many(

@@ -257,7 +257,8 @@ def test_a_foreign_write_lock_held_too_long_is_told(store, path):
 
 def test_the_log_stays_bounded_and_shrinks_after_a_long_reader(store, path, monkeypatch):
     monkeypatch.setattr(writer_module, "LONGEST_LOG", 1024 * 1024)
-    store._engine._writer._next_cut = 1024 * 1024
+    monkeypatch.setattr(writer_module, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(writer_module, "CUT_EVERY", 0.0)
     reader = apsw.Connection(path)
     reader.execute("BEGIN; SELECT count(*) FROM job").fetchall()
     for n in range(20):
@@ -288,7 +289,7 @@ def claim_one(store):
 
 
 @pytest.mark.parametrize("where", ["tell", "cut"])
-def test_a_failure_after_the_commit_takes_nothing_back(store, where, caplog):
+def test_a_failure_after_the_commit_takes_nothing_back(store, where, caplog, monkeypatch):
     store.enqueue(QUEUE, drafts(3))
 
     def fail(*_):
@@ -300,7 +301,7 @@ def test_a_failure_after_the_commit_takes_nothing_back(store, where, caplog):
     if where == "tell":
         store._engine._tell = fail
     else:
-        store._engine._writer._next_cut = 0
+        monkeypatch.setattr(writer_module, "LONGEST_LOG", 0)
         store._engine._writer._cut_log = fail
 
     answers = crowd.finish()

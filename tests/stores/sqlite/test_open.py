@@ -14,7 +14,7 @@ import pytest
 from tests.stores.sqlite.conftest import QUEUE, drafts
 
 from ackline.errors import ConfigError, StoreMismatch, StoreUnavailable
-from ackline.stores.sqlite import SqliteStore, from_url
+from ackline.stores.sqlite import SqliteStore, from_url, writer
 from ackline.stores.sqlite.connection import APPLICATION_ID, newest_schema
 
 
@@ -128,11 +128,11 @@ def test_the_durability_asked_for_is_in_force(path, durability, synchronous):
     store = from_url(f"sqlite:///{path}?durability={durability}")
     store.open()
 
-    writer = store._engine._writer.connection
-    assert writer is not None
-    assert writer.pragma("synchronous") == synchronous
-    assert writer.pragma("journal_mode") == "wal"
-    assert writer.pragma("page_size") == 4096
+    connection = store._engine._writer.connection
+    assert connection is not None
+    assert connection.pragma("synchronous") == synchronous
+    assert connection.pragma("journal_mode") == "wal"
+    assert connection.pragma("page_size") == 4096
     assert store.info().durability.startswith(durability)
     store.close()
 
@@ -163,7 +163,8 @@ def test_urls_that_cannot_work(url, words):
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_file_that_was_deleted_or_replaced_takes_no_jobs(tmp_path, replaced):
+def test_a_file_that_was_deleted_or_replaced_takes_no_jobs(tmp_path, replaced, monkeypatch):
+    monkeypatch.setattr(writer, "LOOK_EVERY", 0.0)
     path = tmp_path / "jobs.db"
     store = SqliteStore(str(path))
     store.open()

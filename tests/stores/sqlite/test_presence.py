@@ -84,7 +84,7 @@ def test_what_another_process_is_answered_meanwhile_survives(store, path, start,
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_where_there_are_no_such_locks_it_refuses(path, tmp_path, monkeypatch, look):
-    monkeypatch.setattr(locks, "_lock", lambda *_: None)
+    monkeypatch.setattr(locks, "_lock", lambda *_: False)
     store = SqliteStore(path)
     store.open()
     store.enqueue(QUEUE, drafts(1))

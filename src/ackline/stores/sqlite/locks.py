@@ -183,6 +183,11 @@ class Presence:
         """Take the locks; a connection must be open."""
         self._locks = _shares.join(self._path, self)
 
+    @property
+    def held(self) -> bool:
+        """Whether nobody can take the log away."""
+        return self._locks is not None and self._locks.held
+
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
         """Close the last connection in this block: without our locks, it may remove the log."""
@@ -202,6 +207,7 @@ class _Locks:
     def __init__(self, path: str) -> None:
         self._present: weakref.WeakSet[Presence] = weakref.WeakSet()
         self._files: dict[str, int] = {}
+        self.held = False
         for suffix in _BYTES:
             # If it cannot be opened, there is one guard less, as on systems without such locks.
             with contextlib.suppress(OSError):
@@ -211,23 +217,27 @@ class _Locks:
 
     def join(self, presence: Presence) -> None:
         self._present.add(presence)
-        self._set(fcntl.F_RDLCK)
+        self.held = self._set(fcntl.F_RDLCK)
 
     def leave(self, presence: Presence) -> None:
         self._present.discard(presence)
         if not self._present:
             self._set(fcntl.F_UNLCK)
 
-    def _set(self, kind: int) -> None:
+    def _set(self, kind: int) -> bool:
+        done = 0
         for suffix, file in self._files.items():
             with contextlib.suppress(OSError):
-                _lock(file, kind, *_BYTES[suffix])
+                done += _lock(file, kind, *_BYTES[suffix])
+        return done == len(_BYTES)
 
 
-def _lock(file: int, kind: int, start: int, length: int) -> None:
-    if sys.platform == "linux":
-        wanted = struct.pack("hhqqi", kind, os.SEEK_SET, start, length, 0)
-        fcntl.fcntl(file, fcntl.F_OFD_SETLK, wanted)
+def _lock(file: int, kind: int, start: int, length: int) -> bool:
+    if sys.platform != "linux":
+        return False
+    wanted = struct.pack("hhqqi", kind, os.SEEK_SET, start, length, 0)
+    fcntl.fcntl(file, fcntl.F_OFD_SETLK, wanted)
+    return True
 
 
 def _close(files: list[int]) -> None:

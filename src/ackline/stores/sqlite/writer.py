@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import time
@@ -33,8 +34,12 @@ TURN_SHARE = 0.5
 LONGEST_LOG = 8 * 1024 * 1024
 """Above this many bytes the log is cut, unless readers are in the way."""
 
-LOOK_EVERY = 0.1
-"""Seconds after which a writer looks whether the file still has its name."""
+CUT_EVERY = 0.5
+"""Seconds between two attempts to cut the log."""
+
+LOOK_EVERY = 0.05
+"""Seconds after which a writer looks again whether its files still have their names, and how long
+the log is."""
 
 
 class Writer:
@@ -52,7 +57,7 @@ class Writer:
         self._log = f"{path}-wal"
         self._log_identity: tuple[int, int] | None = None
         self._log_size = 0
-        self._next_cut = LONGEST_LOG
+        self._cut_at = 0.0
 
     # --- opening and closing ---
 
@@ -104,7 +109,7 @@ class Writer:
             self._begin(transaction)
             answers = run_all(transaction, operations)
             self._make_safe(transaction)
-            if self._log_size >= self._next_cut:
+            if self._log_size >= LONGEST_LOG:
                 self.follow_up(self._cut_log, transaction.connection)
         finally:
             self._end(transaction.connection)
@@ -159,19 +164,21 @@ class Writer:
 
     def _require_same_file(self) -> None:
         """Refuse to write what nobody would read: SQLite would go on in a file without a name."""
-        removed, now = self._log_removed(), time.monotonic()
-        if removed or now >= self._look_at:
-            if identity(self.path) != self._identity:
-                raise StoreUnavailable(
-                    f"{self.path} was deleted or replaced while it was open: "
-                    "nothing was written. Put it back, or close the store and open it again"
-                )
-            self._look_at = now + LOOK_EVERY
-        if removed:
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        if identity(self.path) != self._identity:
+            raise StoreUnavailable(
+                f"{self.path} was deleted or replaced while it was open: "
+                "nothing was written. Put it back, or close the store and open it again"
+            )
+        if self._log_removed():
             raise StoreUnavailable(
                 f"{self._log} was removed while it was in use: nothing was written. "
                 "Close the store and open it again"
             )
+        # Without locks that keep the log, a look before each write has to do.
+        self._look_at = now + LOOK_EVERY if self._presence.held else now
 
     def _log_removed(self) -> bool:
         """Whether the log was removed: a process that opens the file would not read this one."""
@@ -183,14 +190,16 @@ class Writer:
         return (status.st_dev, status.st_ino) != self._log_identity
 
     def _cut_log(self, connection: apsw.Connection) -> None:
-        """Copy the log back into the file and empty it."""
-        # A reader may be in the way. Do not wait for it, because writers wait for us. Try later.
+        """Copy the log back into the file and empty it; if a reader is in the way, try later."""
+        now = time.monotonic()
+        if now < self._cut_at:
+            return
+        self._cut_at, self._log_size = now + CUT_EVERY, 0
+        # Do not wait for readers, because writers wait for us.
         connection.set_busy_timeout(50)
         try:
-            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            self._next_cut = LONGEST_LOG
-        except apsw.Error:
-            self._next_cut = self._log_size + LONGEST_LOG // 8
+            with contextlib.suppress(apsw.BusyError):
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         finally:
             connection.set_busy_timeout(int(BUSY_SECONDS * 1000))
 
