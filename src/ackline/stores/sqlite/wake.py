@@ -22,6 +22,7 @@ import threading
 import time
 import uuid
 import weakref
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Self
@@ -41,8 +42,8 @@ _TICK = 50_000_000
 """Nanoseconds. If a directory had changed less than this before it was listed, it may have changed
 again since, within the same tick of the file system's clock."""
 
-
 LOOK_EVERY_WITHOUT_FIFOS = 0.02
+"""The same on a file system without FIFOs, where the only way is to look often."""
 
 EVERYTHING = "all"
 """How the names of FIFOs start that hear of all queues and topics."""
@@ -209,54 +210,30 @@ class Wakes:
         self._listed_at = changed if before - changed > _TICK else -1
 
 
-class SqliteListener:
-    """Waits on its FIFOs, on a pipe for `wake`, and now and then looks at the database."""
+class _Waiter(ABC):
+    """Waits on FIFOs, on a pipe for `wake`, and now and then looks at the database."""
 
-    def __init__(
-        self, paths: list[str], mode: int, version: Callable[[], int], seen: int, *, shared: bool
-    ) -> None:
+    def __init__(self, version: Callable[[], int], seen: int) -> None:
         self._version = version
         self._seen = seen
-        self._shared = shared
-        self._paths = paths
         self._inner, self._outer = os.pipe()
-        opened = (_open_fifo(path, mode, shared) for path in paths)
-        self._files = [file for file in opened if file is not None]
         os.set_blocking(self._inner, False)
         os.set_blocking(self._outer, False)
-        # Without FIFOs on this file system, the only way is to check often.
-        self._every = LOOK_EVERY if len(self._files) == len(paths) else 0.02
-        self._looked_at = time.monotonic()
         self._closing = threading.Lock()
         self._closed = False
-        self._poll = select.poll()
-        for file in (self._inner, *self._files):
-            self._poll.register(file, select.POLLIN)
 
-    def wait(self, timeout: float) -> bool:
-        end = time.monotonic() + timeout
-        while not self._closed:
-            left = min(end, self._looked_at + self._every) - time.monotonic()
-            ready = self._poll.poll(max(left * 1000, 0))
-            # All are emptied, so that one wake-up is not answered twice.
-            if sum([_drain(file) for file, _ in ready]):
-                self._changed(time.monotonic())
-                return True
-            now = time.monotonic()
-            if now - self._looked_at >= self._every and self._changed(now):
-                return True
-            if now >= end:
-                return False
-        return True
-
-    def _changed(self, now: float) -> bool:
-        before, self._looked_at = self._seen, now
+    def _changed(self) -> bool:
+        """Whether anyone has written to the database since the last look."""
+        before = self._seen
         try:
             self._seen = self._version()
         except StoreError:
             # Closed, or in trouble: the waiting caller finds out by its next call.
             return True
         return self._seen != before
+
+    @abstractmethod
+    def _close_fifos(self) -> None: ...
 
     def wake(self) -> None:
         with self._closing, contextlib.suppress(BlockingIOError):
@@ -268,12 +245,9 @@ class SqliteListener:
             if self._closed:
                 return
             self._closed = True
-            for file in (self._inner, self._outer, *self._files):
-                os.close(file)
-        if not self._shared:
-            for path in self._paths:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+            os.close(self._inner)
+            os.close(self._outer)
+            self._close_fifos()
 
     def __enter__(self) -> Self:
         return self
@@ -282,23 +256,63 @@ class SqliteListener:
         self.close()
 
 
-class SqliteSubscription:
+class SqliteListener(_Waiter):
+    """Hears of one topic of some queues, by a FIFO for each."""
+
+    def __init__(
+        self, paths: list[str], mode: int, version: Callable[[], int], seen: int, *, shared: bool
+    ) -> None:
+        super().__init__(version, seen)
+        self._shared = shared
+        self._paths = paths
+        opened = (_open_fifo(path, mode, shared) for path in paths)
+        self._files = [file for file in opened if file is not None]
+        self._every = LOOK_EVERY if len(self._files) == len(paths) else LOOK_EVERY_WITHOUT_FIFOS
+        self._looked_at = time.monotonic()
+        self._poll = select.poll()
+        for file in (self._inner, *self._files):
+            self._poll.register(file, select.POLLIN)
+
+    def wait(self, timeout: float) -> bool:
+        end = time.monotonic() + timeout
+        while not self._closed:
+            left = min(end, self._looked_at + self._every) - time.monotonic()
+            ready = self._poll.poll(max(left * 1000, 0))
+            # All are emptied, so that one wake-up is not answered twice.
+            if sum([_drain(file) for file, _ in ready]):
+                self._look(time.monotonic())
+                return True
+            now = time.monotonic()
+            if now - self._looked_at >= self._every and self._look(now):
+                return True
+            if now >= end:
+                return False
+        return True
+
+    def _look(self, now: float) -> bool:
+        self._looked_at = now
+        return self._changed()
+
+    def _close_fifos(self) -> None:
+        for file in self._files:
+            os.close(file)
+        if not self._shared:
+            for path in self._paths:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+
+
+class SqliteSubscription(_Waiter):
     """Hears of many subjects by one FIFO, which exists while there are any."""
 
     def __init__(self, folder: str, mode: int, version: Callable[[], int]) -> None:
+        super().__init__(version, seen=-1)
         self._path = os.path.join(folder, f"{EVERYTHING}.{os.getpid()}-{uuid.uuid4().hex}")
         self._mode = mode
-        self._version = version
-        self._seen = -1
         self._subjects: dict[bytes, Subject] = {}
         self._added: set[Subject] = set()
         self._file: int | None = None
         self._capacity = 0
-        self._inner, self._outer = os.pipe()
-        os.set_blocking(self._inner, False)
-        os.set_blocking(self._outer, False)
-        self._closing = threading.Lock()
-        self._closed = False
 
     def add(self, subjects: Iterable[Subject]) -> None:
         for subject in subjects:
@@ -355,42 +369,14 @@ class SqliteSubscription:
                 self._file = _make_fifo(self._path, self._mode)
                 self._capacity = _enlarge(self._file)
         elif not self._subjects and self._file is not None:
-            self._close_fifo()
+            self._close_fifos()
 
-    def _close_fifo(self) -> None:
+    def _close_fifos(self) -> None:
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
             with contextlib.suppress(OSError):
                 os.unlink(self._path)
-
-    def _changed(self) -> bool:
-        before = self._seen
-        try:
-            self._seen = self._version()
-        except StoreError:
-            return True  # closed, or in trouble: whoever looks finds out
-        return self._seen != before
-
-    def wake(self) -> None:
-        with self._closing, contextlib.suppress(BlockingIOError):
-            if not self._closed:
-                os.write(self._outer, b"w")
-
-    def close(self) -> None:
-        with self._closing:
-            if self._closed:
-                return
-            self._closed = True
-            self._close_fifo()
-            os.close(self._inner)
-            os.close(self._outer)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
 
 
 def _readable(files: Iterable[int], seconds: float) -> set[int]:
