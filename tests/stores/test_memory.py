@@ -8,7 +8,7 @@ from ackline.job import Draft, QueueKey
 from ackline.lifecycle import move
 from ackline.stores.base import ClaimRequest, Filter
 from ackline.stores.memory import MemoryStore
-from ackline.stores.memory.lines import StoredJob
+from ackline.stores.memory.data import StoredJob
 
 QUEUE = QueueKey("default", "mail")
 JOBS = 2000

@@ -21,31 +21,30 @@ from ackline.stores.base import (
 )
 from ackline.stores.budget import Budget
 from ackline.stores.memory.apply import apply
-from ackline.stores.memory.lines import Line, Shelf, StoredJob, WorkerEntry
+from ackline.stores.memory.data import Line, QueueData, StoreData, StoredJob, WorkerEntry
 from ackline.stores.memory.looking import lapsed
 from ackline.stores.memory.operating import write_keys
-from ackline.stores.memory.room import Room
 from ackline.stores.shared.enqueue import plan_enqueue
 
 
 def enqueue(
-    room: Room, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite], now: float
+    store: StoreData, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite], now: float
 ) -> list[Receipt]:
     """Insert the jobs that are not there yet, and write the keys that came with them."""
-    shelf = room.make_shelf(queue)
-    settings = shelf.settings
-    plan = plan_enqueue(drafts, lambda id: shelf.find(id, now), _result_of, now, settings.ageing)
+    data = store.make_queue(queue)
+    settings = data.settings
+    plan = plan_enqueue(drafts, lambda id: data.find(id, now), _result_of, now, settings.ageing)
     if settings.max_jobs is not None:
-        counts = shelf.counts()
+        counts = data.counts()
         plan.require_room(queue, settings, sum(counts[state] for state in LIVE))
-    if keys and not write_keys(room, queue.tenant, keys):
+    if keys and not write_keys(store, queue.tenant, keys):
         raise KeysChanged(str(queue))
     for draft, state, at in plan.new:
-        if (old := shelf.jobs.get(draft.id)) is not None:
-            shelf.drop(old)
-        job = shelf.jobs[draft.id] = StoredJob(room.next_job(), draft, now)
-        shelf.stand(job, state, at)
-    room.write_journal(shelf, now, plan.entries)
+        if (old := data.jobs.get(draft.id)) is not None:
+            data.drop(old)
+        job = data.jobs[draft.id] = StoredJob(store.next_job(), draft, now)
+        data.stand(job, state, at)
+    store.write_journal(data, now, plan.entries)
     return plan.receipts
 
 
@@ -53,19 +52,19 @@ _result_of = attrgetter("result")
 
 
 def claim(
-    room: Room,
+    store: StoreData,
     queue: QueueKey,
     request: ClaimRequest,
     transitions: Sequence[Transition],
     now: float,
 ) -> Claimed:
     """Apply transitions, promote due jobs, report lapsed ones, lease the next jobs in line."""
-    verdicts = apply(room, queue, transitions, now) if transitions else []
-    shelf, budget = room.shelf(queue), Budget(request.max_bytes)
+    verdicts = apply(store, queue, transitions, now) if transitions else []
+    data, budget = store.queue(queue), Budget(request.max_bytes)
     taken: list[StoredJob] = []
-    if not shelf.settings.paused:
-        promote(room, queue, REPAIR_LIMIT, now)
-        taken = _take(shelf, request, budget, now)
+    if not data.settings.paused:
+        promote(store, queue, REPAIR_LIMIT, now)
+        taken = _take(data, request, budget, now)
     journal = [
         Entry(
             Act.CLAIM,
@@ -79,20 +78,20 @@ def claim(
         )
         for job in taken
     ]
-    room.write_journal(shelf, now, journal)
+    store.write_journal(data, now, journal)
     return Claimed(
         jobs=[job.record(history=False) for job in taken],
         verdicts=verdicts,
-        lapsed=lapsed(shelf, now, REPAIR_LIMIT),
-        next_at=_next_at(shelf, now),
+        lapsed=lapsed(data, now, REPAIR_LIMIT),
+        next_at=_next_at(data, now),
         now=now,
         more=budget.reached,
     )
 
 
-def _take(shelf: Shelf, request: ClaimRequest, budget: Budget, now: float) -> list[StoredJob]:
-    wanted = shelf.ready if request.kinds is None else request.kinds
-    lines = [line for kind in wanted if (line := shelf.ready.get(kind)) is not None]
+def _take(data: QueueData, request: ClaimRequest, budget: Budget, now: float) -> list[StoredJob]:
+    wanted = data.ready if request.kinds is None else request.kinds
+    lines = [line for kind in wanted if (line := data.ready.get(kind)) is not None]
     taken: list[StoredJob] = []
     token = 0
     while (
@@ -100,18 +99,18 @@ def _take(shelf: Shelf, request: ClaimRequest, budget: Budget, now: float) -> li
     ):
         group = job.group
         if group is not None:
-            running = shelf.running.get(group, 0)
-            if running >= shelf.settings.group_limit and not request.ignore_group_limit:
-                shelf.park(job)
+            running = data.running.get(group, 0)
+            if running >= data.settings.group_limit and not request.ignore_group_limit:
+                data.park(job)
                 continue
-            shelf.running[group] = running + 1
-        token = token or shelf.next_token(now)
+            data.running[group] = running + 1
+        token = token or data.next_token(now)
         job.attempts += 1
         job.token = token
         job.worker = request.worker
         job.started_at = now
         job.progress = None
-        shelf.stand(job, State.PROCESSING, now + request.lease_of(job.kind, job.options))
+        data.stand(job, State.PROCESSING, now + request.lease_of(job.kind, job.options))
         taken.append(job)
         if budget.limited:
             budget.spend(job.size(history=False))
@@ -125,27 +124,27 @@ def _first_of(lines: list[Line]) -> StoredJob | None:
     return min(heads, key=lambda job: (job.at, job.num), default=None)
 
 
-def _next_at(shelf: Shelf, now: float) -> float | None:
-    due = () if shelf.settings.paused else (State.SCHEDULED, State.FAILING)
-    heads = [job.at for state in due if (job := shelf.lines[state].first()) is not None]
-    leased = shelf.lines[State.PROCESSING].first()
+def _next_at(data: QueueData, now: float) -> float | None:
+    due = () if data.settings.paused else (State.SCHEDULED, State.FAILING)
+    heads = [job.at for state in due if (job := data.lines[state].first()) is not None]
+    leased = data.lines[State.PROCESSING].first()
     if leased is not None and leased.at > now:
         heads.append(leased.at)
     return min(heads, default=None)
 
 
 def heartbeat(
-    room: Room, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold], now: float
+    store: StoreData, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold], now: float
 ) -> BeatReply:
     """Note that a worker is alive, and extend its leases."""
-    shelf = room.make_shelf(queue)
+    data = store.make_queue(queue)
     if beat.ttl > 0:
-        shelf.workers[beat.id] = WorkerEntry(beat, now, now + beat.ttl)
+        data.workers[beat.id] = WorkerEntry(beat, now, now + beat.ttl)
     else:
-        shelf.workers.pop(beat.id, None)
+        data.workers.pop(beat.id, None)
     reply = BeatReply([], [])
     for index, hold in enumerate(holds):
-        job = shelf.jobs.get(hold.id)
+        job = data.jobs.get(hold.id)
         if (
             job is None
             or job.state is not State.PROCESSING
@@ -154,24 +153,24 @@ def heartbeat(
         ):
             reply.lost.append(index)
             continue
-        shelf.stand(job, State.PROCESSING, kept_until(job.at, now, hold.seconds))
+        data.stand(job, State.PROCESSING, kept_until(job.at, now, hold.seconds))
         if job.cancel_requested:
             reply.cancelled.append(index)
     return reply
 
 
-def promote(room: Room, queue: QueueKey, limit: int, now: float) -> int:
+def promote(store: StoreData, queue: QueueKey, limit: int, now: float) -> int:
     """Queue the jobs that are due, in the order of their times."""
-    shelf = room.shelf(queue)
+    data = store.queue(queue)
     journal: list[Entry] = []
-    lines = [shelf.lines[State.SCHEDULED], shelf.lines[State.FAILING]]
+    lines = [data.lines[State.SCHEDULED], data.lines[State.FAILING]]
     while len(journal) < limit:
         heads = [job for line in lines if (job := line.first_due(now)) is not None]
         job = min(heads, key=lambda job: (job.at, job.num), default=None)
         if job is None:
             break
         source = job.state
-        shelf.stand(job, State.QUEUED, rank(job.at, job.priority, shelf.settings.ageing))
+        data.stand(job, State.QUEUED, rank(job.at, job.priority, data.settings.ageing))
         journal.append(Entry(Act.PROMOTE, job.id, job.kind, source, State.QUEUED, job.attempts))
-    room.write_journal(shelf, now, journal)
+    store.write_journal(data, now, journal)
     return len(journal)

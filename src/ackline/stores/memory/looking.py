@@ -19,51 +19,52 @@ from ackline.stores.base import (
     require_kept,
 )
 from ackline.stores.budget import Budget
-from ackline.stores.memory.lines import Listed, Shelf
-from ackline.stores.memory.room import Room
+from ackline.stores.memory.data import Listed, QueueData, StoreData
 from ackline.stores.shared.paging import place_of, read_page, read_place
 
 _place_of = itemgetter(0)
 
 
-def get(shelf: Shelf, ids: Sequence[str], max_bytes: int | None, now: float) -> list[Record | None]:
+def get(
+    data: QueueData, ids: Sequence[str], max_bytes: int | None, now: float
+) -> list[Record | None]:
     """The jobs of these ids."""
-    found = (shelf.find(id, now) for id in ids)
+    found = (data.find(id, now) for id in ids)
     within = Budget(max_bytes).within(found, lambda job: job.size() if job is not None else 0)
     return [job.record() if job is not None else None for job in within]
 
 
-def lapsed(shelf: Shelf, now: float, limit: int) -> list[Record]:
+def lapsed(data: QueueData, now: float, limit: int) -> list[Record]:
     """Leased jobs past their deadline, the earliest first, without payload, progress, result."""
-    line = shelf.lines[State.PROCESSING]
+    line = data.lines[State.PROCESSING]
     if line.first_due(now) is None:
         return []
     over = [job for job in line.jobs() if job.at <= now]
     return [job.record(history=False).without_data() for job in over[:limit]]
 
 
-def leases(shelf: Shelf, worker: str | None, limit: int, now: float) -> list[Record]:
+def leases(data: QueueData, worker: str | None, limit: int, now: float) -> list[Record]:
     """Leased jobs that have lapsed, or all of one worker."""
     if worker is None:
-        return lapsed(shelf, now, limit)
-    held = [job for job in shelf.lines[State.PROCESSING].jobs() if job.worker == worker]
+        return lapsed(data, now, limit)
+    held = [job for job in data.lines[State.PROCESSING].jobs() if job.worker == worker]
     held.sort(key=lambda job: job.num)
     return [job.record(history=False).without_data() for job in held[:limit]]
 
 
-def next_due(shelf: Shelf) -> NextDue:
+def next_due(data: QueueData) -> NextDue:
     """When the next job is due, and the next lease ends."""
     first = {
         state: job.at
         for state in (State.SCHEDULED, State.FAILING, State.PROCESSING)
-        if (job := shelf.lines[state].first()) is not None
+        if (job := data.lines[state].first()) is not None
     }
     lease = first.pop(State.PROCESSING, None)
     return NextDue(min(first.values(), default=None), lease)
 
 
 def page(
-    shelf: Shelf,
+    data: QueueData,
     which: Filter,
     cursor: str | None,
     limit: int,
@@ -73,52 +74,54 @@ def page(
 ) -> Page:
     """One page of the jobs that match."""
     after = read_place(cursor, newest_first)
-    listed = _listed(shelf, which, newest_first)
+    listed = _listed(data, which, newest_first)
     start = 0 if after is None else bisect.bisect_right(listed, after, key=_place_of)
-    matching = _matching(shelf, which, listed, start, now)
+    matching = _matching(data, which, listed, start, now)
     shown, end = read_page(
         matching, limit, max_bytes, lambda one: one[1][1].size(), lambda one: one[1][0]
     )
     return Page([record for record, _ in shown], end)
 
 
-def _listed(shelf: Shelf, which: Filter, newest_first: bool) -> list[Listed]:
-    listed = shelf.listings.get(newest_first) if which.ids is None else None
+def _listed(data: QueueData, which: Filter, newest_first: bool) -> list[Listed]:
+    listed = data.listings.get(newest_first) if which.ids is None else None
     if listed is None:
         places = (
             (place_of(job.state, job.at, job.num, newest_first), job)
-            for job in shelf.those_of(which)
+            for job in data.those_of(which)
         )
         listed = sorted(places, key=_place_of)
         if which.ids is None:
             # A caller that goes through all pages should not sort all jobs for each page.
-            shelf.listings[newest_first] = listed
+            data.listings[newest_first] = listed
     return listed
 
 
 def _matching(
-    shelf: Shelf, which: Filter, listed: list[Listed], start: int, now: float
+    data: QueueData, which: Filter, listed: list[Listed], start: int, now: float
 ) -> Iterator[tuple[Record, Listed]]:
     for place, job in itertools.islice(listed, start, None):
         record = job.record()
-        if which.matches(record) and shelf.find(job.id, now) is not None:
+        if which.matches(record) and data.find(job.id, now) is not None:
             yield record, (place, job)
 
 
-def describe(room: Room, tenant: str | None, name: str | None, dropped: bool) -> list[QueueInfo]:
+def describe(
+    store: StoreData, tenant: str | None, name: str | None, dropped: bool
+) -> list[QueueInfo]:
     """Queues with their counts."""
     return [
-        QueueInfo(key=key, settings=shelf.settings, counts=shelf.counts())
-        for key, shelf in sorted(room.shelves.items())
+        QueueInfo(key=key, settings=data.settings, counts=data.counts())
+        for key, data in sorted(store.queues.items())
         if (tenant is None or key.tenant == tenant)
         and (name is None or key.name == name)
-        and (dropped or not shelf.dropped_queue)
+        and (dropped or not data.dropped_queue)
     ]
 
 
-def workers(shelf: Shelf) -> list[WorkerRecord]:
+def workers(data: QueueData) -> list[WorkerRecord]:
     """Workers with the number of jobs that each holds."""
-    holding = [job.worker for job in shelf.lines[State.PROCESSING].jobs()]
+    holding = [job.worker for job in data.lines[State.PROCESSING].jobs()]
     return [
         WorkerRecord(
             beat=entry.beat,
@@ -126,26 +129,26 @@ def workers(shelf: Shelf) -> list[WorkerRecord]:
             expires_at=entry.expires_at,
             holds=holding.count(id),
         )
-        for id, entry in sorted(shelf.workers.items())
+        for id, entry in sorted(data.workers.items())
     ]
 
 
 def events(
-    room: Room, queue: QueueKey | None, after: str | None, limit: int, tenant: str | None
+    store: StoreData, queue: QueueKey | None, after: str | None, limit: int, tenant: str | None
 ) -> Events:
     """The journal after a cursor."""
     start = read_cursor(after)
     if queue is None:
-        shelves = [s for s in room.shelves.values() if tenant in (None, s.key.tenant)]
+        queues = [s for s in store.queues.values() if tenant in (None, s.key.tenant)]
     else:
-        shelves = [room.shelf(queue)]
-    require_kept(queue, after, max((shelf.dropped for shelf in shelves), default=(0, 0)))
+        queues = [store.queue(queue)]
+    require_kept(queue, after, max((data.dropped for data in queues), default=(0, 0)))
     batches = heapq.merge(
-        *(_batches_from(shelf, start[0]) for shelf in shelves), key=lambda batch: batch.number
+        *(_batches_from(data, start[0]) for data in queues), key=lambda batch: batch.number
     )
     return Events.take(batches, start, limit)
 
 
-def _batches_from(shelf: Shelf, number: int) -> Iterator[Batch]:
-    start = bisect.bisect_left(shelf.journal, number, key=lambda batch: batch.number)
-    return (shelf.journal[at] for at in range(start, len(shelf.journal)))
+def _batches_from(data: QueueData, number: int) -> Iterator[Batch]:
+    start = bisect.bisect_left(data.journal, number, key=lambda batch: batch.number)
+    return (data.journal[at] for at in range(start, len(data.journal)))

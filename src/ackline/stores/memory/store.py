@@ -38,8 +38,8 @@ from ackline.stores.base import (
 )
 from ackline.stores.memory import jobs, looking, operating
 from ackline.stores.memory.apply import apply
+from ackline.stores.memory.data import StoreData
 from ackline.stores.memory.listen import Listeners
-from ackline.stores.memory.room import Room
 from ackline.stores.shared.retention import prune_in_steps
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ class MemoryStore:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._listeners = Listeners()
-        self._kept = Room(self._listeners)
+        self._kept = StoreData(self._listeners)
         self._closed = False
 
     def open(self) -> None:
@@ -76,7 +76,7 @@ class MemoryStore:
             raise StoreClosed("the memory store is closed: open() it")
 
     @property
-    def _room(self) -> Room:
+    def _data(self) -> StoreData:
         self._require_open()
         return self._kept
 
@@ -99,7 +99,7 @@ class MemoryStore:
             version="1",
             schema=1,
             now=self._clock.now(),
-            cursor=self._room.journal_end(),
+            cursor=self._data.journal_end(),
         )
 
     def now(self) -> float:
@@ -128,7 +128,7 @@ class MemoryStore:
 
     def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
         with self._lock:
-            return [looking.next_due(self._room.shelf(queue)) for queue in queues]
+            return [looking.next_due(self._data.queue(queue)) for queue in queues]
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         return self._write(jobs.promote, queue, limit)
@@ -137,7 +137,7 @@ class MemoryStore:
         self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
     ) -> list[Record]:
         with self._lock:
-            return looking.leases(self._room.shelf(queue), worker, limit, self._clock.now())
+            return looking.leases(self._data.queue(queue), worker, limit, self._clock.now())
 
     def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
         most = self.capabilities.journal
@@ -149,7 +149,7 @@ class MemoryStore:
         self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
     ) -> list[Record | None]:
         with self._lock:
-            return looking.get(self._room.shelf(queue), ids, max_bytes, self._clock.now())
+            return looking.get(self._data.queue(queue), ids, max_bytes, self._clock.now())
 
     def page(
         self,
@@ -161,18 +161,18 @@ class MemoryStore:
         max_bytes: int = ANSWER_BYTES,
     ) -> Page:
         with self._lock:
-            shelf, now = self._room.shelf(queue), self._clock.now()
-            return looking.page(shelf, which, cursor, limit, newest_first, max_bytes, now)
+            data, now = self._data.queue(queue), self._clock.now()
+            return looking.page(data, which, cursor, limit, newest_first, max_bytes, now)
 
     def describe(
         self, tenant: str | None, name: str | None = None, *, dropped: bool = False
     ) -> list[QueueInfo]:
         with self._lock:
-            return looking.describe(self._room, tenant, name, dropped)
+            return looking.describe(self._data, tenant, name, dropped)
 
     def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
         with self._lock:
-            return [looking.workers(self._room.shelf(queue)) for queue in queues]
+            return [looking.workers(self._data.queue(queue)) for queue in queues]
 
     def events(
         self,
@@ -183,7 +183,7 @@ class MemoryStore:
         tenant: str | None = None,
     ) -> Events:
         with self._lock:
-            return looking.events(self._room, queue, after, limit, tenant)
+            return looking.events(self._data, queue, after, limit, tenant)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
@@ -221,8 +221,8 @@ class MemoryStore:
         max_bytes: int | None = None,
     ) -> list[Key]:
         with self._lock:
-            return operating.read_keys(self._room, tenant, prefix, limit, after, max_bytes)
+            return operating.read_keys(self._data, tenant, prefix, limit, after, max_bytes)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         with self._lock:
-            return operating.write_keys(self._room, tenant, writes)
+            return operating.write_keys(self._data, tenant, writes)

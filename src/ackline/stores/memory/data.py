@@ -1,4 +1,4 @@
-"""Jobs in ordered lines: one for each state, and for queued jobs one for each kind."""
+"""The data of a memory store: its queues, each with its jobs in ordered lines, and its keys."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from collections.abc import Iterable
 import msgspec
 
 from ackline.config import DEFAULT_SETTINGS, QueueSettings
-from ackline.events import Batch
+from ackline.events import Batch, Entry, make_cursor
 from ackline.job import Draft, Failure, Options, QueueKey, Record, State
-from ackline.stores.base import HISTORY_LIMIT, Filter, WorkerBeat
+from ackline.stores.base import HISTORY_LIMIT, Filter, Key, Subject, WorkerBeat
+from ackline.stores.memory.listen import Listeners
 from ackline.stores.shared import paging
-from ackline.stores.shared.apply import JobState
+from ackline.stores.shared.apply import JobState, topics_of
+from ackline.stores.shared.groups import LeftGroups
 from ackline.stores.shared.records import make_record
 
 
@@ -133,7 +135,7 @@ class WorkerEntry(msgspec.Struct, frozen=True):
     expires_at: float
 
 
-class Shelf:
+class QueueData:
     """Everything that the store holds of one queue."""
 
     def __init__(self, key: QueueKey) -> None:
@@ -203,14 +205,14 @@ class Shelf:
         by_kind.setdefault(job.kind, Line()).put(job, job.rank)
 
     def unpark(self, group: str) -> bool:
-        """Let as many parked jobs of a group stand in line as it has room for; False if none.
+        """Let as many parked jobs of a group stand in line as it has places for; False if none.
 
         That many of each kind, because workers may want only some kinds. The next claim parks
         those that are too many.
         """
-        room, found = self.settings.group_limit - self.running.get(group, 0), False
+        places, found = self.settings.group_limit - self.running.get(group, 0), False
         for line in self.parked.get(group, {}).values():
-            for _ in range(min(room, line.count)):
+            for _ in range(min(places, line.count)):
                 if (job := line.first()) is not None:
                     self.stand(job, State.QUEUED, job.rank)
                     found = True
@@ -236,3 +238,60 @@ class Shelf:
         parked = (line for by_kind in self.parked.values() for line in by_kind.values())
         counts[State.QUEUED] = sum(line.count for line in (*self.ready.values(), *parked))
         return counts
+
+
+class StoreData:
+    """The data of one memory store; its caller holds the lock."""
+
+    def __init__(self, listeners: Listeners) -> None:
+        self._listeners = listeners
+        self.news: set[Subject] = set()
+        """What listeners are to be told when the lock is released."""
+        self.queues: dict[QueueKey, QueueData] = {}
+        self.keys: dict[tuple[str, tuple[str, ...]], Key] = {}
+        self._last_job = 0
+        self._last_batch = 0
+        self._last_version = 0
+
+    def queue(self, queue: QueueKey) -> QueueData:
+        """The data of a queue; if there is none, an empty one that is not kept."""
+        return self.queues.get(queue) or QueueData(queue)
+
+    def make_queue(self, queue: QueueKey) -> QueueData:
+        """The data of a queue, made if need be."""
+        data = self.queues.get(queue)
+        if data is None:
+            data = self.queues[queue] = QueueData(queue)
+        data.dropped_queue = False
+        return data
+
+    def write_journal(self, data: QueueData, at: float, entries: list[Entry]) -> None:
+        """Append one batch, in the same step as the changes that it reports."""
+        if entries:
+            self._last_batch += 1
+            data.journal.append(Batch(self._last_batch, at, data.key, entries))
+            data.events += len(entries)
+            if self._listeners.any:
+                self.news.update((data.key, topic) for topic in topics_of(entries))
+
+    def leave_groups(self, data: QueueData, left: LeftGroups) -> None:
+        """Count ended leases, and let parked jobs of these groups stand in line again."""
+        for group, count in left.items():
+            data.running[group] = running = data.running.get(group, 0) - count
+            if running <= 0:
+                del data.running[group]
+            if data.unpark(group):
+                self.news.add((data.key, "ready"))
+
+    def journal_end(self) -> str:
+        """The cursor after everything that has happened."""
+        return make_cursor(self._last_batch + 1, 0)
+
+    def next_job(self) -> int:
+        self._last_job += 1
+        return self._last_job
+
+    def put_key(self, tenant: str, key: tuple[str, ...], value: bytes) -> None:
+        """Set a key under a version that was never used before."""
+        self._last_version += 1
+        self.keys[tenant, key] = Key(key=key, value=value, version=self._last_version)
