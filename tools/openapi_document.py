@@ -6,19 +6,14 @@ import json
 import sys
 from typing import Any
 
-from litestar import Litestar
-
-from ackline.service.app import create_app
+from ackline.service.app import create_routes
 from ackline.service.openapi import complete
 from ackline.service.settings import Settings
 
 
 def document() -> dict[str, Any]:
     """What `/api/openapi.json` answers."""
-    app: Any = create_app(Settings(store="memory://"))
-    while not isinstance(app, Litestar):
-        app = app._app
-    return complete(app.openapi_schema.to_schema())
+    return complete(create_routes(Settings(store="memory://")).openapi_schema.to_schema())
 
 
 if __name__ == "__main__":

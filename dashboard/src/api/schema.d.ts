@@ -525,6 +525,8 @@ export interface paths {
          * Act on all that match
          * @description Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
          *
+         *     A cancel asks jobs that run to stop.
+         *
          *     After some seconds, or when a queue has no more room, it stops and answers with the count so
          *     far and a cursor to go on with. Jobs that have changed since the first of these requests, or
          *     since `as_of`, are left alone: send the `as_of` of a `dry_run` to act on what it counted.

@@ -17,12 +17,12 @@ async def admitting(
     runtime: Runtime, queue: AsyncQueue[Any, Any], jobs: int, ids: Sequence[str] = ()
 ) -> AsyncIterator[None]:
     """Wraps an enqueue like `Limits.admitting`, which may block, in a thread if it does."""
-    key = queue.sync.key
-    admitted = runtime.limits.admitting(key, jobs, ids)
-    if not runtime.limits.counts_jobs_of(key.tenant):
-        with admitted:
-            yield
+    key, limits = queue.sync.key, runtime.limits
+    if not limits.counts_jobs_of(key.tenant):
+        limits.admit_jobs(key.tenant, jobs)
+        yield
         return
+    admitted = limits.admitting(key, jobs, ids)
     entering = runtime.threads.call(admitted.__enter__)
     try:
         await asyncio.shield(entering)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 
 from litestar import Litestar, Request, Response, Router
-from litestar.di import NamedDependency, Provide
+from litestar.di import Provide
 from litestar.types import ASGIApp
 
 from ackline.service.auth.caller import Caller
@@ -65,7 +65,7 @@ def create_routes(settings: Settings) -> Litestar:
         route_handlers=[_routes(settings), health.router, dashboard.router],
         dependencies={
             "runtime": Provide(_runtime, sync_to_thread=False),
-            "caller": Provide(_caller),
+            "caller": Provide(_caller, sync_to_thread=False),
         },
         exception_handlers={Exception: to_response},
         before_request=_admit,
@@ -125,8 +125,9 @@ def _runtime(request: Request[Any, Any, Any]) -> Runtime:
     return runtime
 
 
-async def _caller(request: Request[Any, Any, Any], runtime: NamedDependency[Runtime]) -> Caller:
-    principal = request.scope["user"]
+def _caller(request: Request[Any, Any, Any]) -> Caller:
+    # Not by the dependency `runtime`: Litestar would resolve one after the other.
+    runtime, principal = _runtime(request), request.scope["user"]
     if principal is None:
         raise Unauthorized("this needs a token or an API key: send `Authorization: Bearer …`")
     return Caller(runtime, principal, request.receive, request.scope)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
-from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -17,66 +16,13 @@ SLOWEST = 16 * 1024
 """Bytes that a client must send per second once the time for a small request is over."""
 
 
-MOST_HELD = 64 * 1024
-"""Bytes that are held back to be sent with what follows."""
-
-
-class JoinedWrites(asyncio.Transport):
-    """Sends what is written in one turn of the event loop together.
-
-    Uvicorn writes the head, the body and the end of a response one by one; each would be a call of
-    the system, and a packet.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
-        self._transport = transport
-        self._loop = loop
-        self._held: list[bytes] = []
-        self._size = 0
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if not self._held:
-            self._loop.call_soon(self.flush)
-        self._held.append(bytes(data))
-        self._size += len(data)
-        if self._size > MOST_HELD:
-            self.flush()
-
-    def flush(self) -> None:
-        """Send what is held back."""
-        if self._held:
-            held, self._held, self._size = b"".join(self._held), [], 0
-            self._transport.write(held)
-
-    def close(self) -> None:
-        self.flush()
-        self._transport.close()
-
-    def abort(self) -> None:
-        self._transport.abort()
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._transport.get_extra_info(name, default)
-
-    def pause_reading(self) -> None:
-        self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._transport.resume_reading()
-
-
 class Connection(H11Protocol):
-    """Uvicorn's connection with time limits, without which it would wait forever.
+    """Adds time limits to uvicorn's connection, which would wait forever.
 
     A request has to be complete within `receive_timeout` of its first byte, the first one within
     as long of connecting; a large body has longer. A client has to read within `send_timeout`.
     """
 
-    transport: JoinedWrites
     receive_timeout: float
     send_timeout: float
     _overdue: asyncio.TimerHandle | None = None
@@ -84,7 +30,7 @@ class Connection(H11Protocol):
     _received = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(JoinedWrites(transport, self.loop))
+        super().connection_made(transport)
         self._await_request()
 
     def data_received(self, data: bytes) -> None:
@@ -93,7 +39,6 @@ class Connection(H11Protocol):
         self._update_timer()
 
     def on_response_complete(self) -> None:
-        self.transport.flush()
         super().on_response_complete()
         self._update_timer()
 

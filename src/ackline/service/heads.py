@@ -14,10 +14,13 @@ class WithoutBody:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if cast("dict[str, object]", scope).get("method") != "HEAD":
+            await self._app(scope, receive, send)
+            return
+
         async def send_head(message: Message) -> None:
             if message["type"] == "http.response.body":
                 message = cast("Message", {**message, "body": b""})
             await send(message)
 
-        is_head = cast("dict[str, object]", scope).get("method") == "HEAD"
-        await self._app(scope, receive, send_head if is_head else send)
+        await self._app(scope, receive, send_head)

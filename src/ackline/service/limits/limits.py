@@ -110,9 +110,9 @@ class Limits:
         Jobs that are moved count for the queue only: the tenant has them already. The room is not
         reserved until the steps are taken: jobs that have arrived would count twice.
         """
-        adding = [step for step in steps if step.act in (Act.REDRIVE, Act.MOVE)]
-        if not adding or not self.counts_jobs_of(queue.tenant):
+        if not self.counts_jobs_of(queue.tenant):
             return
+        adding = [step for step in steps if step.act in (Act.REDRIVE, Act.MOVE)]
         found = find_each(self._store, queue, [step.id for step in adding])
         more = Counter(map(partial(_grown, queue), adding, found))
         del more[None]
