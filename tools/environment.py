@@ -84,9 +84,15 @@ def attempt(*command: str) -> subprocess.CompletedProcess[str]:
     environment = {**uv_settings(), **os.environ, "PIP_USER": "0"}
     for name in ("PYTHONPATH", "PYTHONHOME"):
         environment.pop(name, None)
-    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        command, env=environment, stdin=subprocess.DEVNULL, **output, check=False, close_fds=False
+    return subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        close_fds=False,
     )
 
 
@@ -127,22 +133,16 @@ def download(address: str) -> bytes:
 
 def pip_settings() -> dict[str, str]:
     """Where packages come from is the machine's business: pip's files, then its variables."""
-    named, home, parser = (
-        os.environ.get("PIP_CONFIG_FILE"),
-        Path.home(),
-        configparser.RawConfigParser(),
-    )
+    named, home = os.environ.get("PIP_CONFIG_FILE"), Path.home()
     user = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
     files: list[str | Path] = ["/etc/xdg/pip/pip.conf", "/etc/pip.conf", home / ".pip/pip.conf"]
     files += [home / "Library/Application Support/pip/pip.conf", user / "pip/pip.conf", named or ""]
+    parser = configparser.RawConfigParser()
     with contextlib.suppress(configparser.Error, UnicodeDecodeError):
         parser.read([] if named == os.devnull else files)
-    found = {
-        name: value
-        for part in parser.sections()
-        if part in ("global", "install")
-        for name, value in parser.items(part)
-    }
+    found: dict[str, str] = {}
+    for section in filter(parser.has_section, ("global", "install")):
+        found |= parser.items(section)
     found |= {name[4:].lower(): value for name, value in os.environ.items() if name[:4] == "PIP_"}
     return {name.replace("_", "-"): value for name, value in found.items() if value}
 

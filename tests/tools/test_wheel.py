@@ -140,8 +140,11 @@ def empty(tmp_path, monkeypatch) -> Empty:
 def test_the_bare_package_runs_the_first_program_and_says_what_is_missing(built, empty):
     empty.install(str(built.wheel))
     library = next(empty.folder.glob("lib/python*/site-packages"))
-    size = sum(p.stat().st_size for p in library.rglob("*") if "pip" not in p.parts[-2])
-    print(f"installed: {size / 1e6:.1f} MB")
+    folders = [path for path in library.iterdir() if not path.name.startswith("pip")]
+    for folder in folders:
+        size = sum(path.stat().st_size for path in [folder, *folder.rglob("*")])
+        if size > 100_000:
+            print(f"{folder.name}: {size / 1e6:.1f} MB")
     print(f"python -c 'import ackline': {empty.seconds('-c', 'import ackline'):.2f} s")
     print(f"ackline --help: {empty.seconds('-m', 'ackline', '--help'):.2f} s")
 
