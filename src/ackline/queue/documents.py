@@ -137,14 +137,16 @@ class JobDocument(msgspec.Struct, kw_only=True):
     timeline_complete: bool | UnsetType = UNSET
 
 
-def job_document(record: Record, queue: str, *, exact: bool = False) -> JobDocument:
+def job_document(
+    record: Record, queue: str, kind: type[JobDocument] = JobDocument, *, exact: bool = False
+) -> JobDocument:
     """A job as it stands.
 
     If it is `exact`, a payload that is not JSON comes as its bytes, so that it can be stored again;
     otherwise so that people can read it, if that is possible.
     """
     options = record.options
-    return JobDocument(
+    return kind(
         queue=queue,
         id=record.id,
         kind=record.kind,

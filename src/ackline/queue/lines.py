@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
-from msgspec import UNSET
+from msgspec.structs import fields
 
 from ackline.errors import InvalidPayload, PayloadTooLarge
 from ackline.job import Draft, Record
@@ -32,19 +33,31 @@ _read_packed = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def line_of(record: Record, queue: str) -> bytes:
-    """A job's document as a line, without what is empty or null; including the newline."""
-    document = job_document(record, queue, exact=True)
-    line = {name: value for name in _FIELDS if _says(value := getattr(document, name))}
-    line["payload"] = document.payload
-    return _encode(line) + b"\n"
+    """A job's document as a line, without what is usual or empty; including the newline."""
+    return _encode(job_document(record, queue, _JobLine, exact=True)) + b"\n"
 
 
-_FIELDS = JobDocument.__struct_fields__
+_USUAL: Mapping[str, Any] = {
+    **{field.name: None for field in fields(JobDocument) if type(None) in get_args(field.type)},
+    "codec": "json",
+    "attempts": 0,
+    "worker": "",
+    "cancel_requested": False,
+    "progress": NULL,
+    "result": NULL,
+    "history": msgspec.field(default_factory=list),
+    "keys_if_undelivered": msgspec.field(default_factory=list),
+    "headers": msgspec.field(default_factory=dict),
+}
 
-
-def _says(value: Any) -> bool:
-    """Whether a value is one; a zero is, as in a priority or a time to live."""
-    return (bool(value) and value not in (NULL, UNSET)) or type(value) in (int, float)
+_JobLine: type[Any] = msgspec.defstruct(
+    "JobLine",
+    [(name, JobDocument.__annotations__[name], usual) for name, usual in _USUAL.items()],
+    bases=(JobDocument,),
+    kw_only=True,
+    omit_defaults=True,
+)
+"""The document whose usual or empty fields are left out."""
 
 
 def draft_of(
