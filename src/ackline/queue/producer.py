@@ -77,7 +77,8 @@ class Producer(QueueBase[P, R]):
         """
         draft = self.drafter.draft(payload, options)
         if connection is None:
-            return self.answer(self.put([draft])[0])
+            self.announce([draft])
+            return self.answer(self.store.enqueue(self.key, [draft])[0])
         with self.store.join(connection) as store:
             return self.answer(self.put([draft], store)[0])
 

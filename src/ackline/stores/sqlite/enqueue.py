@@ -120,7 +120,7 @@ def _add_jobs(lines: Lines, first: int, drafts: Sequence[Draft], now: float) -> 
         )
         for num, draft in enumerate(drafts, first)
     ]
-    lines.tx.executemany(sql("add_job"), rows)
+    lines.tx.run_for_each(sql("add_job"), rows)
 
 
 def _add_places(
@@ -137,4 +137,4 @@ def _add_places(
         slot = lines.ready(draft.kind) if state is _QUEUED else lines.slot(state)
         rows.append((num, slot, at, at))
         lines.shift(None, slot)
-    lines.tx.executemany(sql("add_place"), rows)
+    lines.tx.run_for_each(sql("add_place"), rows)

@@ -17,7 +17,7 @@ from ackline.stores.shared.packed import pack
 from ackline.stores.shared.records import CODE, DROPPED, decode_settings, encode_settings
 from ackline.stores.sqlite.connection import Execute
 from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import BATCHES, JOURNAL, PARKED, READY, numbers, slot_of
+from ackline.stores.sqlite.rows import BATCHES, JOURNAL, PARKED, READY, Row, numbers, slot_of
 
 T = TypeVar("T")
 
@@ -68,6 +68,13 @@ class Transaction:
         """Make it durable."""
         self.execute("COMMIT")
         self._version = self.connection.data_version()
+
+    def run_for_each(self, statement: str, rows: Sequence[Row]) -> None:
+        """Run a statement for each of these rows of values."""
+        if len(rows) == 1:
+            self.execute(statement, rows[0])  # quicker, and most callers enqueue one job at a time
+        else:
+            self.executemany(statement, rows)
 
     def wake(self, queue: QueueKey, *topics: Topic) -> None:
         """Wake this queue's listeners once the transaction is committed."""
