@@ -16,7 +16,7 @@ INNER = {
     "announce",
     "answer",
     "apply",
-    "claim_by",
+    "claim_from",
     "claim_records",
     "claim_request",
     "complete_async",

@@ -7,7 +7,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, TypeVar, overload
 
 from ackline import lifecycle
@@ -145,7 +144,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         if connection is not None:
             return await self._join(
                 connection,
-                lambda joined: self.sync.claim_by(partial(joined.claim, self.sync.key), request),
+                lambda joined: self.sync.claim_from(joined, request),
             )
         handover = Handover(self.sync, lambda: request)
         try:

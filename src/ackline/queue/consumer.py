@@ -7,7 +7,6 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, TypeVar, overload
 
 import msgspec
@@ -33,14 +32,11 @@ from ackline.queue.joining import within
 from ackline.queue.recovery import Way
 from ackline.queue.settler import Settler
 from ackline.retry import Backoff
-from ackline.stores.base import Claimed, ClaimRequest
+from ackline.stores.base import Claimed, ClaimRequest, Joined
 
 logger = logging.getLogger("ackline")
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-Claim = Callable[[ClaimRequest, Sequence[Transition]], Claimed]
-"""Claims from one queue: its store, or whatever goes on behalf of it."""
 
 LONGEST_POLL = 1.0
 """Notifications can be lost, so a waiting claim looks again after this many seconds."""
@@ -171,13 +167,13 @@ class Consumer(Settler[P, R]):
     ) -> Claimed:
         """Claim, and take back the lapsed leases that the claim came across."""
         with within(self.store, connection) as store:
-            return self.claim_by(partial(store.claim, self.key), request, transitions)
+            return self.claim_from(store, request, transitions)
 
-    def claim_by(
-        self, claim: Claim, request: ClaimRequest, transitions: Sequence[Transition] = ()
+    def claim_from(
+        self, store: Joined, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
-        """The same by another way to claim, as within a transaction that the store has joined."""
-        claimed = claim(request, transitions)
+        """Claim from the store, or within a transaction that it has joined."""
+        claimed = store.claim(self.key, request, transitions)
         if not claimed.lapsed:
             return claimed
         try:
@@ -186,7 +182,7 @@ class Consumer(Settler[P, R]):
             taken_back = self._take_back(claimed.lapsed, "lease expired", Way.CLAIM)
             if claimed.jobs:
                 return claimed
-            again = claim(request, ())
+            again = store.claim(self.key, request)
         except CannotJoin:
             # The jobs just taken back cannot be claimed in this transaction; no others were.
             raise

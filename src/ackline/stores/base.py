@@ -363,20 +363,23 @@ class Delivered(msgspec.Struct, frozen=True, gc=False):
 class DirectDelivery(Listener, Protocol):
     """A listener to `ready`, of a store that leases a new job directly to a waiting worker.
 
-    Such a job wakes the listener, which then has it. A claim that gets fewer jobs than the worker
-    could begin lets the store deliver one, and only one until the next claim.
+    Such a job wakes the listener, which then has it. A `WaitingClaim` that gets fewer jobs than the
+    worker could begin lets the store deliver one, and only one until the next claim.
     """
 
-    def claim(
-        self, request: ClaimRequest, transitions: Sequence[Transition] = (), *, free: int
-    ) -> Claimed:
-        """As the store's, by a worker that could begin this many jobs; 0 ends the delivery.
+    def delivered(self, worker: str) -> Delivered:
+        """The jobs that have come for this worker since the last call.
 
-        Look at `delivered` after it: it also brings a job there that was lost on its way.
+        Look after each claim, too: it also brings a job here that was lost on its way.
         """
 
-    def delivered(self) -> Delivered:
-        """The jobs that have come since the last call."""
+
+class WaitingClaim(ClaimRequest, frozen=True, kw_only=True):
+    """A claim by a worker that takes a delivery if there are not enough jobs in line."""
+
+    listener: DirectDelivery
+    free: int
+    """How many jobs the worker could begin at once; 0 ends the delivery."""
 
 
 class Joined(Protocol):

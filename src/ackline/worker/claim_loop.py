@@ -27,15 +27,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+
+import msgspec
 
 from ackline import lifecycle
 from ackline.errors import PASSING, StoreClosed, StoreError
 from ackline.job import Record
 from ackline.lifecycle import Verdict
 from ackline.pauses import Pauses
-from ackline.queue.consumer import LONGEST_POLL, Claim, time_to_next
-from ackline.stores.base import Claimed, Delivered, DirectDelivery
+from ackline.queue.consumer import LONGEST_POLL, time_to_next
+from ackline.stores.base import Claimed, ClaimRequest, Delivered, DirectDelivery, WaitingClaim
 from ackline.worker.demand import Demand
 from ackline.worker.held import Held
 from ackline.worker.leased_jobs import LeasedJobs
@@ -245,16 +246,17 @@ class ClaimLoop:
         self._news = False
         # Delivered only while a handler can be called: another worker might begin the job at once.
         free = max(0, self._concurrency - len(self.leased.held) + len(batch))
-        request = self.queue.claim_request(want, None, self.queue.handlers.kinds, self._worker)
-        claimed = self.queue.claim_by(self._claim(free), request, transitions)
+        claimed = self.queue.claim_records(self._request(want, free), transitions)
         self._settled(batch, claimed.verdicts)
         self._plan_claim(claimed, want)
         return claimed.jobs
 
-    def _claim(self, free: int) -> Claim:
-        if self._delivery is not None:
-            return partial(self._delivery.claim, free=free)
-        return partial(self.queue.store.claim, self.queue.key)
+    def _request(self, limit: int, free: int) -> ClaimRequest:
+        request = self.queue.claim_request(limit, None, self.queue.handlers.kinds, self._worker)
+        if self._delivery is None:
+            return request
+        fields = msgspec.structs.asdict(request)
+        return WaitingClaim(**fields, listener=self._delivery, free=free)
 
     def _settled(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
         self.troubled = False
@@ -273,7 +275,7 @@ class ClaimLoop:
         """The jobs that the store has delivered since the last call."""
         if self._delivery is None:
             return NOTHING
-        delivered = self._delivery.delivered()
+        delivered = self._delivery.delivered(self._worker)
         if delivered.jobs:
             self._share.be_given(len(delivered.jobs))
         return delivered
@@ -289,9 +291,8 @@ class ClaimLoop:
 
     def withdraw(self) -> None:
         """Claim nothing, which ends direct delivery."""
-        request = self.queue.claim_request(0, None, self.queue.handlers.kinds, self._worker)
         try:
-            self.queue.claim_by(self._claim(0), request)
+            self.queue.claim_records(self._request(0, 0))
         except StoreClosed:
             raise
         except BaseException:

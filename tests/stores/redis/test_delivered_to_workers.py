@@ -15,6 +15,7 @@ import ackline
 from ackline import State
 from ackline.errors import StoreUnavailable
 from ackline.events import Act
+from ackline.job import QueueKey
 from ackline.queue import Queue
 from ackline.queue.consumer import LONGEST_POLL
 from ackline.stores.base import ClaimRequest
@@ -92,13 +93,13 @@ def test_a_delivered_job_begins_before_anything_is_claimed(
     open_queue, start, client, prefix, monkeypatch
 ):
     queue, claims, begun = open_queue(), list[Any](), list[int]()
-    claim = DeliveryListener.claim
+    claim = queue.store.claim
 
-    def noted(*given: Any, free: int) -> Any:
+    def noted(*given: Any) -> Any:
         claims.append(given)
-        return claim(*given, free=free)
+        return claim(*given)
 
-    monkeypatch.setattr(DeliveryListener, "claim", noted)
+    monkeypatch.setattr(queue.store, "claim", noted)
     queue.handler(lambda _: begun.append(len(claims)))
     start(queue)
 
@@ -301,15 +302,15 @@ def test_a_withdrawal_that_does_not_arrive_is_sent_again(
 ):
     queue, scene, lost = open_queue(), SlowHandler(), list[ClaimRequest]()
     worker = half_busy(queue, scene)
-    claim = DeliveryListener.claim
+    claim = queue.store.claim
 
-    def cut_once(listener: Any, request: ClaimRequest, *given: Any, free: int) -> Any:
+    def cut_once(key: QueueKey, request: ClaimRequest, *given: Any) -> Any:
         if request.limit == 0 and not lost:
             lost.append(request)
             raise StoreUnavailable("cut off")
-        return claim(listener, request, *given, free=free)
+        return claim(key, request, *given)
 
-    monkeypatch.setattr(DeliveryListener, "claim", cut_once)
+    monkeypatch.setattr(queue.store, "claim", cut_once)
     stopping = threading.Thread(target=worker.stop)
     stopping.start()
 

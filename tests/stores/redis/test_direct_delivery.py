@@ -20,13 +20,13 @@ from ackline.events import Act
 from ackline.job import Draft, Options, Record, State
 from ackline.lifecycle import Transition, release
 from ackline.queue.consumer import LONGEST_POLL
-from ackline.stores.base import Claimed
+from ackline.stores.base import Claimed, Delivered, WaitingClaim
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.direct_delivery import DeliveryListener
 
 
 class Waiter:
-    """One who claims through a listener, and so may have jobs delivered."""
+    """One whose claims name its listener, so that jobs may be delivered to it."""
 
     def __init__(self, store: RedisStore, worker: str, kinds: frozenset[str] | None = None) -> None:
         self.store = store
@@ -49,24 +49,34 @@ class Waiter:
         lease: float = 30.0,
         free: int | None = None,
     ) -> Claimed:
-        request = wants(limit, self.worker, self.kinds, lease)
-        return self.listener.claim(request, transitions, free=limit if free is None else free)
+        request = WaitingClaim(
+            worker=self.worker,
+            limit=limit,
+            lease=lease,
+            kinds=self.kinds,
+            listener=self.listener,
+            free=limit if free is None else free,
+        )
+        return self.store.claim(QUEUE, request, transitions)
+
+    def delivered(self) -> Delivered:
+        return self.listener.delivered(self.worker)
 
     def waits(self) -> bool:
         """Claim; whether nothing was there, so that a job may be delivered."""
-        return not self.claim().jobs and not self.listener.delivered().jobs
+        return not self.claim().jobs and not self.delivered().jobs
 
     def receive(self) -> list[Record]:
         """The jobs that arrive by message, without a claim."""
         assert self.listener.wait(SOON)
-        return self.listener.delivered().jobs
+        return self.delivered().jobs
 
     def jobs(self, limit: int = 1) -> list[Record]:
         """As a worker gets them: those that have arrived, then those that a claim brings."""
-        jobs = self.listener.delivered().jobs
+        jobs = self.delivered().jobs
         if len(jobs) < limit:
             jobs += self.claim(limit - len(jobs)).jobs
-        return jobs + self.listener.delivered().jobs
+        return jobs + self.delivered().jobs
 
     def ids(self, limit: int = 1) -> list[str]:
         return [job.id for job in self.jobs(limit)]
@@ -345,7 +355,7 @@ class TestLost:
         assert len(lost) == 1
 
         assert waiter.claim().jobs == []
-        [job] = waiter.listener.delivered().jobs
+        [job] = waiter.delivered().jobs
 
         [seen] = store.get(QUEUE, ["id0"])
         assert (job.id, job.token, job.deadline, job.attempts) == (
@@ -386,7 +396,7 @@ class TestLost:
 
         claimed = waiter.claim()
         assert (claimed.jobs, claimed.more) == ([], True)
-        assert [job.id for job in waiter.listener.delivered().jobs] == ["id0"]
+        assert [job.id for job in waiter.delivered().jobs] == ["id0"]
         waiter.listener.wait(SOON)
         assert waiter.ids() == ["id1"]
 
@@ -404,7 +414,7 @@ class TestLost:
         store.enqueue(QUEUE, drafts(1))
 
         assert waiter.claim(limit=0).jobs == []
-        assert [job.id for job in waiter.listener.delivered().jobs] == ["id0"]
+        assert [job.id for job in waiter.delivered().jobs] == ["id0"]
 
     def test_a_claim_that_failed_keeps_what_had_arrived(self, store, waiter, monkeypatch):
         store.enqueue(QUEUE, drafts(1))
@@ -421,7 +431,7 @@ class TestLost:
             with pytest.raises(StoreUnavailable):
                 waiter.claim(5, [done(first)])
 
-        assert [job.id for job in waiter.listener.delivered().jobs] == ["id1"]
+        assert [job.id for job in waiter.delivered().jobs] == ["id1"]
         assert waiter.claim(5, [done(first)]).verdicts[0].applied
 
     def test_a_claim_whose_answer_is_lost_loses_no_delivery(self, store, waiter, monkeypatch):
@@ -453,7 +463,7 @@ class TestTime:
         clock.advance(31.0)
         claimed = waiter.claim()
 
-        assert (claimed.jobs, waiter.listener.delivered().jobs) == ([], [])
+        assert (claimed.jobs, waiter.delivered().jobs) == ([], [])
         assert [job.id for job in claimed.lapsed] == ["id0"]
 
     def test_a_job_that_lapsed_in_the_inbox_is_not_begun(self, store, waiter):
@@ -513,7 +523,7 @@ class TestTime:
         waiter.listener.wait(SOON)
         time.sleep(0.05)  # the worker was busy, or stopped: the lease runs all the while
 
-        delivered = waiter.listener.delivered()
+        delivered = waiter.delivered()
 
         assert len(delivered.jobs) == 1
         assert claimed_at - 0.02 < delivered.leased_at < enqueued_at
@@ -585,7 +595,7 @@ class TestWaitingAgain:
 
         waiter.claim(1, [done(delivered)])
 
-        assert [job.id for job in waiter.listener.delivered().jobs] == ["id1"]
+        assert [job.id for job in waiter.delivered().jobs] == ["id1"]
 
     def test_one_whose_entry_is_gone_waits_again(self, store, waiter, delivered, client, prefix):
         client.delete(f"{prefix}:{{default/mail}}:waiting")

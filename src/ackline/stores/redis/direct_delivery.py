@@ -1,9 +1,9 @@
 """Direct delivery: an enqueue leases its job to a waiting worker, in the step that stores it.
 
-A worker that claims through a `DeliveryListener` and gets fewer jobs than it could begin need not
-claim again: its inbox is WAITING, and the next job that is enqueued alone comes to it. Then the
-inbox is DELIVERED, and gets nothing more until the worker claims again, which it does with the call
-that settles the job. So a job takes two scripts, and starts after the first.
+A worker whose claim names its listener and gets fewer jobs than it could begin need not claim
+again: the inbox of the listener is WAITING, and the next job that is enqueued alone comes to it.
+Then the inbox is DELIVERED, and gets nothing more until the worker claims again, which it does with
+the call that settles the job. So a job takes two scripts, and starts after the first.
 
                 claim that brings too few          enqueue of a single job
    (no entry) ─────────────────────────► WAITING ─────────────────────────► DELIVERED ─┐ claim: the
@@ -32,11 +32,9 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from ackline.job import Record
-from ackline.lifecycle import Transition
-from ackline.stores.base import Claimed, ClaimRequest, Delivered
+from ackline.stores.base import Delivered
 from ackline.stores.redis.connection import Connection
 from ackline.stores.redis.listen import PubSub, RedisListener
 from ackline.stores.redis.packing import Body, leased
@@ -109,14 +107,6 @@ class Inbox:
         return self._began(job) + (job.deadline or 0.0) - (job.started_at or 0.0)
 
 
-class Claim(Protocol):
-    """Claims from a queue for an inbox."""
-
-    def __call__(
-        self, request: ClaimRequest, transitions: Sequence[Transition], inbox: Inbox, free: int
-    ) -> Claimed: ...
-
-
 class DeliveryListener(RedisListener):
     """A listener to one queue's `ready` to which jobs can be delivered; see `DirectDelivery`."""
 
@@ -127,21 +117,12 @@ class DeliveryListener(RedisListener):
         arm: Callable[[], None],
         forget: Callable[[PubSub], None],
         inbox: Inbox,
-        claim: Claim,
     ) -> None:
         self.inbox = inbox
-        self._claim = claim
-        self._worker = ""
         super().__init__(connection, channels, arm, forget)
 
-    def claim(
-        self, request: ClaimRequest, transitions: Sequence[Transition] = (), *, free: int
-    ) -> Claimed:
-        self._worker = request.worker
-        return self._claim(request, transitions, self.inbox, free)
-
-    def delivered(self) -> Delivered:
-        return self.inbox.take(self._worker)
+    def delivered(self, worker: str) -> Delivered:
+        return self.inbox.take(worker)
 
     def _receive(self, channel: bytes, message: bytes) -> None:
         """Keep a delivered job; other messages are empty, and only say that it is time to claim."""

@@ -32,6 +32,7 @@ from ackline.stores.base import (
     Subject,
     Subscription,
     Topic,
+    WaitingClaim,
     WorkerBeat,
     WorkerRecord,
     refuse_to_join,
@@ -151,6 +152,9 @@ class RedisStore:
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> Claimed:
+        if isinstance(request, WaitingClaim) and isinstance(request.listener, DeliveryListener):
+            inbox, free = request.listener.inbox, request.free
+            return work.claim(self._scripts, queue, request, transitions, inbox, free)
         return work.claim(self._scripts, queue, request, transitions)
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
@@ -239,9 +243,9 @@ class RedisStore:
         # In a cluster, a script cannot know whether anybody hears it: listeners may be at any node.
         if len(queues) != 1 or self._names.clustered:
             return RedisListener(connection, channels, arm, forget)
-        inbox, claim = Inbox(), partial(work.claim, self._scripts, queues[0])
+        inbox = Inbox()
         channels.append(self._names.channel(queues[0], f"to:{inbox.name}"))
-        return DeliveryListener(connection, channels, arm, forget, inbox, claim)
+        return DeliveryListener(connection, channels, arm, forget, inbox)
 
     def subscribe(self) -> Subscription:
         def arm(subjects: Iterable[Subject]) -> None:
