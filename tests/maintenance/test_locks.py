@@ -90,7 +90,7 @@ def test_each_process_goes_by_its_own_interval(queues: Queues, clock: ManualCloc
 
 
 def test_locks_that_one_look_does_not_show_are_seen_all_the_same(
-    queues: Queues, monkeypatch: pytest.MonkeyPatch
+    queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ackline.maintenance.locks.AT_ONCE", 3)
     monkeypatch.setattr("ackline.maintenance.locks.LOCKED_AT_ONCE", 4)
@@ -98,6 +98,25 @@ def test_locks_that_one_look_does_not_show_are_seen_all_the_same(
     assert len(Locks("sweep").acquire(wanted)) == 10
 
     assert Locks("sweep").acquire(wanted) == []
+    clock.advance(EVERY)
+    assert len(Locks("sweep").acquire(wanted)) == 10
+
+
+def test_a_lock_that_another_process_takes_meanwhile_is_left_to_it(
+    queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, first, second = queues["email"], Locks("sweep"), Locks("sweep")
+    read = queue.store.read_keys
+
+    def read_and_be_late(*given: Any, **more: Any) -> Any:
+        found = read(*given, **more)
+        monkeypatch.undo()
+        assert first.acquire(every(queue)) == [queue]
+        return found
+
+    monkeypatch.setattr(queue.store, "read_keys", read_and_be_late)
+
+    assert second.acquire(every(queue)) == []
 
 
 def test_two_objects_for_one_queue_are_one_queue(queues: Queues) -> None:
@@ -219,11 +238,13 @@ class TestFleet:
     ) -> None:
         """A process that fails for a queue rests, and does not renew its lock meanwhile."""
         monkeypatch.setattr("ackline.maintenance.setbacks.RETRIES", (3600.0, 3600.0))
-        failing, well = Failing(queues), Failing(queues, fails=False)
+        failing, well = Failing(queues, 0.01), Failing(queues, 1.0, fails=False)
         failing.start()
         until(lambda: failing.stats().failures)
         assert well.step_seen() == []
         clock.advance(1.0)
+        rounds = failing.stats().runs
+        until(lambda: failing.stats().runs > rounds + 1)
 
         assert well.step_seen() == [queue.name for queue in queues]
         failing.stop()
@@ -233,8 +254,10 @@ class Failing(Loop):
     name = "failing loop"
     duty = "fail"
 
-    def __init__(self, queues: list[Queue[Any, Any]], *, fails: bool = True) -> None:
-        super().__init__(queues, 1.0)
+    def __init__(
+        self, queues: list[Queue[Any, Any]], interval: float, *, fails: bool = True
+    ) -> None:
+        super().__init__(queues, interval)
         self._fails = fails
         self._seen: list[str] = []
 

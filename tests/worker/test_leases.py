@@ -15,7 +15,7 @@ import pytest
 from ackline import JobFailed, State, StoreUnavailable
 from ackline.queues import Queues
 from ackline.stores.memory import MemoryStore
-from ackline.worker import executor
+from ackline.worker import executor, heartbeat
 
 SOON = 10.0
 
@@ -283,3 +283,26 @@ def test_a_worker_is_known_to_the_store_and_says_goodbye(queue, start):
     assert known.beat.kinds == ("default",)
     worker.stop()
     assert queue.workers() == []
+
+
+@pytest.mark.parametrize("store_name", ["sqlite"])
+def test_an_idle_worker_beats_no_sooner_for_what_others_write(queues, start, monkeypatch):
+    """A listener to a file wakes whenever anyone has written to it, and each beat is a write."""
+    monkeypatch.setattr(heartbeat, "BEAT_EVERY", 3600.0)
+    queue, beats = queues["work"], []
+    beat = queue.store.heartbeat
+
+    def counted(*given):
+        beats.append(given)
+        return beat(*given)
+
+    monkeypatch.setattr(queue.store, "heartbeat", counted)
+    queue.handler(lambda job: None)
+    start(queue)
+
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        queues["other"].enqueue(1)
+        time.sleep(0.05)
+
+    assert len(beats) == 1

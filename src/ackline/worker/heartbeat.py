@@ -116,7 +116,7 @@ class Heartbeat:
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                self._listener.wait(self._pause)
+                self._wait()
                 if self._stopped.is_set():
                     return
                 self._pause = self.beat()
@@ -131,6 +131,14 @@ class Heartbeat:
                 self._log_failure(error)
                 self._pause = min(self._pause, BEAT_EVERY / 4)
                 self._stopped.wait(AT_ONCE)
+
+    def _wait(self) -> None:
+        """Until the next beat is due, or news may be a cancel request for a job that is held."""
+        began = time.monotonic()
+        while not self._stopped.is_set():
+            left = began + self._pause - time.monotonic()
+            if left <= 0 or (self._listener.wait(left) and self._leased.held):
+                return
 
     def _log_failure(self, error: Exception) -> None:
         if time.monotonic() < self._logged_at + REPEAT:
