@@ -6,12 +6,13 @@ import pytest
 
 from ackline.cron import Schedule
 from ackline.job import QueueKey
+from ackline.queue.reader_place import Place, write_of
 from ackline.queues import Queues
 from ackline.service import Settings, schedules
 from ackline.service.caretaker import Caretaker
 from ackline.service.webhooks import book, delivery
-from ackline.service.webhooks.dispatcher import Dispatcher
-from ackline.stores.base import Filter, KeyWrite
+from ackline.service.webhooks.dispatcher import READER, Dispatcher
+from ackline.stores.base import Filter
 from ackline.stores.memory import MemoryStore
 
 
@@ -79,26 +80,19 @@ class TestSchedules:
 
 
 class TestDispatcher:
-    @pytest.mark.parametrize(
-        ("note", "told"),
-        [
-            (("callbacks", "bad"), ["beta"]),
-            (("readers", "bad", "webhooks"), ["acme", "beta"]),
-        ],
-    )
-    def test_a_note_that_cannot_be_read_keeps_no_other_from_being_told(self, store, note, told):
-        bad, good = Queues(store, "acme")["bad"], Queues(store, "beta")["good"]
-        for queue in (bad, good):
-            queue.enqueue(1, id=queue.name, callback_url="https://example.com/")
-            queue.complete(queue.claim(1)[0], None)
-        store.write_keys("acme", [KeyWrite(key=("ackline", *note), value=b"garbage")])
+    def test_a_place_that_the_journal_has_lost_is_given_up(self, store):
+        """As when a node of a cluster failed over, and lost what others had read of it."""
+        queue = Queues(store, "acme")["mail"]
+        queue.enqueue(1, id="a", callback_url="https://example.com/")
+        queue.complete(queue.claim(1)[0], None)
+        lost = Place(cursor="9999999.0", at=0.0, by="x")
+        assert store.write_keys("acme", [write_of("mail", READER, lost, 0)])
         dispatcher = Dispatcher(store)
-        dispatcher.queues = (bad, good)
+        dispatcher.queues = (queue,)
 
         dispatcher.step()
 
-        sent = delivery.open_queue(store).jobs().jobs
-        assert sorted(job.payload.tenant for job in sent) == told
+        assert [job.payload.tenant for job in delivery.open_queue(store).jobs().jobs] == ["acme"]
 
     def test_all_webhooks_are_read_again_only_when_one_has_changed(self, store, monkeypatch):
         queue = Queues(store, "acme")["mail"]

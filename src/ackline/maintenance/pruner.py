@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
 from ackline.queue import Queue
-from ackline.queue.broken_notes import BrokenNotes
 from ackline.queue.reader import first_needed
 
 BATCH = 500
@@ -21,12 +19,8 @@ class Pruner(Loop):
     duty = "prune"
     counts = ("pruned",)
 
-    def __init__(self, queues: Sequence[Queue[Any, Any]], interval: float) -> None:
-        super().__init__(queues, interval)
-        self._broken = BrokenNotes()
-
     def look_after(self, queue: Queue[Any, Any]) -> float:
-        keep_from = first_needed(queue.store, queue.key, self._broken.warn)
+        keep_from = first_needed(queue.store, queue.key)
         while (count := queue.store.prune(queue.key, BATCH, keep_from)) == BATCH:
             self.count("pruned", count)
         self.count("pruned", count)

@@ -15,9 +15,8 @@ from ackline.ids import new_id
 from ackline.limits import OWN_KEYS
 from ackline.maintenance.loop import Loop
 from ackline.queue import NewJob, Queue, Queued
-from ackline.queue.broken_notes import UNREADABLE, warn_of_broken
 from ackline.queue.drafting import LATEST
-from ackline.stores.base import Key, KeyWrite, find_key
+from ackline.stores.base import KeyWrite, find_key
 
 logger = logging.getLogger("ackline")
 
@@ -151,15 +150,7 @@ class Scheduler(Loop):
 
     def _read(self, queue: Queue[Any, Any], schedule: Schedule) -> tuple[Note | None, int]:
         found = find_key(queue.store, queue.key.tenant, _key(queue, schedule))
-        return (None, 0) if found is None else (self._readable(queue, found), found.version)
-
-    def _readable(self, queue: Queue[Any, Any], found: Key) -> Note | None:
-        try:
-            return read_note(found.value)
-        except UNREADABLE as error:
-            # It begins anew, as a schedule that was never seen: nothing else repairs the note.
-            warn_of_broken(queue.key.tenant, found, error)
-            return None
+        return (None, 0) if found is None else (read_note(found.value), found.version)
 
     def _write(self, queue: Queue[Any, Any], schedule: Schedule, note: Note, version: int) -> bool:
         value = msgspec.json.encode(note)

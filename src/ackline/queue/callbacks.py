@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from ackline.events import read_cursor
 from ackline.job import NO_OPTIONS, Draft, QueueKey
 from ackline.limits import OWN_KEYS
-from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
 from ackline.stores.base import KeyWrite, Store
 
 ROOM = (OWN_KEYS, "callbacks")
@@ -34,14 +33,9 @@ def note(store: Store, queue: QueueKey) -> None:
     store.write_keys(queue.tenant, [write])
 
 
-def since(store: Store, tenant: str, on_broken: OnBroken = warn_of_broken) -> str | None:
+def since(store: Store, tenant: str) -> str | None:
     """The cursor after which callbacks may be wanted; None if no job ever wanted one."""
-    cursors = []
-    for entry in store.read_keys(tenant, ROOM, MOST_QUEUES):
-        try:
-            cursors.append(read_since(entry.value))
-        except UNREADABLE as error:
-            on_broken(tenant, entry, error)
+    cursors = [read_since(entry.value) for entry in store.read_keys(tenant, ROOM, MOST_QUEUES)]
     return min(cursors, key=read_cursor, default=None)
 
 

@@ -15,7 +15,6 @@ import msgspec
 
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
-from ackline.queue.broken_notes import UNREADABLE, warn_of_broken
 from ackline.stores.base import KeyWrite, Store, find_key
 
 EVERY_KIND = ""
@@ -53,14 +52,7 @@ def _noted(store: Store, queue: QueueKey, own: Mapping[str, int]) -> bool:
 
 def _read(store: Store, queue: QueueKey) -> tuple[Mapping[str, int], int]:
     found = find_key(store, queue.tenant, _key(queue))
-    if found is None:
-        return {}, 0
-    try:
-        return read_attempts(found.value), found.version
-    except UNREADABLE as error:
-        # A process with attempts of its own notes them again within seconds.
-        warn_of_broken(queue.tenant, found, error)
-        return {}, found.version
+    return ({}, 0) if found is None else (read_attempts(found.value), found.version)
 
 
 def _key(queue: QueueKey) -> tuple[str, ...]:

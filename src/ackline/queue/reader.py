@@ -9,7 +9,6 @@ import msgspec
 from ackline.errors import InvalidOption
 from ackline.events import Event, make_cursor, read_cursor
 from ackline.job import QueueKey
-from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
 from ackline.queue.reader_place import EVERY_QUEUE, KeptPlace, read_place, room_of
 from ackline.stores.base import Store
 
@@ -99,54 +98,41 @@ class JournalReader:
         return make_cursor(read_cursor(oldest[0].cursor)[0], 0) if oldest else end
 
 
-def registered_readers(
-    store: Store, key: QueueKey, on_broken: OnBroken = warn_of_broken
-) -> list[ReaderInfo]:
+def registered_readers(store: Store, key: QueueKey) -> list[ReaderInfo]:
     """The readers of just this queue, by name."""
-    return _registered(store, key.tenant, key.name, on_broken)
+    return _registered(store, key.tenant, key.name)
 
 
-def readers_of_every_queue(
-    store: Store, tenant: str, on_broken: OnBroken = warn_of_broken
-) -> list[ReaderInfo]:
+def readers_of_every_queue(store: Store, tenant: str) -> list[ReaderInfo]:
     """The readers of all queues of a tenant, and where each begins in a queue new to it."""
-    return _registered(store, tenant, EVERY_QUEUE, on_broken)
+    return _registered(store, tenant, EVERY_QUEUE)
 
 
-def waited_for(
-    store: Store, key: QueueKey, on_broken: OnBroken = warn_of_broken
-) -> list[ReaderInfo]:
+def waited_for(store: Store, key: QueueKey) -> list[ReaderInfo]:
     """The readers for which a queue's journal is kept: its own, and those that read every queue.
 
     If one of the latter has a place of its own in this queue, only that place counts.
     """
     # In this order: a reader that meets this queue meanwhile saves its own place here before it
     # moves the place that it has for every queue.
-    of_every_queue = readers_of_every_queue(store, key.tenant, on_broken)
-    own = registered_readers(store, key, on_broken)
+    of_every_queue = readers_of_every_queue(store, key.tenant)
+    own = registered_readers(store, key)
     known = {reader.name for reader in own}
     return own + [reader for reader in of_every_queue if reader.name not in known]
 
 
-def first_needed(store: Store, key: QueueKey, on_broken: OnBroken = warn_of_broken) -> str | None:
+def first_needed(store: Store, key: QueueKey) -> str | None:
     """The smallest cursor of a queue's readers: events after it are still needed."""
-    cursors = [reader.cursor for reader in waited_for(store, key, on_broken)]
+    cursors = [reader.cursor for reader in waited_for(store, key)]
     return min(cursors, key=read_cursor, default=None)
 
 
-def _registered(store: Store, tenant: str, queue: str, on_broken: OnBroken) -> list[ReaderInfo]:
-    readers = []
-    for entry in store.read_keys(tenant, room_of(queue), MOST_READERS):
-        try:
-            place = read_place(entry.value)
-        except UNREADABLE as error:
-            on_broken(tenant, entry, error)
-            continue
-        reader = ReaderInfo(
-            name=entry.key[-1],
-            cursor=place.cursor,
-            saved_at=place.at,
-            every_queue=queue == EVERY_QUEUE,
+def _registered(store: Store, tenant: str, queue: str) -> list[ReaderInfo]:
+    entries = store.read_keys(tenant, room_of(queue), MOST_READERS)
+    places = [(entry.key[-1], read_place(entry.value)) for entry in entries]
+    return [
+        ReaderInfo(
+            name=name, cursor=place.cursor, saved_at=place.at, every_queue=queue == EVERY_QUEUE
         )
-        readers.append(reader)
-    return readers
+        for name, place in places
+    ]

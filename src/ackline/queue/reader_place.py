@@ -11,8 +11,7 @@ from ackline.errors import ReaderMoved
 from ackline.events import read_cursor
 from ackline.ids import new_id
 from ackline.limits import OWN_KEYS, require_name
-from ackline.queue.broken_notes import UNREADABLE, warn_of_broken
-from ackline.stores.base import Key, KeyWrite, Store, find_key
+from ackline.stores.base import KeyWrite, Store, find_key
 
 EVERY_QUEUE = ""
 """In place of a queue's name, which is never empty: all queues that a reader has not met yet."""
@@ -92,15 +91,7 @@ class KeptPlace:
 
     def _find(self) -> tuple[Place | None, int]:
         entry = find_key(self._store, self._tenant, self._path)
-        return (None, 0) if entry is None else (self._readable(entry), entry.version)
-
-    def _readable(self, entry: Key) -> Place | None:
-        try:
-            return read_place(entry.value)
-        except UNREADABLE as error:
-            # The reader starts over: rather an event twice than never one again.
-            warn_of_broken(self._tenant, entry, error)
-            return None
+        return (None, 0) if entry is None else (read_place(entry.value), entry.version)
 
     def _write(self, place: Place, version: int) -> bool:
         write = write_of(self._queue, self._name, place, version)

@@ -16,8 +16,7 @@ from ackline.forks import renew_in_child
 from ackline.job import QueueKey, State
 from ackline.lifecycle import Verdict
 from ackline.limits import OWN_KEYS
-from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
-from ackline.stores.base import Key, KeyWrite, Store, find_key
+from ackline.stores.base import KeyWrite, Store, find_key
 
 logger = logging.getLogger("ackline")
 
@@ -80,11 +79,9 @@ def read_ways(value: bytes) -> _Ways:
     return msgspec.json.decode(value, type=_Ways)
 
 
-def recovered(
-    store: Store, queue: QueueKey, on_broken: OnBroken = warn_of_broken
-) -> Mapping[Way, Recovered]:
+def recovered(store: Store, queue: QueueKey) -> Mapping[Way, Recovered]:
     """How many jobs of a queue came back, by way; ways without any are left out."""
-    ways = _read(store, queue, on_broken)[0]
+    ways = _read(store, queue)[0]
     return {way: ways[way] for way in Way if way in ways}
 
 
@@ -158,18 +155,9 @@ def _sum(ways: _Ways, more: _Ways) -> _Ways:
     return total
 
 
-def _read(store: Store, queue: QueueKey, on_broken: OnBroken = warn_of_broken) -> tuple[_Ways, int]:
+def _read(store: Store, queue: QueueKey) -> tuple[_Ways, int]:
     found = find_key(store, queue.tenant, _key(queue))
-    return ({}, 0) if found is None else (_readable(queue, found, on_broken), found.version)
-
-
-def _readable(queue: QueueKey, found: Key, on_broken: OnBroken) -> _Ways:
-    try:
-        return read_ways(found.value)
-    except UNREADABLE as error:
-        # The earlier counts are lost; counting begins at zero again.
-        on_broken(queue.tenant, found, error)
-        return {}
+    return ({}, 0) if found is None else (read_ways(found.value), found.version)
 
 
 def _key(queue: QueueKey) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from ackline.job import QueueKey, State
 from ackline.maintenance import Promoter, Pruner, Scheduler, Watcher
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
 from ackline.maintenance.reaper import Reaper, expire
-from ackline.queue.broken_notes import BrokenNotes
 from ackline.service import schedules
 from ackline.service.settings import Settings
 from ackline.service.survey import AnyQueue, Survey
@@ -66,8 +65,7 @@ class Census(Loop):
         self._store = store
         self._survey = survey
         self._loops = loops
-        self._broken = BrokenNotes()
-        self._schedules = schedules.StoredSchedules(store, self._broken.warn)
+        self._schedules = schedules.StoredSchedules(store)
         self._stored: dict[QueueKey, list[Key]] = {}
         self._looked_after: dict[QueueKey, list[Key]] = {}
         self._schedulers: dict[QueueKey, Scheduler] = {}
@@ -97,7 +95,7 @@ class Census(Loop):
         """Fire its schedules, as they are now."""
         stored = self._schedules.read_of(queue.key)
         self._looked_after[queue.key] = stored
-        wanted = schedules.readable(queue.key, stored, self._broken.warn)
+        wanted = list(map(schedules.read, stored))
         scheduler = self._schedulers.get(queue.key)
         if scheduler is None or list(scheduler.schedules) != wanted:
             if not wanted:

@@ -12,7 +12,6 @@ import msgspec
 from ackline.cron import Schedule
 from ackline.job import QueueKey
 from ackline.limits import OWN_KEYS
-from ackline.queue.broken_notes import UNREADABLE, OnBroken, warn_of_broken
 from ackline.service.auth.credentials import SERVICE_TENANT
 from ackline.service.problems import Conflict
 from ackline.stores.base import Key, KeyWrite, Store, find_key
@@ -29,9 +28,6 @@ MOST_TENANTS = 100_000
 READ_ALL_EVERY = 30.0
 """Seconds after which all schedules are read again: what else writes and deletes them, such as the
 drop of a queue, does not note it. One that is about to fire is read again in any case."""
-
-PARTS = len(ROOM) + 2
-"""Parts of a schedule's key."""
 
 MOST_SCHEDULES = 1000
 """Schedules of one queue."""
@@ -78,9 +74,8 @@ def tenants(store: Store) -> list[str]:
 class StoredSchedules:
     """The stored entries of all schedules, read again only for tenants that changed theirs."""
 
-    def __init__(self, store: Store, on_broken: OnBroken = warn_of_broken) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._on_broken = on_broken
         self._versions: dict[str, int] = {}
         self._found: dict[str, dict[QueueKey, list[Key]]] = {}
         self._read_at = -math.inf
@@ -94,7 +89,7 @@ class StoredSchedules:
             self._versions, self._read_at = {}, now
         for tenant in versions:
             if versions[tenant] != self._versions.get(tenant):
-                self._found[tenant] = stored(self._store, [tenant], self._on_broken)
+                self._found[tenant] = stored(self._store, [tenant])
         for tenant in self._found.keys() - versions.keys():
             del self._found[tenant]
         self._versions = versions
@@ -111,37 +106,19 @@ class StoredSchedules:
         return entries
 
 
-def stored(
-    store: Store, tenants: Iterable[str], on_broken: OnBroken = warn_of_broken
-) -> dict[QueueKey, list[Key]]:
+def stored(store: Store, tenants: Iterable[str]) -> dict[QueueKey, list[Key]]:
     """The stored entries of all schedules of these tenants, by queue."""
     found: dict[QueueKey, list[Key]] = {}
     for tenant in tenants:
         for entry in store.read_keys(tenant, ROOM, MOST_READ):
-            if len(entry.key) == PARTS:
-                found.setdefault(QueueKey(tenant, entry.key[len(ROOM)]), []).append(entry)
-            else:
-                on_broken(tenant, entry, ValueError(f"a schedule's key has {PARTS} parts"))
+            found.setdefault(QueueKey(tenant, entry.key[len(ROOM)]), []).append(entry)
     return found
 
 
 def read_all(store: Store, key: QueueKey) -> list[Schedule]:
     """All schedules of a queue, by name."""
     # A queue that two were merged into may have more than the limit.
-    return readable(key, store.read_keys(key.tenant, _room(key), MOST_READ))
-
-
-def readable(
-    key: QueueKey, entries: Iterable[Key], on_broken: OnBroken = warn_of_broken
-) -> list[Schedule]:
-    """A queue's schedules that can be read; an unreadable one does not keep them from firing."""
-    found = []
-    for entry in entries:
-        try:
-            found.append(read(entry))
-        except UNREADABLE as error:
-            on_broken(key.tenant, entry, error)
-    return found
+    return list(map(read, store.read_keys(key.tenant, _room(key), MOST_READ)))
 
 
 def require_room(store: Store, key: QueueKey, schedule: Schedule) -> None:
@@ -171,7 +148,7 @@ def find(store: Store, key: QueueKey, name: str) -> tuple[Schedule | None, int]:
     entry = find_key(store, key.tenant, _path(key, name))
     if entry is None:
         return None, 0
-    return next(iter(readable(key, [entry])), None), entry.version
+    return read(entry), entry.version
 
 
 def write(store: Store, key: QueueKey, schedule: Schedule, version: int | None = None) -> bool:

@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from ackline.queue.broken_notes import BrokenNotes
 from ackline.service.metrics.process import Process
 from ackline.service.metrics.queues import Queues
 from ackline.service.metrics.requests import Requests
@@ -31,7 +30,6 @@ class Metrics:
         self._runtime = runtime
         self.requests = Requests()
         self.work = Work()
-        self._broken = BrokenNotes()
         self._own = CollectorRegistry()
         for collector in (self.requests, self.work, Process(runtime)):
             self._own.register(collector)
@@ -53,14 +51,14 @@ class Metrics:
         """All figures as they are now; it asks the store, so off the event loop."""
         self.work.keep([info.key for info in self._runtime.store.describe(None)])
         registry = CollectorRegistry()
-        registry.register(Queues(self._runtime, self._broken))
+        registry.register(Queues(self._runtime))
         registry.register(_Together(self._own, self._siblings))
         return generate_latest(registry)
 
     def text_for(self, tenant: str, may_see: Callable[[str], bool]) -> bytes:
         """What the queues of one tenant hold, as far as the caller may see them."""
         registry = CollectorRegistry()
-        registry.register(Queues(self._runtime, self._broken, tenant, may_see))
+        registry.register(Queues(self._runtime, tenant, may_see))
         return generate_latest(registry)
 
     def close(self) -> None:

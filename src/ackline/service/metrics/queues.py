@@ -9,7 +9,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ackline.job import QueueKey, State
-from ackline.queue.broken_notes import BrokenNotes
 from ackline.queue.recovery import Way, recovered
 from ackline.stores.base import Filter, QueueInfo, Store
 
@@ -25,12 +24,10 @@ class Queues(Collector):
     def __init__(
         self,
         runtime: Runtime,
-        broken: BrokenNotes,
         tenant: str | None = None,
         may_see: Callable[[str], bool] = lambda _queue: True,
     ) -> None:
         self._runtime = runtime
-        self._broken = broken
         self._tenant = tenant
         self._may_see = may_see
 
@@ -54,7 +51,7 @@ class Queues(Collector):
             for state, number in info.counts.items():
                 jobs.add_metric([*place, state], number)
             oldest.add_metric(place, age_of_first(store, info, now))
-            by_way = recovered(store, info.key, self._broken.warn)
+            by_way = recovered(store, info.key)
             for way in Way:
                 expired.add_metric([*place, way], by_way[way].jobs if way in by_way else 0)
         yield from (jobs, oldest, expired)

@@ -16,7 +16,6 @@ from ackline.job import QueueKey
 from ackline.maintenance import locks
 from ackline.maintenance.scheduler import read_note
 from ackline.queue import callbacks, own_attempts
-from ackline.queue.broken_notes import UNREADABLE
 from ackline.queue.reader_place import EVERY_QUEUE, read_place
 from ackline.queue.recovery import read_ways
 from ackline.service import schedules
@@ -112,7 +111,7 @@ def _require_value(caller: Caller, note: Note, name: str, value: bytes) -> None:
         return
     try:
         found = note.read(value)
-    except UNREADABLE as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise InvalidOption(f"the key {name} cannot have this value: {error}") from None
     if note.is_reached and read_cursor(found) > read_cursor(caller.runtime.store.info().cursor):
         raise InvalidOption(f"the key {name} cannot be at {found}: the journal ends before it")

@@ -13,7 +13,6 @@ from ackline.events import Event, Events, read_cursor
 from ackline.job import QueueKey
 from ackline.maintenance.loop import NOTHING_KNOWN, Loop
 from ackline.queue import JournalReader, NewJob, Queue, ReaderInfo, callbacks
-from ackline.queue.broken_notes import BrokenNotes
 from ackline.queue.reader import registered_readers
 from ackline.service.auth.credentials import SERVICE_TENANT
 from ackline.service.webhooks import book, delivery
@@ -66,7 +65,6 @@ class Dispatcher(Loop):
         self._callbacks: dict[str, str] = {}
         self._asked_at: dict[str, float] = {}
         self._readers: dict[QueueKey, JournalReader | None] = {}
-        self._broken = BrokenNotes()
         self._unread: set[QueueKey] = set()
         """The queues whose journal may have something for webhooks."""
         self._known: frozenset[QueueKey] = frozenset()
@@ -188,7 +186,7 @@ class Dispatcher(Loop):
         pause = max(ASK_AGAIN, len(self._asked_at) / ASKED_PER_SECOND)
         if known is not None or time.monotonic() < self._asked_at.get(tenant, 0.0) + pause:
             return known
-        found = callbacks.since(self._store, tenant, self._broken.warn)
+        found = callbacks.since(self._store, tenant)
         self._asked_at[tenant] = time.monotonic()
         if found is not None:
             info = self._store.info()

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Collection, Mapping, Set
 
 from ackline.ids import new_id
-from ackline.queue.broken_notes import UNREADABLE
 from ackline.queue.reader_place import EVERY_QUEUE, Place, read_place, room_of, write_of
 from ackline.queues import Queues
 from ackline.spark.events.offset import EventsOffset
@@ -87,7 +86,4 @@ class ReaderPlaces:
 
     def _found(self, queue: str, name: str) -> Place | None:
         entry = find_key(self._queues.store, self._queues.tenant, (*room_of(queue), name))
-        try:
-            return None if entry is None else read_place(entry.value)
-        except UNREADABLE:
-            return None  # It is about to be overwritten.
+        return None if entry is None else read_place(entry.value)

@@ -157,7 +157,7 @@ def _list_all(caller: Caller) -> Schedules:
         _document(key.name, schedule, now)
         for key, entries in schedules.stored(store, [caller.tenant]).items()
         if caller.principal.may_use_queue(key.name)
-        for schedule in schedules.readable(key, entries)
+        for schedule in map(schedules.read, entries)
         if caller.principal.may_use_kind(schedule.kind)
     ]
     return Schedules(sorted(found, key=lambda one: (one.next_at, one.queue, one.name)))
