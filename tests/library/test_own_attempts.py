@@ -12,7 +12,6 @@ from ackline.errors import StoreError
 from ackline.queue import Queue
 from ackline.queue.own_attempts import EVERY_KIND, noted_attempts
 from ackline.queues import Queues
-from ackline.stores.base import KeyWrite
 from ackline.stores.memory import MemoryStore
 
 
@@ -90,15 +89,6 @@ def test_it_is_noted_anew_after_the_queue_was_dropped(queues: Queues) -> None:
 
     queue.policies.settings(max_age=0)
     decide(queue)
-
-    assert noted(queues) == {"mail": 5}
-
-
-def test_a_note_that_nobody_can_read_is_replaced(queues: Queues) -> None:
-    key = ("ackline", "attempts", "work")
-    queues.store.write_keys("default", [KeyWrite(key=key, value=b"[]")])
-
-    decide(process(queues, max_attempts=5))
 
     assert noted(queues) == {"mail": 5}
 

@@ -282,7 +282,7 @@ class TestWhatANarrowTokenSees:
         [
             (Scope.READ, set(State)),
             (Scope.ADMIN, set(State)),
-            (Scope.CONSUME, {State.PROCESSING}),
+            (Scope.CONSUME, set()),
             (Scope.PRODUCE, set()),
         ],
     )

@@ -212,7 +212,7 @@ class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
     key: QueueKey
     settings: QueueSettings
     counts: Mapping[State, int]
-    """Over HTTP, a token that may not read queues gets only the counts that it needs."""
+    """Over HTTP, a token that may not read queues gets none."""
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):

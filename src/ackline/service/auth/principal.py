@@ -7,7 +7,7 @@ from typing import assert_never
 import msgspec
 
 from ackline.events import Event
-from ackline.job import Record, State
+from ackline.job import Record
 from ackline.queues import DEFAULT_TENANT
 from ackline.service.auth.authorization import RULES, Access, Reach, Scope, access_of_key
 from ackline.stores.base import Key, QueueInfo, StoreInfo
@@ -94,15 +94,10 @@ class Principal(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(job, options=options)
 
     def queue(self, info: QueueInfo) -> QueueInfo:
-        """A queue; for callers that only need its settings, without its counts.
-
-        Whoever takes back leases is told whether there are any.
-        """
+        """A queue; for callers that only need its settings, without its counts."""
         if self.may(Access.READ_QUEUES) or self.may(Access.CONFIGURE):
             return info
-        known = {State.PROCESSING} if self.may(Access.RECOVER) else frozenset[State]()
-        counts = {state: count for state, count in info.counts.items() if state in known}
-        return msgspec.structs.replace(info, counts=counts)
+        return msgspec.structs.replace(info, counts={})
 
     def store(self, info: StoreInfo) -> StoreInfo:
         """What a store is, without its location and details, which only concern the service."""
