@@ -59,6 +59,14 @@ class MoveRules(StoreCase):
         assert bench.apply_one(move("a", other.queue)) == Verdict(False, State.QUEUED)
         assert (bench.look("a").payload, other.look("a").payload) == (b"here", b"there")
 
+    def test_an_id_whose_job_has_ended_is_taken(self, bench: Bench) -> None:
+        other = bench.beside("other")
+        other.complete(other.taken("a", payload=b"there"))
+        bench.put("a", payload=b"here")
+
+        assert bench.apply_one(move("a", other.queue)) == Verdict(False, State.QUEUED)
+        assert (bench.look("a").payload, other.look("a").payload) == (b"here", b"there")
+
     def test_an_id_whose_retention_is_over_is_not_taken(self, bench: Bench) -> None:
         other = bench.beside("other")
         other.complete(other.taken("a", result_ttl=1.0))
