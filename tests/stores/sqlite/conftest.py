@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import apsw
 import pytest
+from tests.waiting import until
 
 from ackline.job import Draft, QueueKey
 from ackline.stores.base import ClaimRequest
 from ackline.stores.sqlite import SqliteStore
+from ackline.stores.sqlite.engine import Engine
+from ackline.stores.sqlite.group_commit import GroupCommit
 
 QUEUE = QueueKey("default", "mail")
 REQUEST = ClaimRequest(worker="w", limit=100, lease=30.0)
@@ -24,11 +30,80 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def store(path):
+def connections():
+    """Every connection that apsw opens from here on."""
+    opened: list[apsw.Connection] = []
+    apsw.connection_hooks.append(opened.append)
+    yield opened
+    apsw.connection_hooks.remove(opened.append)
+
+
+def still_open(connections: list[apsw.Connection]) -> list[apsw.Connection]:
+    found = []
+    for connection in connections:
+        with contextlib.suppress(apsw.ConnectionClosedError):
+            connection.pragma("query_only")
+            found.append(connection)
+    return found
+
+
+@pytest.fixture
+def store(path, connections):
     store = SqliteStore(path, "normal")
     store.open()
     yield store
     store.close()
+
+
+@pytest.fixture
+def writer(store, connections):
+    """The connection that the store writes by."""
+    [writer] = still_open(connections)
+    return writer
+
+
+@pytest.fixture
+def engine(path):
+    """Writes the same file, and tells nobody."""
+    engine = Engine(path, "normal", lambda _news: None)
+    engine.open()
+    yield engine
+    engine.close()
+
+
+class Crowd:
+    """Operations that pile up behind one that is held open."""
+
+    def __init__(self, commit):
+        self.group = GroupCommit(commit)
+        self.inside, self.go_on = threading.Event(), threading.Event()
+        self.answers, self.threads = {}, []
+        self._start("first", self._hold)
+        assert self.inside.wait(10)
+
+    def _hold(self, _tx):
+        self.inside.set()
+        return self.go_on.wait(10)
+
+    def _start(self, name, operation):
+        def run():
+            try:
+                self.answers[name] = self.group.run(operation)
+            except BaseException as error:
+                self.answers[name] = error
+
+        self.threads.append(threading.Thread(target=run))
+        self.threads[-1].start()
+
+    def add(self, name, operation):
+        self._start(name, operation)
+        until(lambda: self.group.waiting == len(self.threads) - 1)
+
+    def finish(self):
+        self.go_on.set()
+        for thread in self.threads:
+            thread.join(10)
+        return self.answers
 
 
 PRELUDE = """

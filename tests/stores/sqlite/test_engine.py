@@ -10,66 +10,49 @@ import threading
 
 import apsw
 import pytest
-from tests.stores.sqlite.conftest import QUEUE, REQUEST, drafts
+from tests.stores.sqlite.conftest import QUEUE, REQUEST, Crowd, drafts, still_open
 
 from ackline import lifecycle
 from ackline.config import DEFAULTS, QueueSettings
-from ackline.errors import StoreError, StoreFull, StoreUnavailable
+from ackline.errors import StoreFull, StoreUnavailable
 from ackline.job import Draft, Options, State
 from ackline.limits import OWN_KEYS
 from ackline.stores.base import ClaimRequest, Filter, KeyWrite
 from ackline.stores.sqlite import claim, keep, room
 from ackline.stores.sqlite import connection as connection_module
-from ackline.stores.sqlite import engine as engine_module
 from ackline.stores.sqlite import writer as writer_module
+from ackline.stores.sqlite.engine import MOST_IDLE, Engine, Readers
 from ackline.stores.sqlite.locks import Turn
+from ackline.stores.sqlite.writer import Writer
+
+PUT = "INSERT INTO keyval VALUES ('crowd', CAST(?1 || char(0, 1) AS BLOB), x'', 1)"
 
 
-class Crowd:
-    """Operations that pile up behind one that is held open."""
-
-    def __init__(self, engine):
-        self.engine = engine
-        self.answers = {}
-        self.inside, self.go_on = threading.Event(), threading.Event()
-        self.threads = [threading.Thread(target=self._write, args=("first", self._hold))]
-        self.threads[0].start()
-        assert self.inside.wait(10)
-
-    def _hold(self, tx):
-        self.inside.set()
-        assert self.go_on.wait(10)
-        return "held"
-
-    def _write(self, name, operation):
-        try:
-            self.answers[name] = self.engine.write(operation)
-        except Exception as error:
-            self.answers[name] = error
-
-    def add(self, name, operation):
-        thread = threading.Thread(target=self._write, args=(name, operation))
-        self.threads.append(thread)
-        thread.start()
-        while self.engine._group.waiting < len(self.threads) - 1:
-            pass
-
-    def finish(self):
-        self.go_on.set()
-        for thread in self.threads:
-            thread.join(10)
-        return self.answers
-
-
-def test_those_who_wait_share_one_commit(store):
+def count_commits(connection):
     commits = []
 
     def count() -> bool:
         commits.append(1)
         return False
 
-    store._engine._writer.connection.set_commit_hook(count)
-    crowd = Crowd(store._engine)
+    connection.set_commit_hook(count)
+    return commits
+
+
+@pytest.fixture
+def crowd(store, path):
+    """Writes the same file as the store; who waits in it shares a commit."""
+    writer = Writer(path, "normal")
+    writer.open()
+    crowd = Crowd(lambda operations: writer.commit(operations)[0])
+    crowd.writer = writer
+    yield crowd
+    crowd.finish()
+    writer.close()
+
+
+def test_those_who_wait_share_one_commit(store, crowd):
+    commits = count_commits(crowd.writer.connection)
     for n in range(20):
         crowd.add(n, lambda tx, n=n: tx.execute(PUT, (n,)) and n)
 
@@ -80,15 +63,11 @@ def test_those_who_wait_share_one_commit(store):
     assert len(store.read_keys("crowd", (), 100)) == 20
 
 
-PUT = "INSERT INTO keyval VALUES ('crowd', CAST(?1 || char(0, 1) AS BLOB), x'', 1)"
-
-
-def test_one_that_fails_does_not_take_the_others_along(store):
+def test_one_that_fails_does_not_take_the_others_along(store, crowd):
     def guilty(tx):
         tx.execute(PUT, ("guilty",))
         raise RuntimeError("mine alone")
 
-    crowd = Crowd(store._engine)
     crowd.add("a", lambda tx: tx.execute(PUT, ("a",)) and "ok")
     crowd.add("guilty", guilty)
     crowd.add("b", lambda tx: tx.execute(PUT, ("b",)) and "ok")
@@ -126,21 +105,17 @@ def test_a_full_queue_refuses_the_whole_batch(store):
 # --- a full file ---
 
 
-def fill(store, pages):
-    store.enqueue(QUEUE, drafts(1))
-    store._engine._writer.connection.pragma("max_page_count", pages)
+def fill(store):
     for n in itertools.count(1):
-        try:
-            store.enqueue(QUEUE, drafts(10, n * 10, size=500))
-        except StoreFull as error:
-            return error
-    return None
+        store.enqueue(QUEUE, drafts(10, n * 10, size=500))
 
 
-def test_when_not_even_the_reserve_is_left_nothing_is_half_done(store):
-    error = fill(store, 100)
+def test_when_not_even_the_reserve_is_left_nothing_is_half_done(store, writer):
+    store.enqueue(QUEUE, drafts(1))
+    writer.pragma("max_page_count", 100)
+    with pytest.raises(StoreFull):
+        fill(store)
 
-    assert "no room left" in str(error)
     (info,) = store.describe("default")
     jobs = store.page(QUEUE, Filter(), None, 100_000).jobs
     assert len(jobs) == info.counts[State.QUEUED]
@@ -225,26 +200,27 @@ class TestNearlyFullDisk:
 # --- locks and logs ---
 
 
-def test_those_who_wait_together_are_told_together(store, path):
+def test_those_who_wait_together_are_told_together():
     attempts = []
 
-    def refuse(_operation: str, *_rest: object) -> bool:
-        attempts.append(1)
-        raise apsw.BusyError("held by another")
+    def commit(operations):
+        if len(operations) > 1:
+            attempts.append(len(operations))
+            raise apsw.BusyError("held by another")
+        return [operation(None) for operation in operations]
 
-    crowd = Crowd(store._engine)
+    crowd = Crowd(commit)
     for n in range(10):
         crowd.add(n, lambda tx: "written")
-    store._engine._writer._begin = refuse
 
     answers = crowd.finish()
 
-    assert all(isinstance(answers[n], StoreUnavailable) for n in range(10))
-    assert len(attempts) == 1
+    assert all(isinstance(answers[n], apsw.BusyError) for n in range(10))
+    assert attempts == [10]
 
 
-def test_a_foreign_write_lock_held_too_long_is_told(store, path):
-    store._engine._writer.connection.set_busy_timeout(20)
+def test_a_foreign_write_lock_held_too_long_is_told(store, writer, path):
+    writer.set_busy_timeout(20)
     other = apsw.Connection(path)
     other.execute("BEGIN IMMEDIATE")
 
@@ -288,28 +264,29 @@ def claim_one(store):
     ]
 
 
-@pytest.mark.parametrize("where", ["tell", "cut"])
-def test_a_failure_after_the_commit_takes_nothing_back(store, where, caplog, monkeypatch):
-    store.enqueue(QUEUE, drafts(3))
-
-    def fail(*_):
+def test_a_listener_that_cannot_be_told_takes_nothing_back(store, path, caplog):
+    def fail(_news):
         raise RuntimeError("after the fact")
 
-    crowd = Crowd(store._engine)
-    for n in range(2):
-        crowd.add(n, lambda tx, n=n: tx.wake(QUEUE, "ready") or (tx.execute(PUT, (n,)) and n))
-    if where == "tell":
-        store._engine._tell = fail
-    else:
-        monkeypatch.setattr(writer_module, "LONGEST_LOG", 0)
-        store._engine._writer._cut_log = fail
+    engine = Engine(path, "normal", fail)
+    engine.open()
 
-    answers = crowd.finish()
+    engine.write(lambda tx: tx.wake(QUEUE, "ready") or tx.execute(PUT, (1,)))
+    engine.close()
 
-    assert (answers[0], answers[1]) == (0, 1)
+    assert len(store.read_keys("crowd", (), 100)) == 1
+    assert "after the fact" in caplog.text
+
+
+def test_a_log_that_cannot_be_cut_takes_nothing_back(store, caplog, monkeypatch):
+    monkeypatch.setattr(writer_module, "LONGEST_LOG", 0)
+    monkeypatch.setattr(apsw, "SQLITE_CHECKPOINT_TRUNCATE", 99)
+
+    assert store.enqueue(QUEUE, drafts(3))[2].accepted
+
     assert len(claim_one(store)) == 1
     assert store.describe("default")[0].counts[State.PROCESSING] == 1
-    assert "written, but then" in caplog.text
+    assert "MisuseError" in caplog.text
 
 
 def test_leaving_the_turn_may_fail(store, monkeypatch, caplog):
@@ -322,13 +299,11 @@ def test_leaving_the_turn_may_fail(store, monkeypatch, caplog):
     assert "no locks here" in caplog.text
 
 
-def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store):
+def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store, crowd):
     runs = []
 
     def do_not_answer() -> bool:
         raise apsw.IOError("the disk did not answer")
-
-    crowd = Crowd(store._engine)
 
     def write(tx, n):
         tx.execute(PUT, (n,))
@@ -336,48 +311,49 @@ def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store):
 
     for n in range(3):
         crowd.add(n, functools.partial(write, n=n))
-    connection = store._engine._writer.connection
-    connection.set_commit_hook(do_not_answer)
+    crowd.writer.connection.set_commit_hook(do_not_answer)
 
     answers = crowd.finish()
 
     assert sorted(runs) == [0, 1, 2]
     assert all(isinstance(answers[n], StoreUnavailable) for n in range(3))
     assert "send it again" in str(answers[0])
-    connection.set_commit_hook(None)
+    assert store.read_keys("crowd", (), 100) == []
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
 
 
-def test_a_disk_found_full_by_the_commit_is_told_as_full(store):
+def test_a_disk_found_full_by_the_commit_is_told_as_full(store, writer):
     def refuse() -> bool:
         raise apsw.FullError("full")
 
-    store._engine._writer.connection.set_commit_hook(refuse)
+    writer.set_commit_hook(refuse)
     with pytest.raises(StoreFull, match="room"):
         store.enqueue(QUEUE, drafts(1))
-    store._engine._writer.connection.set_commit_hook(None)
+    writer.set_commit_hook(None)
 
     assert store.get(QUEUE, ["id0"]) == [None]
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
 
 
-def test_a_reader_that_cannot_roll_back_is_not_used_again(store):
-    def read():
-        with store._engine.read() as execute:
-            execute.__self__.authorizer = lambda *_: apsw.SQLITE_DENY
-            return execute.__self__
+def test_a_reader_that_cannot_roll_back_is_not_used_again(store, path, connections):
+    readers = Readers(path)
+    with pytest.raises(apsw.AuthError), readers.read() as execute:
+        connections[-1].authorizer = lambda *_: apsw.SQLITE_DENY
 
-    with pytest.raises(StoreError):
-        read()
-
-    assert store._engine._readers._idle == []
-    assert store.describe("default") == []
+    with readers.read() as execute:
+        assert execute("SELECT 1").fetchall() == [(1,)]
+    readers.close()
 
 
 # --- what prune leaves ---
 
 
-def test_prune_trims_the_whole_journal(store, monkeypatch):
+def read(path, statement):
+    with contextlib.closing(apsw.Connection(path)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def test_prune_trims_the_whole_journal(store, path, monkeypatch):
     monkeypatch.setattr(keep, "TRIM_LIMIT", 10)
     for n in range(95):
         store.enqueue(QUEUE, drafts(1, n))
@@ -385,12 +361,11 @@ def test_prune_trims_the_whole_journal(store, monkeypatch):
 
     store.prune(QUEUE, 100)
 
-    with store._engine.read() as execute:
-        assert execute("SELECT count(*) FROM journal").fetchall() == [(5,)]
-        assert execute("SELECT n FROM slot WHERE code = 8").fetchall() == [(5,)]
+    assert read(path, "SELECT count(*) FROM journal") == [(5,)]
+    assert read(path, "SELECT n FROM slot WHERE code = 8") == [(5,)]
 
 
-def test_prune_drops_the_lines_of_kinds_gone_by(store, monkeypatch):
+def test_prune_drops_the_lines_of_kinds_gone_by(store, path, monkeypatch):
     monkeypatch.setattr(keep, "TRIM_LIMIT", 10)
     store.enqueue(QUEUE, [Draft(f"k{n}", f"kind{n}", b"") for n in range(45)])
     store.enqueue(QUEUE, drafts(1))
@@ -398,51 +373,40 @@ def test_prune_drops_the_lines_of_kinds_gone_by(store, monkeypatch):
 
     store.prune(QUEUE, 100)
 
-    with store._engine.read() as execute:
-        assert execute("SELECT kind FROM slot WHERE code IN (1, 7)").fetchall() == [("mail",)]
+    assert read(path, "SELECT kind FROM slot WHERE code IN (1, 7)") == [("mail",)]
     store.enqueue(QUEUE, [Draft("again", "kind3", b"")])
     assert {job.id for job in store.claim(QUEUE, REQUEST).jobs} == {"id0", "again"}
 
 
-def test_a_long_line_of_a_full_group_is_put_aside_in_pieces(store, monkeypatch):
+def test_a_long_line_of_a_full_group_is_put_aside_in_pieces(store, writer, monkeypatch):
     """Other writers get in between; who claims gets what stands behind it all the same."""
     monkeypatch.setattr(claim, "MOST_PARKED", 3)
-    write, writes, parked = store._engine.write, [], []
-
-    def noting(operation):
-        writes.append(operation)
-        return write(operation)
-
-    def park(lines, rows):
-        parked.append(len(rows))
-        return _park(lines, rows)
-
-    _park = claim._park
-    monkeypatch.setattr(store._engine, "write", noting)
-    monkeypatch.setattr(claim, "_park", park)
     grouped = Options(group="g")
     for n in range(11):
         store.enqueue(QUEUE, [Draft(f"g{n}", "mail", b"", options=grouped)])
     store.enqueue(QUEUE, [Draft("last", "mail", b"")])
     one = ClaimRequest(worker="w", limit=1, lease=30.0)
     [first] = store.claim(QUEUE, one).jobs
-    writes.clear()
-    parked.clear()
+    commits = count_commits(writer)
 
     claimed = store.claim(QUEUE, one, [lifecycle.progress(first, b"1")])
 
     assert [job.id for job in claimed.jobs] == ["last"]
     assert claimed.verdicts == [lifecycle.Verdict(True, State.PROCESSING)]
-    assert parked == [3, 3, 3, 1]
-    assert len(writes) == 4
+    assert len(commits) == 4, "ten jobs are put aside, three in each transaction"
     assert store.claim(QUEUE, one).jobs == []
     store.apply(QUEUE, [lifecycle.complete(first, None, DEFAULTS)])
     assert [job.id for job in store.claim(QUEUE, REQUEST).jobs] == ["g1"]
 
 
-def test_a_crowd_of_readers_leaves_few_connections(store):
+def test_a_crowd_of_readers_leaves_few_connections(store, path, connections):
+    connections.clear()
+    readers = Readers(path)
     with contextlib.ExitStack() as crowd:
-        for _ in range(engine_module.MOST_IDLE + 3):
-            crowd.enter_context(store._engine.read())
+        for _ in range(MOST_IDLE + 3):
+            crowd.enter_context(readers.read())
 
-    assert len(store._engine._readers._idle) == engine_module.MOST_IDLE
+    assert len(connections) == MOST_IDLE + 3
+    assert len(still_open(connections)) == MOST_IDLE
+    readers.close()
+    assert still_open(connections) == []

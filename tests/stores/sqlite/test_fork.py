@@ -11,7 +11,9 @@ from tests.stores.sqlite.conftest import QUEUE, drafts
 
 from ackline.errors import StoreUnavailable
 from ackline.job import Draft, State
-from ackline.stores.sqlite import SqliteStore, engine
+from ackline.stores.sqlite import SqliteStore
+from ackline.stores.sqlite import engine as engine_module
+from ackline.stores.sqlite.locks import Turn
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -106,44 +108,48 @@ def test_what_a_child_writes_outlives_the_parents_connections(store, path):
     again.close()
 
 
-def test_listeners_hear_of_what_happens_after_a_fork(store):
+def test_listeners_hear_of_what_happens_after_a_fork(store, engine):
     with store.listen([QUEUE], "changes") as listener:
-        before = store._engine.version()
+        before = engine.version()
         assert code_of(fork_and(lambda: 0)) == 0
-        assert store._engine.version() != before
+        assert engine.version() != before
         store.enqueue(QUEUE, drafts(1))
         assert listener.wait(10)
 
 
-def test_forked_in_the_middle_of_its_own_write(store, monkeypatch):
-    monkeypatch.setattr(engine, "PATIENCE", 0.05)
+def test_forked_in_the_middle_of_its_own_write(engine, monkeypatch):
+    monkeypatch.setattr(engine_module, "PATIENCE", 0.05)
 
     def work():
         with pytest.raises(StoreUnavailable, match="fork"):
-            store.open()
+            engine.open()
 
-    assert store._engine.write(lambda tx: code_of(fork_and(work))) == 0
-    with store._engine.read():
+    assert engine.write(lambda tx: code_of(fork_and(work))) == 0
+    with engine.read():
         assert code_of(fork_and(work)) == 0
-    assert accepted(store, "parent")
+    assert engine.write(lambda tx: "parent") == "parent"
 
 
 def test_an_idle_child_does_not_keep_the_turn_of_its_killed_parent(store, path, start):
     parent = start(
         "import os, signal, time\n"
-        "store.enqueue(queue, [])\n"
+        "from ackline.stores.sqlite.engine import Engine\n"
+        "engine = Engine(sys.argv[1], 'full', print)\n"
+        "engine.open()\n"
+        "engine.write(lambda tx: None)\n"
         "child = os.fork()\n"
         "if child == 0:\n"
         "    time.sleep(30)\n"
         "    os._exit(0)\n"
         "say(child)\n"
-        "store._engine.write(lambda tx: os.kill(os.getpid(), signal.SIGKILL))\n"
+        "engine.write(lambda tx: os.kill(os.getpid(), signal.SIGKILL))\n"
     )
     child = int(parent.stdout.readline())
     parent.wait()
     try:
-        assert store._engine._writer.turn.take(0.5)
-        store._engine._writer.turn.leave()
+        turn = Turn(path)
+        assert turn.take(0.5)
+        turn.close()
         assert accepted(store, "next")
     finally:
         os.kill(child, signal.SIGKILL)

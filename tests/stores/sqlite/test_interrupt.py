@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import signal
-import threading
 
 import pytest
-from tests.stores.sqlite.conftest import QUEUE, drafts
-from tests.waiting import until
+from tests.stores.sqlite.conftest import QUEUE, Crowd, drafts
 
 from ackline.errors import StoreUnavailable
-from ackline.stores.sqlite.group_commit import GroupCommit
 
 
 class Thrown(BaseException):
@@ -21,47 +18,12 @@ def run_all(operations):
     return [operation(None) for operation in operations]
 
 
-class Crowd:
-    """A group whose first operation is held open while others pile up behind it."""
-
-    def __init__(self):
-        self.group = GroupCommit(run_all)
-        self.inside, self.go_on = threading.Event(), threading.Event()
-        self.answers, self.threads = {}, []
-        self._start("first", self._hold)
-        assert self.inside.wait(10)
-
-    def _hold(self, _tx):
-        self.inside.set()
-        return self.go_on.wait(10)
-
-    def _start(self, name, operation):
-        def run():
-            try:
-                self.answers[name] = self.group.run(operation)
-            except BaseException as error:
-                self.answers[name] = error
-
-        self.threads.append(threading.Thread(target=run))
-        self.threads[-1].start()
-
-    def add(self, name, operation):
-        self._start(name, operation)
-        until(lambda: self.group.waiting == len(self.threads) - 1)
-
-    def finish(self):
-        self.go_on.set()
-        for thread in self.threads:
-            thread.join(10)
-        return self.answers
-
-
 def throw(_tx):
     raise Thrown
 
 
 def test_those_whose_leader_was_interrupted_are_told_and_others_go_on():
-    crowd = Crowd()
+    crowd = Crowd(run_all)
     crowd.add("leader", throw)
     crowd.add("follower", lambda tx: "done")
 
@@ -74,7 +36,7 @@ def test_those_whose_leader_was_interrupted_are_told_and_others_go_on():
 
 
 def test_whoever_is_interrupted_while_waiting_leaves_the_line():
-    crowd, ran = Crowd(), []
+    crowd, ran = Crowd(run_all), []
     previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
@@ -91,13 +53,14 @@ def test_whoever_is_interrupted_while_waiting_leaves_the_line():
     assert answers == {"first": True, "next": "done"}
 
 
-def test_an_interrupted_write_leaves_nothing_and_the_next_one_goes_on(store):
+def test_an_interrupted_write_leaves_nothing_and_the_next_one_goes_on(store, engine):
     def write(tx):
         tx.execute("INSERT INTO keyval VALUES ('half', x'', x'', 1)")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        store._engine.write(write)
+        engine.write(write)
 
     assert store.read_keys("half", (), 100) == []
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
+    assert engine.write(lambda tx: "again") == "again"

@@ -76,16 +76,19 @@ def test_a_queue_that_another_has_dropped_comes_back(store, other):
     assert [info.key for info in other.describe("default")] == [QUEUE]
 
 
-def test_a_failed_transaction_leaves_nothing_known(store):
-    store.enqueue(QUEUE, drafts(1))
+def test_a_failed_transaction_leaves_nothing_known(store, engine):
+    def enqueue(tx, *drafts):
+        return store_enqueue(tx, QUEUE, drafts, 1.0)
 
     def fail(tx):
-        store_enqueue(tx, QUEUE, [Draft("lost", "new kind", b"", surely_new=True)], 1.0)
+        enqueue(tx, Draft("lost", "new kind", b"", surely_new=True))
         raise RuntimeError("not this one")
 
-    with pytest.raises(RuntimeError):
-        store._engine.write(fail)
+    engine.write(lambda tx: enqueue(tx, *drafts(1)))
 
-    store.enqueue(QUEUE, [Draft("kept", "new kind", b"", surely_new=True)])
+    with pytest.raises(RuntimeError):
+        engine.write(fail)
+
+    engine.write(lambda tx: enqueue(tx, Draft("kept", "new kind", b"", surely_new=True)))
     assert [job.id for job in store.claim(QUEUE, REQUEST).jobs] == ["id0", "kept"]
     assert [event.id for event in store.events(QUEUE, None, 9)] == ["id0", "kept", "id0", "kept"]

@@ -22,12 +22,12 @@ def enqueue(store, n):
 
 
 @pytest.fixture
-def writer(store, monkeypatch):
+def writer(store, writer, monkeypatch):
     """The connection that writes; the queue and the line of its kind are there already."""
     monkeypatch.setattr(room, "LOOK_EVERY", 1000.0)
     monkeypatch.setattr(writer_module, "LOOK_EVERY", 1000.0)
     enqueue(store, 0)
-    return store._engine._writer.connection
+    return writer
 
 
 def test_it_takes_few_statements(store, writer):

@@ -124,12 +124,11 @@ def refusal_in_child(path: str) -> str:
 
 
 @pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("normal", 1)])
-def test_the_durability_asked_for_is_in_force(path, durability, synchronous):
+def test_the_durability_asked_for_is_in_force(path, connections, durability, synchronous):
     store = from_url(f"sqlite:///{path}?durability={durability}")
     store.open()
 
-    connection = store._engine._writer.connection
-    assert connection is not None
+    [connection] = connections
     assert connection.pragma("synchronous") == synchronous
     assert connection.pragma("journal_mode") == "wal"
     assert connection.pragma("page_size") == 4096
@@ -138,11 +137,21 @@ def test_the_durability_asked_for_is_in_force(path, durability, synchronous):
 
 
 def test_urls(tmp_path, monkeypatch):
+    (tmp_path / "own").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    assert from_url("sqlite:///jobs.db")._path == str(tmp_path / "jobs.db")
-    assert from_url("sqlite:////srv/jobs.db")._path == "/srv/jobs.db"
-    assert from_url("sqlite:///a%20b.db")._path == str(tmp_path / "a b.db")
+    assert opened_at("sqlite:///jobs.db") == str(tmp_path / "jobs.db")
+    assert opened_at(f"sqlite:///{tmp_path}/own/jobs.db") == f"{tmp_path}/own/jobs.db"
+    assert opened_at("sqlite:///a%20b.db") == str(tmp_path / "a b.db")
+
+
+def opened_at(url: str) -> str:
+    store = from_url(url)
+    store.open()
+    try:
+        return store.info().location
+    finally:
+        store.close()
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+from types import SimpleNamespace
 
+import apsw
 import pytest
 from tests.stores.sqlite.conftest import QUEUE, drafts
 
@@ -78,13 +81,13 @@ def test_what_another_process_is_answered_meanwhile_survives(store, path, start,
 
     store.open()
     assert None not in store.get(QUEUE, [f"id{n}" for n in range(51)])
-    with store._engine.read() as execute:
-        assert execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    with contextlib.closing(apsw.Connection(path)) as connection:
+        assert connection.pragma("integrity_check") == "ok"
 
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_where_there_are_no_such_locks_it_refuses(path, tmp_path, monkeypatch, look):
-    monkeypatch.setattr(locks, "_lock", lambda *_: False)
+    monkeypatch.setattr(locks, "sys", SimpleNamespace(platform="darwin"))
     store = SqliteStore(path)
     store.open()
     store.enqueue(QUEUE, drafts(1))
@@ -112,7 +115,10 @@ def test_nobody_builds_the_index_of_the_log_anew_while_it_is_in_use(start, path)
         f"    look = [sys.executable, '-c', {LOOK!r}, sys.argv[1]]\n"
         "    say(subprocess.run(look, text=True, capture_output=True).stdout.strip())\n"
         "    tx.execute('UPDATE job SET priority = 2')\n"
-        "store._engine.write(write)\n"
+        "from ackline.stores.sqlite.engine import Engine\n"
+        "engine = Engine(sys.argv[1], 'full', print)\n"
+        "engine.open()\n"
+        "engine.write(write)\n"
         "say('written')\n"
     )
 

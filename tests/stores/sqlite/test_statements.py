@@ -20,8 +20,7 @@ MAY_SCAN = {"all_counts", "queues", "queue_names", "last_batch", "all_heads"}
 
 
 @pytest.mark.parametrize("name", sorted(statements()))
-def test_no_statement_scans_jobs(store, name):
-    writer = store._engine._writer.connection
+def test_no_statement_scans_jobs(writer, name):
     plan = plan_of(writer, sql(name))
 
     scans = [step for step in plan if step.startswith("SCAN") and not HARMLESS.search(step)]
@@ -29,8 +28,8 @@ def test_no_statement_scans_jobs(store, name):
 
 
 @pytest.mark.parametrize("name", ["line", "due", "lapsed", "over", "list_line", "list_line_newest"])
-def test_lines_are_read_in_order_without_sorting(store, name):
-    plan = plan_of(store._engine._writer.connection, sql(name))
+def test_lines_are_read_in_order_without_sorting(writer, name):
+    plan = plan_of(writer, sql(name))
 
     assert any("place_line" in step for step in plan)
     assert not any("TEMP B-TREE" in step for step in plan)

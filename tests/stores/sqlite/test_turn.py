@@ -91,9 +91,9 @@ def test_who_waits_gets_it_in_the_end(path, holder):
     assert free(path)
 
 
-def test_without_a_turn_a_write_goes_on(store, holder, monkeypatch):
+def test_without_a_turn_a_write_goes_on(store, writer, holder, monkeypatch):
     monkeypatch.setattr(writer_module, "BUSY_SECONDS", 0.2)
-    store._engine._writer.connection.set_busy_timeout(200)
+    writer.set_busy_timeout(200)
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
 
 

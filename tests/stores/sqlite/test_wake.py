@@ -15,7 +15,8 @@ from ackline import lifecycle
 from ackline.errors import StoreClosed
 from ackline.job import QueueKey
 from ackline.stores.base import Filter
-from ackline.stores.sqlite import SqliteStore, wake
+from ackline.stores.sqlite import wake
+from ackline.stores.sqlite.enqueue import enqueue
 
 LONG = 20.0
 
@@ -128,13 +129,13 @@ class TestByFifo:
 
 def test_a_listener_has_its_name_only_when_it_hears(store, path, monkeypatch):
     """So that nobody takes it for one that died."""
-    opened = wake._open_reader
+    make = os.mkfifo
 
-    def tell_first(fifo, mode):
+    def make_and_tell(fifo, mode):
+        make(fifo, mode)
         store.enqueue(QUEUE, drafts(1))
-        return opened(fifo, mode)
 
-    monkeypatch.setattr(wake, "_open_reader", tell_first)
+    monkeypatch.setattr(os, "mkfifo", make_and_tell)
     monkeypatch.setattr(wake, "LOOK_EVERY", 60.0)
     with store.listen([QUEUE], "changes") as listener:
         store.enqueue(QUEUE, drafts(1, 1))
@@ -152,15 +153,11 @@ def test_what_died_half_made_is_tidied_away(store, path):
     assert os.listdir(f"{path}-wake") == ["new-young"]
 
 
-def test_a_lost_byte_is_made_up_for(store, path, monkeypatch):
+def test_a_lost_byte_is_made_up_for(store, engine, monkeypatch):
     monkeypatch.setattr(wake, "LOOK_EVERY", 0.01)
-    other = SqliteStore(path)
-    other.open()
-    monkeypatch.setattr(other._wakes, "_folder", "/nowhere")
     with store.listen([QUEUE], "ready") as listener:
-        other.enqueue(QUEUE, drafts(1))
+        engine.write(lambda tx: enqueue(tx, QUEUE, drafts(1), 1.0))
         assert listener.wait(LONG)
-    other.close()
 
 
 def test_without_fifos_it_looks(store, monkeypatch):
@@ -249,17 +246,17 @@ def test_whoever_may_use_the_database_may_wake(store, path, mode, topic):
 
 @pytest.mark.usefixtures("no_looking")
 def test_one_that_cannot_be_woken_keeps_nobody_else_asleep(store, monkeypatch):
-    opened = wake._open_writer
+    opened = os.open
     refused: list[str] = []
 
-    def refuse_the_first(path):
-        if not refused:
+    def refuse_the_first(path, *flags):
+        if "-wake/" in path and not refused:
             refused.append(path)
             raise PermissionError(path)
-        return opened(path)
+        return opened(path, *flags)
 
-    monkeypatch.setattr(wake, "_open_writer", refuse_the_first)
     with store.listen([QUEUE], "changes") as first, store.listen([QUEUE], "changes") as second:
+        monkeypatch.setattr(os, "open", refuse_the_first)
         store.enqueue(QUEUE, drafts(1))
         assert sorted([first.wait(0), second.wait(0)]) == [False, True]
 
@@ -315,18 +312,19 @@ class TestSubscription:
 
     @pytest.mark.parametrize("at_once", [1, 7, 29])
     def test_who_falls_behind_is_told_that_anything_may_have_happened(
-        self, store, monkeypatch, at_once
+        self, store, path, monkeypatch, at_once
     ):
         monkeypatch.setattr(wake, "PIPE_BYTES", 4096)
         news = [("ready", queue) for queue in MANY[:at_once]]
         with store.subscribe() as subscription:
             subscription.add(("ready", queue)[::-1] for queue in MANY)
             subscription.wait(LONG)
+            wakes = wake.Wakes(path)
             for _ in range(1000):
-                store._wakes.tell(news)
+                wakes.tell(news)
 
             assert subscription.wait(LONG) is None
-            store._wakes.tell(news)
+            wakes.tell(news)
             assert set(subscription.wait(LONG)) == {(queue, "ready") for queue in MANY[:at_once]}
 
     def test_one_that_died_is_tidied_away(self, store, path, start):
@@ -349,7 +347,7 @@ class TestSubscription:
         def refuse(*_given):
             raise OSError("no FIFOs here")
 
-        monkeypatch.setattr(wake, "_make_fifo", refuse)
+        monkeypatch.setattr(os, "mkfifo", refuse)
         with store.subscribe() as subscription:
             subscription.add([(QUEUE, "ready")])
             while subscription.wait(0.1) or subscription.wait(0.1) is None:
