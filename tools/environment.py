@@ -64,7 +64,7 @@ def prepare(profile: str) -> None:
         STAMP.unlink(missing_ok=True)
         # Without pip, because some distributions leave out the module that would install it.
         venv.create(VENV, clear=True, symlinks=True)
-        installer = find_installer()
+        installer = find_installer(PYTHON)
         for name in PROFILES[profile]:
             run(*installer, "--require-hashes", "--no-deps", "-r", f"{ROOT}/requirements/{name}")
         # The build backend comes from the lock, so this needs no network.
@@ -96,16 +96,16 @@ def attempt(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def find_installer() -> list[str]:
-    """The command that installs into `.venv`: uv, Python's own pip, another pip, a fetched one."""
+def find_installer(python: str) -> list[str]:
+    """The command that installs for a Python: uv, its own pip, another pip, a fetched one."""
     if uv := shutil.which("uv"):
-        return [uv, "pip", "install", "--quiet", "--python", PYTHON]
-    attempt(PYTHON, "-m", "ensurepip")
-    others = [[pip, "--python", PYTHON] for pip in map(shutil.which, ("pip3", "pip")) if pip]
-    for pip in [[PYTHON, "-m", "pip"], [sys.executable, "-m", "pip", "--python", PYTHON], *others]:
+        return [uv, "pip", "install", "--quiet", "--python", python]
+    attempt(python, "-m", "ensurepip")
+    others = [[pip, "--python", python] for pip in map(shutil.which, ("pip3", "pip")) if pip]
+    for pip in [[python, "-m", "pip"], [sys.executable, "-m", "pip", "--python", python], *others]:
         if attempt(*pip, "--version").returncode == 0:
             return [*pip, "install", "--quiet", "--disable-pip-version-check"]
-    return [PYTHON, f"{fetch_pip()}/pip", "install", "--quiet"]
+    return [python, f"{fetch_pip()}/pip", "install", "--quiet"]
 
 
 def fetch_pip() -> Path:

@@ -86,12 +86,9 @@ def prepare_python(folder: Path, lock: Path, python: Path) -> None:
         return
     tell(f"setting up {folder.relative_to(ROOT)}")
     shutil.rmtree(folder, ignore_errors=True)
-    environment.run([str(python), "-m", "venv", "--without-pip", str(folder)])
-    # `find_installer` installs into the environment that these name.
-    environment.VENV, environment.VENV_PYTHON = folder, folder / "bin" / "python"
-    environment.run(
-        [*environment.find_installer(), "--require-hashes", "--no-deps", "-r", str(lock)]
-    )
+    environment.run(str(python), "-m", "venv", "--without-pip", str(folder))
+    installer = environment.find_installer(str(folder / "bin" / "python"))
+    environment.run(*installer, "--require-hashes", "--no-deps", "-r", str(lock))
     stamp.write_text(wanted)
 
 
@@ -104,7 +101,7 @@ def prepare_node() -> None:
     node = node_folder() / "bin" / "node"
     npm = node_folder() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     os.environ["PATH"] = f"{node.parent}{os.pathsep}{os.environ['PATH']}"
-    environment.run([str(node), str(npm), "ci", "--prefix", str(NODE_PROGRAMS)])
+    environment.run(str(node), str(npm), "ci", "--prefix", str(NODE_PROGRAMS))
     stamp.write_text(wanted)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import shutil
 import signal
@@ -197,7 +198,6 @@ def index(tmp_path: Path, monkeypatch) -> Path:
     checkout = Checkout(tmp_path)
     monkeypatch.setattr(environment, "ROOT", checkout.root)
     monkeypatch.setattr(environment, "VENV", tmp_path)
-    monkeypatch.setattr(environment, "PYTHON", FALSE)
     monkeypatch.setattr(sys, "executable", FALSE)
     monkeypatch.setenv("PATH", "/no/programs")
     monkeypatch.setenv("PIP_INDEX_URL", f"file://{tmp_path}/index")
@@ -212,7 +212,7 @@ def index(tmp_path: Path, monkeypatch) -> Path:
 def test_without_uv_and_pip_the_locked_pip_is_fetched(index, tmp_path):
     (index / "pip-7.0-py3-none-any.whl").write_bytes(b"the wheel")
 
-    assert environment.find_installer() == [
+    assert environment.find_installer(FALSE) == [
         *(FALSE, f"{tmp_path}/pip-7.0-py3-none-any.whl/pip", "install", "--quiet")
     ]
 
@@ -223,6 +223,21 @@ def test_without_any_installer_it_is_said_what_helps(index, content):
         (index / "pip-7.0-py3-none-any.whl").write_bytes(content)
 
     with pytest.raises(SystemExit) as stopped:
-        environment.find_installer()
+        environment.find_installer(FALSE)
 
     assert "apt install python3-venv" in str(stopped.value)
+
+
+def test_the_packages_of_peers_go_into_an_environment_of_their_own(checkout, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.setenv("PATH", str(checkout.bin), prepend=os.pathsep)
+    peers = importlib.import_module("field.environments")
+    monkeypatch.setattr(peers, "ROOT", tmp_path)
+    folder, lock = tmp_path / "peers", tmp_path / "peers.txt"
+    lock.touch()
+
+    peers.prepare_python(folder, lock, Path(sys.executable))
+    peers.prepare_python(folder, lock, Path(sys.executable))
+
+    assert f"--python {folder}/bin/python --require-hashes" in checkout.calls.read_text()
+    assert checkout.installs() == 1

@@ -108,10 +108,9 @@ class Empty:
         self.folder = folder
         self.python = folder / "bin" / "python"
         monkeypatch.setattr(environment, "VENV", folder)
-        monkeypatch.setattr(environment, "PYTHON", str(self.python))
         monkeypatch.delenv("PYTHONPATH", raising=False)
         venv.create(folder, symlinks=True)
-        self._installer = environment.find_installer()
+        self._installer = environment.find_installer(str(self.python))
 
     def install(self, requirement: str) -> None:
         environment.run(*self._installer, requirement)
