@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
@@ -14,10 +15,12 @@ from pathlib import Path
 
 from field.program import call
 
+from ackline.stores.sqlite.connection import Durability, connect
+
 HERE = Path(__file__).parent
 
-SINGLES = 2_000
-"""Jobs that are enqueued by one call each. Huey's are as many as it is to drain."""
+SYNCHRONOUS = {0: "off", 1: "normal", 2: "full"}
+"""The values of SQLite's pragma `synchronous`."""
 
 
 def main() -> None:
@@ -28,7 +31,10 @@ def main() -> None:
     arguments = parser.parse_args()
     rounds = [one_round(arguments.jobs) for _ in range(arguments.rounds)]
     figures = {
-        name: {key: statistics.median(r[name][key] for r in rounds) for key in rounds[0][name]}
+        name: {
+            key: statistics.median(r[name][key] for r in rounds if key in r[name])
+            for key in rounds[0][name]
+        }
         for name in rounds[0]
     }
     print(table(figures))
@@ -38,53 +44,62 @@ def main() -> None:
 
 def one_round(jobs: int) -> dict[str, dict[str, float]]:
     return {
-        "SQLite itself, full": raw(fsync=True),
+        "SQLite itself, full": raw(jobs, "full"),
         "Ackline, durability=full": ackline(jobs, "full"),
-        "Huey, fsync": huey(jobs, workers=1, fsync=True),
-        "SQLite itself, normal": raw(fsync=False),
+        "Huey, full": huey(jobs, "full"),
+        "SQLite itself, normal": raw(jobs, "normal"),
         "Ackline, durability=normal": ackline(jobs, "normal"),
-        "Huey, no fsync": huey(jobs, workers=1, fsync=False),
-        "Huey, no fsync, 4 threads": huey(jobs, workers=4, fsync=False),
+        "Huey, normal": huey(jobs, "normal"),
+        "Huey, normal, 4 threads": huey(jobs, "normal", workers=4),
     }
 
 
-def raw(*, fsync: bool) -> dict[str, float]:
-    program = [sys.executable, str(HERE / "peers" / "raw_sqlite.py"), "--jobs", str(SINGLES)]
-    return {"enqueue_one": call([*program, *(["--fsync"] if fsync else [])])["enqueue_one"]}
+def raw(jobs: int, synchronous: str) -> dict[str, float]:
+    return peer("raw_sqlite.py", jobs, synchronous)
 
 
-def ackline(jobs: int, durability: str) -> dict[str, float]:
+def ackline(jobs: int, durability: Durability) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         figures = call([
             sys.executable, "-m", "ackline", "--store", f"sqlite:///{folder}/jobs.db?durability={durability}",
-            "--json", "bench", "--jobs", str(jobs), "--singles", str(SINGLES),
+            "--json", "bench", "--jobs", str(jobs), "--singles", str(jobs),
             "--only", "enqueue one", "--only", "enqueue bulk", "--only", "drain sync",
         ])  # fmt: skip
+        with contextlib.closing(connect(f"{folder}/jobs.db", durability)) as connection:
+            [(synchronous,)] = connection.execute("PRAGMA synchronous")
     rates = {figure["name"]: figure["per_second"] for figure in figures["figures"]}
     return {
+        "synchronous": synchronous,
         "enqueue_one": rates["enqueue, one call each"],
         "enqueue_bulk": rates["enqueue, bulk"],
         "drain": rates["drain, sync handler"],
     }
 
 
-def huey(jobs: int, workers: int, fsync: bool) -> dict[str, float]:
-    program = [sys.executable, str(HERE / "peers" / "huey_sqlite.py"), "--jobs", str(jobs)]
-    figures = call([*program, "--workers", str(workers), *(["--fsync"] if fsync else [])])
+def huey(jobs: int, synchronous: str, workers: int = 1) -> dict[str, float]:
+    figures = peer("huey_sqlite.py", jobs, synchronous, "--workers", str(workers))
     # Huey has no bulk enqueue; its single calls are what a bulk load would use.
-    single = figures["enqueue_one"]
-    return {"enqueue_one": single, "enqueue_bulk": single, "drain": figures["drain"]}
+    return {**figures, "enqueue_bulk": figures["enqueue_one"]}
+
+
+def peer(program: str, jobs: int, synchronous: str, *options: str) -> dict[str, float]:
+    """The rates that a program prints, and the `synchronous` with which its file was written."""
+    path = str(HERE / "peers" / program)
+    figures = call([
+        sys.executable, path, "--jobs", str(jobs), "--synchronous", synchronous, *options
+    ])  # fmt: skip
+    return {key: figures[key] for key in ("synchronous", "enqueue_one", "drain") if key in figures}
 
 
 def table(figures: dict[str, dict[str, float]]) -> str:
     lines = [
-        "| jobs/s, one worker process | enqueue, one call | enqueue, bulk | drain |",
-        "|---|---:|---:|---:|",
+        "| jobs/s, one worker process | synchronous | enqueue, one call | enqueue, bulk | drain |",
+        "|---|---|---:|---:|---:|",
     ]
     for name, row in figures.items():
         keys = ("enqueue_one", "enqueue_bulk", "drain")
         cells = " | ".join(f"{row[key]:,.0f}" if key in row else "" for key in keys)
-        lines.append(f"| {name} | {cells} |")
+        lines.append(f"| {name} | {SYNCHRONOUS[int(row['synchronous'])]} | {cells} |")
     return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ import msgspec
 from shared import PAYLOAD
 
 from ackline.ids import new_id
-from ackline.stores.sqlite.connection import connect
+from ackline.stores.sqlite.connection import Durability, connect
 
 TABLES = """
 CREATE TABLE job (num INTEGER PRIMARY KEY, id TEXT NOT NULL, payload BLOB NOT NULL);
@@ -30,14 +30,14 @@ CREATE INDEX place_line ON place (at);
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=2_000)
-    parser.add_argument("--fsync", action="store_true")
+    parser.add_argument("--synchronous", choices=["full", "normal"], default="full")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(run(Path(folder), arguments.jobs, fsync=arguments.fsync)))
+        print(json.dumps(run(Path(folder), arguments.jobs, arguments.synchronous)))
 
 
-def run(folder: Path, jobs: int, *, fsync: bool) -> dict[str, float]:
-    connection = connect(str(folder / "raw.db"), "full" if fsync else "normal", make=True)
+def run(folder: Path, jobs: int, synchronous: Durability) -> dict[str, float]:
+    connection = connect(str(folder / "raw.db"), synchronous, make=True)
     connection.execute(TABLES).fetchall()
 
     began = time.perf_counter()
@@ -47,7 +47,9 @@ def run(folder: Path, jobs: int, *, fsync: bool) -> dict[str, float]:
         connection.execute("INSERT INTO job VALUES (?, ?, ?)", (num, new_id(), payload))
         connection.execute("INSERT INTO place VALUES (?, ?)", (num, time.time()))
         connection.execute("COMMIT")
-    return {"enqueue_one": jobs / (time.perf_counter() - began)}
+    took = time.perf_counter() - began
+    [(written_with,)] = connection.execute("PRAGMA synchronous")
+    return {"synchronous": written_with, "enqueue_one": jobs / took}
 
 
 if __name__ == "__main__":
