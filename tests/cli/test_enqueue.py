@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import ackline.stores.sqlite
 from ackline import State
 from ackline.retry import Backoff
 
@@ -124,7 +125,7 @@ def test_without_a_payload_it_asks_for_one(cli):
 def test_lines_become_jobs(cli, queues, place):
     (place / "jobs.jsonl").write_text('{"n": 1}\n\n"two"\nnull\n')
     answer = cli("enqueue", "email", "--from", "jobs.jsonl", "--kind", "k", "--json")
-    assert answer.document["queued"] == 3
+    assert answer.document["enqueued"] == 3
     assert {job.kind for job in queues["email"].jobs().jobs} == {"k"}
 
 
@@ -136,7 +137,7 @@ def test_full_lines_say_everything(cli, queues):
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     answer = cli("enqueue", "email", "-", "--full", "--priority", "1", "--json", stdin=text)
-    assert (answer.code, answer.document["queued"], answer.document["duplicates"]) == (0, 2, 1)
+    assert (answer.code, answer.document["enqueued"], answer.document["duplicates"]) == (0, 2, 1)
     a, b = (queues["email"].status(id).record for id in "ab")
     assert (a.priority, b.priority) == (9, 1)
     assert b.options.backoff == Backoff("fixed", base=3, cap=b.options.backoff.cap)
@@ -162,13 +163,13 @@ def test_keep_going_skips_bad_lines(cli):
     ("line", "why"),
     [
         ("1", "--full wants an object"),
-        ('{"id": "a"}', "no payload"),
-        ('{"payload": 1, "prio": 2}', "unknown field 'prio'"),
+        ('{"id": "a"}', "no payload; a job without one"),
+        ('{"payload": 1, "prio": 2}', "unknown field `prio`"),
         ('{"payload": 1, "priority": 99}', "priority must be"),
         ('{"payload": 1, "backoff": "often"}', "is not a backoff"),
         ('{"payload": 1, "run_at": "soon"}', "is not a time"),
         ('{"payload": 1, "delay": "5"}', "delay must be"),
-        ('{"payload": 1, "backoff": {"a": 1}}', ""),
+        ('{"payload": 1, "backoff": {"a": 1}}', "backoff: Object missing required field `shape`"),
     ],
 )
 def test_a_bad_full_line_says_why(cli, line, why):
@@ -176,6 +177,28 @@ def test_a_bad_full_line_says_why(cli, line, why):
     assert answer.code == 1
     assert "stdin line 1" in answer.err
     assert why in answer.err
+
+
+def test_a_text_of_an_editor_that_marks_its_beginning(cli):
+    assert cli("enqueue", "email", "-", "--json", stdin="\ufeff1\n").document["enqueued"] == 1
+
+
+def test_what_is_stored_is_told_also_if_the_store_refuses_the_rest(cli, monkeypatch):
+    stored = ackline.stores.sqlite.SqliteStore.enqueue
+    steps = iter([stored])
+
+    def until_full(*arguments):
+        for step in steps:
+            return step(*arguments)
+        raise ackline.StoreFull("the disk is full")
+
+    monkeypatch.setattr(ackline.stores.sqlite.SqliteStore, "enqueue", until_full)
+
+    answer = cli("enqueue", "email", "-", stdin="1\n" * 1500)
+
+    assert answer.code == 3
+    assert "1,000 jobs of 1,500 lines enqueued" in answer.err
+    assert "the disk is full" in answer.err
 
 
 def test_a_file_that_is_not_there(cli):
@@ -186,7 +209,7 @@ def test_a_file_that_is_not_there(cli):
 
 def test_many_lines_are_streamed_in_chunks(cli, queues):
     text = "".join(f"{n}\n" for n in range(2500))
-    assert cli("enqueue", "email", "-", "--json", stdin=text).document["queued"] == 2500
+    assert cli("enqueue", "email", "-", "--json", stdin=text).document["enqueued"] == 2500
     assert queues["email"].counts()[State.QUEUED] == 2500
 
 
@@ -201,7 +224,7 @@ def test_what_was_exported_can_be_enqueued_again(cli, place, queues):
 
     told = cli("enqueue", "copy", "--from", "jobs.jsonl", "--full", "--json").document
 
-    assert (told["queued"], told["rejected"]) == (3, 0)
+    assert (told["enqueued"], told["rejected"]) == (3, 0)
     for id in ("a", "later", "packed"):
         one, other = (queues[name].status(id).record for name in ("email", "copy"))
         for part in ("kind", "payload", "priority", "run_at", "options"):

@@ -5,7 +5,8 @@ import msgspec
 from ackline import Queues
 from ackline.job import Options, QueueKey
 from ackline.queue.documents import JobDocument
-from ackline.queue.lines import PAST, line_of
+from ackline.queue.export import line_of
+from ackline.queue.importing import IGNORED
 from ackline.stores.memory import MemoryStore
 
 OF_REQUEST = "request"
@@ -13,7 +14,7 @@ OF_REQUEST = "request"
 
 
 def test_a_line_has_every_option_of_a_job():
-    assert {*Options.__struct_fields__} - {OF_REQUEST} <= {*JobDocument.__struct_fields__} - PAST
+    assert {*Options.__struct_fields__} - {OF_REQUEST} <= {*JobDocument.__struct_fields__} - IGNORED
 
 
 def test_a_result_that_is_not_json_leaves_the_line_one():

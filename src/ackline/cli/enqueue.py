@@ -11,9 +11,10 @@ import msgspec
 from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
-from ackline.cli.importing import Import, read_lines
+from ackline.cli.importing import FileImport
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain, pretty
+from ackline.errors import AcklineError
 from ackline.queue import Completed, Duplicate, Enqueued, Queue, Queued
 from ackline.retry import Backoff
 
@@ -103,7 +104,7 @@ def enqueue(
         payload, source = None, "-"
     if source is not None:
         _require_bulk(payload, id, wait)
-        _enqueue_lines(session, queue, Import(source, full, keep_going, options))
+        _enqueue_lines(session, queue, FileImport(source, full, keep_going, options))
         return
     if payload is None:
         raise UsageMistake(
@@ -169,18 +170,21 @@ def _tell_answer(session: Session, queue: Queue[Any, Any], answer: Enqueued) -> 
 # --- a file of jobs ---
 
 
-def _enqueue_lines(session: Session, queue_name: str, job_file: Import) -> None:
+def _enqueue_lines(session: Session, queue_name: str, job_file: FileImport) -> None:
     queue = session.queue(queue_name)
     try:
-        counts = read_lines(session, queue, job_file)
+        counts = job_file.enqueue(session, queue)
     except KeyboardInterrupt:
         session.notice(f"interrupted; {job_file.counts.so_far()}", "yellow")
+        raise
+    except AcklineError:
+        session.notice(job_file.counts.so_far(), "yellow")
         raise
     if session.json:
         session.document({"queue": queue.name, **msgspec.to_builtins(counts)})
     else:
         session.line(
-            f"{count(counts.queued, 'job')} enqueued, {count(counts.duplicates, 'duplicate')}, "
+            f"{count(counts.enqueued, 'job')} enqueued, {count(counts.duplicates, 'duplicate')}, "
             f"{counts.completed:,} completed before, {counts.rejected:,} rejected"
         )
     if counts.stopped:

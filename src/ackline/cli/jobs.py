@@ -21,7 +21,7 @@ from ackline.job import Record, State
 from ackline.queue import JobPage
 from ackline.queue.copying import each_job
 from ackline.queue.documents import job_document, payload_of
-from ackline.queue.lines import line_of
+from ackline.queue.export import line_of
 from ackline.stores.base import Filter
 
 ROOM = [("", 24), ("kind", 8), ("id", 36), ("", 1), ("id", 12)]

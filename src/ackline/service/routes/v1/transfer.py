@@ -16,7 +16,7 @@ from ackline.service.body_memory import body_of
 from ackline.service.handlers import get, post
 from ackline.service.parameters import KindList, Queue, States, Text
 from ackline.service.problems import WrongMediaType
-from ackline.service.transfer import Import, Imported, export
+from ackline.service.transfer import BodyImport, Imported, export
 from ackline.stores.base import Filter
 
 LINES = "application/x-ndjson"
@@ -53,7 +53,7 @@ async def import_jobs(
     if media_type not in TAKEN and not is_json(media_type):
         raise WrongMediaType(f"the body must be {LINES}; its content type is {media_type!r}")
     line = caller.queue(queue, Access.ENQUEUE)
-    return await Import(caller, line, body_of(request.scope)).read(request.stream())
+    return await BodyImport(caller, line, body_of(request.scope)).read(request.stream())
 
 
 @get("/export", summary="Export jobs", media_type=LINES, problems=(404,))
