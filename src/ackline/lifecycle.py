@@ -254,8 +254,11 @@ def holds(
             return False
         if transition.deadline is not None and transition.deadline != deadline:
             return False
-        if transition.act is Act.EXTEND and deadline is not None and deadline <= now:
-            # A sweep may have seen the lease lapse already; a late extend must not undo that.
+        if (
+            transition.act is Act.EXTEND
+            and deadline is not None
+            and not may_extend(transition.token, token, deadline, now)
+        ):
             return False
     return may_start(transition, state)
 
@@ -400,6 +403,14 @@ def _land_edited(edit: Edit, state: State) -> Landing:
 def keys_of(transition: Transition, landed: State) -> tuple[tuple[str, ...], ...]:
     """The keys that an applied transition writes: those of a job that ends in the DLQ."""
     return transition.keys if landed is State.FAILED else ()
+
+
+def may_extend(held: int, token: int, deadline: float, now: float) -> bool:
+    """Whether who holds a token may extend the lease that a job has now.
+
+    Not once it has lapsed: a sweep may have seen that already.
+    """
+    return held == token and deadline > now
 
 
 def kept_until(deadline: float, now: float, seconds: float) -> float:

@@ -30,6 +30,7 @@ from ackline.lifecycle import (
     fail,
     keeps_id,
     kept_until,
+    may_extend,
     move,
     progress,
     rank,
@@ -239,6 +240,34 @@ class TestLeases:
                 expected = now + request.lease_of(job.kind, job.options)
                 assert (job.deadline, bench.look(job.id).deadline) == (expected, expected)
                 bench.complete(job)
+
+    def test_which_leases_a_heartbeat_extends(self, bench: Bench, chance: random.Random) -> None:
+        """`may_extend`: which leases are still those of who holds a token."""
+        ids = list(map(str, range(60)))
+        bench.put_all(ids)
+        jobs = bench.take(60, lease=1.0)
+        for job in jobs:
+            if chance.random() < 0.5:
+                assert bench.apply_one(extend(job, chance.uniform(1.0, 20.0))).applied
+        for job in jobs[:10]:
+            bench.complete(job)
+        for job in jobs[10:20]:
+            bench.apply_one(release(job, policy_of(job)))
+        bench.take(5, lease=5.0)
+        bench.clock.advance(chance.uniform(2.0, 10.0))
+        now = bench.clock.now()
+        holds = [Hold(job.id, job.token + chance.choice((0, 0, 1)), 30.0) for job in jobs]
+        kept = []
+        for index, hold in enumerate(holds):
+            found = bench.look(hold.id)
+            deadline = found.deadline if found.state is State.PROCESSING else None
+            if deadline is not None and may_extend(hold.token, found.token, deadline, now):
+                kept.append(index)
+
+        lost = bench.store.heartbeat(bench.queue, BEAT, holds).lost
+
+        assert 0 < len(kept) < 40
+        assert sorted(set(range(60)) - set(lost)) == kept
 
     def test_a_heartbeat_never_shortens_a_lease(self, bench: Bench, chance: random.Random) -> None:
         """`kept_until`: the deadline after a heartbeat."""

@@ -8,7 +8,7 @@ from operator import attrgetter
 from ackline.errors import KeysChanged
 from ackline.events import Act, Entry
 from ackline.job import LIVE, Draft, QueueKey, State
-from ackline.lifecycle import Transition, kept_until, rank
+from ackline.lifecycle import Transition, rank
 from ackline.stores.base import (
     REPAIR_LIMIT,
     BeatReply,
@@ -25,6 +25,7 @@ from ackline.stores.memory.data import Line, QueueData, StoreData, StoredJob, Wo
 from ackline.stores.memory.looking import lapsed
 from ackline.stores.memory.operating import write_keys
 from ackline.stores.shared.enqueue import plan_enqueue
+from ackline.stores.shared.heartbeat import JobLease, plan_heartbeat
 
 
 def enqueue(
@@ -142,21 +143,17 @@ def heartbeat(
         data.workers[beat.id] = WorkerEntry(beat, now, now + beat.ttl)
     else:
         data.workers.pop(beat.id, None)
-    reply = BeatReply([], [])
-    for index, hold in enumerate(holds):
-        job = data.jobs.get(hold.id)
-        if (
-            job is None
-            or job.state is not State.PROCESSING
-            or job.token != hold.token
-            or job.at <= now
-        ):
-            reply.lost.append(index)
-            continue
-        data.stand(job, State.PROCESSING, kept_until(job.at, now, hold.seconds))
-        if job.cancel_requested:
-            reply.cancelled.append(index)
-    return reply
+
+    def find(id: str) -> JobLease[StoredJob] | None:
+        job = data.jobs.get(id)
+        if job is None or job.state is not State.PROCESSING:
+            return None
+        return JobLease(job, job.token, job.at, job.cancel_requested)
+
+    plan = plan_heartbeat(enumerate(holds), find, now)
+    for job, deadline in plan.kept:
+        data.stand(job, State.PROCESSING, deadline)
+    return BeatReply(plan.lost, plan.cancelled)
 
 
 def promote(store: StoreData, queue: QueueKey, limit: int, now: float) -> int:

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 from ackline.errors import StoreUnavailable
 from ackline.events import Act
 from ackline.job import QueueKey, State
-from ackline.lifecycle import Transition, kept_until
+from ackline.lifecycle import Transition
 from ackline.stores.base import BeatReply, Hold, WorkerBeat
 from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.job_rows import LEASED, NOWHERE, Standing, resting
 from ackline.stores.postgres.pipeline import Blobs, Floats, Ints
 from ackline.stores.postgres.queues import QueueEntry, Queues, name_of
 from ackline.stores.postgres.transaction import Sent, Transaction
+from ackline.stores.shared.heartbeat import JobLease, plan_heartbeat
 from ackline.stores.shared.records import encode_beat
 
 
@@ -435,43 +436,44 @@ def _beat(tx: Transaction, entry: QueueEntry, beat: WorkerBeat, holds: Holds) ->
 
 def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
     """Extend the leases that nobody else is changing."""
-    found = Extended([], [], [])
-    leases, missing = Leases(tx, entry), dict[int, Hold]()
+    leases = Leases(tx, entry)
     nums = numbers_of(tx, entry, [hold.id for hold in holds.values()])
     leases.add_rows(_rows(tx, entry, "try_leases", holds, nums))
-    for index, hold in holds.items():
-        num = nums.get(hold.id, 0)
+
+    def find(id: str) -> JobLease[int] | None:
+        num = nums.get(id, 0)
         lease = leases.find(num)
-        if lease is None or lease.token != hold.token:
-            missing[index] = hold
-            continue
-        if lease.deadline <= tx.now:
-            if not entry.is_joined(hold.id, hold.token):
-                found.lost.append(index)
-            continue
-        if num in lease.cancel_requested:
-            found.cancelled.append(index)
-        leases.extend(num, kept_until(lease.deadline, tx.now, hold.seconds))
+        if lease is None:
+            return None
+        return JobLease(num, lease.token, lease.deadline, num in lease.cancel_requested)
+
+    plan = plan_heartbeat(holds.items(), find, tx.now)
+    for num, deadline in plan.kept:
+        leases.extend(num, deadline)
     leases.write()
-    _look_for(tx, entry, missing, found)
+    found = Extended([], plan.cancelled, [])
+    missing = dict[int, Hold]()
+    for index in plan.lost:
+        hold = holds[index]
+        if entry.is_joined(hold.id, hold.token):
+            continue  # neither lost nor kept: the caller's transaction ends the lease
+        lease = find(hold.id)
+        if lease is not None and lease.token == hold.token:
+            found.lost.append(index)
+        else:
+            missing[index] = hold
+    if missing:
+        _look_for(tx, entry, missing, found)
     return found
 
 
 def _look_for(tx: Transaction, entry: QueueEntry, missing: Holds, found: Extended) -> None:
-    """Sort missing leases into lost ones and those that another transaction is changing.
-
-    Those in callers' transactions are neither: these end the leases.
-    """
-    waiting = {
-        index: hold for index, hold in missing.items() if not entry.is_joined(hold.id, hold.token)
-    }
-    if not waiting:
-        return
-    ids = [hold.id for hold in waiting.values()]
+    """Sort missing leases into lost ones and those that another transaction is changing."""
+    ids = [hold.id for hold in missing.values()]
     forget_numbers(entry, ids)
     nums, leases = numbers_of(tx, entry, ids), Leases(tx, entry)
-    leases.add_rows(_rows(tx, entry, "see_leases", waiting, nums))
-    for index, hold in waiting.items():
+    leases.add_rows(_rows(tx, entry, "see_leases", missing, nums))
+    for index, hold in missing.items():
         lease = leases.find(nums.get(hold.id, 0))
         held = lease is not None and lease.token == hold.token
         (found.busy if held else found.lost).append(index)

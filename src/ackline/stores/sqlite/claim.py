@@ -10,7 +10,7 @@ from typing import Any
 
 from ackline.events import Act, Entry
 from ackline.job import QueueKey, Record, State
-from ackline.lifecycle import Transition, Verdict, kept_until, rank
+from ackline.lifecycle import Transition, Verdict, rank
 from ackline.stores.base import (
     REPAIR_LIMIT,
     BeatReply,
@@ -20,6 +20,7 @@ from ackline.stores.base import (
     WorkerBeat,
 )
 from ackline.stores.budget import Budget
+from ackline.stores.shared.heartbeat import JobLease, plan_heartbeat
 from ackline.stores.shared.records import decode_options, encode_beat
 from ackline.stores.sqlite.apply import AT, CANCEL, ID, SLOT, TOKEN, apply
 from ackline.stores.sqlite.look import heads
@@ -261,17 +262,17 @@ def _extend(lines: Lines, holds: Sequence[Hold], now: float) -> BeatReply:
     rows = rows_by_ids(lines.tx.execute, "standings", "standing", lines.num, ids)
     found = {row[ID]: row for row in rows}
     leased = lines.slot(State.PROCESSING)
-    reply = BeatReply([], [])
+
+    def find(id: str) -> JobLease[int] | None:
+        row = found.get(id)
+        if row is None or row[SLOT] != leased:
+            return None
+        return JobLease(row[0], row[TOKEN], row[AT], bool(row[CANCEL]))
+
+    plan = plan_heartbeat(enumerate(holds), find, now)
     by_deadline: dict[float, list[int]] = {}
-    for index, hold in enumerate(holds):
-        row = found.get(hold.id)
-        if row is None or row[SLOT] != leased or row[TOKEN] != hold.token or row[AT] <= now:
-            reply.lost.append(index)
-            continue
-        deadline = kept_until(row[AT], now, hold.seconds)
-        by_deadline.setdefault(deadline, []).append(row[0])
-        if row[CANCEL]:
-            reply.cancelled.append(index)
+    for num, deadline in plan.kept:
+        by_deadline.setdefault(deadline, []).append(num)
     for deadline, nums in by_deadline.items():
         lines.tx.execute(sql("extend"), (deadline, numbers(nums)))
-    return reply
+    return BeatReply(plan.lost, plan.cancelled)
