@@ -11,6 +11,9 @@ from ackline.clock import Clock
 from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore, scan_position
 from ackline.stores.postgres.address import read_address
+from ackline.stores.postgres.engine import Connections, Engine
+from ackline.stores.postgres.notify import Wakeups
+from ackline.stores.postgres.pipeline import Connection, Pipeline, Reply
 
 OpenStore = Callable[..., PostgresStore]
 
@@ -48,6 +51,71 @@ def open_store(server: PostgresServer, schema: str) -> Iterator[OpenStore]:
 @pytest.fixture
 def store(open_store: OpenStore) -> PostgresStore:
     return open_store()
+
+
+@pytest.fixture
+def engine(server: PostgresServer, schema: str, store: PostgresStore) -> Iterator[Engine]:
+    """Another handle on the database of the store, for transactions of a test's own."""
+    engine = Engine(read_address(f"{server.socket_url}&schema={schema}"), None)
+    engine.open()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def wakeups(engine: Engine) -> Iterator[Wakeups]:
+    """What hears and tells in the name of the other handle."""
+    wakeups = Wakeups(engine)
+    engine.tell = wakeups.tell
+    yield wakeups
+    wakeups.close()
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> list[Connection]:
+    """The connections that are made from here on."""
+    made: list[Connection] = []
+    connect = Connections.connect
+
+    def noted(connections: Connections) -> Connection:
+        made.append(connect(connections))
+        return made[-1]
+
+    monkeypatch.setattr(Connections, "connect", noted)
+    return made
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that are sent, with an arrow where the server is woken and waited for."""
+    names: list[str] = []
+    latest = asked_for = 0
+    send, rows, leave = Pipeline.send, Pipeline.rows, Pipeline.__exit__
+
+    def noted(pipeline: Pipeline, name: str, *values: Any) -> Reply:
+        nonlocal latest
+        names.append(name)
+        reply = send(pipeline, name, *values)
+        latest = reply.number
+        return reply
+
+    def woken(pipeline: Pipeline, reply: Reply) -> Any:
+        nonlocal asked_for
+        if reply.rows is None and reply.number > asked_for:
+            names.append("→")
+            asked_for = latest
+        return rows(pipeline, reply)
+
+    def left(pipeline: Pipeline, *error: Any) -> None:
+        nonlocal asked_for
+        names.append("→")
+        leave(pipeline, *error)
+        asked_for = 0
+
+    monkeypatch.setattr(Pipeline, "send", noted)
+    monkeypatch.setattr(Pipeline, "rows", woken)
+    monkeypatch.setattr(Pipeline, "__exit__", left)
+    return names
 
 
 @pytest.fixture

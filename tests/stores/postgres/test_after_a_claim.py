@@ -15,15 +15,16 @@ from ackline.lifecycle import complete
 from ackline.maintenance import recover
 from ackline.stores.base import ClaimRequest, Hold, WorkerBeat
 from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.engine import Engine
 
 
-def refuse_to_look(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection breaks just after the claim's commit."""
 
-    def read(_work: object) -> None:
+    def read(_engine: Engine, _work: object) -> None:
         raise StoreUnavailable("the connection broke")
 
-    monkeypatch.setattr(store._engine, "read", read)
+    monkeypatch.setattr(Engine, "read", read)
 
 
 def test_jobs_are_answered_though_the_look_after_them_fails(
@@ -31,7 +32,7 @@ def test_jobs_are_answered_though_the_look_after_them_fails(
 ) -> None:
     work.enqueue(1, id="a", max_attempts=1)
     work.policies.settings()
-    refuse_to_look(store, monkeypatch)
+    refuse_to_look(monkeypatch)
     [job] = work.claim()
 
     assert job.id == "a"
@@ -45,7 +46,7 @@ def test_verdicts_are_answered_too(
     [job] = work.claim()
     time.sleep(1.1)  # all leases are looked at once a second
     step = complete(job.record, None, work.policies.of(job.record))
-    refuse_to_look(store, monkeypatch)
+    refuse_to_look(monkeypatch)
     claimed = store.claim(work.key, ClaimRequest(worker="w", limit=1, lease=30.0), [step])
 
     assert [verdict.applied for verdict in claimed.verdicts] == [True]
@@ -56,7 +57,7 @@ def test_a_claim_that_brought_nothing_says_that_it_failed(
 ) -> None:
     work.enqueue(1, kind="other")
     work.policies.settings()
-    refuse_to_look(store, monkeypatch)
+    refuse_to_look(monkeypatch)
 
     with pytest.raises(StoreUnavailable):
         work.claim(kinds=["mine"])

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from tests.harness.servers.postgres import PostgresServer
@@ -16,7 +17,7 @@ from ackline.errors import StoreError
 from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore, engine
 from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.engine import ALIVE, ConnectionSlots
+from ackline.stores.postgres.engine import ALIVE, Connections, ConnectionSlots
 from ackline.stores.postgres.pipeline import Connection
 
 TCP_USER_TIMEOUT = 18
@@ -36,34 +37,44 @@ def test_a_session_that_ended_while_idle_is_not_handed_out(
 
 
 def test_control_a_session_that_has_not_ended_is_used_again(
-    store: PostgresStore, queue: QueueKey
+    store: PostgresStore, queue: QueueKey, connected: list[Connection]
 ) -> None:
     put(store, queue, "a")
-    first = session_of(store)
 
     take(store, queue)
 
-    assert session_of(store) == first
+    assert len(connected) == 1
 
 
 def test_a_busy_connection_grows_old_as_well(
-    store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore,
+    queue: QueueKey,
+    connected: list[Connection],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engine, "OLDEST", 0.3)
-    put(store, queue, "a")
-    first = session_of(store)
 
-    until(lambda: session_of(store) != first)
+    def a_second_one() -> bool:
+        store.describe("default")
+        return len(connected) == 2
 
-
-def session_of(store: PostgresStore) -> int:
-    pool = store._engine.connections
-    connection = pool.take()
-    pool.give(connection)
-    return connection.info.backend_pid
+    until(a_second_one)
+    assert connected[0].closed
 
 
 # --- turns ---
+
+
+class Patience:
+    """A time to wait that tells when the wait begins, as a lock reads it only then."""
+
+    def __init__(self, seconds: int) -> None:
+        self.seconds = seconds
+        self.waits = threading.Event()
+
+    def __index__(self) -> int:
+        self.waits.set()
+        return self.seconds
 
 
 class Line:
@@ -76,14 +87,14 @@ class Line:
 
     def join(self, name: str, *, lingers: bool = False) -> None:
         """Ask for a place, and return when that is known to the others."""
-        before = len(self.turns._line)
+        patience: Any = Patience(10)
 
         def ask() -> None:
-            assert self.turns.take(10, lingers=lingers)
+            assert self.turns.take(patience, lingers=lingers)
             self.got.append(name)
 
         self._threads.submit(ask)
-        until(lambda: len(self.turns._line) != before)
+        assert patience.waits.wait(10)
 
     def after(self, number: int) -> list[str]:
         """Who got one, when so many have."""
@@ -156,8 +167,7 @@ def test_a_place_is_given_back_by_who_cannot_connect(
 
 
 def options_of(url: str) -> dict[str, int]:
-    store = PostgresStore(read_address(url))
-    connection = store._engine.connections.connect()
+    connection = Connections(read_address(url), lambda _: True).connect()
     with connection, socket.socket(fileno=socket.dup(connection.fileno())) as wire:
         tcp = {
             "keepalives_idle": socket.TCP_KEEPIDLE,

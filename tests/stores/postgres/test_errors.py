@@ -5,7 +5,7 @@ import pytest
 from tests.harness.servers.ports import free_port
 from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
-from tests.stores.postgres.words import put, take
+from tests.stores.postgres.words import put
 
 from ackline.errors import (
     StoreError,
@@ -17,6 +17,7 @@ from ackline.errors import (
 from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
+from ackline.stores.postgres.engine import Connections, Engine
 from ackline.stores.postgres.errors import translate
 from ackline.stores.postgres.transaction import Again, Transaction
 
@@ -71,18 +72,22 @@ def test_a_server_that_only_reads(
         put(reader, queue, "a")
 
 
-def test_all_connections_in_use(open_store: OpenStore, queue: QueueKey) -> None:
-    store = open_store("&connections=1&timeout=0.1")
-    connection = store._engine.connections.take()
+def test_all_connections_in_use(server: PostgresServer) -> None:
+    address = read_address(f"{server.url}?connections=1&timeout=0.1")
+    connections = Connections(address, lambda _: True)
+    connections.open()
+    connection = connections.take()
 
     with pytest.raises(StoreUnavailable, match="connections"):
-        take(store, queue)
+        connections.take()
 
-    store._engine.connections.give(connection)
-    assert take(store, queue) == []
+    connections.give(connection)
+    assert connections.take() is connection
+    connections.give(connection)
+    connections.close()
 
 
-def test_who_stands_in_the_way_is_tried_again(store: PostgresStore, queue: QueueKey) -> None:
+def test_who_stands_in_the_way_is_tried_again(engine: Engine) -> None:
     turns = []
 
     def work(tx: Transaction) -> str:
@@ -91,15 +96,15 @@ def test_who_stands_in_the_way_is_tried_again(store: PostgresStore, queue: Queue
             raise Again
         return "done"
 
-    assert store._engine.write(work) == "done"
+    assert engine.write(work) == "done"
 
 
-def test_who_always_stands_in_the_way_is_told_of(store: PostgresStore) -> None:
+def test_who_always_stands_in_the_way_is_told_of(engine: Engine) -> None:
     def work(tx: Transaction) -> None:
         raise Again
 
     with pytest.raises(StoreUnavailable):
-        store._engine.write(work)
+        engine.write(work)
 
 
 @pytest.mark.parametrize(

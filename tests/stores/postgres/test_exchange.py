@@ -12,6 +12,7 @@ from ackline.job import QueueKey
 from ackline.lifecycle import complete
 from ackline.stores.base import ClaimRequest
 from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.pipeline import Connection, Pipeline, Row, compiled
 
 STATEMENTS = {
@@ -24,8 +25,8 @@ STATEMENTS = {
 
 
 @pytest.fixture
-def connection(store: PostgresStore) -> Iterator[Connection]:
-    with store._engine.connections.connect() as connection:
+def connection(engine: Engine) -> Iterator[Connection]:
+    with engine.connections.connect() as connection:
         yield connection
 
 
@@ -52,40 +53,29 @@ class TestRoundTrips:
     """Each time that somebody waits for the server is a round trip."""
 
     @pytest.fixture
-    def waits(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        found: list[str] = []
-        flush = Pipeline._flush
-
-        def counted(exchange: Pipeline) -> None:
-            found.append("round trip")
-            flush(exchange)
-
-        monkeypatch.setattr(Pipeline, "_flush", counted)
-        return found
-
-    @pytest.fixture
-    def known(self, store: PostgresStore, queue: QueueKey) -> None:
+    def known(self, store: PostgresStore, queue: QueueKey, sent: list[str]) -> None:
         """The store has met the queue, and its statements are prepared."""
         put(store, queue, "a", "b", surely_new=True)
         jobs = take(store, queue, 1)
         done = [complete(job, b"1", DEFAULTS) for job in jobs]
         store.claim(queue, ClaimRequest(worker="w", limit=1, lease=30.0), done)
+        sent.clear()
 
     @pytest.mark.usefixtures("known")
     def test_a_new_job_takes_one(
-        self, store: PostgresStore, queue: QueueKey, waits: list[str]
+        self, store: PostgresStore, queue: QueueKey, sent: list[str]
     ) -> None:
         put(store, queue, "c", surely_new=True)
 
-        assert len(waits) == 1
+        assert sent.count("→") == 1
 
     @pytest.mark.usefixtures("known")
     def test_settling_and_claiming_together_take_two(
-        self, store: PostgresStore, queue: QueueKey, waits: list[str]
+        self, store: PostgresStore, queue: QueueKey, sent: list[str]
     ) -> None:
         put(store, queue, "c", "d", surely_new=True)
         jobs = take(store, queue, 1)
-        waits.clear()
+        sent.clear()
 
         done = [complete(job, b"1", DEFAULTS) for job in jobs]
         claimed = store.claim(queue, ClaimRequest(worker="w", limit=1, lease=30.0), done)
@@ -93,19 +83,19 @@ class TestRoundTrips:
         assert claimed.verdicts[0].applied
         assert len(claimed.jobs) == 1
         # For what is there, and for the commit.
-        assert len(waits) == 2
+        assert sent.count("→") == 2
 
     @pytest.mark.usefixtures("known")
     def test_settling_alone_takes_three(
-        self, store: PostgresStore, queue: QueueKey, waits: list[str]
+        self, store: PostgresStore, queue: QueueKey, sent: list[str]
     ) -> None:
         put(store, queue, "c", surely_new=True)
         jobs = take(store, queue)
-        waits.clear()
+        sent.clear()
 
         assert all(verdict.applied for verdict in finish(store, queue, *jobs))
 
-        assert len(waits) == 3
+        assert sent.count("→") == 3
 
 
 def test_answers_are_there_inside_and_afterwards(connection: Connection) -> None:
@@ -147,8 +137,8 @@ def test_an_interruption_ends_the_session(connection: Connection) -> None:
     assert connection.closed
 
 
-def test_a_cut_session_says_so(connection: Connection, store: PostgresStore) -> None:
-    with store._engine.connections.connect() as other:
+def test_a_cut_session_says_so(connection: Connection, engine: Engine) -> None:
+    with engine.connections.connect() as other:
         other.execute("SELECT pg_terminate_backend(%s::int)", [connection.info.backend_pid])
 
     with pytest.raises(psycopg.OperationalError):

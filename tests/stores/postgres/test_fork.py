@@ -13,6 +13,8 @@ from tests.stores.postgres.words import put
 from ackline.job import QueueKey
 from ackline.stores.base import Listener
 from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.notify import Wakeups
 
 SOON = 3.0
 
@@ -38,17 +40,17 @@ def is_told(store: PostgresStore, listener: Listener, queue: QueueKey, id: str) 
     return listener.wait(SOON)
 
 
-def test_a_child_hears_for_itself(store: PostgresStore, queue: QueueKey) -> None:
-    with store.listen([queue], "ready") as mine:
+def test_a_child_hears_for_itself(store: PostgresStore, wakeups: Wakeups, queue: QueueKey) -> None:
+    with wakeups.listen([queue], "ready") as mine:
         settle(mine)
 
         def work() -> bool:
-            with store.listen([queue], "ready") as listener:
+            with wakeups.listen([queue], "ready") as listener:
                 told = is_told(store, listener, queue, "of the child")
-                return told and store._news.hears
+                return told and wakeups.hears
 
         assert went_well(forked(work))
-        assert store._news.hears
+        assert wakeups.hears
         assert is_told(store, mine, queue, "of the parent")
 
 
@@ -65,16 +67,19 @@ def test_a_listener_that_a_child_inherited_looks_for_itself(
         assert went_well(forked(work))
 
 
-def test_a_childs_end_leaves_its_parents_news_alone(store: PostgresStore, queue: QueueKey) -> None:
+def test_a_childs_end_leaves_its_parents_news_alone(
+    store: PostgresStore, engine: Engine, wakeups: Wakeups, queue: QueueKey
+) -> None:
     def close() -> bool:
-        store.close()
+        wakeups.close()
+        engine.close()
         return True
 
-    with store.listen([queue], "ready") as listener:
+    with wakeups.listen([queue], "ready") as listener:
         settle(listener)
         assert went_well(forked(close))
 
-        assert store._news.hears
+        assert wakeups.hears
         assert is_told(store, listener, queue, "a")
 
 

@@ -3,7 +3,6 @@
 import logging
 import threading
 import time
-from typing import Any
 
 import pytest
 from tests.harness.servers.postgres import PostgresServer
@@ -14,7 +13,7 @@ from ackline.job import QueueKey
 from ackline.stores.base import Topic
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.notify import AWAY, NotificationReader, PostgresListener, subject_of
+from ackline.stores.postgres.notify import AWAY, PostgresListener, Wakeups, subject_of
 
 SOON = 3.0
 QUIET = 0.3
@@ -25,15 +24,15 @@ def message(queue: QueueKey, topic: Topic) -> str:
     return f"{number} {tag.hex()}"
 
 
-def notify(server: PostgresServer, store: PostgresStore, *messages: str) -> None:
+def notify(server: PostgresServer, wakeups: Wakeups, *messages: str) -> None:
     """Send all of them with one commit, in this order."""
     with server.connect(autocommit=False) as connection:
         for text in messages:
-            connection.execute("SELECT pg_notify(%s, %s)", [store._news.channel, text])
+            connection.execute("SELECT pg_notify(%s, %s)", [wakeups.channel, text])
 
 
-def armed_but_away(store: PostgresStore, queue: QueueKey, topic: Topic) -> PostgresListener:
-    listener = store._news.listen([queue], topic)
+def armed_but_away(wakeups: Wakeups, queue: QueueKey, topic: Topic) -> PostgresListener:
+    listener = wakeups.listen([queue], topic)
     settle(listener)
     time.sleep(2 * AWAY)
     assert listener.armed
@@ -41,18 +40,18 @@ def armed_but_away(store: PostgresStore, queue: QueueKey, topic: Topic) -> Postg
 
 
 def test_news_beside_a_listener_that_is_disarmed_are_not_swallowed(
-    store: PostgresStore, server: PostgresServer, queue: QueueKey
+    wakeups: Wakeups, server: PostgresServer, queue: QueueKey
 ) -> None:
-    waiting = store._news.listen([queue], "ends")
+    waiting = wakeups.listen([queue], "ends")
     settle(waiting)
-    away = armed_but_away(store, queue, "changes")
+    away = armed_but_away(wakeups, queue, "changes")
     woken: list[bool] = []
     thread = threading.Thread(target=lambda: woken.append(waiting.wait(SOON)))
     thread.start()
     time.sleep(0.1)
 
     # The first makes the connection write; the second arrives together with it.
-    notify(server, store, message(queue, "changes"), message(queue, "ends"))
+    notify(server, wakeups, message(queue, "changes"), message(queue, "ends"))
 
     thread.join()
     assert woken == [True]
@@ -60,19 +59,22 @@ def test_news_beside_a_listener_that_is_disarmed_are_not_swallowed(
 
 
 def test_who_comes_back_while_it_is_disarmed_is_armed(
-    store: PostgresStore, server: PostgresServer, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
+    store: PostgresStore,
+    wakeups: Wakeups,
+    server: PostgresServer,
+    queue: QueueKey,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    listener = armed_but_away(store, queue, "changes")
-    execute, came_back = NotificationReader._execute, threading.Event()
+    listener = armed_but_away(wakeups, queue, "changes")
+    disarmed, came_back = listener.disarmed, threading.Event()
 
-    def slowly(reader: NotificationReader, connection: Any, name: str, values: Any) -> None:
-        if name == "disarm":
-            listener.arm()
-            came_back.set()
-        execute(reader, connection, name, values)
+    def and_armed_again() -> None:
+        disarmed()
+        listener.arm()
+        came_back.set()
 
-    monkeypatch.setattr(NotificationReader, "_execute", slowly)
-    notify(server, store, message(queue, "changes"))
+    monkeypatch.setattr(listener, "disarmed", and_armed_again)
+    notify(server, wakeups, message(queue, "changes"))
     assert came_back.wait(SOON)
     monkeypatch.undo()
     settle(listener)
@@ -83,14 +85,14 @@ def test_who_comes_back_while_it_is_disarmed_is_armed(
 
 
 def test_what_nobody_understands_is_passed_over(
-    store: PostgresStore, server: PostgresServer, queue: QueueKey, caplog: pytest.LogCaptureFixture
+    wakeups: Wakeups, server: PostgresServer, queue: QueueKey, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with store.listen([queue], "ready") as listener, caplog.at_level(logging.WARNING, "ackline"):
+    with wakeups.listen([queue], "ready") as listener, caplog.at_level(logging.WARNING, "ackline"):
         settle(listener)
-        notify(server, store, "", "hello", "1", "place 1 2", "0 zz", message(queue, "ready"))
+        notify(server, wakeups, "", "hello", "1", "place 1 2", "0 zz", message(queue, "ready"))
 
         assert listener.wait(SOON)
-        assert store._news.hears
+        assert wakeups.hears
     assert "news that nobody understands: 'hello'" in caplog.text
 
 

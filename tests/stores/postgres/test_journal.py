@@ -1,6 +1,5 @@
 """No reader skips a late committer; another server's journal comes first."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,42 +9,29 @@ from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.words import put
 
-from ackline.job import Draft, QueueKey
+from ackline import Queues
+from ackline.job import QueueKey
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.enqueue import insert_checked
 from ackline.stores.postgres.transaction import Transaction
 
 
 @contextmanager
-def enqueued_late(store: PostgresStore, queue: QueueKey, id: str) -> Iterator[None]:
-    """An enqueue that is written now and committed at the end of the block."""
-    written, release = threading.Event(), threading.Event()
-
-    def work(tx: Transaction) -> None:
-        insert_checked(store._engine, tx, queue, [Draft(id, "mail", b"{}")])
-        tx.flush()
-        tx._changes.clear()
-        tx.rows("journal_end")
-        written.set()
-        release.wait()
-
-    thread = threading.Thread(target=store._engine.write, args=(work,))
-    thread.start()
-    assert written.wait(10.0)
-    try:
+def enqueued_late(
+    server: PostgresServer, store: PostgresStore, queue: QueueKey, id: str
+) -> Iterator[None]:
+    """An enqueue in a caller's transaction, which is committed at the end of the block."""
+    with server.connect(autocommit=False) as tx:
+        Queues(store, queue.tenant)[queue.name].enqueue({}, id=id, kind="mail", connection=tx)
         yield
-    finally:
-        release.set()
-        thread.join()
 
 
 def test_a_reader_waits_for_the_older_of_two_open_transactions(
-    store: PostgresStore, queue: QueueKey
+    store: PostgresStore, server: PostgresServer, queue: QueueKey
 ) -> None:
     put(store, queue, "first")
     [first] = store.events(queue, None, 10)
 
-    with enqueued_late(store, queue, "late"):
+    with enqueued_late(server, store, queue, "late"):
         put(store, queue, "early")
         assert store.events(queue, first.cursor, 10) == []
         assert store.events(None, first.cursor, 10) == []
@@ -55,23 +41,23 @@ def test_a_reader_waits_for_the_older_of_two_open_transactions(
 
 
 def test_the_end_of_the_journal_is_before_what_is_not_committed(
-    store: PostgresStore, queue: QueueKey
+    store: PostgresStore, server: PostgresServer, queue: QueueKey
 ) -> None:
     put(store, queue, "first")
 
-    with enqueued_late(store, queue, "late"):
+    with enqueued_late(server, store, queue, "late"):
         end = store.info().cursor
 
     assert [event.id for event in store.events(queue, end, 10)] == ["late"]
 
 
 def test_nothing_is_dropped_that_a_late_committer_comes_before(
-    store: PostgresStore, queue: QueueKey
+    store: PostgresStore, server: PostgresServer, queue: QueueKey
 ) -> None:
     put(store, queue, "first")
     [first] = store.events(queue, None, 10)
 
-    with enqueued_late(store, queue, "late"):
+    with enqueued_late(server, store, queue, "late"):
         put(store, queue, "early")
         store.capabilities = type(store.capabilities)(
             name="postgresql", persistent=True, shared=True, batch=1, journal=0

@@ -5,34 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from tests.stores.postgres.words import put, take
 
 from ackline import Queue
 from ackline.job import Options, QueueKey
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.pipeline import Pipeline
 
 AT_ONCE = ["begin_write", "take", "heads", "commit", "notify", "→"]
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The statements that are sent, with an arrow where the server is woken."""
-    names: list[str] = []
-    send, flush = Pipeline.send, Pipeline._flush
-
-    def noted(exchange: Pipeline, name: str, *values: Any) -> Any:
-        names.append(name)
-        return send(exchange, name, *values)
-
-    def flushed(exchange: Pipeline) -> None:
-        names.append("→")
-        flush(exchange)
-
-    monkeypatch.setattr(Pipeline, "send", noted)
-    monkeypatch.setattr(Pipeline, "_flush", flushed)
-    return names
 
 
 def test_an_enqueue_sends_few_statements_in_one_message(

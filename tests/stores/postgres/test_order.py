@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Iterable
 
 import pytest
 from tests.harness.servers.postgres import PostgresServer
@@ -11,7 +12,7 @@ from tests.stores.postgres.words import finish, ids, put, take
 
 from ackline.job import NO_OPTIONS, Options, QueueKey
 from ackline.stores.postgres import PostgresStore, scan_position
-from ackline.stores.postgres.scan_position import ODD, PROMOTED, ScanPositions
+from ackline.stores.postgres.scan_position import ODD, PROMOTED, Look, ScanPositions
 from ackline.stores.postgres.transaction import Again, Transaction
 
 
@@ -31,11 +32,11 @@ def test_a_higher_priority_of_another_process_overtakes_at_once(
 
 
 def test_a_late_committer_is_found_although_others_were_claimed_past_it(
-    open_store: OpenStore, queue: QueueKey
+    open_store: OpenStore, server: PostgresServer, queue: QueueKey
 ) -> None:
     one, other = open_store(), open_store()
     put(one, queue, "first")
-    with enqueued_late(other, queue, "late"):
+    with enqueued_late(server, other, queue, "late"):
         put(one, queue, "a", "b")
         assert ids(take(one, queue)) == ["first", "a", "b"]
 
@@ -43,11 +44,11 @@ def test_a_late_committer_is_found_although_others_were_claimed_past_it(
 
 
 def test_a_late_committer_is_soon_found_while_there_is_more_to_do(
-    open_store: OpenStore, queue: QueueKey
+    open_store: OpenStore, server: PostgresServer, queue: QueueKey
 ) -> None:
     one, other = open_store(), open_store()
     put(one, queue, "first")
-    with enqueued_late(other, queue, "late"):
+    with enqueued_late(server, other, queue, "late"):
         put(one, queue, *map(str, range(3000)))
         assert len(take(one, queue, 100)) == 100
     seen: list[str] = []
@@ -58,29 +59,51 @@ def test_a_late_committer_is_soon_found_while_there_is_more_to_do(
     assert "late" in seen
 
 
+@pytest.mark.usefixtures("without_full_looks", "without_looks_back")
 def test_claims_are_as_fast_while_a_snapshot_is_held(
-    store: PostgresStore, queue: QueueKey, server: PostgresServer
+    store: PostgresStore,
+    queue: QueueKey,
+    server: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rows that cannot be removed are not read again by every claim."""
+    looks: list[Look] = []
+    look = ScanPositions.look
+
+    def noted(positions: ScanPositions, lines: Iterable[int]) -> Look:
+        looks.append(look(positions, lines))
+        return looks[-1]
+
+    monkeypatch.setattr(ScanPositions, "look", noted)
     put(store, queue, *map(str, range(6000)), surely_new=True)
     with server.connect(autocommit=False) as holder:
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         holder.execute("SELECT pg_current_xact_id()")
         for _ in range(25):
             finish(store, queue, *take(store, queue, 200))
-        entry = store._queues.remembered(queue)
-        assert entry is not None
-        hinted = entry.positions._look(entry.lines.values(), entry.positions._last)
 
-        # Of priority 5, the lane into which all of them were put.
-        assert hinted.jobs[hinted.lanes.index(5)] >= 5000
+    # Of priority 5, the lane into which all of them were put.
+    last = looks[-1]
+    assert last.jobs[last.lanes.index(5)] >= 4800
 
 
+@pytest.fixture
+def without_looks_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan_position, "BACK_EVERY", 3600.0)
+
+
+@pytest.mark.usefixtures("without_looks_back")
 class TestHints:
     LINE = 7
 
+    def _look(self, positions: ScanPositions, cost: float = 0.1) -> Look:
+        look = positions.look([self.LINE])
+        look.cost = cost
+        return look
+
     def _first(self, positions: ScanPositions, lane: int) -> float:
-        look = positions._look([self.LINE], positions._last)
+        look = positions.look([self.LINE])
+        assert not look.full
         return look.ranks[look.lanes.index(lane)]
 
     def test_the_first_look_is_from_the_beginning(self) -> None:
@@ -91,7 +114,7 @@ class TestHints:
 
     def test_the_next_begins_behind_what_was_taken(self) -> None:
         positions = ScanPositions()
-        look = positions.look([self.LINE])
+        look = self._look(positions)
         positions.took(look, {(self.LINE, 5): (3.0, 9)})
 
         assert self._first(positions, 5) == 3.0
@@ -99,14 +122,14 @@ class TestHints:
 
     def test_a_lane_without_order_is_read_from_its_beginning(self) -> None:
         positions = ScanPositions()
-        positions.took(positions.look([self.LINE]), {(self.LINE, ODD): (3.0, 9)})
+        positions.took(self._look(positions), {(self.LINE, ODD): (3.0, 9)})
 
         assert self._first(positions, ODD) == -math.inf
 
     def test_a_job_that_comes_to_stand_before_the_hint_lowers_it(self) -> None:
         positions = ScanPositions()
         places = {(self.LINE, PROMOTED): (3.0, 9), (self.LINE, 5): (7.0, 9)}
-        positions.took(positions.look([self.LINE]), places)
+        positions.took(self._look(positions), places)
         positions.lower(self.LINE, PROMOTED, (4.0, 1))
         assert self._first(positions, PROMOTED) == 3.0
         positions.lower(self.LINE, PROMOTED, (2.0, 10))
@@ -116,8 +139,8 @@ class TestHints:
 
     def test_what_a_look_took_that_began_before_it_was_lowered_raises_nothing(self) -> None:
         positions = ScanPositions()
-        positions.took(positions.look([self.LINE]), {(self.LINE, 5): (3.0, 9)})
-        look = positions.look([self.LINE])
+        positions.took(self._look(positions), {(self.LINE, 5): (3.0, 9)})
+        look = self._look(positions)
         positions.lower(self.LINE, 5, (2.0, 10))
         positions.took(look, {(self.LINE, 5): (5.0, 11)})
 
@@ -125,7 +148,8 @@ class TestHints:
 
     def test_what_was_taken_before_a_reset_raises_nothing(self) -> None:
         positions = ScanPositions()
-        look = positions.look([self.LINE])
+        positions.took(self._look(positions), {(self.LINE, 5): (2.0, 9)})
+        look = self._look(positions)
         positions.reset()
         positions.took(look, {(self.LINE, 5): (3.0, 9)})
 
@@ -133,8 +157,7 @@ class TestHints:
 
     def test_costly_full_looks_are_rare(self) -> None:
         positions = ScanPositions()
-        look = positions.look([self.LINE])
-        look.cost = 0.1
+        look = self._look(positions)
         positions.took(look, {(self.LINE, 5): (3.0, 9)})
 
         assert not positions.look([self.LINE]).full
@@ -142,19 +165,17 @@ class TestHints:
 
     def test_a_cheap_one_follows_whenever_nothing_was_found(self) -> None:
         positions = ScanPositions()
-        look = positions.look([self.LINE])
-        look.cost = 0.001
+        look = self._look(positions, cost=0.001)
         positions.took(look, {})
 
         assert positions.look_again([self.LINE]).full
 
 
 @pytest.mark.parametrize("options", [NO_OPTIONS, Options(lease=9.0)], ids=["at once", "in steps"])
-@pytest.mark.usefixtures("without_full_looks")
+@pytest.mark.usefixtures("without_full_looks", "without_looks_back")
 def test_a_claim_that_is_run_again_passes_nothing_over(
     store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch, options: Options
 ) -> None:
-    monkeypatch.setattr(scan_position, "BACK_EVERY", 3600.0)
     for id in ("zeroth", "first", "second", "third"):  # each with a rank of its own
         put(store, queue, id, options=options)
     assert ids(take(store, queue, 1)) == ["zeroth"]

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from tests.stores.postgres.conftest import OpenStore
 from tests.stores.postgres.shop import Shop
+from tests.stores.postgres.test_server import settle
 
 from ackline import Job, Queue, Queues, Worker
-from ackline.stores.postgres import PostgresStore, scan_position
-from ackline.stores.postgres.notify import NotificationReader, PostgresListener
+from ackline.stores.postgres import scan_position
+from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.notify import Wakeups
+from ackline.stores.postgres.pipeline import Connection
 from ackline.stores.postgres.queues import Queues as Remembered
 
 Start = Callable[..., Worker]
@@ -114,25 +117,23 @@ def test_who_is_not_told_finds_it_with_its_next_full_look(
         assert next(late)
 
 
-def test_messages_of_a_commit_tell_places_first(shop: Shop, store: PostgresStore) -> None:
+def test_messages_of_a_commit_tell_places_first(shop: Shop, wakeups: Wakeups, schema: str) -> None:
     with shop.connect(autocommit=True) as listener:
-        listener.execute(f"LISTEN {store._news.channel}")
+        listener.execute(f"LISTEN {wakeups.channel}")
         with shop.connect() as tx:
             shop.queue.enqueue({}, priority=7, connection=tx)
             assert list(listener.notifies(timeout=0.2)) == []
         told = [notify.payload for notify in listener.notifies(timeout=5, stop_after=3)]
 
-    shop.queue.claim()
-    entry = store._queues.remembered(shop.queue.key)
-    assert entry is not None
-    [line] = entry.lines.values()
+    with shop.connect() as tx:
+        [(line,)] = tx.execute(f'SELECT num FROM "{schema}".line')
     assert told[0].startswith(f"place {line} 7 ")
     assert sorted(message[0] for message in told[1:]) == ["0", "1"]
 
 
-def test_a_rolled_back_transaction_tells_nothing(shop: Shop, store: PostgresStore) -> None:
+def test_a_rolled_back_transaction_tells_nothing(shop: Shop, wakeups: Wakeups) -> None:
     with shop.connect(autocommit=True) as listener:
-        listener.execute(f"LISTEN {store._news.channel}")
+        listener.execute(f"LISTEN {wakeups.channel}")
         with shop.connect() as tx:
             shop.queue.enqueue({}, connection=tx)
             tx.rollback()
@@ -141,11 +142,11 @@ def test_a_rolled_back_transaction_tells_nothing(shop: Shop, store: PostgresStor
 
 
 def test_where_nobody_is_to_be_notified_commits_tell_nothing_and_who_waits_looks(
-    shop: Shop, store: PostgresStore, open_store: OpenStore
+    shop: Shop, wakeups: Wakeups, open_store: OpenStore
 ) -> None:
     quiet = Queues(open_store("&notify=no"), shop.queue.key.tenant)[shop.queue.name]
     with shop.connect(autocommit=True) as listener, quiet.store.listen([quiet.key], "ready") as own:
-        listener.execute(f"LISTEN {store._news.channel}")
+        listener.execute(f"LISTEN {wakeups.channel}")
         while own.wait(0.0):
             pass
         with shop.connect() as tx:
@@ -157,23 +158,23 @@ def test_where_nobody_is_to_be_notified_commits_tell_nothing_and_who_waits_looks
 
 
 def test_news_that_nobody_waits_for_costs_no_write(
-    shop: Shop, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, engine: Engine, wakeups: Wakeups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commits of callers tell everyone, also those who are not armed."""
-    executed: list[str] = []
-    execute = NotificationReader._execute
+    executed: list[Any] = []
+    execute = Connection.execute
 
-    def note(self: NotificationReader, connection: Any, name: str, values: dict[str, Any]) -> None:
-        executed.append(name)
-        execute(self, connection, name, values)
+    def note(connection: Connection, statement: Any, *more: Any, **how: Any) -> Any:
+        executed.append(statement)
+        return execute(connection, statement, *more, **how)
 
-    monkeypatch.setattr(NotificationReader, "_execute", note)
-    with store.listen([shop.queue.key], "ready") as listener:
-        assert isinstance(listener, PostgresListener)
+    monkeypatch.setattr(Connection, "execute", note)
+    with wakeups.listen([shop.queue.key], "ready") as listener:
+        settle(listener)
         listener.disarmed()
         executed.clear()
         with shop.connect() as tx:
             shop.queue.enqueue({}, connection=tx)
         time.sleep(0.3)
 
-    assert "disarm" not in executed
+    assert engine.statements["disarm"] not in executed

@@ -1,11 +1,13 @@
 """Jobs of full groups are put aside, a bounded number at a time."""
 
+from typing import Any
+
 import pytest
 from tests.stores.postgres.words import ids, put, take
 
 from ackline.job import Draft, Options, QueueKey
 from ackline.stores.postgres import PostgresStore, claim
-from ackline.stores.postgres.job_rows import JobRows
+from ackline.stores.postgres.pipeline import Pipeline, Reply
 
 MANY = 400
 
@@ -14,13 +16,14 @@ MANY = 400
 def parked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many jobs each transaction has put aside."""
     numbers: list[int] = []
-    write = JobRows._write_parked
+    send = Pipeline.send
 
-    def counted(rows: JobRows) -> None:
-        numbers.append(len(rows._parked))
-        write(rows)
+    def counted(pipeline: Pipeline, name: str, *values: Any) -> Reply:
+        if name == "park":
+            numbers.append(len(values[0]["jobs"].values))
+        return send(pipeline, name, *values)
 
-    monkeypatch.setattr(JobRows, "_write_parked", counted)
+    monkeypatch.setattr(Pipeline, "send", counted)
     return numbers
 
 

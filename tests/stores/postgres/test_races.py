@@ -27,6 +27,7 @@ from ackline.lifecycle import (
 )
 from ackline.stores.base import ClaimRequest, Filter, Hold, WorkerBeat
 from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.transaction import Transaction
 from ackline.testing.legal import require_legal_chains
 from ackline.testing.settling import fenced_steps
@@ -174,7 +175,7 @@ def test_the_tables_are_right_whatever_happens_at_once(
     require_counted(stores[0])
 
 
-def test_a_deadlock_is_tried_again(store: PostgresStore) -> None:
+def test_a_deadlock_is_tried_again(engine: Engine) -> None:
     both_have_one, tries = threading.Barrier(2), Counter[int]()
 
     def lock(first: int, second: int) -> None:
@@ -185,7 +186,7 @@ def test_a_deadlock_is_tried_again(store: PostgresStore) -> None:
                 both_have_one.wait(10)
             tx.rows("lock_room", {"queue": second})
 
-        store._engine.write(run)
+        engine.write(run)
 
     with ThreadPoolExecutor(2) as threads:
         for done in [threads.submit(lock, 1, 2), threads.submit(lock, 2, 1)]:

@@ -1,6 +1,5 @@
 """The server stops and comes back; sessions end; the schema is made by many at once."""
 
-import re
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from ackline.job import Draft, QueueKey, State
 from ackline.stores.base import Listener
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.claim import packed_parts, scan_values
+from ackline.stores.postgres.pipeline import Connection
 
 
 @pytest.fixture
@@ -102,7 +101,7 @@ def test_several_instances_share_a_database(server: PostgresServer, queue: Queue
 
 
 def test_behind_a_pooler_listeners_poll_and_nothing_is_prepared(
-    open_store: OpenStore, queue: QueueKey, server: PostgresServer
+    open_store: OpenStore, queue: QueueKey, connected: list[Connection]
 ) -> None:
     store = open_store("&pooler=transaction")
     with store.listen([queue], "ready") as listener:
@@ -111,9 +110,8 @@ def test_behind_a_pooler_listeners_poll_and_nothing_is_prepared(
         for job in take(store, queue):
             finish(store, queue, job)
 
-    connection = store._engine.connections.take()
-    assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
-    store._engine.connections.give(connection)
+    [session] = [one for one in connected if not one.closed]
+    assert session.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
 
 
 def test_who_works_is_not_told_of_each_job(
@@ -163,25 +161,3 @@ def test_nobody_waits_for_a_counter(store: PostgresStore, queue: QueueKey) -> No
         thread.join()
 
     assert sorted(done, key=int) == [str(n) for n in range(400)]
-
-
-@pytest.mark.parametrize("statement", ["pick", "take"])
-def test_no_statement_of_a_claim_reads_a_table_from_end_to_end(
-    store: PostgresStore, queue: QueueKey, statement: str
-) -> None:
-    put(store, queue, *map(str, range(2000)), surely_new=True)
-    put(store, queue, *(f"later {n}" for n in range(2000)), surely_new=True, delay=60.0)
-    finish(store, queue, *take(store, queue, 500))
-    entry = store._queues.remembered(queue)
-    assert entry is not None
-
-    values = scan_values(entry, entry.positions.look(entry.lines.values()), 100, None)
-    values |= {"worker": b"w", "seconds": 30.0, **packed_parts("w")}
-    with store._engine.connections.connect() as connection:
-        explain = "EXPLAIN " + store._engine.statements[statement]
-        rows = connection.execute(explain, values).fetchall()
-    plan = "\n".join(row[0] for row in rows)
-
-    # The table of one row has no index.
-    assert set(re.findall(r"Seq Scan on (\w+)", plan)) <= {"epoch"}
-    assert "ready_pkey" in plan

@@ -141,9 +141,10 @@ def test_any_number_of_subjects_takes_one_connection(
 def test_where_no_news_arrives_everything_may_have_happened(
     open_store: object, server: PostgresServer, schema: str
 ) -> None:
-    store = PostgresStore(read_address(f"{server.socket_url}&schema={schema}&notify=no"))
+    address = read_address(f"{server.socket_url}&schema={schema}&notify=no")
+    assert not address.listens
+    store = PostgresStore(address)
     store.open()
-    assert not store._engine.address.listens
     with store.subscribe() as subscription:
         subscription.add([(MANY[0], "ready")])
         assert hears(subscription, (MANY[0], "ready"))

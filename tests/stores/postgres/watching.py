@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import psycopg
+import pytest
 
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.address import read_address
+from ackline.stores.postgres.engine import Connections
+from ackline.stores.postgres.pipeline import Connection
 
 TOLD = {
     "session_preload_libraries": "auto_explain",
@@ -68,22 +71,22 @@ def watched(url: str) -> Iterator[Watched]:
     options = quote(" ".join(f"-c {name}={value}" for name, value in TOLD.items()))
     store = PostgresStore(read_address(f"{url}&connections=1&options={options}"))
     plans: list[Plan] = []
-    connections = store._engine.connections
-    connect = connections.connect
+    connect = Connections.connect
 
     def note(diagnostic: psycopg.errors.Diagnostic) -> None:
         message = diagnostic.message_primary or ""
         if message.startswith("duration:"):
             plans.append(_plan(message))
 
-    def connect_and_watch() -> Any:
-        connection = connect()
+    def connect_and_watch(connections: Connections) -> Connection:
+        connection = connect(connections)
         connection.add_notice_handler(note)
         return connection
 
-    connections.connect = connect_and_watch  # type: ignore[method-assign]
-    store.open()
-    try:
-        yield Watched(store, plans)
-    finally:
-        store.close()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Connections, "connect", connect_and_watch)
+        store.open()
+        try:
+            yield Watched(store, plans)
+        finally:
+            store.close()

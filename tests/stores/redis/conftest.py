@@ -14,6 +14,7 @@ from ackline.lifecycle import Transition, complete, expire
 from ackline.stores.base import ClaimRequest, WorkerBeat
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.address import read_address
+from ackline.stores.redis.client import Subscriber
 from ackline.stores.redis.scripts import script
 
 QUEUE = QueueKey("default", "mail")
@@ -96,6 +97,20 @@ def store(open_store: OpenStore) -> RedisStore:
 def timed(open_store: OpenStore, clock: ManualClock) -> RedisStore:
     """A store that goes by the test's clock."""
     return open_store(clock=clock)
+
+
+def lose_deliveries(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Lose every message from here on that is more than a wake-up."""
+    lost: list[bytes] = []
+    read = Subscriber.read
+
+    def lossy(subscriber: Subscriber) -> list[tuple[bytes, bytes]]:
+        messages = read(subscriber)
+        lost.extend(message for _, message in messages if message)
+        return [(channel, message) for channel, message in messages if not message]
+
+    monkeypatch.setattr(Subscriber, "read", lossy)
+    return lost
 
 
 def load_scripts(client: redis.Redis, *names: str) -> None:

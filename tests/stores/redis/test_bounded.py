@@ -15,6 +15,7 @@ from ackline.job import Draft, Options, QueueKey, Record
 from ackline.lifecycle import Transition, cancel, fail, progress, redrive, release, snooze
 from ackline.stores.base import Filter, KeyWrite
 from ackline.stores.redis import RedisStore
+from ackline.stores.redis.script_calls import ScriptCalls
 
 PAYLOAD = 100
 BYTES_PER_JOB = 500
@@ -193,7 +194,7 @@ def test_a_waiting_job_takes_little_memory(store, client, batch):
 
 
 @pytest.mark.parametrize("queue", [QUEUE, None])
-def test_a_few_events_are_read_without_the_whole_journal(store, client, queue):
+def test_a_few_events_are_read_without_the_whole_journal(store, client, prefix, queue):
     """However large the batches are that they were written in."""
     for batch in range(20):
         store.enqueue(QUEUE, [Draft(f"{batch}-{n}", "mail", b"") for n in range(2000)])
@@ -201,7 +202,7 @@ def test_a_few_events_are_read_without_the_whole_journal(store, client, queue):
 
     assert len(store.events(queue, None, 10)) == 10
 
-    whole = client.memory_usage(f"{store._names.base(QUEUE)}:journal", samples=0)
+    whole = client.memory_usage(f"{prefix}:{{default/mail}}:journal", samples=0)
     assert client.info("stats")["total_net_output_bytes"] - before < whole / 4
 
 
@@ -218,13 +219,13 @@ def test_a_higher_limit_of_groups_holds_up_nobody_for_long(store, monkeypatch):
     )
     assert len(store.claim(QUEUE, wants(200)).jobs) == len(groups)
     at_once: list[int] = []
-    open_groups = store._scripts.open_groups
+    open_groups = ScriptCalls.open_groups
 
-    def noting(queue: QueueKey, groups: Sequence[bytes]) -> None:
+    def noting(calls: ScriptCalls, queue: QueueKey, groups: Sequence[bytes]) -> None:
         at_once.append(len(groups))
-        open_groups(queue, groups)
+        open_groups(calls, queue, groups)
 
-    monkeypatch.setattr(store._scripts, "open_groups", noting)
+    monkeypatch.setattr(ScriptCalls, "open_groups", noting)
 
     store.configure(QUEUE, QueueSettings(group_limit=2))
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
+from queue import Empty, SimpleQueue
+from typing import Any
 
 import pytest
 from tests.stores.redis.conftest import BOOM, QUEUE, SOON, done, drafts, wants
@@ -15,7 +19,8 @@ from ackline.lifecycle import bury
 from ackline.queue import waiting
 from ackline.queue.waiting import ResultWaiter
 from ackline.stores.base import Completion, CompletionListener
-from ackline.stores.redis import listen
+from ackline.stores.redis import RedisStore, listen
+from ackline.stores.redis.client import Subscriber
 
 
 @pytest.fixture
@@ -24,6 +29,12 @@ def listener(store):
     with store.listen([QUEUE], "ends") as listener:
         assert isinstance(listener, CompletionListener)
         yield listener
+
+
+def end_one(store, n: int) -> None:
+    store.enqueue(QUEUE, drafts(1, start=n))
+    [job] = store.claim(QUEUE, wants(1)).jobs
+    store.apply(QUEUE, [done(job)])
 
 
 def complete(store, *results: bytes | None) -> None:
@@ -91,13 +102,64 @@ class TestWhatIsSaid:
         assert listener.wait(SOON)
         assert listener.completions() is None
 
-    def test_what_nobody_asks_for_does_not_pile_up(self, listener, monkeypatch):
+    def test_what_nobody_asks_for_does_not_pile_up(self, store, listener, monkeypatch):
         monkeypatch.setattr(listen, "MOST_ENDS", 3)
-        for _ in range(10):
-            listener._receive(b"", b"\x00\x01a0")
+        for n in range(5):
+            end_one(store, n)
+            assert listener.wait(SOON)
 
-        assert len(listener._ends) <= 3
         assert listener.completions() is None
+
+
+class Told:
+    """A listener that hears what the test tells it."""
+
+    def __init__(self) -> None:
+        self._news: SimpleQueue[list[Completion] | None] = SimpleQueue()
+        self._heard: list[Completion] | None = None
+
+    def tell(self, id: str, result: bytes) -> None:
+        self._news.put([Completion(id, result)])
+
+    def wait(self, timeout: float) -> bool:
+        with contextlib.suppress(Empty):
+            self._heard = self._news.get(timeout=timeout)
+            return True
+        return False
+
+    def completions(self) -> list[Completion] | None:
+        heard, self._heard = self._heard, None
+        return heard
+
+    def wake(self) -> None:
+        self._news.put(None)
+
+    def close(self) -> None:
+        self.wake()
+
+
+class Watched:
+    """A store that counts the look-ups of results; what it hears can be the test's words."""
+
+    def __init__(self, store: RedisStore, told: Told | None = None) -> None:
+        self.looks = 0
+        self.listener: Any = told
+        self._store = store
+
+    def get(self, *given: Any) -> Any:
+        self.looks += 1
+        return self._store.get(*given)
+
+    def listen(self, *given: Any) -> Any:
+        self.listener = self.listener or self._store.listen(*given)
+        return self.listener
+
+
+@contextlib.contextmanager
+def waiting_at(store: Any) -> Iterator[ResultWaiter]:
+    waiter = ResultWaiter(store, QUEUE)
+    yield waiter
+    waiter.close()
 
 
 class TestWhoWaits:
@@ -110,63 +172,46 @@ class TestWhoWaits:
         queue = queues["mail"]
         queue.handler(lambda job: {"got": job.payload})
         start(queue)
-        looks: list[str] = []
-        monkeypatch.setattr(
-            ResultWaiter, "_look_up", lambda _self, expected: looks.extend(expected)
-        )
+        looks: list[Any] = []
+        monkeypatch.setattr(queue.store, "get", lambda *given: looks.append(given))
 
         results = [queue.enqueue_and_wait(n, timeout=SOON) for n in range(20)]
 
         assert results == [{"got": n} for n in range(20)]
         assert looks == []
 
-    def test_jobs_of_others_lead_to_no_look(self, queues, store, monkeypatch):
+    def test_jobs_of_others_lead_to_no_look(self, store, monkeypatch):
         monkeypatch.setattr(waiting, "LONGEST_WAIT", 60.0)
         store.enqueue(QUEUE, [Draft("mine", "mail", b"1", delay=60.0)])
-        looks: list[None] = []
-        monkeypatch.setattr(ResultWaiter, "_look", lambda _self: looks.append(None))
-        waiter = queues["mail"].waiter
+        watched = Watched(store)
 
-        with waiter.expect("mine", only=True):
+        with waiting_at(watched) as waiter, waiter.expect("mine", only=True):
             for n in range(5):
-                store.enqueue(QUEUE, drafts(1, start=n))
-                [job] = store.claim(QUEUE, wants(1)).jobs
-                store.apply(QUEUE, [done(job)])
+                end_one(store, n)
             until(lambda: waiter.heard)
-            assert looks == []
+            assert watched.looks == 0
 
-            waiter._listener.wake()
-            until(lambda: looks)
+            watched.listener.wake()
+            until(lambda: watched.looks)
 
     def test_an_end_that_is_told_before_anybody_waits_for_it_arrives_all_the_same(
-        self, queues, monkeypatch
+        self, store, monkeypatch
     ):
         monkeypatch.setattr(waiting, "MOST_EARLY", 2)
-        waiter = queues["mail"].waiter
-        for id in ("id0", "id1", "id2"):
-            waiter._listener._receive(b"", b"\x00\x03" + id.encode() + b"1" + b'"done"')
-            assert waiter._deliver_news()
+        monkeypatch.setattr(waiting, "LONGEST_WAIT", 60.0)
+        told = Told()
+        with waiting_at(Watched(store, told)) as waiter:
+            for id in ("id0", "id1", "id2"):
+                told.tell(id, b'"done"')
+            told.wake()
+            until(lambda: waiter.heard == 4)  # it has come to an end with those before
 
-        with waiter.expect("id2", only=True) as expected:
-            assert expected.wait(0.0).result == b'"done"'
-        with waiter.expect("id1") as expected:
-            assert not expected.arrived, "it may be the end of an earlier job of this id"
-        with waiter.expect("id0", only=True) as expected:
-            assert not expected.arrived, "no more are kept than was said"
-
-    def test_it_goes_on_listening_for_a_while_when_nobody_waits(self, queues, store, monkeypatch):
-        monkeypatch.setattr(waiting, "LINGER", 0.2)
-        waiter = queues["mail"].waiter
-        store.enqueue(QUEUE, drafts(1))
-        with waiter.expect("id0", only=True):
-            until(waiter._someone_waits.is_set)
-
-        assert waiter._someone_waits.is_set()
-        until(lambda: not waiter._someone_waits.is_set())
-        with waiter.expect("id0", only=True) as expected:
-            [job] = store.claim(QUEUE, wants(1)).jobs
-            store.apply(QUEUE, [done(job, b"1")])
-            assert expected.wait(SOON).result == b"1"
+            with waiter.expect("id2", only=True) as expected:
+                assert expected.wait(0.0).result == b'"done"'
+            with waiter.expect("id1") as expected:
+                assert not expected.arrived, "it may be the end of an earlier job of this id"
+            with waiter.expect("id0", only=True) as expected:
+                assert not expected.arrived, "no more are kept than was said"
 
     def test_while_nobody_waits_the_server_keeps_no_news_for_it(
         self, queues, store, client, monkeypatch
@@ -186,14 +231,12 @@ class TestWhoWaits:
 
     def test_news_that_get_lost_among_others_are_made_up_for(self, queues, store, monkeypatch):
         monkeypatch.setattr(waiting, "LONGEST_WAIT", 0.2)
-        receive = listen.RedisEndsListener._receive
-        monkeypatch.setattr(
-            listen.RedisEndsListener,
-            "_receive",
-            lambda self, channel, message: (
-                None if b"mine" in message else receive(self, channel, message)
-            ),
-        )
+        read = Subscriber.read
+
+        def lossy(subscriber: Subscriber) -> list[tuple[bytes, bytes]]:
+            return [news for news in read(subscriber) if b"mine" not in news[1]]
+
+        monkeypatch.setattr(Subscriber, "read", lossy)
         waiter = queues["mail"].waiter
         store.enqueue(QUEUE, [Draft("mine", "mail", b"1")])
         with waiter.expect("mine", only=True) as expected:
@@ -223,10 +266,16 @@ class TestWhoWaits:
             store.apply(QUEUE, [done(job, b"1")])
             assert expected.wait(SOON).result == b"1"
 
-    def test_the_end_of_an_earlier_job_is_not_taken_for_that_of_a_later_one(self, queues, store):
+    def test_the_end_of_an_earlier_job_is_not_taken_for_that_of_a_later_one(
+        self, store, monkeypatch
+    ):
         """An id that a caller has chosen may have been another job's a moment ago."""
-        waiter = queues["mail"].waiter
-        with waiter.expect("id0") as expected:
-            waiter._listener._receive(b"", b"\x00\x03id01" + b'"old"')
-            assert not waiter._deliver_news()
+        monkeypatch.setattr(waiting, "LONGEST_WAIT", 60.0)
+        store.enqueue(QUEUE, drafts(1))
+        told = Told()
+        watched = Watched(store, told)
+        with waiting_at(watched) as waiter, waiter.expect("id0") as expected:
+            told.tell("id0", b'"old"')
+            until(lambda: watched.looks)
+
             assert not expected.arrived

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.slow_handler import SOON, SlowHandler
+from tests.stores.redis.conftest import lose_deliveries
 from tests.waiting import until
 
 import ackline
@@ -19,7 +20,8 @@ from ackline.job import QueueKey
 from ackline.queue import Queue
 from ackline.queue.consumer import LONGEST_POLL
 from ackline.stores.base import ClaimRequest
-from ackline.stores.redis.direct_delivery import DeliveryListener
+from ackline.stores.redis.client import Subscriber
+from ackline.worker.claim_loop import ClaimLoop
 
 Open = Callable[[], Queue[Any, Any]]
 
@@ -50,12 +52,6 @@ return count
 def waiting(client, prefix) -> int:
     """How many workers wait for a delivery."""
     return int(client.eval(COUNT, 1, f"{prefix}:{{default/work}}:waiting"))
-
-
-def delivery_listeners(queue: Queue[Any, Any]) -> list[Any]:
-    """Those of the workers that run in this process."""
-    listeners: Any = queue.store
-    return [one for one in listeners._listeners if isinstance(one, DeliveryListener)]
 
 
 @pytest.fixture
@@ -146,15 +142,14 @@ def test_news_that_comes_together_with_a_delivered_job_is_not_forgotten(
     queue.enqueue("first", kind="mine")
     until(lambda: queue.counts()[State.COMPLETED] == 1)
     until(lambda: waiting(client, prefix))
-    [listener] = delivery_listeners(queue)
-    read = listener._read
+    read = Subscriber.read
 
-    def read_late(subscriber: Any) -> bool:
+    def read_late(subscriber: Subscriber) -> Any:
         held_up.set()
         assert go_on.wait(SOON)
-        return bool(read(subscriber))
+        return read(subscriber)
 
-    monkeypatch.setattr(listener, "_read", read_late)
+    monkeypatch.setattr(Subscriber, "read", read_late)
     other = open_queue()
     other.enqueue("delivered", kind="mine")
     assert held_up.wait(SOON)
@@ -224,10 +219,9 @@ def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
     queue.handler(scene)
     worker = start(queue, concurrency=2)
     until(lambda: waiting(client, prefix))
-    [listener] = delivery_listeners(queue)
-    monkeypatch.setattr(listener, "_receive", lambda _channel, _message: None)
+    lose_deliveries(monkeypatch)
     # As if nothing was claimed before the stop.
-    monkeypatch.setattr(worker._stations[0]._claim_loop, "want", lambda _settling: 0)
+    monkeypatch.setattr(ClaimLoop, "want", lambda _loop, _settling: 0)
 
     queue.enqueue("quick", id="quick")
     assert queue.status("quick").state is State.PROCESSING
@@ -264,8 +258,7 @@ def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
     queue.handler(scene)
     start(queue, concurrency=2)
     until(lambda: waiting(client, prefix))
-    [listener] = delivery_listeners(queue)
-    monkeypatch.setattr(listener, "_receive", lambda _channel, _message: None)
+    lose_deliveries(monkeypatch)
 
     began = time.monotonic()
     queue.enqueue("quick", id="quick")
@@ -280,14 +273,13 @@ def test_what_comes_while_a_worker_withdraws_is_given_back_at_once(
 ):
     queue, scene = open_queue(), SlowHandler()
     worker = half_busy(queue, scene)
-    loop = worker._stations[0]._claim_loop
-    withdraw = loop.withdraw
+    withdraw = ClaimLoop.withdraw
 
-    def withdraw_late() -> None:
+    def withdraw_late(loop: ClaimLoop) -> None:
         open_queue().enqueue("late", id="late")
-        withdraw()
+        withdraw(loop)
 
-    monkeypatch.setattr(loop, "withdraw", withdraw_late)
+    monkeypatch.setattr(ClaimLoop, "withdraw", withdraw_late)
     stopping = threading.Thread(target=worker.stop)
     stopping.start()
 

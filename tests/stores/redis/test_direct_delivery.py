@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from redis.exceptions import ConnectionError
-from tests.stores.redis.conftest import QUEUE, SOON, OpenStore, done, drafts, wants
+from tests.stores.redis.conftest import QUEUE, SOON, OpenStore, done, drafts, lose_deliveries, wants
 from tests.waiting import until
 
 import ackline.stores.redis as package
@@ -22,6 +22,7 @@ from ackline.lifecycle import Transition, release
 from ackline.queue.consumer import LONGEST_POLL
 from ackline.stores.base import Claimed, Delivered, WaitingClaim
 from ackline.stores.redis import RedisStore
+from ackline.stores.redis.client import Commands
 from ackline.stores.redis.direct_delivery import DeliveryListener
 
 
@@ -36,10 +37,6 @@ class Waiter:
         assert isinstance(listener, DeliveryListener)
         self.listener = listener
         self.inbox = listener.inbox
-
-    @property
-    def channels(self) -> Sequence[str]:
-        return self.listener._channels
 
     def claim(
         self,
@@ -80,11 +77,6 @@ class Waiter:
 
     def ids(self, limit: int = 1) -> list[str]:
         return [job.id for job in self.jobs(limit)]
-
-    def lose_messages(self, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-        lost: list[bytes] = []
-        monkeypatch.setattr(self.listener, "_receive", lambda _channel, packed: lost.append(packed))
-        return lost
 
 
 @pytest.fixture
@@ -206,9 +198,9 @@ class TestTheWay:
 
 
 class TestWhatIsNotDelivered:
-    def test_to_one_who_has_gone(self, store, waiter, client):
+    def test_to_one_who_has_gone(self, store, waiter, client, prefix):
         waiter.listener.close()
-        until(lambda: not any(count for _, count in client.pubsub_numsub(*waiter.channels)))
+        until(lambda: not client.pubsub_channels(f"{prefix}:*"))
 
         store.enqueue(QUEUE, drafts(1))
 
@@ -290,12 +282,12 @@ class TestWhatIsNotDelivered:
 
     @pytest.mark.parametrize("command", ["pubsub", "hrandfield"])
     def test_by_a_user_who_may_not_ask_who_waits(
-        self, store, waiter, client, server, open_store, command
+        self, store, waiter, client, server, open_store, prefix, command
     ):
         """The job is stored as any other."""
         may = ["~*", "&*", "+@all", f"-{command}"]
         client.execute_command("ACL", "SETUSER", "producer", "reset", "on", ">secret", *may)
-        url = f"{server.url.replace('://', '://producer:secret@')}?prefix={store._address.prefix}"
+        url = f"{server.url.replace('://', '://producer:secret@')}?prefix={prefix}"
         producer = open_store(url)
 
         producer.enqueue(QUEUE, drafts(1))
@@ -349,7 +341,7 @@ class TestLost:
     def test_a_message_that_did_not_arrive_is_brought_by_the_next_claim(
         self, store, waiter, monkeypatch
     ):
-        lost = waiter.lose_messages(monkeypatch)
+        lost = lose_deliveries(monkeypatch)
         store.enqueue(QUEUE, drafts(1))
         waiter.listener.wait(SOON)
         assert len(lost) == 1
@@ -380,7 +372,7 @@ class TestLost:
         assert found == ["id0"]
 
     def test_by_message_and_by_claim_it_comes_once(self, store, waiter, monkeypatch):
-        late = waiter.lose_messages(monkeypatch)
+        late = lose_deliveries(monkeypatch)
         store.enqueue(QUEUE, drafts(1))
         waiter.listener.wait(SOON)
         assert waiter.ids() == ["id0"]
@@ -401,7 +393,7 @@ class TestLost:
         assert waiter.ids() == ["id1"]
 
     def test_a_job_that_went_to_another_meanwhile_is_not_brought(self, store, waiter, monkeypatch):
-        waiter.lose_messages(monkeypatch)
+        lose_deliveries(monkeypatch)
         store.enqueue(QUEUE, drafts(1))
         [delivered] = store.get(QUEUE, ["id0"])
         store.apply(QUEUE, [release(delivered, DEFAULTS, "taken back")])
@@ -427,7 +419,7 @@ class TestLost:
             raise ConnectionError("cut off")
 
         with monkeypatch.context() as patch:
-            patch.setattr(store._connection._direct, "execute_command", broken)
+            patch.setattr(Commands, "execute_command", broken)
             with pytest.raises(StoreUnavailable):
                 waiter.claim(5, [done(first)])
 
@@ -436,16 +428,16 @@ class TestLost:
 
     def test_a_claim_whose_answer_is_lost_loses_no_delivery(self, store, waiter, monkeypatch):
         """The job that it brought comes with the next one, as its token was never received."""
-        waiter.lose_messages(monkeypatch)
+        lose_deliveries(monkeypatch)
         store.enqueue(QUEUE, drafts(1))
-        run = store._connection._direct.execute_command
+        run = Commands.execute_command
 
         def cut(*command: Any) -> Any:
             run(*command)
             raise ConnectionError("cut off")
 
         with monkeypatch.context() as patch:
-            patch.setattr(store._connection._direct, "execute_command", cut)
+            patch.setattr(Commands, "execute_command", cut)
             with pytest.raises(StoreUnavailable):
                 waiter.claim()
 
@@ -457,7 +449,7 @@ class TestTime:
         timed.enqueue(QUEUE, [])
         waiter = Waiter(timed, "w")
         assert waiter.waits()
-        waiter.lose_messages(monkeypatch)
+        lose_deliveries(monkeypatch)
         timed.enqueue(QUEUE, drafts(1))
 
         clock.advance(31.0)
@@ -470,8 +462,7 @@ class TestTime:
         """Its worker was stopped for longer than the lease, and others have the job by now."""
         store.enqueue(QUEUE, drafts(1))
         waiter.listener.wait(SOON)
-        here, there = waiter.inbox._moment
-        waiter.inbox._moment = (here - 31.0, there)
+        waiter.inbox.claimed(time.monotonic() - 31.0, store.now())
 
         assert waiter.ids() == []
 
@@ -589,9 +580,9 @@ class TestWaitingAgain:
 
     def test_a_job_whose_message_was_lost_is_brought(self, store, waiter, delivered, monkeypatch):
         assert waiter.waits()  # and then gets one that it never sees
-        lost = waiter.lose_messages(monkeypatch)
+        lost = lose_deliveries(monkeypatch)
         store.enqueue(QUEUE, drafts(1, start=1))
-        until(lambda: waiter.listener.wait(SOON) and lost)
+        until(lambda: waiter.listener.wait(0.05) or lost)
 
         waiter.claim(1, [done(delivered)])
 

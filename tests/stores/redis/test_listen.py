@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import resource
 import select
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -315,7 +317,11 @@ class TestClosing:
             assert descriptors() == before
 
     def test_a_store_forgets_listeners_that_were_closed(self, store):
-        for _ in range(20):
-            store.listen([QUEUE], "ready").close()
+        listener = store.listen([QUEUE], "ready")
+        seen = weakref.ref(listener)
 
-        assert not store._listeners
+        listener.close()
+        del listener
+        gc.collect()
+
+        assert seen() is None

@@ -78,13 +78,13 @@ def test_any_number_of_subjects_takes_one_connection(store, client, subscription
     assert descriptors() - before <= 2, "the others are for scripts"
 
 
-def test_what_was_removed_is_not_subscribed_to(store, client, subscription):
+def test_what_was_removed_is_not_subscribed_to(client, prefix, subscription):
     subscription.add((queue, "ready") for queue in MANY)
     assert hears(subscription, *((queue, "ready") for queue in MANY))
-    held = len(client.pubsub_channels(f"{store._names.prefix}:*"))
+    held = len(client.pubsub_channels(f"{prefix}:*"))
 
     subscription.remove((queue, "ready") for queue in MANY)
     subscription.wait(0.01)
 
     assert held == len(MANY) + 1
-    assert len(client.pubsub_channels(f"{store._names.prefix}:*")) == 1
+    assert len(client.pubsub_channels(f"{prefix}:*")) == 1

@@ -40,19 +40,23 @@ def count_commits(connection):
 
 
 @pytest.fixture
-def crowd(store, path):
-    """Writes the same file as the store; who waits in it shares a commit."""
+def another(store, path):
+    """Writes the same file as the store."""
     writer = Writer(path, "normal")
     writer.open()
-    crowd = Crowd(lambda operations: writer.commit(operations)[0])
-    crowd.writer = writer
-    yield crowd
-    crowd.finish()
+    yield writer
     writer.close()
 
 
-def test_those_who_wait_share_one_commit(store, crowd):
-    commits = count_commits(crowd.writer.connection)
+@pytest.fixture
+def crowd(another):
+    crowd = Crowd(lambda operations: another.commit(operations)[0])
+    yield crowd
+    crowd.finish()
+
+
+def test_those_who_wait_share_one_commit(store, another, crowd):
+    commits = count_commits(another.connection)
     for n in range(20):
         crowd.add(n, lambda tx, n=n: tx.execute(PUT, (n,)) and n)
 
@@ -268,10 +272,14 @@ def test_a_listener_that_cannot_be_told_takes_nothing_back(store, path, caplog):
     def fail(_news):
         raise RuntimeError("after the fact")
 
+    def put(tx):
+        tx.wake(QUEUE, "ready")
+        tx.execute(PUT, (1,))
+
     engine = Engine(path, "normal", fail)
     engine.open()
 
-    engine.write(lambda tx: tx.wake(QUEUE, "ready") or tx.execute(PUT, (1,)))
+    engine.write(put)
     engine.close()
 
     assert len(store.read_keys("crowd", (), 100)) == 1
@@ -299,7 +307,7 @@ def test_leaving_the_turn_may_fail(store, monkeypatch, caplog):
     assert "no locks here" in caplog.text
 
 
-def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store, crowd):
+def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store, another, crowd):
     runs = []
 
     def do_not_answer() -> bool:
@@ -311,7 +319,7 @@ def test_a_commit_that_fails_is_told_to_all_and_not_tried_again(store, crowd):
 
     for n in range(3):
         crowd.add(n, functools.partial(write, n=n))
-    crowd.writer.connection.set_commit_hook(do_not_answer)
+    another.connection.set_commit_hook(do_not_answer)
 
     answers = crowd.finish()
 

@@ -14,7 +14,7 @@ from tests.stores.sqlite.conftest import QUEUE, REQUEST, drafts
 from ackline import lifecycle
 from ackline.errors import StoreClosed
 from ackline.job import QueueKey
-from ackline.stores.base import Filter
+from ackline.stores.base import Filter, Topic
 from ackline.stores.sqlite import wake
 from ackline.stores.sqlite.enqueue import enqueue
 
@@ -315,7 +315,7 @@ class TestSubscription:
         self, store, path, monkeypatch, at_once
     ):
         monkeypatch.setattr(wake, "PIPE_BYTES", 4096)
-        news = [("ready", queue) for queue in MANY[:at_once]]
+        news: list[tuple[Topic, QueueKey]] = [("ready", queue) for queue in MANY[:at_once]]
         with store.subscribe() as subscription:
             subscription.add(("ready", queue)[::-1] for queue in MANY)
             subscription.wait(LONG)
