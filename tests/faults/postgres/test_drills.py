@@ -13,7 +13,7 @@ QUICK = {
     "stop-forgetful": 2,
     "terminate": len(MOMENTS),
     "cut-commit": 3,
-    "cut-resent": 4,
+    "cut-resent": 1,
 }
 """A few of the faults, and how often (a control until it must fail); all are for `./prove`."""
 

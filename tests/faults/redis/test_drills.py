@@ -16,7 +16,7 @@ QUICK = {
     "wake-up": 3,
     "wake-up-deaf": 3,
     "cut": 3,
-    "cut-resent": 10,
+    "cut-resent": 1,
     "promotion-awaited": 2,
 }
 """A few of the faults, and how often (a control until it must fail); all are for `./prove`."""

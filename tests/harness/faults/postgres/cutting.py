@@ -7,7 +7,7 @@ from functools import partial
 from tests.harness.faults.cuts import Cut
 from tests.harness.faults.postgres.mortal import MortalPostgres, url_of
 from tests.harness.faults.report import Report
-from tests.harness.faults.server.cutting import cut_connections
+from tests.harness.faults.server.cutting import cut_connections, cut_producers_that_resend
 from tests.harness.faults.server.order import Order
 
 COMMITTED = b"COMMIT\0"
@@ -33,10 +33,10 @@ def cut_commit(order: Order) -> Report:
 
 def cut_resent(order: Order) -> Report:
     """The control: a producer that sends again under a new id makes jobs nobody asked for."""
-    return _cut(order, (AROUND_REPLY[0],), variant="resends as new")
-
-
-def _cut(order: Order, cuts: tuple[Cut, ...], options: str = "", variant: str = "") -> Report:
     with MortalPostgres() as server:
-        url = partial(url_of, options=options)
-        return cut_connections(order, server.address, url, cuts, variant=variant)
+        return cut_producers_that_resend(order, server.address, url_of, (AROUND_REPLY[0],))
+
+
+def _cut(order: Order, cuts: tuple[Cut, ...], options: str = "") -> Report:
+    with MortalPostgres() as server:
+        return cut_connections(order, server.address, partial(url_of, options=options), cuts)

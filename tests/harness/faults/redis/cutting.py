@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.harness.faults.cuts import Cut
 from tests.harness.faults.proxy import Address
 from tests.harness.faults.report import Report
-from tests.harness.faults.server.cutting import cut_connections
+from tests.harness.faults.server.cutting import cut_connections, cut_producers_that_resend
 from tests.harness.faults.server.order import Order
 from tests.harness.servers.redis import RedisServer
 
@@ -14,17 +14,14 @@ CUTS = (Cut("before"), Cut("after"))
 
 def cut(order: Order) -> Report:
     """Each cut is survived: a repeated call gets the same answer, and nothing is done twice."""
-    return _cut(order, "")
+    with RedisServer() as server:
+        return cut_connections(order, server.address, url_of, CUTS)
 
 
 def cut_resent(order: Order) -> Report:
     """The control: a producer that sends again under a new id makes jobs nobody asked for."""
-    return _cut(order, "resends as new")
-
-
-def _cut(order: Order, variant: str) -> Report:
     with RedisServer() as server:
-        return cut_connections(order, server.address, url_of, CUTS, variant=variant)
+        return cut_producers_that_resend(order, server.address, url_of, CUTS)
 
 
 def url_of(address: Address) -> str:

@@ -30,10 +30,26 @@ def cut_connections(
     server: Address,
     url_of: Callable[[Address], str],
     cuts: Sequence[Cut],
+) -> Report:
+    """Cut `order.count` connections; `url_of` makes a URL of the server's or a proxy's address."""
+    return _cut(order, server, url_of, cuts)
+
+
+def cut_producers_that_resend(
+    order: Order, server: Address, url_of: Callable[[Address], str], cuts: Sequence[Cut]
+) -> Report:
+    """The control: a producer that sends again under a new id makes jobs nobody asked for."""
+    return _cut(order, server, url_of, cuts, variant="resends as new")
+
+
+def _cut(
+    order: Order,
+    server: Address,
+    url_of: Callable[[Address], str],
+    cuts: Sequence[Cut],
     *,
     variant: str = "",
 ) -> Report:
-    """Cut `order.count` connections; `url_of` makes a URL of the server's or a proxy's address."""
     with contextlib.ExitStack() as stack:
         scene = stack.enter_context(
             ServerScene(url_of(server), order.folder, seed=order.seed, lease=order.lease)
@@ -45,10 +61,14 @@ def cut_connections(
         siege = Siege(scene, order)
 
         def blow() -> None:
-            proxy = proxies[siege.random.choice(ROLES)]
+            role = "producer" if variant else siege.random.choice(ROLES)
+            proxy = proxies[role]
             already = proxy.done.total()
             proxy.cuts.order(siege.random.choice(cuts))
             wait_for("the cut", lambda: proxy.done.total() > already)
+            if variant:
+                # Cutting off what is sent again would hide that it is.
+                siege.wait_for_work(role)
 
         siege.run(blow, variant=variant)
         title = f"{order.count} connections cut{' and ' if variant else ''}{variant}"

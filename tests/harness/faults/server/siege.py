@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 
 from tests.harness.faults.checker import BLOCKED
 from tests.harness.faults.crew import Member, NotReached, wait_for
@@ -47,6 +48,13 @@ class Siege:
             self._expect_progress(member, since)
             member.stop()
         self.scene.drain(patience=patience)
+
+    def wait_for_work(self, role: str) -> None:
+        """Wait until each process of this role has done something from now on."""
+        since = time.time()
+        for member in self._members:
+            if member.role == role:
+                wait_for(f"{member.name} to go on", partial(member.has_worked, since))
 
     def _muster(self, details: dict[str, object]) -> None:
         self._members = [
