@@ -11,8 +11,14 @@ import click
 from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
-from ackline.cli.jobs import kind_option, state_option
-from ackline.cli.queues import queue_argument, who
+from ackline.cli.options import (
+    kind_option,
+    priority_option,
+    queue_argument,
+    state_option,
+    yes_option,
+)
+from ackline.cli.queues import who
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain
 from ackline.errors import JobNotFound, WrongState
@@ -82,7 +88,7 @@ def _redrive(queue: Queue[Any, Any], id: str, delay: float) -> str:
 @queue_argument
 @id_argument
 @click.option("--payload", metavar="JSON", help="A new payload.")
-@click.option("--priority", type=int, metavar="N", help="0 (lowest) to 9 (highest).")
+@priority_option
 @click.option("--delay", type=values.seconds, metavar="SPAN", help="Run it so much later than now.")
 def edit(
     session: Session,
@@ -130,7 +136,7 @@ def move(session: Session, queue: str, id: str, target: str) -> None:
 @queue_argument
 @state_option
 @kind_option
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 def purge(
     session: Session, queue: str, state: tuple[State, ...], kind: tuple[str, ...], yes: bool
 ) -> None:
@@ -145,7 +151,7 @@ def purge(
 @command("drop")
 @queue_argument
 @click.option("--force", is_flag=True, help="Also if jobs wait or run; they are deleted.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@yes_option
 def drop(session: Session, queue: str, force: bool, yes: bool) -> None:
     """Delete a queue for good, with its finished jobs, settings and schedules.
 

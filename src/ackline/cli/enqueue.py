@@ -12,6 +12,7 @@ from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
 from ackline.cli.importing import FileImport
+from ackline.cli.options import priority_option
 from ackline.cli.session import Session
 from ackline.cli.words import count, plain, pretty
 from ackline.errors import AcklineError
@@ -28,7 +29,7 @@ Seconds = float | None
 )
 @click.option("--id", help="Its id; the same id is the same job.")
 @click.option("--kind", help="Which handler runs it.")
-@click.option("--priority", type=int, metavar="N", help="0 (lowest) to 9 (highest).")
+@priority_option
 @click.option("--delay", type=values.seconds, metavar="SPAN", help="Run it later: 30, 5m, 2h.")
 @click.option("--run-at", type=values.moment, metavar="TIME", help="Run it at: 2030-01-31T08:00.")
 @click.option("--max-attempts", type=int, metavar="N", help="Deliveries before the DLQ.")

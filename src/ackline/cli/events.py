@@ -13,6 +13,7 @@ import click
 from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.options import any_queue_argument
 from ackline.cli.session import Session
 from ackline.cli.words import event_line
 from ackline.errors import EventsDropped
@@ -153,7 +154,7 @@ class NamedJournal:
 
 
 @command("events")
-@click.argument("queue", required=False, help="Only of this queue.")
+@any_queue_argument
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens; Ctrl-C ends it.")
 @click.option("--after", metavar="CURSOR", help="Continue after this cursor.")
 @click.option(

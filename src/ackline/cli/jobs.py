@@ -10,10 +10,9 @@ import click
 import msgspec
 from rich.text import Text
 
-from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import UsageMistake
-from ackline.cli.queues import queue_argument
+from ackline.cli.options import kind_option, queue_argument, state_option
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import STYLES, plain, shorten, span
@@ -26,15 +25,6 @@ from ackline.stores.base import Filter
 
 ROOM = [("", 24), ("kind", 8), ("id", 36), ("", 1), ("id", 12)]
 """How columns shrink in a narrow terminal: ids are there to be copied, ours have 36 characters."""
-
-state_option = click.option(
-    "--state",
-    multiple=True,
-    type=values.OneOf(State),
-    metavar="STATE",
-    help=f"Only this state: {', '.join(State)}. May be given again.",
-)
-kind_option = click.option("--kind", multiple=True, help="Only this kind; may be given again.")
 
 
 @command("list")

@@ -6,20 +6,18 @@ import getpass
 from collections.abc import Callable
 from typing import Any
 
-import click
 from rich.table import Table
 from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.documents import queue_document, recovery_document, worker_document
+from ackline.cli.options import queue_argument
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import STYLES, count, plain, span
 from ackline.job import State
 from ackline.queue import Queue
 from ackline.stores.base import Filter, QueueInfo, WorkerRecord
-
-queue_argument = click.argument("queue", help="The queue.")
 
 
 def who() -> str:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.options import any_queue_argument
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import plain, span
@@ -62,7 +63,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 @command("readers")
-@click.argument("queue", required=False, help="Only of this queue.")
+@any_queue_argument
 @click.option(
     "--forget",
     metavar="NAME",

@@ -9,7 +9,7 @@ import msgspec
 from rich.text import Text
 
 from ackline.cli.app import command
-from ackline.cli.queues import queue_argument
+from ackline.cli.options import queue_argument
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
 from ackline.cli.words import STYLES, clock, happened, moment, plain, plain_lines, pretty, span

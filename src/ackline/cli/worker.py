@@ -16,6 +16,7 @@ import click
 from ackline.cli import logs, values
 from ackline.cli.app import command
 from ackline.cli.exits import UsageMistake
+from ackline.cli.options import grace_option, targets_argument
 from ackline.cli.session import Session
 from ackline.cli.targets import load_queues
 from ackline.cli.words import count, plain
@@ -31,13 +32,7 @@ SWITCH_INTERVAL = 0.0005
 
 
 @command("worker")
-@click.argument(
-    "targets",
-    nargs=-1,
-    required=True,
-    metavar="MODULE:QUEUE...",
-    help="Queues with handlers, as Python names them.",
-)
+@targets_argument
 @click.option(
     "--concurrency",
     type=click.IntRange(min=1),
@@ -54,13 +49,7 @@ SWITCH_INTERVAL = 0.0005
 @click.option(
     "--processes", type=click.IntRange(min=1), default=1, metavar="N", help="How many processes."
 )
-@click.option(
-    "--grace",
-    type=values.seconds,
-    default="30s",
-    metavar="SPAN",
-    help="How long running jobs may go on at a stop.",
-)
+@grace_option
 @click.option(
     "--maintenance/--no-maintenance",
     default=True,

@@ -8,6 +8,7 @@ import click
 
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal, UsageMistake
+from ackline.cli.options import any_queue_argument
 from ackline.cli.pipeline import pipeline
 from ackline.cli.session import Session
 from ackline.cli.tables import new_table
@@ -21,7 +22,7 @@ Found = list[tuple[str, str, "StreamState"]]
 
 
 @command("streams", group=pipeline)
-@click.argument("queue", required=False, help="Only of this queue.")
+@any_queue_argument
 @click.option(
     "--forget",
     metavar="NAME",

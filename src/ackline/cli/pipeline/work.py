@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
+from ackline.cli.options import grace_option, targets_argument
 from ackline.cli.pipeline import pipeline
 from ackline.cli.pipeline.errors import ending
 from ackline.cli.pipeline.starting import (
@@ -42,13 +42,6 @@ PAUSE = 0.2
 
 LEFT_HELD = "what its workers held is delivered again when the leases lapse"
 
-targets_argument = click.argument(
-    "targets",
-    nargs=-1,
-    required=True,
-    metavar="MODULE:QUEUE...",
-    help="Queues with handlers: shop.workers:queue is `queue` in shop/workers.py.",
-)
 name_option = click.option(
     "--name", default="fleet", help="The fleet's name, by which `pipeline stop` finds it."
 )
@@ -76,13 +69,7 @@ name_option = click.option(
     is_flag=True,
     help="End when no job is left that the handlers are for; jobs of other kinds are told.",
 )
-@click.option(
-    "--grace",
-    type=values.seconds,
-    default="30s",
-    metavar="SPAN",
-    help="How long running jobs may go on at a stop.",
-)
+@grace_option
 @master_option
 @shared_files_option
 def work(
