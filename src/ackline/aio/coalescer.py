@@ -27,7 +27,7 @@ class Call(msgspec.Struct, Generic[T, A], gc=False):
     item: T
     future: asyncio.Future[A]
     answer: A | None = None
-    error: BaseException | None = None
+    error: Exception | None = None
 
 
 Calls = list[Call[Any, Any]]
@@ -146,8 +146,6 @@ class Coalescer(Generic[T, A]):
             _fail(batch, error)
         except Exception as error:
             self._make_each(batch, error)
-        except BaseException as error:
-            _fail(batch, error)
         else:
             for call, answer in zip(batch, answers, strict=True):
                 call.answer = answer
@@ -170,7 +168,7 @@ class Coalescer(Generic[T, A]):
         self._make_batch(batch[half:])
 
 
-def _fail(batch: Calls, error: BaseException) -> None:
+def _fail(batch: Calls, error: Exception) -> None:
     for call in batch:
         call.error = error
 

@@ -90,7 +90,7 @@ class Crossing:
         busy = bool(jobs or flying or self.intake.busy)
         try:
             self._land()
-        except BaseException:
+        except Exception:
             self.intake.release(jobs)
             raise
         if jobs:

@@ -295,7 +295,7 @@ class ClaimLoop:
             self.queue.claim_records(self._request(0, 0))
         except StoreClosed:
             raise
-        except BaseException:
+        except Exception:
             # When ending it is too late: the lease of a job on its way will expire.
             self.intake = Intake.CLOSED if self.ending else Intake.WITHDRAWING
             raise
