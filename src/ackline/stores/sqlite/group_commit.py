@@ -84,7 +84,7 @@ class _Waiting(Generic[T]):
     def __init__(self, operation: Operation[T]) -> None:
         self.operation = operation
         self.answer: T
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
         self.settled = False
         self.leads = False
         self.woken = threading.Lock()
@@ -93,13 +93,16 @@ class _Waiting(Generic[T]):
     def settle(self, answer: T) -> None:
         self.answer, self.settled = answer, True
 
-    def refuse(self, error: BaseException) -> None:
-        if not self.settled:
-            self.error, self.settled = error, True
+    def refuse(self, error: Exception) -> None:
+        self.error, self.settled = error, True
 
     def result(self) -> T:
         if self.error is not None:
             raise self.error
+        if not self.settled:
+            raise StoreUnavailable(
+                "the thread that wrote it was interrupted, so it may be done or not: send it again"
+            )
         return self.answer
 
 
@@ -161,9 +164,6 @@ class GroupCommit:
                 while self._line and len(group) < GROUP_LIMIT:
                     group.append(self._line.popleft())
             self._run(group)
-        except BaseException:
-            _refuse(group, _interrupted())
-            raise
         finally:
             self._hand_over()
             for waiting in group[1:]:
@@ -200,10 +200,6 @@ class GroupCommit:
                 self._led = False
 
 
-def _refuse(group: list[_Waiting[Any]], error: BaseException) -> None:
+def _refuse(group: list[_Waiting[Any]], error: Exception) -> None:
     for waiting in group:
         waiting.refuse(error)
-
-
-def _interrupted() -> StoreUnavailable:
-    return StoreUnavailable("interrupted while writing, so it may be done or not: send it again")
