@@ -50,7 +50,6 @@ class Patient:
         self.closed.set()
 
 
-@pytest.mark.every_store
 class TestWaiting:
     async def test_the_result_arrives(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
@@ -139,7 +138,6 @@ class TestWaiting:
             await call
 
 
-@pytest.mark.every_store
 class TestClaiming:
     async def test_a_waiting_claim_is_woken(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
@@ -223,7 +221,6 @@ class TestWatching:
             rest = [event async for event in queue.events(events[0].cursor)]
             assert rest == events[1:]
 
-    @pytest.mark.every_store
     async def test_events_as_they_happen(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
             queue = queues["email"]

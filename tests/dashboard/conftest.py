@@ -50,6 +50,7 @@ FORGET = "() => { localStorage.clear(); sessionStorage.clear() }"
 _numbers = itertools.count(1)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One process runs all of them: they share a browser and two services."""
     for item in items:

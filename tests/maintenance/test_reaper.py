@@ -23,7 +23,6 @@ def state_of(queue: Queue[Any, Any], id: str) -> State:
     return job.state
 
 
-@pytest.mark.every_store
 def test_a_lapsed_lease_is_taken_back(queues: Queues, clock: ManualClock) -> None:
     queue = queues["email"]
     queue.enqueue(1, id="a")
@@ -56,7 +55,6 @@ def test_poison_ends_in_the_dlq_with_its_reason(queues: Queues, clock: ManualClo
     assert reaper.stats().done == {"expired": 3, "dead_lettered": 1}
 
 
-@pytest.mark.every_store
 def test_more_leases_than_one_batch_are_taken_back_at_once(
     queues: Queues, clock: ManualClock
 ) -> None:
@@ -68,7 +66,6 @@ def test_more_leases_than_one_batch_are_taken_back_at_once(
     assert queue.counts()[State.QUEUED] == 450
 
 
-@pytest.mark.every_store
 def test_two_reapers_take_each_lease_back_once(queues: Queues, clock: ManualClock) -> None:
     queue = queues["email"]
     queue.enqueue(1, id="a")

@@ -158,9 +158,10 @@ class TestRaces:
         dying, other = Scheduler(queue, [MINUTELY]), Scheduler(queue, [MINUTELY])
         dying.step()
         clock.advance(30)
-        monkeypatch.setattr(dying, "_enqueue", self.die)
-        with pytest.raises(ExceptionGroup):
-            dying.step()
+        with monkeypatch.context() as patched:
+            patched.setattr(queue, "enqueue_many", self.die)
+            with pytest.raises(ExceptionGroup):
+                dying.step()
         other.step()
         assert ids(queue) == []
         clock.advance(GRACE)
@@ -317,9 +318,10 @@ class TestAClockThatIsPutBack:
         dying, other = Scheduler(queue, [MINUTELY]), Scheduler(queue, [MINUTELY])
         dying.step()
         clock.advance(self.YEAR)
-        monkeypatch.setattr(dying, "_enqueue", TestRaces().die)
-        with pytest.raises(ExceptionGroup):
-            dying.step()
+        with monkeypatch.context() as patched:
+            patched.setattr(queue, "enqueue_many", TestRaces().die)
+            with pytest.raises(ExceptionGroup):
+                dying.step()
         clock.advance(-self.YEAR)
         other.step()
         clock.advance(30)

@@ -12,6 +12,7 @@ from litestar.testing import TestClient
 
 from ackline.queues import Queues
 from ackline.service import Settings, create_app
+from ackline.service.app import create_routes
 from ackline.service.auth.guard import HALF_OPEN, OPEN
 from ackline.service.routes.dashboard import VIEWS
 from ackline.service.runtime import Runtime
@@ -68,12 +69,11 @@ class Call(NamedTuple):
         return f"{self.method} {self.path}"
 
 
-def calls(app: Any) -> list[Call]:
+def calls(settings: Settings) -> list[Call]:
     """The application's own table, so that a new route cannot be forgotten."""
     found = []
-    while not hasattr(app, "routes"):
-        app = app._app
-    for route in app.routes:
+    routes: list[Any] = create_routes(settings).routes
+    for route in routes:
         for handler in route.route_handlers:
             rule = handler.opt.get("auth")
             for method in sorted(handler.http_methods - {"OPTIONS", "HEAD"}):
@@ -129,7 +129,7 @@ class World:
         self.runtime = Runtime.from_settings(settings)
         self.app = create_app(runtime=self.runtime)
         self.client = TestClient(self.app, base_url="http://queue.example.com")
-        self.calls = calls(self.app)
+        self.calls = calls(settings)
         self.runtime.streams.end_all()
 
     def furnish(self) -> None:

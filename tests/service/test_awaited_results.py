@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ackline.job import QueueKey
 from ackline.service import Settings
 from ackline.service import runtime as runtimes
 from tests.waiting import until
@@ -60,7 +61,9 @@ def test_queues_of_others_do_not_cut_it_off(live, waiting, monkeypatch):
 def test_looking_at_queues_that_are_not_there_opens_none(api, runtime):
     api.get("/queue/stats", 404, queue="nowhere")
 
-    assert not runtime._queues
+    nowhere = QueueKey("default", "nowhere")
+    opened = runtime.queue(nowhere, keep=False)
+    assert runtime.queue(nowhere, keep=False) is not opened
 
 
 def test_a_client_that_leaves_waits_no_more(live):

@@ -71,7 +71,8 @@ class TestSchedules:
         census.step()
 
         assert jobs(store, self.KEY) == []
-        assert census._schedulers == {}
+        clock.advance(3600)
+        assert census.due() == {}
 
     def test_are_listed_before_their_queue_is_there(self, api):
         made = api.put("/v1/queues/fresh/schedules/each", {"cron": "* * * * *"})

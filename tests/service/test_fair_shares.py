@@ -10,7 +10,7 @@ import httpx
 import pytest
 from httpx_sse import connect_sse
 
-from ackline.service import Settings, fair_shares
+from ackline.service import Settings
 from ackline.service.fair_shares import FairShares
 from ackline.worker.shares import Shares
 from tests.waiting import until
@@ -56,7 +56,8 @@ class TestPoll:
         assert polled(api, 40, weight=[3, 1]) == {"noisy": 30, "quiet": 10}
 
     def test_control_without_a_memory_the_second_queue_starves(self, api, monkeypatch):
-        monkeypatch.setattr(FairShares, "of", lambda *said: fair_shares._shares(*said[2:]))
+        of = FairShares.of
+        monkeypatch.setattr(FairShares, "of", lambda _shares, *said: of(FairShares(), *said))
         fill(api, "noisy", 40)
         fill(api, "quiet", 10)
 

@@ -8,6 +8,7 @@ import tracemalloc
 
 import pytest
 
+from ackline.job import QueueKey
 from ackline.service import Settings
 from tests.waiting import until
 
@@ -49,10 +50,8 @@ def test_a_stream_that_has_sent_its_jobs_keeps_no_payloads(live, traced):
             received += len(link.recv(1 << 16))
         until(lambda: traced() - before < JOBS * SIZE / 8)
 
-        tokens = {id: job.token for (_, id), (job, _) in live.runtime.held._jobs.items()}
-        outcomes = [
-            {"id": id, "token": str(token), "outcome": "complete"} for id, token in tokens.items()
-        ]
+        jobs = live.runtime.store.get(QueueKey("default", "q"), [f"j{n}" for n in range(JOBS)])
+        outcomes = [{"id": job.id, "token": str(job.token), "outcome": "complete"} for job in jobs]
         settled = live.api.post("/v1/queues/q/settle", {"outcomes": outcomes})["results"]
         assert [one["ok"] for one in settled] == [True] * JOBS
 

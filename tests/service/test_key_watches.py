@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 
 import httpx
 import pytest
@@ -127,8 +128,15 @@ def test_a_prefix_that_nobody_watches_is_not_looked_at(live, counted, monkeypatc
         until(lambda: counted.wholes == 1)
     live.runtime.streams.end_all()
 
-    until(lambda: not live.runtime.key_watches._lookouts)
-    assert not live.runtime.key_watches._tasks
+    names = map(str, count())
+
+    def is_not_looked_at() -> bool:
+        before = counted.looks
+        put(live, next(names))
+        time.sleep(0.1)
+        return bool(counted.looks == before)
+
+    until(is_not_looked_at)
 
 
 def test_a_look_for_which_there_is_no_turn_is_taken_later(live, monkeypatch):
@@ -167,27 +175,32 @@ def test_a_watch_ends_with_its_store_and_can_begin_anew(live, monkeypatch):
 ROUNDS, KEYS = 10, 20
 
 
-def test_a_slow_reader_is_sent_the_latest_values_and_costs_no_memory(live):
+def test_a_slow_reader_is_sent_the_latest_values_and_costs_no_memory(live, monkeypatch):
+    monkeypatch.setattr(key_watches, "REST", 0)
+    monkeypatch.setattr("ackline.service.wakeups.LOOK_EVERY", 0.1)
+    found: list[key_watches.Seen] = []
+
+    def noted(*given):
+        found[:] = [look(*given)]
+        return found[0]
+
+    monkeypatch.setattr(key_watches, "look", noted)
     names = [("w", str(n)) for n in range(KEYS)]
-    watches, store = live.runtime.key_watches, live.runtime.store
+    store = live.runtime.store
     host, port = live.url.removeprefix("http://").split(":")
     with socket.socket() as link:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         link.connect((host, int(port)))
         link.sendall(b"GET /api/watch?prefix=w HTTP/1.1\r\nhost: localhost\r\n\r\n")
         until(lambda: len(live.runtime.streams) == 1)
-        [lookout] = watches._lookouts.values()
-        for count in range(ROUNDS):
-            value = b'"' + str(count).encode() * 300_000 + b'"'
+        for turn in range(ROUNDS):
+            value = b'"' + str(turn).encode() * 300_000 + b'"'
             assert store.write_keys("default", [KeyWrite(key=name, value=value) for name in names])
             versions = {
                 entry.key: entry.version for entry in store.read_keys("default", ("w",), 99)
             }
-            until(partial(_is_seen, lookout, versions))
-
-        [watcher] = lookout._following
-        assert watcher._changed.keys() <= set(names)
-        assert sum(map(len, lookout._seen.events.values())) < key_watches.KEPT_BYTES + 400_000
+            until(partial(_is_seen, found, versions))
+            assert sum(map(len, found[0].events.values())) < key_watches.KEPT_BYTES + 400_000
 
         link.settimeout(10)
         latest, sent = {str(version).encode() for version in versions.values()}, list[bytes]()
@@ -198,8 +211,8 @@ def test_a_slow_reader_is_sent_the_latest_values_and_costs_no_memory(live):
     assert len(sent) < ROUNDS * KEYS / 2
 
 
-def _is_seen(lookout, versions):
-    return lookout._seen.versions == versions
+def _is_seen(found, versions):
+    return found and found[0].versions == versions
 
 
 def test_keys_are_listed_within_bytes(live):

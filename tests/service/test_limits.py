@@ -27,8 +27,8 @@ from ackline.service.auth.api_keys import new_key
 from ackline.service.auth.authorization import Scope
 from ackline.service.auth.credentials import ApiKey, hash_of
 from ackline.service.limits.ledger import BUCKETS, PLACES, SIZE, Ledger, new_file
-from ackline.service.limits.limits import _place
 from ackline.service.limits.rate import Rate
+from ackline.service.limits.refusals import TooManyFailures
 from ackline.service.settings import load
 from ackline.stores.sqlite import room
 from tests.service.conftest import Api, client_for
@@ -626,8 +626,17 @@ class TestFailures:
             ("testclient", "testclient", True),
         ],
     )
-    def test_what_an_address_is(self, one, other, same):
-        assert (_place(one) == _place(other)) is same
+    def test_what_an_address_is(self, api, runtime, one, other, same):
+        for _ in range(10):
+            runtime.limits.note_failure(one)
+        with pytest.raises(TooManyFailures):
+            runtime.limits.require_trust(one)
+
+        if same:
+            with pytest.raises(TooManyFailures):
+                runtime.limits.require_trust(other)
+        else:
+            runtime.limits.require_trust(other)
 
 
 # --- settings ---

@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -81,9 +82,11 @@ def test_asking_whether_it_is_ready_writes_once_in_a_while(api, runtime, monkeyp
     assert len(written) <= 4
 
 
-def test_a_loop_that_never_ran_is_late(api, runtime):
-    runtime.caretaker.loops[0]._last_run = None
+def test_a_loop_that_never_ran_is_late(api, runtime, monkeypatch):
+    loop = runtime.caretaker.loops[0]
     runtime.caretaker.stop()
+    never = msgspec.structs.replace(loop.stats(), last_run=None)
+    monkeypatch.setattr(loop, "stats", lambda: never)
     runtime.opened_at -= 3600
 
     answer = api.client.get("/readyz")

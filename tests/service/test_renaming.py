@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from ackline.job import QueueKey
 from ackline.queues import Queues
 from ackline.service import renaming
-from ackline.stores.base import KeyWrite
+from ackline.stores.base import KeyWrite, find_each
 
 OLD, NEW = "/v1/queues/email", "/v1/queues/mail"
 
@@ -50,13 +52,14 @@ def test_one_that_comes_meanwhile_puts_all_back(api, monkeypatch):
     monkeypatch.setattr(renaming, "STEP", 2)
     api.patch(OLD, {"group_limit": 3})
     add(api, OLD, "a", "b", "c", "d")
-    look = renaming._require_apart
 
-    def look_too_early(source: Any, target: Any) -> Any:
-        yield from look(source, target)
-        target.enqueue(1, id="d")
+    def look_too_early(store: Any, target: QueueKey, ids: Sequence[str]) -> list[Any]:
+        found = list(find_each(store, target, ids))
+        if "d" in ids:
+            Queues(store, target.tenant)[target.name].enqueue(1, id="d")
+        return found
 
-    monkeypatch.setattr(renaming, "_require_apart", look_too_early)
+    monkeypatch.setattr(renaming, "find_each", look_too_early)
 
     api.post(f"{OLD}/rename", {"to": "mail"}, 409)
 

@@ -60,7 +60,7 @@ def require_polls_meanwhile(live, held, look):
 
 def test_a_poll_does_not_wait_for_searches(live, monkeypatch):
     held = Held(search.Found([], complete=True))
-    monkeypatch.setattr(search._Search, "run", held)
+    monkeypatch.setattr(search, "Found", held)
 
     found = require_polls_meanwhile(live, held, lambda: live.api.get("/v1/search", text="x"))
 

@@ -17,7 +17,8 @@ from httpx_sse import ServerSentEvent, connect_sse
 from ackline.errors import StoreUnavailable
 from ackline.job import QueueKey, State
 from ackline.queues import Queues
-from ackline.service import Settings, journal, news
+from ackline.service import Settings, news
+from ackline.service.auth.principal import Principal
 from ackline.service.parting import MOST_GIVEN_BACK
 from tests.waiting import until
 
@@ -414,7 +415,7 @@ class TestEvents:
         one, other = live.runtime.store.events(DEFAULT, None, 2)
         endless = itertools.cycle([[one], [other]])
         monkeypatch.setattr(live.runtime.store, "events", lambda *_, **__: next(endless))
-        monkeypatch.setattr(journal.Journal, "_visible", lambda *_: [])
+        monkeypatch.setattr(Principal, "sees", lambda *_: False)
         monkeypatch.setattr(news.News, "silent", True)
         headers = {"Last-Event-ID": "0.0"}
         with listening(live, "/v1/events/stream?queue=default", headers=headers) as events:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from ackline import Queues
 from ackline.errors import StoreUnavailable
 from ackline.job import QueueKey
+from ackline.maintenance import Scheduler
 from ackline.service import bulk_step
 
 QUEUE = "/v1/queues/email"
@@ -790,14 +792,20 @@ class TestSchedules:
         api.delete(f"{self.PATH}/d", status=204)
         api.get(f"{self.PATH}/d", status=404)
 
-    def test_are_fired_by_the_service(self, api, runtime):
+    def test_are_fired_by_the_service(self, api, runtime, monkeypatch):
+        looked_after: list[str] = []
+        look_after = Scheduler.look_after
+
+        def noted(scheduler: Scheduler, queue: Any) -> float:
+            looked_after.extend(schedule.name for schedule in scheduler.schedules)
+            return look_after(scheduler, queue)
+
+        monkeypatch.setattr(Scheduler, "look_after", noted)
         add(api, delay=60)
         api.put(f"{self.PATH}/tick", {"cron": "* * * * *", "payload": "tick", "kind": "tick"})
-        census = runtime.caretaker.loops[0]
-        census.step()
+        runtime.caretaker.loops[0].step()
 
-        scheduler = next(iter(census._schedulers.values()))
-        assert [schedule.name for schedule in scheduler.schedules] == ["tick"]
+        assert looked_after == ["tick"]
 
 
 class TestEvents:

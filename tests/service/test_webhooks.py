@@ -588,7 +588,7 @@ def test_a_producer_over_http_can_ask_for_a_callback(receiver, tmp_path):
 # --- several at once ---
 
 
-def test_two_dispatchers_make_each_delivery_once():
+def test_two_dispatchers_make_each_delivery_once(monkeypatch):
     store = MemoryStore()
     store.open()
     queues = Queues(store)
@@ -598,13 +598,13 @@ def test_two_dispatchers_make_each_delivery_once():
     for job in queue.claim(50):
         queue.complete(job, None)
     both = [Dispatcher(store), Dispatcher(store)]
-    for dispatcher in both:
-        dispatcher.queues = (queue,)
-        dispatcher.step()
-    first = store.events(queue.key, None, 1)[0].cursor
-    # As if neither had saved: each reads all again, and both save.
-    for reader in [dispatcher._reader(queue.key, first) for dispatcher in both]:
-        reader.cursor = first
+    with monkeypatch.context() as patched:
+        # Each reads all, makes its deliveries, and is held up before it can save.
+        patched.setattr("ackline.queue.JournalReader.save", lambda _reader: None)
+        for dispatcher in both:
+            dispatcher.queues = (queue,)
+            dispatcher.step()
+            assert dispatcher.stats().done["dispatched"] >= 50
     for dispatcher in both * 2:
         dispatcher.step()
 

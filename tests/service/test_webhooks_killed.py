@@ -82,9 +82,11 @@ class Killed(BaseException):
     """The process dies here."""
 
 
-def dispatch_and_die(dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch) -> int:
+def dispatch_and_die(kind: type[Dispatcher], monkeypatch: pytest.MonkeyPatch) -> int:
     """Die between the two steps, come back, and see how many deliveries were made."""
-    store = dispatcher._store
+    store = MemoryStore()
+    store.open()
+    dispatcher = kind(store)
     queue = Queues(store)["email"]
     for number in range(10):
         queue.enqueue(number, id=str(number), callback_url="https://example.com/")
@@ -96,13 +98,13 @@ def dispatch_and_die(dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch) ->
         raise Killed
 
     with monkeypatch.context() as patched:
-        step = "save" if type(dispatcher) is Dispatcher else "enqueue_many"
+        step = "save" if kind is Dispatcher else "enqueue_many"
         owner = "JournalReader" if step == "save" else "Queue"
         patched.setattr(f"ackline.queue.{owner}.{step}", die)
         with pytest.raises(Killed):
             dispatcher.step()
 
-    restarted = type(dispatcher)(store)
+    restarted = kind(store)
     restarted.queues = (queue,)
     restarted.step()
     restarted.step()
@@ -118,9 +120,7 @@ class SavesFirst(Dispatcher):
 
 
 def test_a_dispatcher_that_dies_before_it_moves_on_loses_nothing(monkeypatch):
-    store = MemoryStore()
-    store.open()
-    assert dispatch_and_die(Dispatcher(store), monkeypatch) == 10
+    assert dispatch_and_die(Dispatcher, monkeypatch) == 10
 
 
 def test_a_dispatcher_that_could_not_store_deliveries_reads_them_again(monkeypatch):
@@ -148,6 +148,4 @@ def test_a_dispatcher_that_could_not_store_deliveries_reads_them_again(monkeypat
 
 def test_one_that_moves_on_first_loses_them(monkeypatch):
     """The control: the order is what saves them."""
-    store = MemoryStore()
-    store.open()
-    assert dispatch_and_die(SavesFirst(store), monkeypatch) == 0
+    assert dispatch_and_die(SavesFirst, monkeypatch) == 0

@@ -214,17 +214,20 @@ def test_headers_without_an_end_are_no_answer():
 def test_a_connection_is_used_again_and_too_many_are_not_kept(receiver, monkeypatch):
     monkeypatch.setattr("ackline.service.webhooks.sending.MOST_POOLS", 2)
 
-    async def send() -> tuple[int, int]:
+    async def send() -> list[int]:
+        """How many connections there were, after each."""
         sender = Sender(HERE, names)
         try:
-            for name in ["a"] * 5 + ["b", "c", "d"]:
+            asked = []
+            for name in "aaaaabcddca":
                 await sender.post(f"http://{name}.example:{receiver.port}/", {}, b"{}")
-            return names.asked, len(sender._pools._pools)
+                asked.append(names.asked)
+            return asked
         finally:
             await sender.close()
 
     names = Names(*[["127.0.0.1"]] * 10)
-    assert asyncio.run(send()) == (4, 2)
+    assert asyncio.run(send()) == [1, 1, 1, 1, 1, 2, 3, 4, 4, 4, 5]
 
 
 # --- TLS ---

@@ -27,6 +27,7 @@ FOR_FEW_ROWS = {
 """Settings of Spark for what is not a long campaign."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One process runs all that need Spark, which takes long to start."""
     for item in items:

@@ -47,13 +47,14 @@ class Lakeshore:
     def drop_journal(self, name: str, most: int) -> None:
         drop_journal(self.queues[name], most)
 
-    def coverage(self) -> Coverage:
-        """What the audit knows of the lake and its store."""
+    def coverage(self, unread: str = "") -> Coverage:
+        """What the audit knows of the lake and its store, if it has read all but this queue."""
         numbers = [batch.number for batch in self.lake.log.batches if not batch.dropped]
         tables = [self.lake.folder.dataset(*batch_folder(EVENTS, n)).to_table() for n in numbers]
         rows = sorted(
             pyarrow.concat_tables(tables).to_pylist(), key=lambda row: (row["queue"], row["place"])
         )
+        rows = [row for row in rows if row["queue"] != unread]
         kept = {}
         for name, own in groupby(rows, lambda row: row["queue"]):
             events = list(own)

@@ -147,8 +147,7 @@ class TestWhatIsReadOfTheStore:
         """One that was taken in further than the others."""
         queues["other"].enqueue(1)
         shore.take_in()
-        coverage = shore.coverage()
-        coverage._kept.pop("email")
+        coverage = shore.coverage(unread="email")
         shore.drop_journal("other", 1)
 
         assert coverage.start(["email", "other"], queues.info().cursor) == OLDEST

@@ -10,7 +10,9 @@ import pytest
 from pyarrow.fs import FileSelector, FileType
 
 from ackline.errors import ConfigError
+from ackline.spark.bulk import replacing
 from ackline.spark.bulk.replacing import ExportFolder
+from ackline.spark.paths import open_folder
 
 
 def fill(folder, **texts):
@@ -177,8 +179,11 @@ class Export:
     """One whose beginning and end are two steps."""
 
     def __init__(self, store, name):
-        self._folder = ExportFolder("mock:///out")
-        self._folder._files = self._store = store
+        _, root = open_folder("mock:///out")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(replacing, "open_folder", lambda _path: (store, root))
+            self._folder = ExportFolder("mock:///out")
+        self._store = store
         self._name = name
         self._steps = ExitStack()
         self.said_to_be_there = []

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from ackline.spark.errors import LakeClaimed, LakeDamaged
-from ackline.spark.lake import compaction, placing
+from ackline.spark.lake import compaction, folder, placing
 from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.compaction import Compaction, Note
 from ackline.spark.lake.counts import require_whole
@@ -34,6 +34,7 @@ from ackline.spark.lake.layout import (
 )
 from ackline.spark.lake.mark import SCHEMA, Mark
 from ackline.spark.lake.running import sweep
+from ackline.spark.paths import open_folder
 from tests.spark.lakeside import Died
 
 BATCHES = (0, 1)
@@ -155,11 +156,14 @@ def test_killed_within_any_step_nothing_is_lost(lake, tmp_path):
 def test_killed_within_any_step_in_an_object_store_nothing_is_lost(lake):
     """Arrow's stand-in for one: it has no renames."""
     for nth in itertools.count():
-        copy = Lake("mock:///lake")
+        files, root = open_folder("mock:///lake")
         for name, contents in snapshot(lake.folder.path).items():
-            copy.folder._files.create_dir(f"/lake/{name}".rpartition("/")[0])
-            with copy.folder._files.open_output_stream(f"/lake/{name}") as file:
+            files.create_dir(f"{root}/{name}".rpartition("/")[0])
+            with files.open_output_stream(f"{root}/{name}") as file:
                 file.write(contents)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(folder, "open_folder", lambda _path, there=(files, root): there)
+            copy = Lake("mock:///lake")
         looks = itertools.count()
 
         def check_or_die(nth=nth, looks=looks):

@@ -149,30 +149,33 @@ class TestWhatSparkComesUpon:
             raise PySparkException("something else")
 
 
+class EndOfTest(Exception):
+    pass
+
+
 class TestIfBatchesWerePutTogetherMeanwhile:
     @pytest.fixture
     def found(self):
-        """What a look brings: Spark misses a folder, and then all is well."""
+        """What looks find: a folder is missing, as Spark says; the next one ends otherwise."""
         missing = AnalysisException("[PATH_NOT_FOUND] Path does not exist: batch_id=0")
-        looks = iter((missing, SOUND))
+        looks = iter((missing, EndOfTest()))
 
         def look(*_arguments):
-            one = next(looks)
-            if isinstance(one, Exception):
-                raise one
-            return one
+            raise next(looks)
 
         return look
 
     def test_a_report_looks_again(self, lake, monkeypatch, found):
-        monkeypatch.setattr(facts, "_gather", found)
+        monkeypatch.setattr(lake, "require", found)
 
-        assert facts.gather(NO_SPARK, lake) is SOUND
+        with pytest.raises(EndOfTest):
+            facts.gather(NO_SPARK, lake)
 
     def test_an_audit_looks_again(self, lake, monkeypatch, found):
-        monkeypatch.setattr(auditing, "_audit", found)
-        with ackline.open("memory://") as queues:
-            assert auditing.run_audit(NO_SPARK, "", queues, lake=lake) is SOUND
+        monkeypatch.setattr(auditing, "LakeHistory", found)
+
+        with ackline.open("memory://") as queues, pytest.raises(EndOfTest):
+            auditing.run_audit(NO_SPARK, "", queues, lake=lake)
 
 
 class TestIfBatchesAreMergedAllTheTime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -38,6 +39,7 @@ ROOT = Path(__file__).parents[2]
 SEAT = pyarrow.RecordBatch.from_pylist([{"id": 0}])
 
 MODULE = """
+import logging
 import os
 import ackline
 
@@ -137,8 +139,9 @@ class TestOneTask:
     @pytest.mark.parametrize("asked_to_stop", [False, True])
     def test_one_that_gives_up_leaves_its_seat(self, asked_to_stop, load, monkeypatch):
         """Its process ends, for Spark would give it to the next task, threads that hang and all."""
-        left = []
-        monkeypatch.setattr(fleet_task, "_end_process", lambda: left.append(True))
+        left: list[int] = []
+        monkeypatch.setattr(logging, "shutdown", lambda: None)
+        monkeypatch.setattr(os, "_exit", left.append)
         queue = load()[0]
         fleet = fleet_of([queue])
 
@@ -153,14 +156,7 @@ class TestOneTask:
 
         list(serve(load, fleet, iter([SEAT])))
 
-        assert left == ([] if asked_to_stop else [True])
-
-    def test_its_process_ends_so_that_spark_takes_it_for_lost(self):
-        code = "from ackline.spark.fleet import task; task._end_process(); print('still here')"
-
-        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-
-        assert (ended.returncode, ended.stdout) == (1, b"")
+        assert left == ([] if asked_to_stop else [1])
 
     def test_the_flag_ends_it_and_running_jobs_end(self, url, monkeypatch):
         monkeypatch.setattr(fleet_task, "StopFlag", WatchedFlag)

@@ -112,8 +112,9 @@ def test_a_process_that_marks_nothing_may_have_begun_anything(queue, begun):
     assert begun.unbegun([one.record for one in held]) == []
 
 
-def test_when_there_is_no_room_for_a_mark_anything_may_have_begun(queue, begun, board, monkeypatch):
-    monkeypatch.setattr(board, "_free", type(board._free)(range(1, 2)))
+def test_when_there_is_no_room_for_a_mark_anything_may_have_begun(queue, begun, monkeypatch):
+    monkeypatch.setattr(module, "SLOTS", 2)
+    board = Board(mmap.mmap(begun.file, SIZE))
     held = claim(queue, 3)
     for one in held[:2]:
         board.begin(one)

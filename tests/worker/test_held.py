@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 
-from ackline.worker import held
+import pytest
+
+from ackline.worker.held import Held
+from tests.slow_handler import SOON
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 
-def free_in_child() -> bool:
-    """Whether a child that is forked now can take the lock."""
+class Deciding(Held):
+    """It is in the middle of being decided how this one ends."""
+
+    __slots__ = ("begun", "go_on")
+
+    @property
+    def lost(self) -> bool:
+        self.begun.set()
+        return not self.go_on.wait(SOON)
+
+    @lost.setter
+    def lost(self, value: bool) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+
+def test_a_child_decides_though_its_parent_was_deciding(queue):
+    queue.handler("default")(lambda job: None)
+    queue.enqueue_many([1, 2])
+    first, second = (job.record for job in queue.claim(2))
+    handler, policy = queue.handlers["default"], queue.policies.of(first)
+    deciding, other = Deciding(queue, first, handler, policy), Held(queue, second, handler, policy)
+    thread = threading.Thread(target=deciding.settle)
+    thread.start()
+    assert deciding.begun.wait(SOON)
+
     child = os.fork()
     if child == 0:
-        os._exit(0 if held._deciding.acquire(timeout=0.2) else 1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        signal.alarm(2)
+        os._exit(0 if other.settle() else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    deciding.go_on.set()
+    thread.join()
 
-
-def test_a_lock_that_the_parent_holds_is_free_in_its_child(monkeypatch):
-    with held._deciding:
-        assert free_in_child()
-
-    # The control: a lock that nobody renews.
-    class Unknown:
-        _deciding = threading.Lock()
-
-    with Unknown._deciding:
-        monkeypatch.setattr("tests.worker.test_held.held", Unknown)
-        assert not free_in_child()
+    assert code == 0

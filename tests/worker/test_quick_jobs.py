@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 
 import pytest
 
 from ackline import JobFailed, NewJob, State, Worker
-from ackline.worker import executor
+from ackline.worker import executor, lanes
 from ackline.worker.executor import Setting
 from ackline.worker.held import Held
 from ackline.worker.lanes import ThreadExecutor
@@ -83,7 +84,8 @@ def test_what_was_claimed_with_it_does_not_wait_for_its_end(queue, start):
     scene.go_on.set()
 
 
-def test_the_place_of_a_lane_that_was_called_is_not_taken(queue):
+def test_the_place_of_a_lane_that_was_called_is_not_taken(queue, monkeypatch):
+    monkeypatch.setattr(lanes, "QUICK", SOON)
     executor = ThreadExecutor(1, Setting(lambda *_: None, NO_HOOKS, Timekeeper(), lambda: None))
     scene = Scene(queue)
     queue.enqueue_many(["quick"] * 3)
@@ -92,12 +94,16 @@ def test_the_place_of_a_lane_that_was_called_is_not_taken(queue):
         for job in queue.claim(3)
     )
     executor.submit([first])
-    until(lambda: executor._idle == 1 and executor._quick)
-    with executor._work:  # until this is left, no lane wakes
+    until(lambda: scene.most == 1 and executor.busy == 0)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(SOON)  # no lane wakes meanwhile
+    try:
         executor.submit([second])
         executor.take_unstarted()
         assert not executor.run_alone(third)
-    until(lambda: executor._idle == 1)
+    finally:
+        sys.setswitchinterval(interval)
+    until(lambda: executor.busy == 0)
     assert executor.run_alone(third)
     assert scene.most == 1
     executor.stop()

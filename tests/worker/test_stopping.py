@@ -230,10 +230,9 @@ def test_a_request_that_comes_before_the_start_is_not_forgotten(queue):
     assert not running.is_alive()
 
 
-def test_a_stop_by_another_thread_ends_run_though_it_did_not_see_the_request(queue):
+def test_a_stop_by_another_thread_ends_run_though_it_did_not_see_the_request(queue, monkeypatch):
     """The stop may be over before a busy machine lets `run` look again."""
     queue.handler(lambda job: job.payload)
-    worker = Worker(queue)
     started = threading.Event()
 
     class Unseen(threading.Event):
@@ -242,7 +241,9 @@ def test_a_stop_by_another_thread_ends_run_though_it_did_not_see_the_request(que
             super().wait(0.01)
             return False
 
-    worker._stop = Unseen()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading, "Event", Unseen)
+        worker = Worker(queue)
     running = threading.Thread(target=worker.run)
     running.start()
     assert started.wait(SOON)

@@ -20,7 +20,6 @@ from tests.harness.servers.redis import RedisServer
 from tests.stores.redis.conftest import QUEUE, SOON, drafts
 
 from ackline.errors import StoreError, StoreUnavailable
-from ackline.job import QueueKey
 from ackline.stores.base import Listener
 from ackline.stores.redis import listen
 
@@ -71,12 +70,6 @@ def subscribers(client: redis.Redis) -> int:
 
 
 class TestWaking:
-    def test_wake_from_another_thread_ends_the_wait(self, store):
-        with store.listen([QUEUE], "ready") as listener:
-            answer = waiting(listener)
-            listener.wake()
-            assert answer()
-
     def test_wakes_do_not_pile_up(self, store):
         with store.listen([QUEUE], "ready") as listener:
             for _ in range(100_000):
@@ -88,12 +81,6 @@ class TestWaking:
             listeners = [stack.enter_context(store.listen([QUEUE], "changes")) for _ in range(50)]
             store.enqueue(QUEUE, drafts(1))
             assert all(listener.wait(SOON) for listener in listeners)
-
-    def test_one_listener_hears_many_queues(self, store):
-        queues = [QueueKey("default", str(n)) for n in range(50)]
-        with store.listen(queues, "changes") as listener:
-            store.enqueue(queues[-1], drafts(1))
-            assert listener.wait(SOON)
 
     def test_a_listener_to_a_queue_that_is_made_later(self, store):
         with store.listen([QUEUE], "ready") as listener:

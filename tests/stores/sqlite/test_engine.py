@@ -97,15 +97,6 @@ def test_enqueues_of_many_threads_all_arrive_once(store):
     assert store.describe("default")[0].counts[State.QUEUED] == 200
 
 
-def test_a_full_queue_refuses_the_whole_batch(store):
-    store.configure(QUEUE, QueueSettings(max_jobs=5))
-
-    with pytest.raises(StoreFull, match=r"\b5\b"):
-        store.enqueue(QUEUE, drafts(6))
-
-    assert store.describe("default")[0].counts[State.QUEUED] == 0
-
-
 # --- a full file ---
 
 

@@ -48,16 +48,6 @@ def test_settings_that_another_has_changed_hold_at_once(store, other):
     assert store.claim(QUEUE, REQUEST).jobs == []
 
 
-def test_tokens_grow_whoever_hands_them_out(store, other):
-    store.enqueue(QUEUE, drafts(2, 2))
-
-    jobs = [job for s in (store, other, store, other) for job in s.claim(QUEUE, one("w")).jobs]
-
-    tokens = [job.token for job in jobs]
-    assert len(set(tokens)) == 4
-    assert tokens == sorted(tokens)
-
-
 def test_a_line_that_another_has_dropped_is_made_anew(store, other):
     other.purge(QUEUE, Filter(), 10)
     other.prune(QUEUE, 10)
@@ -65,15 +55,6 @@ def test_a_line_that_another_has_dropped_is_made_anew(store, other):
     store.enqueue(QUEUE, drafts(1, 5))
 
     assert [job.id for job in other.claim(QUEUE, REQUEST).jobs] == ["id5"]
-
-
-def test_a_queue_that_another_has_dropped_comes_back(store, other):
-    other.purge(QUEUE, Filter(), 10)
-    assert other.drop(QUEUE)
-
-    store.enqueue(QUEUE, drafts(1, 5))
-
-    assert [info.key for info in other.describe("default")] == [QUEUE]
 
 
 def test_a_failed_transaction_leaves_nothing_known(store, engine):

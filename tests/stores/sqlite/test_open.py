@@ -25,30 +25,6 @@ def test_a_new_file_gets_the_newest_schema(store, path):
     assert apsw.Connection(path).pragma("application_id") == APPLICATION_ID
 
 
-def test_jobs_are_there_after_closing_and_opening_again(path):
-    first = SqliteStore(path)
-    first.open()
-    first.enqueue(QUEUE, drafts(3))
-    first.close()
-
-    second = SqliteStore(path)
-    second.open()
-    found = second.get(QUEUE, ["id0", "id1", "id2"])
-    second.close()
-
-    assert all(found)
-
-
-def test_closing_twice_and_using_it_closed(store):
-    store.close()
-    store.close()
-
-    with pytest.raises(StoreUnavailable, match="closed"):
-        store.enqueue(QUEUE, drafts(1))
-    with pytest.raises(StoreUnavailable, match="closed"):
-        store.get(QUEUE, ["id0"])
-
-
 def test_a_file_of_another_program_is_refused_and_left_alone(path):
     with apsw.Connection(path) as other:
         other.execute("CREATE TABLE theirs (x)")

@@ -93,12 +93,6 @@ class TestByFifo:
             store.apply(QUEUE, [lifecycle.request_cancel("id0")])
             assert listener.wait(LONG)
 
-    def test_wake_from_another_thread(self, store):
-        with store.listen([QUEUE], "ready") as listener:
-            answer = waiting(listener)
-            listener.wake()
-            assert answer()
-
     def test_a_listener_that_died_is_tidied_away(self, store, path, start):
         child = start("store.listen([queue], 'changes'); say('listening'); input()")
         assert child.stdout.readline() == "listening\n"
@@ -266,11 +260,6 @@ def test_a_closed_store_is_not_listened_to(store, path):
     with pytest.raises(StoreClosed):
         store.listen([QUEUE], "ready")
     assert open_fifos(path) == 0
-
-
-def test_nothing_happened(store):
-    with store.listen([QUEUE], "ready") as listener:
-        assert not listener.wait(0.01)
 
 
 def test_tags_are_never_confused():
