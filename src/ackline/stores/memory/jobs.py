@@ -148,7 +148,7 @@ def heartbeat(
         job = data.jobs.get(id)
         if job is None or job.state is not State.PROCESSING:
             return None
-        return JobLease(job, job.token, job.at, job.cancel_requested)
+        return (job, job.token, job.at, job.cancel_requested)
 
     plan = plan_heartbeat(enumerate(holds), find, now)
     for job, deadline in plan.kept:

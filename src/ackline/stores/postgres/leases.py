@@ -445,7 +445,7 @@ def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
         lease = leases.find(num)
         if lease is None:
             return None
-        return JobLease(num, lease.token, lease.deadline, num in lease.cancel_requested)
+        return (num, lease.token, lease.deadline, num in lease.cancel_requested)
 
     plan = plan_heartbeat(holds.items(), find, tx.now)
     for num, deadline in plan.kept:
@@ -457,7 +457,7 @@ def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
         hold = holds[index]
         if entry.is_joined(hold.id, hold.token):
             continue  # neither lost nor kept: the caller's transaction ends the lease
-        lease = find(hold.id)
+        lease = leases.find(nums.get(hold.id, 0))
         if lease is not None and lease.token == hold.token:
             found.lost.append(index)
         else:

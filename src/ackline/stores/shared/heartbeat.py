@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -13,14 +13,9 @@ from ackline.stores.base import Hold
 T = TypeVar("T")
 
 
-class JobLease(NamedTuple, Generic[T]):
-    """The lease that a job has, as the store has found it."""
-
-    job: T
-    """How the store knows the job."""
-    token: int
-    deadline: float
-    cancel_requested: bool
+JobLease = tuple[T, int, float, bool]
+"""The lease of a job, however the store knows that: its token, its deadline, and whether the job
+was asked to stop."""
 
 
 class HeartbeatPlan(msgspec.Struct, Generic[T]):
@@ -35,13 +30,17 @@ def plan_heartbeat(
     holds: Iterable[tuple[int, Hold]], find: Callable[[str], JobLease[T] | None], now: float
 ) -> HeartbeatPlan[T]:
     """Which of a worker's leases go on, and until when; `find` is None for a job without one."""
-    plan = HeartbeatPlan[T]([], [], [])
+    plan: HeartbeatPlan[T] = HeartbeatPlan([], [], [])
     for index, hold in holds:
         lease = find(hold.id)
-        if lease is None or not may_extend(hold.token, lease.token, lease.deadline, now):
+        if lease is None:
             plan.lost.append(index)
             continue
-        plan.kept.append((lease.job, kept_until(lease.deadline, now, hold.seconds)))
-        if lease.cancel_requested:
+        job, token, deadline, cancel_requested = lease
+        if not may_extend(hold.token, token, deadline, now):
+            plan.lost.append(index)
+            continue
+        plan.kept.append((job, kept_until(deadline, now, hold.seconds)))
+        if cancel_requested:
             plan.cancelled.append(index)
     return plan

@@ -267,7 +267,7 @@ def _extend(lines: Lines, holds: Sequence[Hold], now: float) -> BeatReply:
         row = found.get(id)
         if row is None or row[SLOT] != leased:
             return None
-        return JobLease(row[0], row[TOKEN], row[AT], bool(row[CANCEL]))
+        return (row[0], row[TOKEN], row[AT], row[CANCEL])
 
     plan = plan_heartbeat(enumerate(holds), find, now)
     by_deadline: dict[float, list[int]] = {}
