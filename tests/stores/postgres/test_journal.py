@@ -46,9 +46,10 @@ def test_the_end_of_the_journal_is_before_what_is_not_committed(
     put(store, queue, "first")
 
     with enqueued_late(server, store, queue, "late"):
+        put(store, queue, "early")
         end = store.info().cursor
 
-    assert [event.id for event in store.events(queue, end, 10)] == ["late"]
+    assert [event.id for event in store.events(queue, end, 10)] == ["late", "early"]
 
 
 def test_nothing_is_dropped_that_a_late_committer_comes_before(

@@ -222,6 +222,9 @@ def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
     lose_deliveries(monkeypatch)
     # As if nothing was claimed before the stop.
     monkeypatch.setattr(ClaimLoop, "want", lambda _loop, _settling: 0)
+    # As if a call was under way until the worker ends.
+    begins = ClaimLoop.begins_withdrawal
+    monkeypatch.setattr(ClaimLoop, "begins_withdrawal", lambda loop: loop.ending and begins(loop))
 
     queue.enqueue("quick", id="quick")
     assert queue.status("quick").state is State.PROCESSING
