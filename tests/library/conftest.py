@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import ackline
-from ackline import Queues
+from ackline import Queue, Queues, lifecycle
+from ackline.job import Failure
 from ackline.testing import ManualClock
 from tests.store_choice import STORES, choose_stores
 
@@ -18,3 +20,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def queues(store_url: str, clock: ManualClock) -> Iterator[Queues]:
     with ackline.open(store_url, clock=clock) as opened:
         yield opened
+
+
+def bury_all(queue: Queue[Any, Any]) -> None:
+    """Dead-letter all jobs that are queued, in one call."""
+    failure = Failure(act="fail", attempt=1, type="Error")
+    jobs = [job.record for job in queue.claim(10_000)]
+    steps = [lifecycle.bury(job, failure, queue.policies.of(job)) for job in jobs]
+    queue.store.apply(queue.key, steps)

@@ -27,6 +27,7 @@ from ackline.config import Policy
 from ackline.lifecycle import settle
 from ackline.queue.failures import failure_from
 from ackline.testing import ManualClock
+from tests.library.conftest import bury_all
 from tests.waiting import until
 
 
@@ -153,8 +154,7 @@ class TestRedrive:
     def test_all_or_all_of_some_kinds(self, queue: Queue[Any, Any]) -> None:
         queue.enqueue_many(range(600), kind="one")
         queue.enqueue_many(range(5), kind="other")
-        for job in queue.claim(605):
-            queue.bury(job, "no")
+        bury_all(queue)
         assert queue.redrive_all(kinds=["other"]) == 5
         assert queue.redrive_all() == 600
         assert queue.redrive_all() == 0
@@ -162,8 +162,7 @@ class TestRedrive:
 
     def test_so_many_a_second(self, queue: Queue[Any, Any], clock: ManualClock) -> None:
         queue.enqueue_many(range(600))
-        for job in queue.claim(600):
-            queue.bury(job, "no")
+        bury_all(queue)
         assert queue.redrive_all(rate=100) == 600
         clock.advance(1.0)
         assert len(queue.claim(200)) == 101

@@ -121,21 +121,23 @@ class TestMany:
     def test_redrive_all_ends_though_the_jobs_fail_again(
         self, queue: Queue[Any, Any], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        queue.enqueue_many(range(1200))
-        for job in queue.claim(1200):
-            queue.bury(job, "no")
         redriven: list[str] = []
         apply = queue.store.apply
+
+        def fail_all() -> None:
+            failure = Failure(act="fail", attempt=1, type="Error")
+            jobs = [job.record for job in queue.claim(1200)]
+            apply(queue.key, [lifecycle.bury(job, failure, queue.policies.of(job)) for job in jobs])
 
         def apply_and_fail(key: Any, steps: Any) -> Any:
             verdicts = apply(key, steps)
             redriven.extend(step.id for step in steps)
             clock.advance(1)
-            again = [job.record for job in queue.claim(1200)]
-            failure = Failure(act="fail", attempt=1, type="Error")
-            apply(key, [lifecycle.bury(job, failure, queue.policies.of(job)) for job in again])
+            fail_all()
             return verdicts
 
+        queue.enqueue_many(range(1200))
+        fail_all()
         monkeypatch.setattr(queue.store, "apply", apply_and_fail)
         assert queue.redrive_all() == 1200
         assert len(redriven) == len(set(redriven)) == 1200

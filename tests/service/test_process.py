@@ -216,7 +216,7 @@ def test_a_killed_process_frees_what_its_streams_held(serve, tmp_path):
 
 def test_a_supervisor_that_was_killed_and_started_again_takes_its_port(serve):
     """Its children go on for as long as clients may need to notice that they are stopping."""
-    first = serve("--processes", "2", "--base-path", BASE, ACKLINE_DRAIN="8")
+    first = serve("--processes", "2", "--base-path", BASE, ACKLINE_DRAIN="5")
     first.wait_for("serving")  # the other one
     url = httpx.URL(first.url)
     httpx.get(url.copy_with(path="/livez"), timeout=30)

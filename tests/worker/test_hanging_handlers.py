@@ -69,7 +69,7 @@ def test_a_worker_whose_handlers_hang_ends_and_leaves_the_rest_to_others(queue, 
 def test_an_event_loop_that_a_handler_blocks_ends_the_worker_too(queue, go_on):
     @queue.handler(timeout=0.05, max_attempts=1)
     async def block(job):
-        go_on.wait(5)
+        go_on.wait(1.5)
 
     queue.enqueue(1, id="a")
     worker = Worker(queue, concurrency=1, grace=0.1)
