@@ -16,6 +16,7 @@ local queue = open_queue(KEYS[1])
 if not queue then
   return {{}, {}}
 end
+insist()
 local verdicts, left, ends = apply_steps(queue, 2)
 if next(left) then
   leave_groups(queue, left)

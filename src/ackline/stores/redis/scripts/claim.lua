@@ -51,8 +51,9 @@ if not queue.paused then
     promote(queue, REPAIR_LIMIT)
     due = next_due(queue)
   end
-  if request.limit > 0 then
-    token, jobs, again = take(queue, request)
+  local lines = request.limit > 0 and ready_lines(queue, request.kinds, request.limit) or {}
+  if lines[1] then
+    token, jobs, again = take(queue, request, lines)
   end
 end
 if inbox and undelivered == '' then

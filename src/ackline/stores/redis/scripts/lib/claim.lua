@@ -331,10 +331,11 @@ local function put_back(lines, left)
 end
 
 -- request: worker, limit, lease, leap, kinds or nil, leases of kinds that differ, bytes or nil
+-- lines: those to claim from, of which there is at least one
 -- Returns the token, flat {id, body}, and flat {index, attempts, flags} of those that are not new.
-local function take(queue, request)
+-- gate
+local function take(queue, request, lines)
   local sub, find = string.sub, string.find
-  local lines = ready_lines(queue, request.kinds, request.limit)
   local jobs, again, leased, places = {}, {}, {}, {}
   local lease, count, repeats, bytes, left = nil, 0, 0, 0, nil
   local most = request.bytes or MOST_BYTES

@@ -65,7 +65,6 @@ local function wait_for_delivery(queue, inbox, request, entry)
   end
   if state ~= WAITING or renewed_at < now - RENEWED then
     enter(queue, inbox, WAITING, request)
-    redis.call('EXPIRE', queue.base .. ':waiting', MEMORY)
   end
 end
 

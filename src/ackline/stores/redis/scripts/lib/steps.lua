@@ -437,7 +437,6 @@ local function apply_steps(queue, at)
   if #runs == 0 then
     return {}, {}, {}
   end
-  insist()
   local answer, left = (all_plain(runs) and complete_all or apply_all)(queue, runs)
   return answer, left, any_refused(answer) and explain_ends(queue, runs, answer) or {}
 end
