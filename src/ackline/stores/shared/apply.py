@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from ackline.job import WAITING, Failure, Options, QueueKey, State
 from ackline.lifecycle import (
     REPEATABLE,
     Landing,
+    Seen,
     Transition,
     Verdict,
     ended_attempt,
@@ -76,7 +77,7 @@ class JobState:
         return self.state.terminal and self.at <= now
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """What an applied transition has done to a job, besides what the job itself shows."""
 
     source: State
@@ -185,7 +186,7 @@ class ApplyBatch(ABC, Generic[J]):
         if job is None or job.over(now):
             return
         deadline = job.at if job.state is State.PROCESSING else None
-        if not self._as_seen(job, transition):
+        if transition.seen is not None and transition.seen != self._seen_now(job):
             self.verdicts[index] = Verdict(False, job.state)
         elif not holds(transition, job.state, job.token, deadline, now):
             self.verdicts[index] = Verdict(self._repeats(job, transition), job.state)
@@ -194,11 +195,8 @@ class ApplyBatch(ABC, Generic[J]):
         else:
             self._step(index, job, transition)
 
-    def _as_seen(self, job: J, transition: Transition) -> bool:
-        if transition.seen is None:
-            return True
-        payload = self.payload_of(job)
-        return transition.seen == seen_now(job.state, job.token, job.priority, payload, job.at)
+    def _seen_now(self, job: J) -> Seen:
+        return seen_now(job.state, job.token, job.priority, self.payload_of(job), job.at)
 
     def _repeats(self, job: J, transition: Transition) -> bool:
         if transition.token is None or transition.act not in REPEATABLE:
