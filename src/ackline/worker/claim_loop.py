@@ -388,14 +388,15 @@ class ClaimThread:
             return
         self.phase = Phase.LISTENING
         try:
-            if not self._woken.is_set() and not loop.ending:
-                loop.listener.wait(seconds)
-                # Woken or not, it is time to claim, be it by the other thread.
+            # Without news, the other thread may just have claimed: `seconds_to_claim` knows.
+            if not self._woken.is_set() and not loop.ending and loop.listener.wait(seconds):
                 loop.claim_next()
         finally:
             self.phase = Phase.CALLING
             loop.listening.release()
         self._begin(loop.delivered())
+        if self._leased.outbox:
+            self._call_store()  # a quick job has ended: whoever waits for its result is told now
 
     def _call_store(self) -> None:
         """Settle and claim; only settle while there is nothing to claim."""

@@ -32,7 +32,7 @@ from ackline.job import QueueKey
 from ackline.stores.base import TOPICS, Subject, Topic
 from ackline.stores.sqlite.connection import permissions
 
-LOOK_EVERY = 0.5
+LOOK_EVERY = 1.0
 """Seconds within which a lost wake-up is noticed."""
 
 MOST_KEPT_OPEN = 64
