@@ -9,12 +9,14 @@ import pyarrow.parquet
 import pytest
 
 from ackline.spark.errors import LakeClaimed
+from ackline.spark.lake import folder as folder_module
 from ackline.spark.lake import placing
 from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.mark import SCHEMA, Mark
 from ackline.spark.lake.placing import replacing
+from ackline.spark.paths import open_folder
 
 LOCAL = pyarrow.fs.LocalFileSystem()
 
@@ -151,12 +153,33 @@ def test_a_file_of_another_is_not_removed_by_one_that_slept(folder):
     assert folder.names() == ["note.json"]
 
 
+class ObjectStore:
+    """A file system of Arrow's in which something may happen after a file is deleted."""
+
+    def __init__(self, files):
+        self._files = files
+
+    def __getattr__(self, name):
+        return getattr(self._files, name)
+
+    def delete_file(self, path):
+        self._files.delete_file(path)
+        self.after_delete()
+
+    def after_delete(self):
+        pass
+
+
 class TestAFolderInThePlaceOfAnother:
     """By a rename, or by a copy in an object store, for which Arrow has a stand-in."""
 
     @pytest.fixture(params=["file", "mock"])
-    def folder(self, request, tmp_path):
-        folder = Folder(f"{request.param}://{tmp_path}")
+    def folder(self, request, tmp_path, monkeypatch):
+        path = f"{request.param}://{tmp_path}"
+        if request.param == "mock":
+            files, root = open_folder(path)
+            monkeypatch.setattr(folder_module, "open_folder", lambda _: (ObjectStore(files), root))
+        folder = Folder(path)
         folder.write_json("old", "table", "part-1")
         folder.write_json("new", "aside", "part-2")
         folder.write_json("another's", "another", "part-3")
@@ -256,13 +279,7 @@ class TestAFolderInThePlaceOfAnother:
     @pytest.mark.parametrize("folder", ["mock"], indirect=True)
     def test_one_that_slept_before_it_copied_takes_its_own_back(self, folder, claim, monkeypatch):
         folder.check = claim.check
-        delete = placing._delete
-
-        def sleep_after(*arguments):
-            delete(*arguments)
-            claim.sleep()
-
-        monkeypatch.setattr(placing, "_delete", sleep_after)
+        monkeypatch.setattr(ObjectStore, "after_delete", lambda _files: claim.sleep())
 
         with pytest.raises(LakeClaimed):
             folder.replace(("aside",), ("table",))
