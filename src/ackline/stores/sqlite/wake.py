@@ -268,30 +268,27 @@ class SqliteListener(_Waiter):
         opened = (_open_fifo(path, mode, shared) for path in paths)
         self._files = [file for file in opened if file is not None]
         self._every = LOOK_EVERY if len(self._files) == len(paths) else LOOK_EVERY_WITHOUT_FIFOS
-        self._looked_at = time.monotonic()
         self._poll = select.poll()
         for file in (self._inner, *self._files):
             self._poll.register(file, select.POLLIN)
 
     def wait(self, timeout: float) -> bool:
-        end = time.monotonic() + timeout
+        now = time.monotonic()
+        end, look_at = now + timeout, now + self._every
         while not self._closed:
-            left = min(end, self._looked_at + self._every) - time.monotonic()
-            ready = self._poll.poll(max(left * 1000, 0))
+            ready = self._poll.poll(max((min(end, look_at) - now) * 1000, 0))
             # All are emptied, so that one wake-up is not answered twice.
             if sum([_drain(file) for file, _ in ready]):
-                self._look(time.monotonic())
+                self._changed()
                 return True
             now = time.monotonic()
-            if now - self._looked_at >= self._every and self._look(now):
-                return True
             if now >= end:
                 return False
+            if now >= look_at:
+                if self._changed():
+                    return True
+                look_at = now + self._every
         return True
-
-    def _look(self, now: float) -> bool:
-        self._looked_at = now
-        return self._changed()
 
     def _close_fifos(self) -> None:
         for file in self._files:
