@@ -15,7 +15,7 @@ from pathlib import Path
 
 from field.program import call
 
-from ackline.stores.sqlite.connection import Durability, connect
+from ackline.stores.sqlite.io.connection import Durability, connect
 
 HERE = Path(__file__).parent
 

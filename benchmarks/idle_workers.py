@@ -20,7 +20,7 @@ from typing import Any
 from private_servers import RedisServer
 
 import ackline
-from ackline.stores.base import Store
+from ackline.stores.contract import Store
 
 VERBS = [name for name, value in vars(Store).items() if name[0] != "_" and callable(value)]
 LOOPS = ("promoter", "reaper", "pruner", "watcher")

@@ -31,10 +31,10 @@ import pyspark
 from private_servers import RedisServer
 
 import ackline
-from ackline import lifecycle
+from ackline.core import lifecycle
 from ackline.queues import Queues
 from ackline.spark.lake.running import Asked, Run
-from ackline.spark.session import spark_session
+from ackline.spark.runtime.session import spark_session
 
 PAYLOAD = "x" * 180
 BATCH = 10_000

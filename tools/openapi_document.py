@@ -7,13 +7,13 @@ import sys
 from typing import Any
 
 from ackline.service.app import create_routes
-from ackline.service.openapi import complete
+from ackline.service.routes.openapi import complete_openapi
 from ackline.service.settings import Settings
 
 
 def document() -> dict[str, Any]:
     """What `/api/openapi.json` answers."""
-    return complete(create_routes(Settings(store="memory://")).openapi_schema.to_schema())
+    return complete_openapi(create_routes(Settings(store="memory://")).openapi_schema.to_schema())
 
 
 if __name__ == "__main__":

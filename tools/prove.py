@@ -29,28 +29,28 @@ LAST_PASS = "## The last full pass"
 LEASE_SECONDS = 1.0
 """The shortest lease of a campaign: a longer stall lets leases expire that nobody lost."""
 
-OPTIONS = ["-q", "-m", "slow", "-p", "tools.prove_recording", "--timeout", "7200"]
+OPTIONS = ["-q", "-m", "slow", "-p", "tools.prove_plugin", "--timeout", "7200"]
 
 SHOWN = ("faults", "enqueues answered ok", "deliveries", "journal entries")
 """Figures of the reports that are added up in the table."""
 
 CAMPAIGNS = {
     "histories": ["tests/conformance/test_model.py"],
-    "kills of workers": ["tests/faults/test_campaign.py", "tests/faults/test_recovery.py"],
+    "kills of workers": ["tests/faults/test_campaign.py", "tests/faults/test_recovery_times.py"],
     "kills of relays": ["tests/relay"],
     "Redis drills": ["tests/faults/redis"],
     "PostgreSQL drills": ["tests/faults/postgres"],
     "stores and servers": [
-        "tests/stores/postgres/test_plans.py",
-        "tests/stores/postgres/test_outbox_late.py",
+        "tests/stores/postgres/test_query_plans.py",
+        "tests/stores/postgres/transactions/test_late_commits.py",
         "tests/testing",
         "tests/cli",
     ],
     "service": ["tests/service"],
     "dashboard": ["tests/dashboard"],
     "mutants": ["tests/mutants"],
-    "Spark": ["tests/spark", "--ignore=tests/spark/test_cluster.py"],
-    "Spark cluster": ["tests/spark/test_cluster.py"],
+    "Spark": ["tests/spark", "--ignore=tests/spark/deployment/test_cluster.py"],
+    "Spark cluster": ["tests/spark/deployment/test_cluster.py"],
 }
 """What pytest is to run of each; five million events are among those of Spark."""
 
@@ -58,7 +58,7 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Order:
+class ProveOptions:
     """What pytest is to record, and which tests it leaves out; it comes in the environment."""
 
     commit: str
@@ -70,7 +70,7 @@ class Order:
         return {VARIABLE: json.dumps(asdict(self))}
 
     @classmethod
-    def from_environment(cls) -> "Order | None":
+    def from_environment(cls) -> "ProveOptions | None":
         # Out of the environment, so that pytest that a test starts records nothing.
         told = os.environ.pop(VARIABLE, None)
         return cls(**json.loads(told)) if told else None
@@ -114,7 +114,7 @@ def run_all(chosen: list[str], commit: str, end: float) -> None:
 
 def run(name: str, tests: list[str], commit: str, seconds: float, state: Path = STATE) -> None:
     """Run what is left of a campaign; its tests are recorded one by one as they end."""
-    order = Order(commit, name, str(state), passed_in(name, read_records(state, commit)))
+    order = ProveOptions(commit, name, str(state), passed_in(name, read_records(state, commit)))
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *OPTIONS, *tests],
         cwd=ROOT,

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 from shared import PAYLOAD
 
-from ackline.ids import new_id
-from ackline.stores.sqlite.connection import Durability, connect
+from ackline.core.ids import new_id
+from ackline.stores.sqlite.io.connection import Durability, connect
 
 TABLES = """
 CREATE TABLE job (num INTEGER PRIMARY KEY, id TEXT NOT NULL, payload BLOB NOT NULL);

@@ -14,11 +14,11 @@ from litestar.params import JSONBody
 
 from ackline.service.app import create_app
 from ackline.service.runtime import Runtime
-from ackline.service.server import Server, address_of, bind
+from ackline.service.server import Server, bind, service_url
 from ackline.service.settings import Settings
 from ackline.service.webhooks.settings import WebhookSettings
 
-RECEIVERS = WebhookSettings(networks=("127.0.0.0/8",), plain_http=True, at_once=32)
+RECEIVERS = WebhookSettings(networks=("127.0.0.0/8",), plain_http=True, receiver_concurrency=32)
 
 
 @post("/echo", status_code=200)
@@ -37,7 +37,7 @@ def serve(store: str) -> None:
         await (plain if scope.get("path") == "/echo" else service)(scope, receive, send)
 
     listener = bind(settings)
-    server = Server(runtime, lambda: print(address_of(listener, settings), flush=True))
+    server = Server(runtime, lambda: print(service_url(listener, settings), flush=True))
     server._server.config.app = both
     server.run(listener)
 

@@ -1,7 +1,7 @@
 """A reliable job queue: an accepted job is never lost, no stale worker overwrites a live one."""
 
-from ackline.config import Policy, QueueSettings
-from ackline.errors import (
+from ackline.core.config import Policy, QueueSettings
+from ackline.core.errors import (
     AcklineError,
     CannotJoin,
     ConfigError,
@@ -33,13 +33,13 @@ from ackline.errors import (
     UnknownStore,
     WrongState,
 )
-from ackline.events import Act, Event
-from ackline.job import Failure, State
-from ackline.outcome import Cancel, Dead, Done, Retry, Snooze
+from ackline.core.events import Act, Event
+from ackline.core.job import Failure, State
+from ackline.core.outcome import Cancel, Dead, Done, Retry, Snooze
+from ackline.core.retry import exponential, fixed, linear, schedule
 from ackline.queue import Completed, Duplicate, Job, NewJob, Queue, Queued, StopReason
 from ackline.queues import Queues, open
 from ackline.relay import Relay, RelayStats
-from ackline.retry import exponential, fixed, linear, schedule
 from ackline.worker import Execution, Hooks, Worker
 
 __all__ = [

@@ -22,23 +22,23 @@ _SECRETS = re.compile(
 )
 
 
-def without_secrets(text: str) -> str:
+def redact_secrets(text: str) -> str:
     """A text with what looks like a secret left out: a last line of defence, not the first.
 
-    >>> without_secrets("redis://ann:hush@db/0 refused Bearer abc")
+    >>> redact_secrets("redis://ann:hush@db/0 refused Bearer abc")
     'redis://ann:…@db/0 refused Bearer …'
     """
-    return _SECRETS.sub(_hide, text)
+    return _SECRETS.sub(_redact, text)
 
 
-def _hide(match: re.Match[str]) -> str:
+def _redact(match: re.Match[str]) -> str:
     return f"{match[match.lastgroup] if match.lastgroup else ''}…"
 
 
-def on_one_line(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     r"""A text whose control characters are spelled out, so that it cannot pass for two lines.
 
-    >>> on_one_line("ann\r\n12:00 ERROR all is lost")
+    >>> escape_control_characters("ann\r\n12:00 ERROR all is lost")
     'ann\\r\\n12:00 ERROR all is lost'
     """
     if text.isprintable():
@@ -53,12 +53,12 @@ class TextLines(logging.Formatter):
         super().__init__("%(asctime)s %(process)d %(levelname)-7s %(message)s", "%H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - its name
-        record.message = on_one_line(without_secrets(record.message))
+        record.message = escape_control_characters(redact_secrets(record.message))
         return super().formatMessage(record)
 
     def formatException(self, ei: object) -> str:  # noqa: N802 - its name
-        lines = without_secrets(super().formatException(ei)).splitlines()  # type: ignore[arg-type]
-        return "\n".join(f"    {on_one_line(line)}" for line in lines)
+        lines = redact_secrets(super().formatException(ei)).splitlines()  # type: ignore[arg-type]
+        return "\n".join(f"    {escape_control_characters(line)}" for line in lines)
 
 
 class JsonLines(logging.Formatter):
@@ -70,14 +70,14 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "pid": record.process,
-            "message": without_secrets(record.getMessage()),
+            "message": redact_secrets(record.getMessage()),
         }
         if record.exc_info:
-            fields["error"] = without_secrets(self.formatException(record.exc_info))
+            fields["error"] = redact_secrets(self.formatException(record.exc_info))
         return json.dumps(fields)
 
 
-def start_logging(form: LogFormat, *, verbose: bool = False) -> None:
+def configure_logging(form: LogFormat, *, verbose: bool = False) -> None:
     """Log to standard error, one line each."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else TextLines())

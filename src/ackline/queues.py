@@ -8,26 +8,34 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, Self, TypedDict, Unpack, overload
 
-from ackline import codec
-from ackline.clock import Clock
-from ackline.codec import DumpsLoads, Serde, serde_from
-from ackline.config import hinting
-from ackline.errors import ConfigError
-from ackline.job import QueueKey
-from ackline.limits import OWN_KEYS, require_name, require_number, require_others_key
+from ackline.core import codec
+from ackline.core.clock import Clock
+from ackline.core.codec import Serde, SerdeLike, serde_from
+from ackline.core.config import suggests_options
+from ackline.core.errors import ConfigError
+from ackline.core.job import QueueKey
+from ackline.core.limits import RESERVED_KEY_PREFIX, require_name, require_number, require_user_key
 from ackline.queue import Queue
 from ackline.queue.base import P, R
 from ackline.queue.serdes import Serdes
-from ackline.stores.base import Key, KeyWrite, OfTenant, QueueInfo, Store, StoreInfo, find_key
-from ackline.stores.registry import store_from_url, url_of
+from ackline.stores.contract import (
+    KeyValue,
+    KeyWrite,
+    QueueInfo,
+    Store,
+    StoreInfo,
+    TenantBound,
+    find_key,
+)
+from ackline.stores.registry import store_from_url, store_url
 
 DEFAULT_TENANT = "default"
 
-MOST_NAMED = 10
+MAX_LISTED = 10
 """How many existing queues a message lists when the named one does not exist."""
 
 
-@hinting
+@suggests_options
 def open(
     url: str | os.PathLike[str],
     *,
@@ -46,21 +54,21 @@ def open(
     """
     if tenant is not None:
         require_name("tenant", tenant)
-    store = store_from_url(url_of(url), clock, token)
+    store = store_from_url(store_url(url), clock, token)
     store.open()
-    return Queues(store, tenant or tenant_opened(store))
+    return Queues(store, tenant or tenant_of_store(store))
 
 
-def tenant_opened(store: Store) -> str:
+def tenant_of_store(store: Store) -> str:
     """The tenant when none is named: that of the store's credentials, if it has any."""
-    return store.tenant if isinstance(store, OfTenant) else DEFAULT_TENANT
+    return store.tenant if isinstance(store, TenantBound) else DEFAULT_TENANT
 
 
 class QueueOptions(TypedDict, total=False):
     """The options of a queue besides its types."""
 
-    serde: Serde | DumpsLoads | str | None
-    result_serde: Serde | DumpsLoads | str | None
+    serde: Serde | SerdeLike | str | None
+    result_serde: Serde | SerdeLike | str | None
     max_payload: int
 
 
@@ -74,7 +82,7 @@ class Queues:
         self.store = store
         self.tenant = tenant
         self._queues: dict[str, Queue[Any, Any]] = {}
-        self._made: weakref.WeakSet[Queue[Any, Any]] = weakref.WeakSet()
+        self._created: weakref.WeakSet[Queue[Any, Any]] = weakref.WeakSet()
         """All queues made, including those that another of the same name has replaced."""
 
     def __getitem__(self, name: str) -> Queue[Any, Any]:
@@ -123,15 +131,15 @@ class Queues:
         **options: Unpack[QueueOptions],
     ) -> Queue[Any, Any]: ...
 
-    @hinting
+    @suggests_options
     def queue(
         self,
         name: str,
         *,
         payload: Any = Any,
         result: Any = Any,
-        serde: Serde | DumpsLoads | str | None = None,
-        result_serde: Serde | DumpsLoads | str | None = None,
+        serde: Serde | SerdeLike | str | None = None,
+        result_serde: Serde | SerdeLike | str | None = None,
         max_payload: int = codec.DEFAULT_MAX_PAYLOAD,
     ) -> Queue[Any, Any]:
         """A queue with declared types, another serde or another limit.
@@ -158,7 +166,7 @@ class Queues:
             ),
         )
         self._queues[name] = queue
-        self._made.add(queue)
+        self._created.add(queue)
         return queue
 
     def __iter__(self) -> Iterator[str]:
@@ -169,7 +177,7 @@ class Queues:
         """All queues with their settings and counts."""
         return self.store.describe(self.tenant)
 
-    def keys(self, *prefix: str, limit: int = 1000) -> list[Key]:
+    def keys(self, *prefix: str, limit: int = 1000) -> list[KeyValue]:
         """The entries whose keys start with this prefix: the payloads of jobs that were given up.
 
         A job leaves its payload there if it was enqueued with `keys_if_undelivered` and went
@@ -180,18 +188,18 @@ class Queues:
         """
         if prefix:
             return self.store.read_keys(self.tenant, prefix, limit)
-        others: list[Key] = []
+        others: list[KeyValue] = []
         after: tuple[str, ...] | None = None
         while len(others) < limit and (
             found := self.store.read_keys(self.tenant, (), limit, after)
         ):
-            others += [entry for entry in found if entry.key[:1] != (OWN_KEYS,)]
+            others += [entry for entry in found if entry.key[:1] != (RESERVED_KEY_PREFIX,)]
             after = found[-1].key
         return others[:limit]
 
     def delete_key(self, *key: str) -> bool:
         """Remove one key; False if there was none. Ackline's own are refused."""
-        require_others_key(key)
+        require_user_key(key)
         if find_key(self.store, self.tenant, key) is None:
             return False
         return self.store.write_keys(self.tenant, [KeyWrite(key=key, value=None)])
@@ -202,7 +210,7 @@ class Queues:
 
     def close(self) -> None:
         """Close the queues and the store."""
-        for queue in list(self._made):
+        for queue in list(self._created):
             queue.close()
         self.store.close()
 
@@ -213,15 +221,15 @@ class Queues:
         self.close()
 
 
-def no_such_queue(queues: Queues, name: str) -> str:
+def queue_not_found_message(queues: Queues, name: str) -> str:
     """The message that a queue does not exist: where it is missing, and which ones exist."""
     names = sorted(queues)
     close = difflib.get_close_matches(name, names, n=1)
     if close:
         hint = f"Did you mean {close[0]!r}?"
     elif names:
-        more = ", …" if len(names) > MOST_NAMED else ""
-        hint = f"There are {', '.join(map(repr, names[:MOST_NAMED]))}{more}."
+        more = ", …" if len(names) > MAX_LISTED else ""
+        hint = f"There are {', '.join(map(repr, names[:MAX_LISTED]))}{more}."
     else:
         hint = "It has no queue at all yet; a queue comes into being with its first job."
     where = "" if queues.tenant == DEFAULT_TENANT else f" of tenant {queues.tenant!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyspark
 from pyspark.sql.datasource import DataSource
 
-from ackline.errors import ConfigError
+from ackline.core.errors import ConfigError
 from ackline.spark.version import require_spark
 
 __all__ = ["DefaultSource"]
@@ -19,7 +19,7 @@ def _find_source() -> type[DataSource]:
         from pyspark_ackline.too_old import TooOld
 
         return TooOld
-    from ackline.spark.source import AcklineSource
+    from ackline.spark.data_source import AcklineSource
 
     return AcklineSource
 

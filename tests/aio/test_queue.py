@@ -30,7 +30,7 @@ async def finish(queue: AsyncQueue[Any, Any], result: Any = None) -> None:
     await queue.complete(job, result)
 
 
-class Patient:
+class WaitingListener:
     """A listener that waits until it is woken, however little time it is given."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class TestClaiming:
     ) -> None:
         async with ackline.aio.open(url) as queues:
             queue = queues["email"]
-            listener = Patient()
+            listener = WaitingListener()
             monkeypatch.setattr(queue.sync.store, "listen", lambda *_: listener)
             claim = asyncio.create_task(queue.claim(wait=60))
             await asyncio.to_thread(listener.waiting.wait, 5)
@@ -412,7 +412,7 @@ async def test_a_timeout_tells_that_the_store_could_not_be_read(
             raise away
 
         monkeypatch.setattr(queue.sync.store, "get", fail)
-        monkeypatch.setattr("ackline.queue.waiting.LONGEST_WAIT", 0.05)
+        monkeypatch.setattr("ackline.queue.results.MAX_WAIT", 0.05)
         with pytest.raises(Timeout) as caught:
             await queue.enqueue_and_wait(1, timeout=0.3)
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ackline.job import State
+from ackline.core.job import State
 from tests.cli.conftest import SOURCE
 
 
@@ -78,7 +78,7 @@ def test_a_bug_is_one_line_unless_debugging(cli, queues, monkeypatch):
     def broken(*_):
         raise RuntimeError("oops")
 
-    monkeypatch.setattr("ackline.cli.queues.first_in_line", broken)
+    monkeypatch.setattr("ackline.cli.commands.queues.oldest_age", broken)
     answer = cli("queues")
     assert answer.code == 1
     assert "unexpected RuntimeError: oops" in answer.err

@@ -11,8 +11,8 @@ import pytest
 
 from ackline.cli.app import Commands, app
 from ackline.cli.pipeline import pipeline
-from ackline.events import Act
-from ackline.job import State
+from ackline.core.events import Act
+from ackline.core.job import State
 
 
 def commands() -> list[list[str]]:

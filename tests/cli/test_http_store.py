@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ackline.job import QueueKey
-from ackline.service.auth.authorization import Scope
+from ackline.core.job import QueueKey
+from ackline.service.auth.permissions import Scope
 from ackline.service.auth.principal import Principal
-from ackline.service.problems import Unauthorized
+from ackline.service.http.problems import Unauthorized
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.stores.memory import MemoryStore
@@ -19,7 +19,7 @@ SECRET = "ak_very-secret-indeed"
 class Doorkeeper:
     """Knows one token, of the tenant acme."""
 
-    def knows(self, connection):
+    def is_known(self, connection):
         return True
 
     async def authenticate(self, connection):

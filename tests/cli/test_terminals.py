@@ -7,11 +7,11 @@ import re
 import pytest
 from rich.console import Console
 
-from ackline.cli.tables import new_table
-from ackline.cli.words import at_a_glance
-from ackline.config import DEFAULT_SETTINGS
-from ackline.job import QueueKey, State
-from ackline.stores.base import QueueInfo, WorkerBeat
+from ackline.cli.output.tables import new_table
+from ackline.cli.output.text import compact_number
+from ackline.core.config import DEFAULT_SETTINGS
+from ackline.core.job import QueueKey, State
+from ackline.stores.contract import Heartbeat, QueueInfo
 
 LONG = "customer-notifications-eu-west-of-production-and-of-staging"
 WIDTHS = [80, 100, 120, 160]
@@ -71,7 +71,7 @@ def test_counts_keep_their_digits_beside_a_long_name(terminal, orders, monkeypat
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_top_keeps_its_figures_beside_a_long_name(terminal, orders, monkeypatch, columns):
     monkeypatch.setattr("ackline.queues.Queues.describe", lambda _: [info_of(LONG, 1_234_567)])
-    monkeypatch.setattr("ackline.cli.top.EVERY", 0.0)
+    monkeypatch.setattr("ackline.cli.commands.top.REFRESH_EVERY", 0.0)
     lines = terminal(columns, "top", "--seconds", "0.01")
     head, row = lines[-4:-2]
     assert "…" not in head
@@ -82,8 +82,8 @@ def test_top_keeps_its_figures_beside_a_long_name(terminal, orders, monkeypatch,
 
 
 def test_figures_at_a_glance():
-    assert [at_a_glance(n, 1) for n in (0.04, 99.9, 1234.5)] == ["0.0", "99.9", "1,234"]
-    assert [at_a_glance(n) for n in (0, 999_999, 1_234_567)] == ["0", "999,999", "1.23M"]
+    assert [compact_number(n, 1) for n in (0.04, 99.9, 1234.5)] == ["0.0", "99.9", "1,234"]
+    assert [compact_number(n) for n in (0, 999_999, 1_234_567)] == ["0", "999,999", "1.23M"]
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
@@ -100,7 +100,7 @@ def test_doctor_leaves_room_for_what_it_says(terminal, queues, columns):
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_workers_show_their_figures_whole(terminal, orders, columns):
     kinds = tuple(f"send-reminder-number-{n}" for n in range(20))
-    beat = WorkerBeat(
+    beat = Heartbeat(
         id="worker-7.example.internal:1234567:abcdef",
         host="worker-7.example.internal",
         pid=1234567,
@@ -127,7 +127,9 @@ def test_show_and_events_cut_nothing_off(terminal, orders, columns):
 
 
 def test_columns_give_way_in_their_order():
-    table = new_table("id", "text", "why", spare=[("why", 4), ("text", 4), ("id", 4)], fold=["id"])
+    table = new_table(
+        "id", "text", "why", shrinkable=[("why", 4), ("text", 4), ("id", 4)], fold=["id"]
+    )
     table.add_row("0123456789", "a long text", "and a longer reason")
 
     def seen(width: int) -> list[str]:

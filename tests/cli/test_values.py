@@ -3,9 +3,9 @@ from __future__ import annotations
 import click
 import pytest
 
-from ackline import retry
-from ackline.cli import values
-from ackline.cli.words import span
+from ackline.cli.options import values
+from ackline.cli.output.text import duration
+from ackline.core import retry
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_no_weights(text):
     ],
 )
 def test_spans_in_words(seconds, words):
-    assert span(seconds) == words
+    assert duration(seconds) == words
 
 
 def test_long_spans_in_words():
-    assert span(100 * 86400) == "100 d"
+    assert duration(100 * 86400) == "100 d"

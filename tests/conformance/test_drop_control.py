@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 
-from tests.harness.faults.around import StoreAround
+from tests.harness.faults.wrapped_store import WrappedStore
 
-from ackline.job import QueueKey
-from ackline.stores.base import Filter
+from ackline.core.job import QueueKey
+from ackline.stores.contract import Filter
 from ackline.stores.memory import MemoryStore
-from ackline.testing.conformance.rules.drop import lost_beside_drops
+from ackline.testing.conformance.rules.stores.drop import jobs_lost_to_drops
 
 
-class LooksThenDrops(StoreAround):
+class LooksThenDrops(WrappedStore):
     """Looks whether the queue is empty, and deletes what is in it when a job has come."""
 
     def __init__(self) -> None:
@@ -38,4 +38,4 @@ class LooksThenDrops(StoreAround):
 
 
 def test_a_drop_in_two_steps_loses_jobs():
-    assert lost_beside_drops(LooksThenDrops(), QueueKey("default", "work"))
+    assert jobs_lost_to_drops(LooksThenDrops(), QueueKey("default", "work"))

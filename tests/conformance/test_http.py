@@ -15,31 +15,31 @@ from tests.harness.servers.postgres import PostgresServer
 from tests.harness.servers.redis import RedisServer
 from tests.harness.servers.service import ServiceThread
 
-from ackline.clock import Clock
-from ackline.events import Event, read_cursor
-from ackline.job import QueueKey
-from ackline.service.auth.authorization import Scope
+from ackline.core.clock import Clock
+from ackline.core.events import Event, read_cursor
+from ackline.core.job import QueueKey
+from ackline.service.auth.permissions import Scope
 from ackline.service.auth.principal import Principal
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
-from ackline.service.wakeups import Wakeups
-from ackline.stores.base import Listener, QueueInfo, Store, Topic
+from ackline.service.wakeups.wakeups import Wakeups
+from ackline.stores.contract import Listener, QueueInfo, Store, Topic
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import Address, read_address
-from ackline.stores.http.calls import Calls
-from ackline.stores.http.connection import Connections
+from ackline.stores.http.client import StoreClient
+from ackline.stores.http.connection import ConnectionPool
 from ackline.stores.memory import MemoryStore
 from ackline.stores.postgres.store import from_url as postgres_store
 from ackline.stores.redis.url import from_url as redis_store
 from ackline.stores.sqlite import SqliteStore
 from ackline.stores.wire import TENANT_HEADER
-from ackline.testing.conformance import Bench, StoreConformance
+from ackline.testing.conformance import QueueDriver, StoreConformance
 
 
 class Believing:
     """Takes a caller for whom it says it is; in these cases one client speaks for many tenants."""
 
-    def knows(self, connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
+    def is_known(self, connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
         return True
 
     async def authenticate(self, connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
@@ -47,10 +47,10 @@ class Believing:
         return Principal(tenant, frozenset(Scope))
 
 
-class NotedCalls(Calls):
+class NotedCalls(StoreClient):
     """Knows the tenants that were asked for."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: ConnectionPool) -> None:
         super().__init__(connections)
         self.tenants = {"default"}
 
@@ -68,11 +68,13 @@ class ForAllTenants(HttpStore):
         self._calls: NotedCalls = NotedCalls(self._connections)
 
     def describe(
-        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+        self, tenant: str | None, name: str | None = None, *, include_dropped: bool = False
     ) -> list[QueueInfo]:
         whose = sorted(self._calls.tenants) if tenant is None else [tenant]
         of_one = super().describe
-        return [info for one in whose for info in of_one(one, name, dropped=dropped)]
+        return [
+            info for one in whose for info in of_one(one, name, include_dropped=include_dropped)
+        ]
 
     def events(
         self,
@@ -84,7 +86,7 @@ class ForAllTenants(HttpStore):
     ) -> Sequence[Event]:
         if queue is not None or tenant is not None or len(self._calls.tenants) == 1:
             return super().events(queue, after, limit, tenant=tenant)
-        arguments = {"queue": None, "after": after, "limit": self._calls.answerable(limit)}
+        arguments = {"queue": None, "after": after, "limit": self._calls.clamp_limit(limit)}
         found = [event for one in self._calls.tenants for event in self._events_of(one, arguments)]
         return sorted(found, key=lambda event: read_cursor(event.cursor))[:limit]
 
@@ -164,7 +166,7 @@ class OverHttp(StoreConformance):
         return ForAllTenants(read_address(self.service.url))
 
     def test_without_a_setting_the_store_says_how_many(
-        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+        self, bench: QueueDriver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The store behind the service says it, not the client."""
         few = msgspec.structs.replace(self.kept.capabilities, journal=2)

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from ackline.clock import Clock
-from ackline.stores.base import Store
+from ackline.core.clock import Clock
+from ackline.stores.contract import Store
 from ackline.stores.memory import MemoryStore
 from ackline.testing.conformance import StoreConformance
 

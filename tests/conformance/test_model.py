@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ackline.clock import Clock
-from ackline.stores.base import Store
+from ackline.core.clock import Clock
+from ackline.stores.contract import Store
 from ackline.stores.memory import MemoryStore
 from ackline.stores.postgres.store import from_url as postgres_store
 from ackline.stores.redis.url import from_url as redis_store

@@ -10,8 +10,8 @@ from tests.harness.servers.errors import NoServerProgram
 from tests.harness.servers.pgbouncer import PgBouncer, pgbouncer_version
 from tests.harness.servers.postgres import PostgresServer
 
-from ackline.clock import Clock
-from ackline.stores.base import Store
+from ackline.core.clock import Clock
+from ackline.stores.contract import Store
 from ackline.stores.postgres.store import from_url
 from ackline.testing.conformance import StoreConformance
 

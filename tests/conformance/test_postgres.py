@@ -6,10 +6,10 @@ import psycopg
 import pytest
 from tests.harness.servers.postgres import PostgresServer
 
-from ackline.clock import Clock
-from ackline.stores.base import Store
+from ackline.core.clock import Clock
+from ackline.stores.contract import Store
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.address import read_address
+from ackline.stores.postgres.io.address import read_address
 from ackline.testing.conformance import StoreConformance
 
 SCHEMA = "conformance"

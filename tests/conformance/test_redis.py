@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 from tests.harness.servers.redis import RedisServer
 
-from ackline.clock import Clock
-from ackline.stores.base import Store
+from ackline.core.clock import Clock
+from ackline.stores.contract import Store
 from ackline.stores.redis import RedisStore
-from ackline.stores.redis.address import read_address
+from ackline.stores.redis.io.address import read_address
 from ackline.testing.conformance import StoreConformance
 
 

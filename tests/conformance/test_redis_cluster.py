@@ -5,19 +5,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.harness.faults.crew import wait_for
-from tests.harness.servers.cluster import RedisCluster
+from tests.harness.faults.processes import wait_for
+from tests.harness.servers.redis_cluster import RedisCluster
 
-from ackline.clock import Clock
-from ackline.config import QueueSettings
-from ackline.errors import ConfigError, EventsDropped
-from ackline.events import Event
-from ackline.job import Draft, QueueKey
-from ackline.lifecycle import move
-from ackline.queue.reader import JournalReader
-from ackline.stores.base import ClaimRequest, Filter, Store
+from ackline.core.clock import Clock
+from ackline.core.config import QueueSettings
+from ackline.core.errors import ConfigError, EventsDropped
+from ackline.core.events import Event
+from ackline.core.job import Draft, QueueKey
+from ackline.core.lifecycle import move
+from ackline.queue.journal.reader import JournalReader
+from ackline.stores.contract import ClaimRequest, Filter, Store
 from ackline.stores.redis import RedisStore
-from ackline.stores.redis.address import read_address
+from ackline.stores.redis.io.address import read_address
 from ackline.testing.conformance import StoreConformance
 
 pytestmark = pytest.mark.slow
@@ -110,7 +110,7 @@ def test_every_master_must_be_safe(cluster: RedisCluster, tmp_path: Path):
             finally:
                 client.config_set("maxmemory-policy", "noeviction")
         store.open()
-        assert store.info().troubles == ()
+        assert store.info().issues == ()
         store.close()
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.harness.servers.sentinel import RedisSentinel
+from tests.harness.servers.redis_sentinel import RedisSentinel
 
-from ackline.clock import Clock
-from ackline.stores.base import Store
+from ackline.core.clock import Clock
+from ackline.stores.contract import Store
 from ackline.stores.redis import RedisStore
-from ackline.stores.redis.address import read_address
+from ackline.stores.redis.io.address import read_address
 from ackline.testing.conformance import StoreConformance
 
 pytestmark = pytest.mark.slow

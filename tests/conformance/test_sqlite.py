@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from ackline.clock import Clock
-from ackline.stores.base import Store
+from ackline.core.clock import Clock
+from ackline.stores.contract import Store
 from ackline.stores.sqlite import SqliteStore
 from ackline.testing.conformance import StoreConformance
 

@@ -1,7 +1,7 @@
 import threading
 import time
 
-from ackline.clock import ManualClock, SystemClock
+from ackline.core.clock import ManualClock, SystemClock
 
 
 def readings(*pairs: tuple[float, float]) -> list[float]:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackline.codec import Custom, Json, Msgpack, decode, encode, serde_from
-from ackline.errors import InvalidPayload, PayloadTooLarge
+from ackline.core.codec import CustomSerde, Json, Msgpack, decode, encode, serde_from
+from ackline.core.errors import InvalidPayload, PayloadTooLarge
 
 LIMIT = 1024
 json_values = st.recursive(
@@ -177,7 +177,7 @@ def test_serdes_by_name():
     assert isinstance(serde_from(None), Json)
     assert isinstance(serde_from("json"), Json)
     assert isinstance(serde_from("msgpack"), Msgpack)
-    custom = Custom(Upside(), name="up")
+    custom = CustomSerde(Upside(), name="up")
     assert serde_from(custom) is custom
 
 

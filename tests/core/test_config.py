@@ -5,10 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackline.config import CALLBACK_KEPT, DAY, DEFAULTS, Policy, QueueSettings, Resolved, resolve
-from ackline.errors import ConfigError, InvalidOption
-from ackline.job import Options, Record, State
-from ackline.retry import fixed, schedule
+from ackline.core.config import (
+    CALLBACK_RETENTION,
+    DAY,
+    DEFAULTS,
+    Policy,
+    QueueSettings,
+    ResolvedPolicy,
+    resolve_policy,
+)
+from ackline.core.errors import ConfigError, InvalidOption
+from ackline.core.job import Options, Record, State
+from ackline.core.retry import fixed, schedule
 
 
 def job(kind: str = "mail", **options) -> Record:
@@ -16,7 +24,7 @@ def job(kind: str = "mail", **options) -> Record:
 
 
 def test_nothing_said_is_the_default():
-    assert resolve(job(), QueueSettings()) == DEFAULTS == Resolved()
+    assert resolve_policy(job(), QueueSettings()) == DEFAULTS == ResolvedPolicy()
 
 
 def test_the_seeds_defaults():
@@ -29,7 +37,7 @@ def test_job_over_kind_over_queue_over_default():
         kinds={"mail": Policy(max_attempts=20, lease=20.0)},
     )
 
-    resolved = resolve(job(max_attempts=30), settings)
+    resolved = resolve_policy(job(max_attempts=30), settings)
 
     assert (resolved.max_attempts, resolved.lease, resolved.timeout) == (30, 20.0, 10.0)
     assert resolved.result_ttl == DEFAULTS.result_ttl
@@ -38,36 +46,41 @@ def test_job_over_kind_over_queue_over_default():
 def test_another_kind_is_not_meant():
     settings = QueueSettings(kinds={"mail": Policy(lease=20.0)})
 
-    assert resolve(job(kind="image"), settings).lease == DEFAULTS.lease
+    assert resolve_policy(job(kind="image"), settings).lease == DEFAULTS.lease
 
 
 def test_a_schedule_implies_how_many_attempts():
-    assert resolve(job(backoff=schedule([1, 5, 30])), QueueSettings()).max_attempts == 4
+    assert resolve_policy(job(backoff=schedule([1, 5, 30])), QueueSettings()).max_attempts == 4
 
 
 def test_a_schedule_does_not_outweigh_what_is_said_beside_it():
-    assert resolve(job(backoff=schedule([1, 5]), max_attempts=9), QueueSettings()).max_attempts == 9
+    assert (
+        resolve_policy(job(backoff=schedule([1, 5]), max_attempts=9), QueueSettings()).max_attempts
+        == 9
+    )
 
 
 def test_a_schedule_of_the_job_outweighs_the_attempts_of_its_queue():
     settings = QueueSettings(policy=Policy(max_attempts=9))
 
-    assert resolve(job(backoff=schedule([1, 5])), settings).max_attempts == 3
+    assert resolve_policy(job(backoff=schedule([1, 5])), settings).max_attempts == 3
 
 
 def test_the_attempts_of_the_job_outweigh_the_schedule_of_its_queue():
     settings = QueueSettings(policy=Policy(backoff=schedule([1, 5])))
 
-    assert resolve(job(max_attempts=9), settings).max_attempts == 9
-    assert resolve(job(max_attempts=9), settings).backoff == schedule([1, 5])
+    assert resolve_policy(job(max_attempts=9), settings).max_attempts == 9
+    assert resolve_policy(job(max_attempts=9), settings).backoff == schedule([1, 5])
 
 
 def test_a_plain_backoff_says_nothing_about_attempts():
-    assert resolve(job(backoff=fixed(1)), QueueSettings()).max_attempts == DEFAULTS.max_attempts
+    assert (
+        resolve_policy(job(backoff=fixed(1)), QueueSettings()).max_attempts == DEFAULTS.max_attempts
+    )
 
 
 def test_zero_is_something_said():
-    assert resolve(job(result_ttl=0.0), QueueSettings()).result_ttl == 0.0
+    assert resolve_policy(job(result_ttl=0.0), QueueSettings()).result_ttl == 0.0
 
 
 levels = st.one_of(st.none(), st.integers(1, 9))
@@ -80,7 +93,7 @@ def test_the_narrowest_level_that_says_something_wins(own, kind, queue):
     )
 
     said = [level for level in (own, kind, queue, DEFAULTS.max_attempts) if level is not None]
-    assert resolve(job(max_attempts=own), settings).max_attempts == said[0]
+    assert resolve_policy(job(max_attempts=own), settings).max_attempts == said[0]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +161,7 @@ def test_the_least_settings_are_accepted():
 def test_a_job_that_wants_a_callback_is_kept_until_it_was_made():
     settings = QueueSettings(policy=Policy(keep_failed=0, keep_cancelled=5 * DAY))
     plain, calling = (
-        resolve(one, settings) for one in (job(), job(callback_url="https://example.com/"))
+        resolve_policy(one, settings) for one in (job(), job(callback_url="https://example.com/"))
     )
     assert (plain.keep_failed, plain.keep_cancelled) == (0, 5 * DAY)
-    assert (calling.keep_failed, calling.keep_cancelled) == (CALLBACK_KEPT, 5 * DAY)
+    assert (calling.keep_failed, calling.keep_cancelled) == (CALLBACK_RETENTION, 5 * DAY)

@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from ackline import errors
-from ackline.errors import AcklineError, JobFailed, LeaseLost, WrongState
-from ackline.events import Act
-from ackline.job import Failure, State
+from ackline.core import errors
+from ackline.core.errors import AcklineError, JobFailed, LeaseLost, WrongState
+from ackline.core.events import Act
+from ackline.core.job import Failure, State
 
 CLASSES = [
     value

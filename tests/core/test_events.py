@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackline.events import (
+from ackline.core.events import (
     Act,
-    Batch,
     Entry,
     Events,
-    Unread,
+    JournalBatch,
+    LazyEntries,
+    count_unread,
     make_cursor,
     read_cursor,
-    unseen,
 )
-from ackline.job import QueueKey, State
-from ackline.stores.shared.packed import Alike, alike_runs
+from ackline.core.job import QueueKey, State
+from ackline.stores.shared.packed import UniformRun, uniform_runs
 
 QUEUE = QueueKey("default", "mail")
 states = st.none() | st.sampled_from(State)
@@ -36,7 +36,7 @@ entries = st.builds(
 
 
 def read(entries: Sequence[Entry], number: int = 7) -> Events:
-    return Events.take([Batch(number, 1.5, QUEUE, entries)], (number, 0), 10**6)
+    return Events.up_to_limit([JournalBatch(number, 1.5, QUEUE, entries)], (number, 0), 10**6)
 
 
 class Shelf:
@@ -50,19 +50,19 @@ class Shelf:
         self.unpacked += 1
         return self.entries
 
-    def alike(self) -> list[Alike]:
+    def uniform_runs(self) -> list[UniformRun]:
         """Two runs of rows of two bytes, of which the second is an id."""
         rows = [b"-" + entry.id.encode() for entry in self.entries]
         half = len(rows) // 2
         return [
-            Alike(self.entries[0], rows[0], b"".join(some), 2, slice(1, 2))
+            UniformRun(self.entries[0], rows[0], b"".join(some), 2, slice(1, 2))
             for some in (rows[:half], rows[half:])
             if some
         ]
 
 
-def unread(entries: list[Entry]) -> Unread:
-    return Unread(Shelf(entries), range(len(entries)))
+def unread(entries: list[Entry]) -> LazyEntries:
+    return LazyEntries(Shelf(entries), range(len(entries)))
 
 
 @given(st.lists(entries), st.integers(-6, 6), st.integers(-6, 6))
@@ -80,9 +80,9 @@ def test_unread_entries_are_those_that_were_packed(listed, start, end):
 
 def test_entries_that_nobody_looks_at_are_not_unpacked():
     shelf = Shelf([Entry(Act.CLAIM, id, "k", None, None) for id in "abcdef"])
-    batch = Unread(shelf, range(6))
+    batch = LazyEntries(shelf, range(6))
 
-    events = Events.take([Batch(7, 1.5, QUEUE, batch)], (7, 2), 3).until("7.4")
+    events = Events.up_to_limit([JournalBatch(7, 1.5, QUEUE, batch)], (7, 2), 3).until("7.4")
 
     assert (len(events), events.cursor, shelf.unpacked) == (2, "7.4", 0)
     assert [event.id for event in events] == ["c", "d"]
@@ -95,8 +95,8 @@ def test_rows_are_those_of_the_same_places(size, start, end):
 
     part = unread(listed)[start:end]
 
-    assert isinstance(part, Unread)
-    found = alike_runs(part)
+    assert isinstance(part, LazyEntries)
+    found = uniform_runs(part)
     assert all(len(rows) for rows in found)
     assert b"".join(rows.rows for rows in found)[1::2].decode() == "abcdef"[:size][start:end]
 
@@ -106,8 +106,8 @@ def test_unseen_are_those_that_a_reader_would_get(batch, size, reader):
     entries = [Entry(Act.CLAIM, "a", "k", None, None)] * size
     behind = [e for e in read(entries, batch) if read_cursor(e.cursor) > reader]
 
-    assert unseen(batch, size, reader) == len(behind)
-    assert unseen(batch, size, None) == 0
+    assert count_unread(batch, size, reader) == len(behind)
+    assert count_unread(batch, size, None) == 0
 
 
 def test_a_cursor_is_behind_its_entry():
@@ -134,10 +134,12 @@ def test_what_is_no_cursor_is_refused(cursor):
         read_cursor(cursor)
 
 
-def journal(*sizes: int) -> list[Batch]:
+def journal(*sizes: int) -> list[JournalBatch]:
     """Batches of so many entries each, numbered from 1."""
     return [
-        Batch(number, 1.5, QUEUE, [Entry(Act.CLAIM, id, "k", None, None) for id in "abcd"[:size]])
+        JournalBatch(
+            number, 1.5, QUEUE, [Entry(Act.CLAIM, id, "k", None, None) for id in "abcd"[:size]]
+        )
         for number, size in enumerate(sizes, 1)
     ]
 
@@ -151,7 +153,7 @@ def test_as_many_as_asked_for_behind_a_place(sizes, after, limit):
     batches = [batch for batch in journal(*sizes) if batch.number >= after[0]]
     all_of_them = [event for batch in batches for event in Events([batch])]
 
-    found = Events.take(batches, after, limit)
+    found = Events.up_to_limit(batches, after, limit)
 
     behind = [event for event in all_of_them if read_cursor(event.cursor) > after]
     assert found == behind[: max(0, limit)]
@@ -163,7 +165,7 @@ def test_as_many_as_asked_for_behind_a_place(sizes, after, limit):
 @given(sizes, places, places, st.integers(0, 12))
 def test_what_is_not_behind_a_place(sizes, after, until, limit):
     batches = [batch for batch in journal(*sizes) if batch.number >= after[0]]
-    found = Events.take(batches, after, limit)
+    found = Events.up_to_limit(batches, after, limit)
 
     cut = found.until(make_cursor(*until))
 
@@ -173,16 +175,16 @@ def test_what_is_not_behind_a_place(sizes, after, until, limit):
 def test_no_batch_is_read_beyond_those_that_are_needed():
     batches = iter(journal(2, 2, 2))
 
-    assert len(Events.take(batches, (0, 0), 4)) == 4
+    assert len(Events.up_to_limit(batches, (0, 0), 4)) == 4
     assert next(batches).number == 3
 
 
 @given(sizes, places)
 def test_events_without_batches_are_one_each(sizes, after):
-    found = Events.take(journal(*sizes), after, 100)
+    found = Events.up_to_limit(journal(*sizes), after, 100)
 
-    assert Events.of(list(found)) == found
-    assert Events.of(found) is found
+    assert Events.from_sequence(list(found)) == found
+    assert Events.from_sequence(found) is found
 
 
 def test_events_are_a_sequence_that_compares_as_a_list_does():

@@ -1,10 +1,10 @@
 import uuid
 
-from ackline.ids import IdMaker
+from ackline.core.ids import UuidGenerator
 
 
 def test_ids_are_unique_and_of_version_7():
-    maker = IdMaker()
+    maker = UuidGenerator()
 
     ids = [maker.new() for _ in range(1000)]
 
@@ -15,8 +15,8 @@ def test_ids_are_unique_and_of_version_7():
 
 def test_ids_sort_in_the_order_they_were_made(monkeypatch):
     moments = iter([1, 1, 1, 2, 2, 1_000_000])
-    monkeypatch.setattr("ackline.ids.time.time_ns", lambda: next(moments) * 1_000_000)
-    maker = IdMaker()
+    monkeypatch.setattr("ackline.core.ids.time.time_ns", lambda: next(moments) * 1_000_000)
+    maker = UuidGenerator()
 
     ids = [maker.new() for _ in range(6)]
 
@@ -24,10 +24,10 @@ def test_ids_sort_in_the_order_they_were_made(monkeypatch):
 
 
 def test_a_forked_process_makes_other_ids():
-    maker = IdMaker()
+    maker = UuidGenerator()
     maker.new()
     before = maker.new()
 
-    maker.forget()
+    maker.reseed()
 
     assert maker.new()[:23] != before[:23]

@@ -6,50 +6,55 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackline.config import Resolved
-from ackline.errors import InvalidOption
-from ackline.events import Act
-from ackline.job import TERMINAL, WAITING, Failure, Options, QueueKey, Record, State
-from ackline.lifecycle import (
-    CHANGES,
-    FENCED,
-    LEGAL,
-    NOTE_LENGTH,
+from ackline.core.config import ResolvedPolicy
+from ackline.core.errors import InvalidOption
+from ackline.core.events import Act
+from ackline.core.job import TERMINAL, WAITING, Failure, Options, QueueKey, Record, State
+from ackline.core.lifecycle import (
+    CHANGED_FIELDS,
+    FENCED_ACTS,
+    LEGAL_TRANSITIONS,
+    MAX_FAILURE_NOTE,
+    Destination,
     Edit,
-    Landing,
-    Stands,
+    PositionRule,
     Transition,
     bury,
     cancel,
+    cancel_running,
     complete,
     edit,
-    ended_attempt,
     expire,
     extend,
     fail,
-    holds,
-    keys_of,
-    land,
-    legal,
+    find_destination,
+    guard_holds,
+    history_entry,
+    is_legal_from,
+    journal_note,
+    keys_to_write,
     move,
-    note_of,
     progress,
     rank,
     redrive,
     release,
-    repeats,
     request_cancel,
     settle,
-    short_failure,
     snooze,
-    stop,
+    truncate_failure,
+    was_applied,
 )
-from ackline.limits import LONGEST_MESSAGE, LONGEST_NAME, LONGEST_NOTE, LONGEST_TRACEBACK
-from ackline.outcome import Cancel, Dead, Done, Retry, Snooze
-from ackline.retry import fixed
+from ackline.core.limits import (
+    MAX_MESSAGE_LENGTH,
+    MAX_NAME_BYTES,
+    MAX_NOTE_LENGTH,
+    MAX_TRACEBACK_LENGTH,
+)
+from ackline.core.outcome import Cancel, Dead, Done, Retry, Snooze
+from ackline.core.retry import fixed
 
 S = State
-POLICY = Resolved(max_attempts=3, backoff=fixed(10.0), result_ttl=7.0, keep_failed=8.0)
+POLICY = ResolvedPolicy(max_attempts=3, backoff=fixed(10.0), result_ttl=7.0, keep_failed=8.0)
 FAILURE = Failure(act=Act.FAIL, attempt=1, type="ValueError", message="boom")
 ANY = random.Random(0)
 KEYS = (("k",),)
@@ -127,7 +132,7 @@ LETTERS = {
 
 
 def test_every_act_on_a_job_is_in_the_table():
-    assert set(LEGAL) == set(Act) - QUEUE_ACTS == set(TABLE)
+    assert set(LEGAL_TRANSITIONS) == set(Act) - QUEUE_ACTS == set(TABLE)
 
 
 @pytest.mark.parametrize("act", TABLE)
@@ -135,13 +140,17 @@ def test_every_act_on_a_job_is_in_the_table():
 def test_every_act_from_every_state(act: Act, source: State | None):
     expected = {LETTERS[letter] for letter in TABLE[act].get(source, "")}
 
-    assert legal(act, source) == bool(expected)
-    assert LEGAL[act].get(source, frozenset()) == expected
+    assert is_legal_from(act, source) == bool(expected)
+    assert LEGAL_TRANSITIONS[act].get(source, frozenset()) == expected
 
 
 @pytest.mark.parametrize("state", sorted(TERMINAL))
 def test_only_deliberate_acts_leave_a_terminal_state(state: State):
-    leaving = {act for act in LEGAL if legal(act, state) and LEGAL[act][state] != {state}}
+    leaving = {
+        act
+        for act in LEGAL_TRANSITIONS
+        if is_legal_from(act, state) and LEGAL_TRANSITIONS[act][state] != {state}
+    }
 
     assert leaving <= {Act.ENQUEUE, Act.REDRIVE, Act.PRUNE, Act.PURGE}
 
@@ -174,7 +183,7 @@ STEPS = [
     progress(leased(), b"1"),
     request_cancel("a"),
     cancel("a", POLICY),
-    stop(leased(), "why", POLICY),
+    cancel_running(leased(), "why", POLICY),
     redrive("a", 5.0, change=Edit(payload=b"1")),
     edit("a", Edit(payload=b"1")),
     move("a", QueueKey("default", "other")),
@@ -185,7 +194,7 @@ def steps_of(act: Act) -> list[Transition]:
     return [step for step in STEPS if step.act is act]
 
 
-@pytest.mark.parametrize("act", CHANGES)
+@pytest.mark.parametrize("act", CHANGED_FIELDS)
 def test_an_act_may_carry_what_its_constructors_set_and_no_more(act: Act):
     carried = {
         field.name
@@ -194,14 +203,14 @@ def test_an_act_may_carry_what_its_constructors_set_and_no_more(act: Act):
         if field.name in CHANGED and getattr(step, field.name) != field.default
     }
 
-    assert CHANGES[act] == carried - GUARDS
+    assert CHANGED_FIELDS[act] == carried - GUARDS
 
 
 @pytest.mark.parametrize(
     ("act", "field"),
     [
         (act, field)
-        for act, changes in CHANGES.items()
+        for act, changes in CHANGED_FIELDS.items()
         for field in sorted(CHANGED.keys() - changes - GUARDS)
     ],
 )
@@ -215,10 +224,10 @@ def test_a_change_that_is_not_the_acts_cannot_be_made_or_received(act: Act, fiel
         msgspec.convert(sent, Transition)
 
 
-@pytest.mark.parametrize("act", CHANGES)
+@pytest.mark.parametrize("act", CHANGED_FIELDS)
 @pytest.mark.parametrize("to", [None, *State])
 def test_an_act_leads_only_where_the_lifecycle_says(act: Act, to: State | None):
-    ends = {step.to for step in steps_of(act)} | set().union(*LEGAL[act].values())
+    ends = {step.to for step in steps_of(act)} | set().union(*LEGAL_TRANSITIONS[act].values())
     leads = to in ends if steps_of(act)[0].to is not None else to is None
 
     try:
@@ -229,53 +238,53 @@ def test_an_act_leads_only_where_the_lifecycle_says(act: Act, to: State | None):
         assert leads
 
 
-@pytest.mark.parametrize("act", sorted(set(Act) - CHANGES.keys()))
+@pytest.mark.parametrize("act", sorted(set(Act) - CHANGED_FIELDS.keys()))
 def test_a_verb_of_a_store_is_no_transition(act: Act):
     with pytest.raises(InvalidOption):
         Transition("a", act)
 
 
-@pytest.mark.parametrize("act", sorted(FENCED))
+@pytest.mark.parametrize("act", sorted(FENCED_ACTS))
 def test_fenced_acts_start_only_from_processing(act: Act):
-    assert set(LEGAL[act]) == {S.PROCESSING}
+    assert set(LEGAL_TRANSITIONS[act]) == {S.PROCESSING}
 
 
-@pytest.mark.parametrize("act", [*sorted(FENCED), Act.CANCEL])
+@pytest.mark.parametrize("act", [*sorted(FENCED_ACTS), Act.CANCEL])
 @pytest.mark.parametrize("state", State)
 def test_the_fence(act: Act, state: State):
     step = msgspec.structs.replace(steps_of(act)[0], token=42, deadline=None)
 
-    assert holds(step, state, 42, 100.0, now=50.0) == (state is S.PROCESSING)
-    assert not holds(step, state, 41, 100.0, now=50.0)
-    assert not holds(step, state, 43, 100.0, now=50.0)
+    assert guard_holds(step, state, 42, 100.0, now=50.0) == (state is S.PROCESSING)
+    assert not guard_holds(step, state, 41, 100.0, now=50.0)
+    assert not guard_holds(step, state, 43, 100.0, now=50.0)
 
 
-@pytest.mark.parametrize("act", sorted(FENCED))
+@pytest.mark.parametrize("act", sorted(FENCED_ACTS))
 @pytest.mark.parametrize("state", State)
 def test_a_fenced_act_without_a_token_never_holds(act: Act, state: State):
     step = msgspec.structs.replace(steps_of(act)[0], token=None)
 
-    assert not holds(step, state, 42, 100.0, now=50.0)
+    assert not guard_holds(step, state, 42, 100.0, now=50.0)
 
 
 def test_a_sweep_holds_only_for_the_deadline_it_saw():
     step = expire(leased(), POLICY)
 
-    assert holds(step, S.PROCESSING, 42, 100.0, now=50.0)
-    assert not holds(step, S.PROCESSING, 42, 100.25, now=50.0)
+    assert guard_holds(step, S.PROCESSING, 42, 100.0, now=50.0)
+    assert not guard_holds(step, S.PROCESSING, 42, 100.25, now=50.0)
 
 
 def test_extend_does_not_hold_for_a_lapsed_lease():
     step = extend(leased(), 30.0)
 
-    assert holds(step, S.PROCESSING, 42, 100.0, now=99.75)
-    assert not holds(step, S.PROCESSING, 42, 100.0, now=100.0)
+    assert guard_holds(step, S.PROCESSING, 42, 100.0, now=99.75)
+    assert not guard_holds(step, S.PROCESSING, 42, 100.0, now=100.0)
 
 
 def test_cancel_without_a_token_holds_for_what_waits_only():
     step = cancel("a", POLICY)
 
-    assert {state for state in State if holds(step, state, 0, None, now=50.0)} == WAITING
+    assert {state for state in State if guard_holds(step, state, 0, None, now=50.0)} == WAITING
 
 
 def test_complete_keeps_the_result_for_its_ttl():
@@ -291,7 +300,7 @@ def test_fail_until_the_attempts_are_spent(attempts: int, to: State):
     step = fail(leased(attempts), FAILURE, POLICY, ANY)
 
     assert step.to is to
-    assert step.keys == (KEYS if to is S.FAILED else ())
+    assert step.undelivered_keys == (KEYS if to is S.FAILED else ())
     assert (step.delay, step.keep) == (
         (10.0, POLICY.keep_cancelled) if to is S.FAILING else (0.0, 8.0)
     )
@@ -311,7 +320,7 @@ def test_attempts_are_given_back_by_release_and_snooze_only(attempts: int):
         fail(job, FAILURE, POLICY, ANY),
         bury(job, FAILURE, POLICY),
         expire(job, POLICY),
-        stop(job, "", POLICY),
+        cancel_running(job, "", POLICY),
         extend(job, 1.0),
         progress(job, b""),
     ):
@@ -332,9 +341,11 @@ def test_a_job_that_spends_its_last_attempt_when_asked_to_stop_is_kept_as_a_canc
 ):
     step = make(leased(9))
 
-    assert land(step, S.PROCESSING, False) == Landing(S.FAILED, Stands.AFTER, POLICY.keep_failed)
-    asked = land(step, S.PROCESSING, True)
-    assert asked == Landing(S.CANCELLED, Stands.AFTER, POLICY.keep_cancelled)
+    assert find_destination(step, S.PROCESSING, False) == Destination(
+        S.FAILED, PositionRule.DELAY, POLICY.keep_failed
+    )
+    asked = find_destination(step, S.PROCESSING, True)
+    assert asked == Destination(S.CANCELLED, PositionRule.DELAY, POLICY.keep_cancelled)
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 3, 9])
@@ -343,7 +354,9 @@ def test_expire_counts_and_buries(attempts: int):
 
     buried = attempts >= 3
     assert step.to is (S.FAILED if buried else S.QUEUED)
-    assert (step.keep, step.keys) == ((8.0, KEYS) if buried else (POLICY.keep_cancelled, ()))
+    assert (step.keep, step.undelivered_keys) == (
+        (8.0, KEYS) if buried else (POLICY.keep_cancelled, ())
+    )
     assert step.failure is not None
     assert "w1" in step.failure.message
 
@@ -387,7 +400,7 @@ ALL_STEPS = [
     bury(leased(), FAILURE, POLICY),
     snooze(leased(), 1.0, POLICY),
     release(leased(), POLICY),
-    stop(leased(), "", POLICY),
+    cancel_running(leased(), "", POLICY),
     extend(leased(), 1.0),
     progress(leased(), b""),
     expire(leased(), POLICY),
@@ -408,12 +421,12 @@ ALL_STEPS = [
 def test_every_step_that_holds_lands_where_the_table_says(
     step: Transition, state: State, asked_to_stop: bool
 ):
-    if holds(step, state, 42, step.deadline, now=50.0):
+    if guard_holds(step, state, 42, step.deadline, now=50.0):
         asked = asked_to_stop and state is State.PROCESSING
-        assert land(step, state, asked).to in LEGAL[step.act][state]
+        assert find_destination(step, state, asked).state in LEGAL_TRANSITIONS[step.act][state]
     else:
         acts = (Act.CANCEL, Act.EDIT)
-        assert step.token is not None or not legal(step.act, state) or step.act in acts
+        assert step.token is not None or not is_legal_from(step.act, state) or step.act in acts
 
 
 SETTLED = ALL_STEPS[:6]
@@ -421,29 +434,29 @@ SETTLED = ALL_STEPS[:6]
 
 @pytest.mark.parametrize("step", SETTLED, ids=lambda step: f"{step.act}-{step.to}")
 def test_a_step_repeats_itself_and_nothing_else(step: Transition):
-    ended = ended_attempt(step, 1, "w1", 0.0, 9.0)
+    ended = history_entry(step, 1, "w1", 0.0, 9.0)
     history = () if ended is None else (ended,)
     others = [
         msgspec.structs.replace(past, **other)
         for past in history
         for other in ({"token": 43}, {"act": Act.EXPIRE}, {"to": S.CANCELLED})
     ]
-    assert repeats(step, step.act, 42, step.result, history)
-    assert not repeats(step, step.act, 43, step.result, others)
-    assert not repeats(step, Act.EXPIRE, 42, step.result, others)
-    assert not repeats(step, None, 0, None, ())
+    assert was_applied(step, step.act, 42, step.result, history)
+    assert not was_applied(step, step.act, 43, step.result, others)
+    assert not was_applied(step, Act.EXPIRE, 42, step.result, others)
+    assert not was_applied(step, None, 0, None, ())
 
 
 def test_a_burial_is_no_repeat_of_a_retry():
     job = leased()
     retried, buried = fail(job, FAILURE, POLICY, ANY), bury(job, FAILURE, POLICY)
-    ended = ended_attempt(retried, 1, "w1", 0.0, 9.0)
+    ended = history_entry(retried, 1, "w1", 0.0, 9.0)
     assert ended is not None
 
-    assert repeats(retried, Act.FAIL, 42, None, [ended])
-    assert not repeats(buried, Act.FAIL, 42, None, [ended])
+    assert was_applied(retried, Act.FAIL, 42, None, [ended])
+    assert not was_applied(buried, Act.FAIL, 42, None, [ended])
     # Attempts that an older Ackline wrote do not say where they led.
-    assert repeats(buried, Act.FAIL, 42, None, [msgspec.structs.replace(ended, to="")])
+    assert was_applied(buried, Act.FAIL, 42, None, [msgspec.structs.replace(ended, to="")])
 
 
 @pytest.mark.parametrize("step", ["fail", "bury", "expire"])
@@ -455,17 +468,17 @@ def test_a_job_asked_to_stop_ends_as_cancelled_and_writes_no_keys(step: str):
         "expire": expire(job, POLICY),
     }
 
-    landed = land(steps[step], S.PROCESSING, True).to
+    landed = find_destination(steps[step], S.PROCESSING, True).state
 
     assert landed is S.CANCELLED
-    assert keys_of(steps[step], landed) == ()
-    assert keys_of(steps[step], S.FAILED) == KEYS
+    assert keys_to_write(steps[step], landed) == ()
+    assert keys_to_write(steps[step], S.FAILED) == KEYS
 
 
 def test_what_is_noted_can_be_kept_by_every_store():
     job, bad = leased(), "\udcff"
     notes = [
-        stop(job, bad, POLICY).note,
+        cancel_running(job, bad, POLICY).note,
         release(job, POLICY, bad).note,
         expire(job, POLICY, bad).note,
     ]
@@ -477,35 +490,35 @@ def test_what_is_noted_can_be_kept_by_every_store():
 def test_a_completion_repeats_only_with_its_result():
     step = complete(leased(), b"1", POLICY)
 
-    assert not repeats(step, Act.COMPLETE, 42, b"2", ())
-    assert not repeats(step, Act.COMPLETE, 42, None, ())
+    assert not was_applied(step, Act.COMPLETE, 42, b"2", ())
+    assert not was_applied(step, Act.COMPLETE, 42, None, ())
 
 
 @pytest.mark.parametrize("step", [SETTLED[1], SETTLED[3], SETTLED[4]], ids=lambda s: s.act)
 def test_an_older_lease_is_known_by_its_history(step: Transition):
-    ended = ended_attempt(step, 1, "w1", 0.0, 9.0)
+    ended = history_entry(step, 1, "w1", 0.0, 9.0)
     assert ended is not None
 
-    assert repeats(step, Act.COMPLETE, 99, None, [ended])
+    assert was_applied(step, Act.COMPLETE, 99, None, [ended])
     assert (ended.act, ended.token, ended.worker, ended.at) == (step.act, 42, "w1", 9.0)
 
 
 @pytest.mark.parametrize("step", ALL_STEPS[6:10], ids=lambda step: step.act)
 def test_extend_progress_and_expire_never_repeat(step: Transition):
-    assert not repeats(step, step.act, 42, None, ())
+    assert not was_applied(step, step.act, 42, None, ())
 
 
 def test_what_completes_or_stops_is_no_ended_attempt():
     for step in (SETTLED[0], SETTLED[5]):
-        assert ended_attempt(step, 1, "w1", 0.0, 9.0) is None
+        assert history_entry(step, 1, "w1", 0.0, 9.0) is None
 
 
 def test_a_note_is_short_and_tells_the_error():
     long = Failure(act=Act.FAIL, attempt=1, type="E", message="x" * 1000)
 
-    assert note_of(fail(leased(), FAILURE, POLICY, ANY)) == "ValueError: boom"
-    assert len(note_of(fail(leased(), long, POLICY, ANY))) == NOTE_LENGTH
-    assert note_of(release(leased(), POLICY, "stopping")) == "stopping"
+    assert journal_note(fail(leased(), FAILURE, POLICY, ANY)) == "ValueError: boom"
+    assert len(journal_note(fail(leased(), long, POLICY, ANY))) == MAX_FAILURE_NOTE
+    assert journal_note(release(leased(), POLICY, "stopping")) == "stopping"
 
 
 times = st.floats(0, 1e6)
@@ -537,7 +550,7 @@ def test_nine_steps_of_ageing_outweigh_every_priority(at, ageing):
     ids=lambda step: step.act,
 )
 def test_a_job_that_was_asked_to_stop_does_not_wait_for_another_attempt(step: Transition):
-    assert land(step, S.PROCESSING, True).to is S.CANCELLED
+    assert find_destination(step, S.PROCESSING, True).state is S.CANCELLED
     assert step.keep > 0
 
 
@@ -546,8 +559,8 @@ def test_an_edit_that_would_change_nothing_is_refused(state: State):
     """A job that has ended has no time at which it is due; one that has not is not kept yet."""
     keep, delay = edit("a", Edit(keep=5.0)), edit("a", Edit(delay=5.0))
 
-    assert holds(keep, state, 0, None, 0.0) is state.terminal
-    assert holds(delay, state, 0, None, 0.0) is (state in WAITING)
+    assert guard_holds(keep, state, 0, None, 0.0) is state.terminal
+    assert guard_holds(delay, state, 0, None, 0.0) is (state in WAITING)
 
 
 @pytest.mark.parametrize(
@@ -555,7 +568,7 @@ def test_an_edit_that_would_change_nothing_is_refused(state: State):
     [
         lambda text: complete(leased(), None, POLICY, text),
         lambda text: release(leased(), POLICY, text),
-        lambda text: stop(leased(), text, POLICY),
+        lambda text: cancel_running(leased(), text, POLICY),
         lambda text: expire(leased(), POLICY, text),
         lambda text: cancel("a", POLICY, text),
         lambda text: redrive("a", by=text),
@@ -565,7 +578,7 @@ def test_an_edit_that_would_change_nothing_is_refused(state: State):
 )
 def test_long_notes_and_names_are_cut_off(step: Callable[[str], Transition]) -> None:
     decided = step("é" * 5_000_000)
-    assert len(decided.note) + len(decided.by) == LONGEST_NOTE
+    assert len(decided.note) + len(decided.by) == MAX_NOTE_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -576,11 +589,11 @@ def test_long_failures_are_cut_off_whoever_reports_them(step) -> None:
     text = "é" * 5_000_000
     error = Failure(act=Act.FAIL, attempt=1, type=text, message=text, traceback=text)
     kept = step(leased(), error).failure
-    assert len(kept.type) == LONGEST_NAME
-    assert len(kept.message) <= LONGEST_MESSAGE
+    assert len(kept.type) == MAX_NAME_BYTES
+    assert len(kept.message) <= MAX_MESSAGE_LENGTH
     assert kept.message.endswith(" more characters)")
-    assert len(kept.traceback) == LONGEST_TRACEBACK
-    assert short_failure(kept) == kept
+    assert len(kept.traceback) == MAX_TRACEBACK_LENGTH
+    assert truncate_failure(kept) == kept
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackline.errors import InvalidOption
-from ackline.limits import LONGEST_DELAY
-from ackline.retry import (
+from ackline.core.errors import InvalidOption
+from ackline.core.limits import MAX_DELAY
+from ackline.core.retry import (
     Backoff,
     Jitter,
     backoff_from,
@@ -100,7 +100,7 @@ def test_jitter_spreads_out():
     assert len({exponential(10).delay(1, source) for _ in range(20)}) == 20
 
 
-@pytest.mark.parametrize("seconds", [-1, math.nan, math.inf, LONGEST_DELAY * 2])
+@pytest.mark.parametrize("seconds", [-1, math.nan, math.inf, MAX_DELAY * 2])
 def test_impossible_waits_are_refused(seconds):
     for make in (fixed, linear, exponential, lambda value: schedule([1, value])):
         with pytest.raises(InvalidOption):

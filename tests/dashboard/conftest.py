@@ -23,10 +23,10 @@ from playwright.sync_api import (
 from ackline.queue import Queue
 from ackline.queues import DEFAULT_TENANT, Queues
 from ackline.service import Settings
-from ackline.service.auth.base import Connection
-from ackline.service.auth.principal import ANYONE_HERE, Principal
+from ackline.service.auth.authenticator import Connection
+from ackline.service.auth.principal import LOOPBACK_PRINCIPAL, Principal
 from ackline.service.runtime import Runtime
-from ackline.service.server import Server, address_of, bind
+from ackline.service.server import Server, bind, service_url
 from ackline.stores.registry import store_from_url
 from tests.dashboard.browser import launch
 from tests.harness.servers.redis import RedisServer
@@ -64,11 +64,11 @@ class AnyoneOfTenant:
     def __init__(self) -> None:
         self.tenant = DEFAULT_TENANT
 
-    def knows(self, _connection: Connection) -> bool:
+    def is_known(self, _connection: Connection) -> bool:
         return True
 
     async def authenticate(self, _connection: Connection) -> Principal:
-        return msgspec.structs.replace(ANYONE_HERE, tenant=self.tenant)
+        return msgspec.structs.replace(LOOPBACK_PRINCIPAL, tenant=self.tenant)
 
 
 class Board:
@@ -82,7 +82,7 @@ class Board:
         settings = Settings(store="memory://", port=port)
         listener = bind(settings)
         self.port = int(listener.getsockname()[1])
-        self.url = address_of(listener, settings)
+        self.url = service_url(listener, settings)
         self._thread = threading.Thread(target=asyncio.run, args=[self._server.serve(listener)])
         self._thread.start()
         assert started.wait(10)

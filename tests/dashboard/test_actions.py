@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from ackline.stores.base import KeyWrite
+from ackline.stores.contract import KeyWrite
 
 pytestmark = pytest.mark.ci
 

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tools.dashboard_sources import BUILD, NOTE, ROOT, SOURCES, fingerprint
+from tools.dashboard_fingerprint import BUILD, NOTE, ROOT, SOURCES, fingerprint
 
 TOOL = str(ROOT / "tools" / "dashboard")
 

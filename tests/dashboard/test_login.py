@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from ackline.service.auth.api_keys import keep_key, new_key
-from ackline.service.auth.authorization import Scope
+from ackline.service.auth.api_keys import new_key, store_key
 from ackline.service.auth.credentials import ApiKey, hash_of
+from ackline.service.auth.permissions import Scope
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def key_for(board):
         key = ApiKey(
             id=id, hash=hash_of(text), name="ops", tenant="default", scopes=frozenset(scopes)
         )
-        keep_key(board.runtime.store, key)
+        store_key(board.runtime.store, key)
         return text, id
 
     return make

@@ -9,11 +9,11 @@ import subprocess
 import pytest
 from playwright.sync_api import expect
 
-from ackline.errors import StoreUnavailable
+from ackline.core.errors import StoreUnavailable
 from ackline.queue import NewJob
-from ackline.stores.base import WorkerBeat
+from ackline.stores.contract import Heartbeat
 from tests.dashboard.browser import ROOT
-from tests.service.gold import make_gold
+from tests.service.views.gold_tables import make_gold
 
 NASTY = "<img src=x onerror=alert(1)>'\"&"
 STRANGE = "team/ünïcode 🚀 100%"
@@ -42,7 +42,7 @@ def lively(board):
     mail.claim(1, lease=300)
     mail.cancel("mail-3")
     mail.pause()
-    beat = WorkerBeat(
+    beat = Heartbeat(
         id="box-1", host="box", pid=7, started_at=0.0, concurrency=4, kinds=None, ttl=60.0
     )
     board.runtime.store.heartbeat(mail.key, beat, [])

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from ackline.clock import ManualClock
+from ackline.core.clock import ManualClock
 from ackline.service import Settings
-from ackline.service.auth.authenticators import authenticator_for
+from ackline.service.auth.authenticator_choice import authenticator_for
 from ackline.service.runtime import Runtime
-from ackline.spark.reports.page import page
+from ackline.spark.reports.html_page import render_page
 from ackline.stores.sqlite import SqliteStore
-from tests.dashboard.scene import MINUTES, Shop
-from tests.service.gold import make_gold
-from tests.spark.shop_report import HOUR, MONDAY, WEEK, shop_report
+from tests.dashboard.sample_shop import MINUTES, Shop
+from tests.service.views.gold_tables import make_gold
+from tests.spark.support.sample_report import HOUR, MONDAY, WEEK, shop_report
 
 pytestmark = pytest.mark.slow
 
@@ -140,7 +140,7 @@ def test_pictures(shop, open_tab, place, theme):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_report(open_tab, place, theme):
     tab = open_tab("", viewport=DESK, color_scheme=theme)
-    tab.set_content(page(shop_report(), MONDAY + WEEK * HOUR))
+    tab.set_content(render_page(shop_report(), MONDAY + WEEK * HOUR))
     take(tab, place / f"report-{theme}.webp")
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from ackline import Worker
-from ackline.job import State
+from ackline.core.job import State
 from tests.waiting import until
 
 PATIENCE = 10.0

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.faults.scene import Scene
+from tests.harness.faults.scenario import Scenario
 
-OpenScene = Callable[..., Scene]
+OpenScene = Callable[..., Scenario]
 
 
 @pytest.fixture
@@ -18,4 +18,6 @@ def url(tmp_path: Path) -> str:
 def open_scene(url: str, tmp_path: Path) -> Iterator[OpenScene]:
     """Opens a scene on an empty store; every process in it has ended when the test has."""
     with ExitStack() as stack:
-        yield lambda **details: stack.enter_context(Scene(url, tmp_path / "histories", **details))
+        yield lambda **details: stack.enter_context(
+            Scenario(url, tmp_path / "histories", **details)
+        )

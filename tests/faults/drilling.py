@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from tests.harness.faults.report import Report
-from tests.harness.faults.server.drill import Drill
-from tests.harness.faults.server.order import Order
+from tests.harness.faults.checks.report import Report
+from tests.harness.faults.drills.drill import Drill
+from tests.harness.faults.drills.order import DrillOptions
 
 
 def run_drill(drill: Drill, place: Path, *, count: int, seed: int) -> Report:
     """Run it, and require that it came out as it must, with every fault struck."""
-    report = drill.run(Order(count=count, seed=seed, folder=place / "histories"))
+    report = drill.run(DrillOptions(count=count, seed=seed, folder=place / "histories"))
     print(report)
     assert drill.passes(report), str(report)
     assert sum(report.faults.values()) >= count

@@ -4,14 +4,14 @@ import inspect
 
 import pytest
 
-from ackline.stores.base import Store
-from tests.harness.faults.around import StoreAround
+from ackline.stores.contract import Store
+from tests.harness.faults.wrapped_store import WrappedStore
 
 VERBS = [name for name, verb in vars(Store).items() if inspect.isfunction(verb) and name[0] != "_"]
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_has_the_signature_of_the_seam(verb):
-    ours, theirs = getattr(StoreAround, verb), getattr(Store, verb)
+    ours, theirs = getattr(WrappedStore, verb), getattr(Store, verb)
 
     assert inspect.signature(ours) == inspect.signature(theirs)

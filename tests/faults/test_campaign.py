@@ -3,11 +3,11 @@
 import pytest
 
 from tests.harness.faults.__main__ import main
-from tests.harness.faults.campaign import Campaign, Plan
+from tests.harness.faults.campaign import Campaign, CampaignPlan
 
 
 def run(url, tmp_path, **details):
-    report = Campaign(Plan(store=url, **details), tmp_path / "histories").run()
+    report = Campaign(CampaignPlan(store=url, **details), tmp_path / "histories").run()
     print(report)
     assert report.ok, str(report)
     return report

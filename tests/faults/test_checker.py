@@ -5,18 +5,18 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from ackline.events import Act, Event
-from ackline.job import Options, QueueKey, Record, State
+from ackline.core.events import Act, Event
+from ackline.core.job import Options, QueueKey, Record, State
 from tests.harness.faults import Evidence, Report, Rule, check
-from tests.harness.faults.case import EVERYBODY
-from tests.harness.faults.history import Phase, Step, What
+from tests.harness.faults.checks.evidence import ALL_WORKERS
+from tests.harness.faults.checks.history import Phase, Step, StepType
 
 KEY = QueueKey("default", "work")
 QUEUED, PROCESSING, COMPLETED = State.QUEUED, State.PROCESSING, State.COMPLETED
 
 
-def step(what: What, phase: Phase, at: float = 0.0, **rest) -> Step:
-    return Step(what=what, phase=phase, at=at, process="p", **rest)
+def step(what: StepType, phase: Phase, at: float = 0.0, **rest) -> Step:
+    return Step(type=what, phase=phase, at=at, process="p", **rest)
 
 
 def entry(
@@ -31,23 +31,23 @@ def record(state: State = COMPLETED, attempts: int = 2, id: str = "a", **options
     return Record(id, "sync", state, b"", 5, Options(**options), attempts, created_at=0.0)
 
 
-DRAINED = step(What.PROCESS, Phase.OK, act="drain")
+DRAINED = step(StepType.PROCESS, Phase.OK, act="drain")
 
 HONEST = Evidence(
     steps=[
-        step(What.ENQUEUE, Phase.INVOKE, id="a"),
-        step(What.ENQUEUE, Phase.OK, id="a"),
-        step(What.DELIVERY, Phase.INVOKE, id="a", token=10),
-        step(What.FAULT, Phase.INVOKE, 2.5, id="f", act="kill worker", worker="w1"),
-        step(What.FAULT, Phase.OK, 2.6, id="f", act="kill worker", worker="w1"),
-        step(What.SETTLE, Phase.INVOKE, id="a", act="expire", token=10),
-        step(What.SETTLE, Phase.OK, id="a", act="expire", token=10),
-        step(What.DELIVERY, Phase.INVOKE, id="a", token=20),
-        step(What.DELIVERY, Phase.OK, id="a", token=20),
-        step(What.SETTLE, Phase.INVOKE, id="a", act="complete", token=20),
-        step(What.SETTLE, Phase.OK, id="a", act="complete", token=20),
-        step(What.SETTLE, Phase.INVOKE, id="a", act="complete", token=10),
-        step(What.SETTLE, Phase.FAIL, id="a", act="complete", token=10),
+        step(StepType.ENQUEUE, Phase.INVOKE, id="a"),
+        step(StepType.ENQUEUE, Phase.OK, id="a"),
+        step(StepType.DELIVERY, Phase.INVOKE, id="a", token=10),
+        step(StepType.FAULT, Phase.INVOKE, 2.5, id="f", act="kill worker", worker="w1"),
+        step(StepType.FAULT, Phase.OK, 2.6, id="f", act="kill worker", worker="w1"),
+        step(StepType.SETTLE, Phase.INVOKE, id="a", act="expire", token=10),
+        step(StepType.SETTLE, Phase.OK, id="a", act="expire", token=10),
+        step(StepType.DELIVERY, Phase.INVOKE, id="a", token=20),
+        step(StepType.DELIVERY, Phase.OK, id="a", token=20),
+        step(StepType.SETTLE, Phase.INVOKE, id="a", act="complete", token=20),
+        step(StepType.SETTLE, Phase.OK, id="a", act="complete", token=20),
+        step(StepType.SETTLE, Phase.INVOKE, id="a", act="complete", token=10),
+        step(StepType.SETTLE, Phase.FAIL, id="a", act="complete", token=10),
         DRAINED,
     ],
     events=[
@@ -87,7 +87,7 @@ def test_an_honest_history_passes():
 
 def test_an_unknown_outcome_is_no_failure():
     report = with_steps(
-        step(What.ENQUEUE, Phase.INVOKE, id="b"), step(What.ENQUEUE, Phase.INFO, id="c")
+        step(StepType.ENQUEUE, Phase.INVOKE, id="b"), step(StepType.ENQUEUE, Phase.INFO, id="c")
     )
 
     assert report.ok, str(report)
@@ -96,7 +96,7 @@ def test_an_unknown_outcome_is_no_failure():
 
 def test_a_fault_of_the_server_strikes_everybody():
     everybody = [
-        msgspec.structs.replace(each, worker=EVERYBODY) if each.what is What.FAULT else each
+        msgspec.structs.replace(each, worker=ALL_WORKERS) if each.type is StepType.FAULT else each
         for each in HONEST.steps
     ]
 
@@ -117,8 +117,8 @@ def test_the_report_names_seed_rule_and_job():
 
 def accepted_twice() -> Report:
     return with_steps(
-        step(What.SETTLE, Phase.INVOKE, id="a", act="complete", token=10),
-        step(What.SETTLE, Phase.OK, id="a", act="complete", token=10),
+        step(StepType.SETTLE, Phase.INVOKE, id="a", act="complete", token=10),
+        step(StepType.SETTLE, Phase.OK, id="a", act="complete", token=10),
     )
 
 
@@ -142,37 +142,37 @@ def dead_lettered_early() -> Report:
 
 
 def expired_with_no_fault() -> Report:
-    return without_steps(lambda each: each.what is What.FAULT)
+    return without_steps(lambda each: each.type is StepType.FAULT)
 
 
 def done_by_nobody() -> Report:
-    return without_steps(lambda each: each.what is What.DELIVERY and each.phase is Phase.OK)
+    return without_steps(lambda each: each.type is StepType.DELIVERY and each.phase is Phase.OK)
 
 
 def a_reader_that_skips() -> Report:
-    return with_steps(step(What.READ, Phase.OK, attempt=2, note="3.1"))
+    return with_steps(step(StepType.READ, Phase.OK, attempt=2, note="3.1"))
 
 
 FOUND: list[tuple[Rule, Callable[[], Report]]] = [
     (Rule.LOST, lambda: changed(records={}, events=[])),
     (Rule.LOST, done_by_nobody),
     (Rule.STUCK, lambda: changed(records={"a": record(PROCESSING)})),
-    (Rule.UNEXPECTED, lambda: with_steps(step(What.DELIVERY, Phase.INVOKE, id="x", token=1))),
-    (Rule.UNEXPECTED, lambda: without_steps(lambda each: each.what is What.ENQUEUE)),
+    (Rule.UNEXPECTED, lambda: with_steps(step(StepType.DELIVERY, Phase.INVOKE, id="x", token=1))),
+    (Rule.UNEXPECTED, lambda: without_steps(lambda each: each.type is StepType.ENQUEUE)),
     (Rule.COMPLETIONS, accepted_twice),
     (Rule.COMPLETIONS, completed_twice),
     (Rule.STALE, accepted_twice),
     (Rule.STALE, settled_by_a_stale_token),
-    (Rule.REUSED, lambda: with_steps(step(What.DELIVERY, Phase.INVOKE, id="a", token=10))),
-    (Rule.DISAGREEMENT, lambda: without_steps(lambda each: each.what is What.SETTLE)),
+    (Rule.REUSED, lambda: with_steps(step(StepType.DELIVERY, Phase.INVOKE, id="a", token=10))),
+    (Rule.DISAGREEMENT, lambda: without_steps(lambda each: each.type is StepType.SETTLE)),
     (Rule.DISAGREEMENT, lambda: changed(records={"a": record(attempts=1)})),
     (
         Rule.DISAGREEMENT,
-        lambda: with_steps(step(What.SETTLE, Phase.FAIL, id="a", act="complete", token=20)),
+        lambda: with_steps(step(StepType.SETTLE, Phase.FAIL, id="a", act="complete", token=20)),
     ),
     (
         Rule.DISAGREEMENT,
-        lambda: with_steps(step(What.SETTLE, Phase.OK, id="a", act="expire", token=10)),
+        lambda: with_steps(step(StepType.SETTLE, Phase.OK, id="a", act="expire", token=10)),
     ),
     (Rule.ATTEMPTS, one_attempt_too_many),
     (Rule.ATTEMPTS, dead_lettered_early),
@@ -181,8 +181,8 @@ FOUND: list[tuple[Rule, Callable[[], Report]]] = [
     (Rule.EXTRA, expired_with_no_fault),
     (Rule.SKIPPED, a_reader_that_skips),
     (Rule.SKIPPED, lambda: with_events([*HONEST.events, HONEST.events[-1]])),
-    (Rule.ORPHANED, lambda: with_steps(step(What.PROCESS, Phase.FAIL, act="orphaned"))),
-    (Rule.BLOCKED, lambda: with_steps(step(What.PROCESS, Phase.FAIL, act="blocked"))),
+    (Rule.ORPHANED, lambda: with_steps(step(StepType.PROCESS, Phase.FAIL, act="orphaned"))),
+    (Rule.BLOCKED, lambda: with_steps(step(StepType.PROCESS, Phase.FAIL, act="blocked"))),
     (Rule.UNDRAINED, lambda: without_steps(lambda each: each is DRAINED)),
 ]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.harness.faults import Rule
-from tests.harness.faults.assignment import Assignment
-from tests.harness.faults.campaign import crash
+from tests.harness.faults.campaign import crash_producer
+from tests.harness.faults.checks.history import Phase, StepType
 from tests.harness.faults.crash_points import CrashPoint
-from tests.harness.faults.crew import Member, wait_for
-from tests.harness.faults.history import Phase, What
-from tests.harness.faults.scene import Scene
+from tests.harness.faults.processes import ManagedProcess, wait_for
+from tests.harness.faults.programs.options import ProgramOptions
+from tests.harness.faults.scenario import Scenario
 
 POINTS = [
     CrashPoint(file, operation, number)
@@ -27,9 +27,9 @@ POINTS = [
 ]
 
 
-def crash_at(scene: Scene, points: list[CrashPoint]) -> None:
+def crash_at(scene: Scenario, points: list[CrashPoint]) -> None:
     for point in points:
-        crasher = crash(scene, point)
+        crasher = crash_producer(scene, point)
         assert crasher.status == -9, f"{point} was not reached"
 
 
@@ -48,12 +48,14 @@ def test_nothing_is_lost_or_left_locked(open_scene):
 def test_a_store_that_was_cut_short_in_the_making(url, tmp_path: Path, point):
     histories = tmp_path / "histories"
     histories.mkdir()
-    making = Assignment(name="maker", store=url, folder=str(histories), crash=point, early=True)
-    maker = Member("crasher", making)
+    making = ProgramOptions(
+        name="maker", store=url, folder=str(histories), crash=point, count_from_open=True
+    )
+    maker = ManagedProcess("crasher", making)
     maker.wait()
     assert maker.status == -9
 
-    with Scene(url, histories) as scene:
+    with Scenario(url, histories) as scene:
         scene.probe("a store cut short")
         scene.drain()
         report = scene.check()
@@ -63,11 +65,11 @@ def test_a_store_that_was_cut_short_in_the_making(url, tmp_path: Path, point):
 
 def test_control_a_store_without_its_log(url, tmp_path: Path):
     histories = tmp_path / "histories"
-    with Scene(url, histories) as scene:
+    with Scenario(url, histories) as scene:
         crash_at(scene, [CrashPoint("main", "write", 1)])
         shutil.copy(tmp_path / "jobs.db", tmp_path / "copy.db")
 
-    with Scene(f"sqlite:///{tmp_path}/copy.db", histories) as scene:
+    with Scenario(f"sqlite:///{tmp_path}/copy.db", histories) as scene:
         scene.drain()
         report = scene.check()
 
@@ -78,7 +80,7 @@ def test_control_a_store_without_its_log(url, tmp_path: Path):
 def test_control_a_lock_that_outlives_its_holder(open_scene, point):
     scene = open_scene()
     holder = scene.start("crasher", crash=point, stays=True)
-    wait_for("the holder to stop", lambda: holder.has(What.FAULT, Phase.INVOKE))
+    wait_for("the holder to stop", lambda: holder.has(StepType.FAULT, Phase.INVOKE))
 
     probe = scene.probe("a stopped holder", patience=1.0)
     holder.kill()

@@ -3,11 +3,11 @@
 import subprocess
 import sys
 
-from tests.harness.faults.history import (
+from tests.harness.faults.checks.history import (
     History,
     Phase,
     Step,
-    What,
+    StepType,
     first_step,
     is_alive,
     path_of,
@@ -15,12 +15,12 @@ from tests.harness.faults.history import (
     read_one,
 )
 
-STARTED = Step(what=What.PROCESS, phase=Phase.OK, act="started")
+STARTED = Step(type=StepType.PROCESS, phase=Phase.OK, act="started")
 
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from tests.harness.faults.history import History, Phase, Step, What
+from tests.harness.faults.checks.history import History, Phase, Step, What
 history = History(Path(sys.argv[1]), "killed")
 for number in range(100):
     history.write(Step(what=What.DELIVERY, phase=Phase.INVOKE, id=str(number)))

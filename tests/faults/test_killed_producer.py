@@ -5,19 +5,19 @@ import time
 import pytest
 
 from tests.harness.faults import Report, Rule
-from tests.harness.faults.crew import Member, wait_for
-from tests.harness.faults.history import Phase, What, count
-from tests.harness.faults.scene import Scene
+from tests.harness.faults.checks.history import Phase, StepType, count
+from tests.harness.faults.processes import ManagedProcess, wait_for
+from tests.harness.faults.scenario import Scenario
 
 ENOUGH = 40
 WRITERS = 4
 
 
-def answered(writer: Member) -> int:
-    return count(writer.steps(), What.ENQUEUE, Phase.OK)
+def answered(writer: ManagedProcess) -> int:
+    return count(writer.steps(), StepType.ENQUEUE, Phase.OK)
 
 
-def kill_all_writers(scene: Scene, **details) -> Report:
+def kill_all_writers(scene: Scenario, **details) -> Report:
     """Four writers and a reader, none of which rests; all writers are killed at full speed."""
     reader = scene.start("reader")
     writers = [scene.start("producer", pause=0.0, **details) for _ in range(WRITERS)]

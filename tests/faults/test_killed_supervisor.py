@@ -1,15 +1,15 @@
 """A supervisor is killed: its workers must stop, and release what they hold."""
 
 from tests.harness.faults import Report, Rule
-from tests.harness.faults.campaign import expect_end
-from tests.harness.faults.crew import children_of, wait_for
-from tests.harness.faults.scene import Scene
-from tests.harness.faults.work import ASYNC, Task
+from tests.harness.faults.campaign import expect_workers_stopped
+from tests.harness.faults.processes import children_of, wait_for
+from tests.harness.faults.scenario import Scenario
+from tests.harness.faults.workload import ASYNC, Task
 
 JOBS = 4
 
 
-def kill_supervisor(scene: Scene, patience: float, **details) -> Report:
+def kill_supervisor(scene: Scenario, patience: float, **details) -> Report:
     for number in range(JOBS):
         scene.enqueue(f"job-{number}", Task((2.0,)), kind=ASYNC)
     supervisor = scene.start("supervisor", processes=2, grace=0.1, **details)
@@ -17,7 +17,7 @@ def kill_supervisor(scene: Scene, patience: float, **details) -> Report:
     children = list(children_of(supervisor))
     with scene.fault("kill supervisor", supervisor.name):
         supervisor.kill()
-        expect_end(scene, children, patience)
+        expect_workers_stopped(scene, children, patience)
     for child in children:
         child.kill()
     scene.drain()

@@ -3,21 +3,23 @@
 import pytest
 
 from tests.harness.faults import Report, Rule
-from tests.harness.faults.crew import wait_for
-from tests.harness.faults.history import Phase, What, count
-from tests.harness.faults.scene import Scene
-from tests.harness.faults.work import ASYNC, SYNC, Task
+from tests.harness.faults.checks.history import Phase, StepType, count
+from tests.harness.faults.processes import wait_for
+from tests.harness.faults.scenario import Scenario
+from tests.harness.faults.workload import ASYNC, SYNC, Task
 
 JOBS = 4
 ONCE_LONG = Task((60.0, 0.01))
 
 
-def kill_one_at_work(scene: Scene, patience: float = 30.0, **details) -> Report:
+def kill_one_at_work(scene: Scenario, patience: float = 30.0, **details) -> Report:
     """Kill a worker that has begun some jobs; another works off what is left."""
     for number in range(JOBS):
         scene.enqueue(f"job-{number}", ONCE_LONG, kind=(SYNC, ASYNC)[number % 2])
     victim = scene.start("worker", concurrency=JOBS, **details)
-    wait_for("jobs to be begun", lambda: count(victim.steps(), What.DELIVERY, Phase.INVOKE) == JOBS)
+    wait_for(
+        "jobs to be begun", lambda: count(victim.steps(), StepType.DELIVERY, Phase.INVOKE) == JOBS
+    )
     with scene.fault("kill worker", victim.name):
         victim.kill()
     scene.drain(patience=patience, **details)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.faults.crew import wait_for
-from tests.harness.faults.cuts import Cuts
-from tests.harness.faults.door import Door
+from tests.harness.faults.cuts import CutSchedule
+from tests.harness.faults.door import ProxyListener
+from tests.harness.faults.processes import wait_for
 from tests.harness.faults.proxy import Proxy
 
 
@@ -19,7 +19,7 @@ class Echo:
     def __init__(self, name: bytes = b"") -> None:
         self.name = name
         self.asked: list[bytes] = []
-        self._door = Door(self._serve)
+        self._door = ProxyListener(self._serve)
         self.address = ("127.0.0.1", self._door.port)
 
     def _serve(self, client: socket.socket) -> None:
@@ -113,7 +113,7 @@ def test_a_long_request_is_one_exchange(proxy, server):
 
 def test_at_random_the_seed_decides():
     def drawn(seed: int) -> list[str | None]:
-        cuts = Cuts()
+        cuts = CutSchedule()
         cuts.at_random(0.3, seed)
         return [cuts.decide(b"") for _ in range(200)]
 
@@ -199,4 +199,4 @@ def test_nothing_is_left_when_it_stops(server):
     client.close()
 
     wait_for("the server's thread", lambda: threading.active_count() == before)
-    assert proxy.links() == []
+    assert proxy.connections() == []

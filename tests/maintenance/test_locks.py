@@ -19,10 +19,10 @@ import pytest
 
 import ackline
 from ackline import Queue, Queues, State
-from ackline.limits import OWN_KEYS
-from ackline.maintenance import Loop, Maintenance, Promoter, Pruner, Reaper
-from ackline.maintenance.locks import NOTE, Locks, read_lock
-from ackline.stores.base import Store
+from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.maintenance import Maintenance, MaintenanceLoop, Promoter, Pruner, Reaper
+from ackline.maintenance.locks import KEY_PREFIX, MaintenanceLocks, decode_lock
+from ackline.stores.contract import Store
 from ackline.stores.memory import MemoryStore
 from ackline.testing import ManualClock
 from tests.waiting import until
@@ -40,7 +40,7 @@ class TestLocks:
         self, queues: Queues, clock: ManualClock
     ) -> None:
         queue = queues["email"]
-        first, second = Locks("sweep"), Locks("sweep")
+        first, second = MaintenanceLocks("sweep"), MaintenanceLocks("sweep")
         assert first.acquire(every(queue)) == [queue]
         clock.advance(EVERY / 2)
         assert second.acquire(every(queue)) == []
@@ -54,18 +54,18 @@ class TestLocks:
     def test_queues_duties_and_tenants_are_locked_apart(self, queues: Queues) -> None:
         email, image = queues["email"], queues["image"]
         same_name = Queues(queues.store, "acme")["email"]
-        first, second = Locks("sweep"), Locks("sweep")
+        first, second = MaintenanceLocks("sweep"), MaintenanceLocks("sweep")
         assert first.acquire(every(email)) == [email]
 
         assert second.acquire(every(email, image, same_name)) == [image, same_name]
-        assert Locks("prune").acquire(every(email)) == [email]
+        assert MaintenanceLocks("prune").acquire(every(email)) == [email]
 
     def test_of_many_that_want_it_at_once_one_gets_each_queue(self, queues: Queues) -> None:
         wanted = every(*(queues[f"queue-{number}"] for number in range(5)))
         together = Barrier(8)
 
         def acquire(_number: int) -> list[str]:
-            locks = Locks("sweep")
+            locks = MaintenanceLocks("sweep")
             together.wait()
             return [queue.name for queue in locks.acquire(wanted)]
 
@@ -75,38 +75,38 @@ class TestLocks:
         assert acquired == {f"queue-{number}": 1 for number in range(5)}
 
     def test_a_clock_that_was_put_back_frees_all(self, queues: Queues, clock: ManualClock) -> None:
-        assert Locks("sweep").acquire(every(queues["email"]))
+        assert MaintenanceLocks("sweep").acquire(every(queues["email"]))
         clock.advance(-3600.0)
 
-        assert Locks("sweep").acquire(every(queues["email"]))
+        assert MaintenanceLocks("sweep").acquire(every(queues["email"]))
 
 
 def test_each_process_goes_by_its_own_interval(queues: Queues, clock: ManualClock) -> None:
     """One that looks after a queue once an hour does not keep others from doing so more often."""
     queue = queues["email"]
-    assert Locks("prune").acquire({queue: 3600.0}) == [queue]
+    assert MaintenanceLocks("prune").acquire({queue: 3600.0}) == [queue]
     clock.advance(EVERY)
 
-    assert Locks("prune").acquire({queue: EVERY}) == [queue]
+    assert MaintenanceLocks("prune").acquire({queue: EVERY}) == [queue]
 
 
 def test_locks_that_one_look_does_not_show_are_seen_all_the_same(
     queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ackline.maintenance.locks.AT_ONCE", 3)
-    monkeypatch.setattr("ackline.maintenance.locks.LOCKED_AT_ONCE", 4)
+    monkeypatch.setattr("ackline.maintenance.locks.LOCK_BATCH", 4)
     wanted = every(*(queues[f"queue-{number}"] for number in range(10)))
-    assert len(Locks("sweep").acquire(wanted)) == 10
+    assert len(MaintenanceLocks("sweep").acquire(wanted)) == 10
 
-    assert Locks("sweep").acquire(wanted) == []
+    assert MaintenanceLocks("sweep").acquire(wanted) == []
     clock.advance(EVERY)
-    assert len(Locks("sweep").acquire(wanted)) == 10
+    assert len(MaintenanceLocks("sweep").acquire(wanted)) == 10
 
 
 def test_a_lock_that_another_process_takes_meanwhile_is_left_to_it(
     queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queue, first, second = queues["email"], Locks("sweep"), Locks("sweep")
+    queue, first, second = queues["email"], MaintenanceLocks("sweep"), MaintenanceLocks("sweep")
     read = queue.store.read_keys
 
     def read_and_be_late(*given: Any, **more: Any) -> Any:
@@ -123,11 +123,11 @@ def test_a_lock_that_another_process_takes_meanwhile_is_left_to_it(
 def test_two_objects_for_one_queue_are_one_queue(queues: Queues) -> None:
     one, other = queues.queue("email"), queues.queue("email")
 
-    assert Locks("sweep").acquire(every(one, other)) == [one, other]
+    assert MaintenanceLocks("sweep").acquire(every(one, other)) == [one, other]
 
 
 def test_a_forked_child_is_another_process(queues: Queues, monkeypatch: pytest.MonkeyPatch) -> None:
-    locks = Locks("sweep")
+    locks = MaintenanceLocks("sweep")
     assert locks.acquire(every(queues["email"]))
     # Of the locks alone: a store would take its own connections for another process's.
     monkeypatch.setattr("ackline.maintenance.locks.os", SimpleNamespace(getpid=lambda: 1))
@@ -137,13 +137,13 @@ def test_a_forked_child_is_another_process(queues: Queues, monkeypatch: pytest.M
 
 def test_a_dropped_queue_leaves_no_lock(queues: Queues) -> None:
     queues["email"].enqueue(1)
-    Locks("sweep").acquire(every(queues["email"]))
+    MaintenanceLocks("sweep").acquire(every(queues["email"]))
     queues["email"].drop(force=True)
 
-    assert queues.store.read_keys("default", (OWN_KEYS, NOTE), 10) == []
+    assert queues.store.read_keys("default", (RESERVED_KEY_PREFIX, KEY_PREFIX), 10) == []
 
 
-class Calls(MemoryStore):
+class CountingStore(MemoryStore):
     """Counts the calls of some verbs, by queue."""
 
     def __init__(self, clock: ManualClock) -> None:
@@ -156,31 +156,31 @@ class Calls(MemoryStore):
         return super().__getattribute__(name)
 
 
-class Everybody(Locks):
+class NoLocks(MaintenanceLocks):
     """The control: each process believes that it is alone."""
 
     def acquire(self, every: Any) -> list[Queue[Any, Any]]:
         return list(every)
 
 
-class TestFleet:
+class TestManyProcesses:
     """Many processes maintain the same queues, as their workers do."""
 
     QUEUES, PROCESSES = 5, 20
 
     @pytest.fixture
-    def store(self, clock: ManualClock) -> Calls:
-        return Calls(clock)
+    def store(self, clock: ManualClock) -> CountingStore:
+        return CountingStore(clock)
 
     @pytest.fixture
-    def queues(self, store: Calls) -> list[Queue[Any, Any]]:
+    def queues(self, store: CountingStore) -> list[Queue[Any, Any]]:
         opened = Queues(store)
         return [opened[f"queue-{number}"] for number in range(self.QUEUES)]
 
     def fleet(self, queues: list[Queue[Any, Any]]) -> list[Maintenance]:
         return [Maintenance(queues) for _ in range(self.PROCESSES)]
 
-    def calls_of_a_round(self, store: Calls, fleet: list[Maintenance]) -> Counter[str]:
+    def calls_of_a_round(self, store: CountingStore, fleet: list[Maintenance]) -> Counter[str]:
         store.seen.clear()
         for maintenance in fleet:
             for loop in maintenance.loops:
@@ -189,7 +189,7 @@ class TestFleet:
         return Counter(store.seen)
 
     def test_idle_queues_are_looked_at_together_and_nothing_is_written(
-        self, store: Calls, queues: list[Queue[Any, Any]]
+        self, store: CountingStore, queues: list[Queue[Any, Any]]
     ) -> None:
         fleet = self.fleet(queues)
 
@@ -198,7 +198,7 @@ class TestFleet:
     @pytest.mark.parametrize("locked", [True, False])
     def test_each_queue_is_swept_once_in_an_interval(
         self,
-        store: Calls,
+        store: CountingStore,
         queues: list[Queue[Any, Any]],
         clock: ManualClock,
         monkeypatch: pytest.MonkeyPatch,
@@ -206,7 +206,7 @@ class TestFleet:
     ) -> None:
         """The control, without locks, sweeps once for each process."""
         if not locked:
-            monkeypatch.setattr("ackline.maintenance.loop.Locks", Everybody)
+            monkeypatch.setattr("ackline.maintenance.loop.Locks", NoLocks)
         fleet = self.fleet(queues)
         for queue in queues:
             queue.enqueue(1)
@@ -222,13 +222,13 @@ class TestFleet:
     @pytest.mark.parametrize("locked", [True, False])
     def test_each_queue_is_pruned_once_in_an_interval(
         self,
-        store: Calls,
+        store: CountingStore,
         queues: list[Queue[Any, Any]],
         monkeypatch: pytest.MonkeyPatch,
         locked: bool,
     ) -> None:
         if not locked:
-            monkeypatch.setattr("ackline.maintenance.loop.Locks", Everybody)
+            monkeypatch.setattr("ackline.maintenance.loop.Locks", NoLocks)
         pruners = [Pruner(queues, 30.0) for _ in range(self.PROCESSES)]
         for pruner in pruners:
             pruner.step()
@@ -239,7 +239,7 @@ class TestFleet:
         self, queues: list[Queue[Any, Any]], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A process that fails for a queue rests, and does not renew its lock meanwhile."""
-        monkeypatch.setattr("ackline.maintenance.setbacks.RETRIES", (3600.0, 3600.0))
+        monkeypatch.setattr("ackline.maintenance.queue_backoff.RETRY_DELAYS", (3600.0, 3600.0))
         failing, well = Failing(queues, 0.01), Failing(queues, 1.0, fails=False)
         failing.start()
         until(lambda: failing.stats().failures)
@@ -252,9 +252,9 @@ class TestFleet:
         failing.stop()
 
 
-class Failing(Loop):
+class Failing(MaintenanceLoop):
     name = "failing loop"
-    duty = "fail"
+    lock_name = "fail"
 
     def __init__(
         self, queues: list[Queue[Any, Any]], interval: float, *, fails: bool = True
@@ -268,7 +268,7 @@ class Failing(Loop):
         self.step()
         return list(self._seen)
 
-    def look_after(self, queue: Queue[Any, Any]) -> float:
+    def maintain(self, queue: Queue[Any, Any]) -> float:
         if self._fails:
             raise RuntimeError("it cannot")
         self._seen.append(queue.name)
@@ -347,6 +347,6 @@ def processes(url: str, count: int) -> Iterator[dict[int, subprocess.Popen[bytes
 
 def holder_of(queue: Queue[Any, Any], duty: str) -> int:
     """The process that has done a duty last; 0 if none has yet."""
-    key = (OWN_KEYS, NOTE, queue.name, duty)
+    key = (RESERVED_KEY_PREFIX, KEY_PREFIX, queue.name, duty)
     found = queue.store.read_keys(queue.key.tenant, key, 1)
-    return int(read_lock(found[0].value).by.split()[1]) if found else 0
+    return int(decode_lock(found[0].value).owner.split()[1]) if found else 0

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from ackline import ConfigError, Queue, Queues, State, StoreUnavailable
-from ackline.lifecycle import complete
-from ackline.maintenance import Loop, Maintenance, Promoter, Pruner
-from ackline.maintenance.setbacks import REPEAT, RETRIES, Setbacks
+from ackline.core.lifecycle import complete
+from ackline.maintenance import Maintenance, MaintenanceLoop, Promoter, Pruner
+from ackline.maintenance.queue_backoff import LOG_INTERVAL, RETRY_DELAYS, QueueBackoff
 from ackline.testing import ManualClock, memory_queues
 
 
-class Counting(Loop):
+class Counting(MaintenanceLoop):
     """Fails as often as told to, then says that it ran."""
 
     name = "counting loop"
@@ -33,7 +33,7 @@ class Counting(Loop):
         self.error = error or ConnectionError("the store is away")
         self.ran = threading.Event()
 
-    def look_after(self, queue: Queue[Any, Any]) -> float:
+    def maintain(self, queue: Queue[Any, Any]) -> float:
         if self.failing:
             self.failing -= 1
             raise self.error
@@ -108,10 +108,10 @@ def test_one_queue_in_trouble_holds_up_no_other() -> None:
     queues = memory_queues()
     seen = []
 
-    class Picky(Loop):
+    class Picky(MaintenanceLoop):
         name = "picky loop"
 
-        def look_after(self, queue: Queue[Any, Any]) -> float:
+        def maintain(self, queue: Queue[Any, Any]) -> float:
             if queue.name == "bad":
                 raise ConnectionError("away")
             seen.append(queue.name)
@@ -124,7 +124,7 @@ def test_one_queue_in_trouble_holds_up_no_other() -> None:
     assert caught.value.exceptions[0].__notes__ == ["picky loop of queue bad"]
 
 
-class Partly(Loop):
+class LoopWithFailingQueue(MaintenanceLoop):
     """Fails for queues called `bad…`; says when it has gone round often."""
 
     name = "partly failing loop"
@@ -135,7 +135,7 @@ class Partly(Loop):
         self.seen: Counter[str] = Counter()
         self.often = threading.Event()
 
-    def look_after(self, queue: Queue[Any, Any]) -> float:
+    def maintain(self, queue: Queue[Any, Any]) -> float:
         self.seen[queue.name] += 1
         if queue.name.startswith("bad"):
             raise RuntimeError(f"{queue.name} cannot be read")
@@ -147,9 +147,9 @@ class Partly(Loop):
 def test_a_queue_that_fails_for_long_does_not_slow_the_loop_for_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ackline.maintenance.setbacks.RETRIES", (3600.0, 3600.0))
+    monkeypatch.setattr("ackline.maintenance.queue_backoff.RETRY_DELAYS", (3600.0, 3600.0))
     queues = memory_queues()
-    loop = Partly([queues["bad"], queues["good"]])
+    loop = LoopWithFailingQueue([queues["bad"], queues["good"]])
     loop.start()
     assert loop.often.wait(5)
     loop.stop()
@@ -160,9 +160,9 @@ def test_a_queue_that_fails_for_long_does_not_slow_the_loop_for_others(
 def test_an_error_that_lasts_is_told_of_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ackline.maintenance.setbacks.RETRIES", (0.0001, 0.0001))
+    monkeypatch.setattr("ackline.maintenance.queue_backoff.RETRY_DELAYS", (0.0001, 0.0001))
     queues = memory_queues()
-    loop = Partly([queues["bad"], queues["bad too"], queues["good"]])
+    loop = LoopWithFailingQueue([queues["bad"], queues["bad too"], queues["good"]])
     loop.start()
     assert loop.often.wait(5)
     loop.stop()
@@ -171,46 +171,46 @@ def test_an_error_that_lasts_is_told_of_once(
     assert "bad cannot be read; bad too cannot be read" in error.message
 
 
-class TestSetbacks:
+class TestQueueBackoff:
     def test_each_queue_rests_for_longer_each_time_until_it_goes_well(self) -> None:
         now = [0.0]
-        setbacks, queue = Setbacks(lambda: now[0]), memory_queues()["email"]
+        setbacks, queue = QueueBackoff(lambda: now[0]), memory_queues()["email"]
         lengths = []
         for _ in range(10):
-            lengths.append(setbacks.begin([queue], 1.0)[queue])
-            assert setbacks.rest_of(queue) == pytest.approx(lengths[-1])
+            lengths.append(setbacks.failed([queue], 1.0)[queue])
+            assert setbacks.seconds_left(queue) == pytest.approx(lengths[-1])
             now[0] += lengths[-1]
-            assert setbacks.rest_of(queue) == 0
+            assert setbacks.seconds_left(queue) == 0
         assert lengths[:3] == [0.1, 0.2, 0.4]
-        assert lengths[-1] == RETRIES[-1]
+        assert lengths[-1] == RETRY_DELAYS[-1]
 
-        setbacks.end(queue)
+        setbacks.succeeded(queue)
 
-        assert setbacks.begin([queue], 0.5) == {queue: 0.05}
+        assert setbacks.failed([queue], 0.5) == {queue: 0.05}
 
     def test_what_lasts_is_told_of_again_after_a_while_and_what_is_new_at_once(self) -> None:
         now = [0.0]
-        setbacks, queue = Setbacks(lambda: now[0]), memory_queues()["email"]
+        setbacks, queue = QueueBackoff(lambda: now[0]), memory_queues()["email"]
 
         def is_news(error: Exception) -> bool:
-            setbacks.begin([queue], 1.0)
-            return bool(setbacks.news({queue: error}))
+            setbacks.failed([queue], 1.0)
+            return bool(setbacks.to_log({queue: error}))
 
         assert is_news(KeyError("a"))
         assert not is_news(KeyError("a"))
         assert is_news(KeyError("b"))
         now[0] += 10.0
         assert not is_news(KeyError("b"))
-        now[0] += REPEAT - 10.0
+        now[0] += LOG_INTERVAL - 10.0
         assert is_news(KeyError("b"))
 
     def test_queues_that_are_gone_are_forgotten(self) -> None:
         now = [0.0]
-        setbacks, queues = Setbacks(lambda: now[0]), memory_queues()
-        setbacks.begin([queues["gone"]], 1.0)
-        now[0] += REPEAT + 1.0
-        setbacks.begin([queues["other"]], 1.0)
-        assert setbacks.begin([queues["gone"]], 1.0) == {queues["gone"]: RETRIES[0]}
+        setbacks, queues = QueueBackoff(lambda: now[0]), memory_queues()
+        setbacks.failed([queues["gone"]], 1.0)
+        now[0] += LOG_INTERVAL + 1.0
+        setbacks.failed([queues["other"]], 1.0)
+        assert setbacks.failed([queues["gone"]], 1.0) == {queues["gone"]: RETRY_DELAYS[0]}
 
 
 def test_an_interval_of_nothing_is_refused(queue: Queue[Any, Any]) -> None:

@@ -7,14 +7,12 @@ import pytest
 
 from ackline import LeaseLost, Queue, Queues, State
 from ackline.maintenance import Reaper, expire_worker
-from ackline.stores.base import Hold, WorkerBeat
+from ackline.stores.contract import Heartbeat, LeaseExtension
 from ackline.testing import ManualClock
 
 
-def beat(worker: str, ttl: float = 10.0) -> WorkerBeat:
-    return WorkerBeat(
-        id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=ttl
-    )
+def beat(worker: str, ttl: float = 10.0) -> Heartbeat:
+    return Heartbeat(id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=ttl)
 
 
 def state_of(queue: Queue[Any, Any], id: str) -> State:
@@ -79,7 +77,7 @@ def test_two_reapers_take_each_lease_back_once(queues: Queues, clock: ManualCloc
 
 
 @pytest.mark.every_store
-class TestSilentWorkers:
+class TestMissedHeartbeats:
     def test_all_that_a_silent_worker_holds_is_taken_back(
         self, queues: Queues, clock: ManualClock
     ) -> None:
@@ -111,7 +109,7 @@ class TestSilentWorkers:
         queue.store.heartbeat(queue.key, beat("slow"), [])
         clock.advance(20)
         leases = queue.store.leases
-        hold = Hold("a", job.record.token, 300)
+        hold = LeaseExtension("a", job.record.token, 300)
 
         def read_then_speak(key: Any, *, worker: str | None = None, limit: int = 200) -> Any:
             found = leases(key, worker=worker, limit=limit)
@@ -136,7 +134,7 @@ class TestSilentWorkers:
 
     def test_a_dead_child_is_remembered_as_dead(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
-        beat = WorkerBeat(
+        beat = Heartbeat(
             id="dead", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=60.0
         )
         queue.enqueue(1)
@@ -146,7 +144,7 @@ class TestSilentWorkers:
         clock.advance(0.01)
 
         (known,) = queue.workers()
-        assert (known.beat.id, known.holds) == ("dead", 0)
+        assert (known.heartbeat.id, known.leases) == ("dead", 0)
         assert known.expires_at <= clock.now()
 
 

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from ackline import ConfigError, Queue, Queues, State, StoreUnavailable, Worker
-from ackline.job import Record
-from ackline.lifecycle import Transition, Verdict
+from ackline.core.job import Record
+from ackline.core.lifecycle import Transition, Verdict
 from ackline.maintenance import Maintenance, Reaper, expire_worker, recover
-from ackline.queue import Recovered, Way
-from ackline.queue.consumer import LONGEST_POLL, time_to_next
-from ackline.queue.recovery import recovered
-from ackline.stores.base import REPAIR_LIMIT, ClaimRequest, KeyWrite, WorkerBeat
+from ackline.queue import Recovered, RecoveredBy
+from ackline.queue.consume import MAX_POLL_INTERVAL, poll_interval
+from ackline.queue.metadata.recovery_counts import load_recovery_counts
+from ackline.stores.contract import CLAIM_MAINTENANCE_LIMIT, ClaimRequest, Heartbeat, KeyWrite
 from ackline.testing import ManualClock
 
 LEASE = 5.0
 
 
-def beat(worker: str) -> WorkerBeat:
-    return WorkerBeat(
+def beat(worker: str) -> Heartbeat:
+    return Heartbeat(
         id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=10.0
     )
 
@@ -36,8 +36,8 @@ def lapse(queue: Queue[Any, Any], clock: ManualClock, *ids: str, **options: Any)
     clock.advance(LEASE)
 
 
-def counted(queue: Queue[Any, Any]) -> dict[Way, int]:
-    return {way: recovered.jobs for way, recovered in queue.recovery().ways.items()}
+def counted(queue: Queue[Any, Any]) -> dict[RecoveredBy, int]:
+    return {way: recovered.jobs for way, recovered in queue.recovery().by_source.items()}
 
 
 def without_counts(queue: Queue[Any, Any], answer: Callable[[], bool]) -> Callable[..., bool]:
@@ -58,24 +58,24 @@ class TestCounting:
 
         stats = queue.recovery()
 
-        assert (stats.ways, stats.jobs, stats.overdue, stats.stuck) == ({}, 0, 0, ())
+        assert (stats.by_source, stats.jobs, stats.overdue, stats.stuck) == ({}, 0, 0, ())
 
     @pytest.mark.every_store
     def test_each_way_is_counted_for_itself(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
         lapse(queue, clock, "a", "b")
         Reaper([queue], 1.0).step()
-        assert counted(queue) == {Way.SWEEP: 2}
+        assert counted(queue) == {RecoveredBy.SWEEP: 2}
 
         queue.claim(2, lease=LEASE)
         clock.advance(LEASE)
         assert len(queue.claim(2, worker="next", lease=300)) == 2
-        assert counted(queue) == {Way.SWEEP: 2, Way.CLAIM: 2}
+        assert counted(queue) == {RecoveredBy.SWEEP: 2, RecoveredBy.CLAIM: 2}
 
         queue.store.heartbeat(queue.key, beat("next"), [])
         clock.advance(11)
         Reaper([queue], 1.0).step()
-        assert counted(queue)[Way.HEARTBEAT] == 2
+        assert counted(queue)[RecoveredBy.HEARTBEAT] == 2
 
     @pytest.mark.every_store
     def test_what_claims_took_back_is_counted_when_the_queue_is_closed(
@@ -87,7 +87,7 @@ class TestCounting:
         queue.close()
 
         other = Queues(queues.store)["email"]
-        assert counted(other) == {Way.CLAIM: 2}
+        assert counted(other) == {RecoveredBy.CLAIM: 2}
 
     def test_a_dead_child_is_the_monitors(self, queues: Queues) -> None:
         queue = queues["email"]
@@ -96,7 +96,7 @@ class TestCounting:
 
         expire_worker(queue, "child", "its process was killed")
 
-        assert counted(queue) == {Way.MONITOR: 1}
+        assert counted(queue) == {RecoveredBy.MONITOR: 1}
 
     def test_what_went_to_the_dlq_and_when_the_last_came(
         self, queues: Queues, clock: ManualClock
@@ -105,7 +105,7 @@ class TestCounting:
         lapse(queue, clock, "poison", max_attempts=1)
         Reaper([queue], 1.0).step()
 
-        [recovered] = queue.recovery().ways.values()
+        [recovered] = queue.recovery().by_source.values()
 
         assert recovered == Recovered(1, 1, recovered.last_at)
         assert recovered.last_at == pytest.approx(clock.now(), abs=0.001)
@@ -120,7 +120,7 @@ class TestCounting:
 
         assert not queue.expire([seen])[0].applied
 
-        assert counted(queue) == {Way.SWEEP: 1}
+        assert counted(queue) == {RecoveredBy.SWEEP: 1}
 
     @pytest.mark.every_store
     def test_many_at_once_lose_no_count(self, queues: Queues, clock: ManualClock) -> None:
@@ -128,12 +128,12 @@ class TestCounting:
         lapse(queue, clock, *map(str, range(24)))
 
         def expire(lease: Record) -> bool:
-            return queue.expire([lease], "gone", Way.SWEEP)[0].applied
+            return queue.expire([lease], "gone", RecoveredBy.SWEEP)[0].applied
 
         with ThreadPoolExecutor(8) as threads:
             applied = list(threads.map(expire, queue.store.leases(queue.key)))
 
-        assert counted(queue) == {Way.SWEEP: sum(applied)}
+        assert counted(queue) == {RecoveredBy.SWEEP: sum(applied)}
         assert queue.counts()[State.QUEUED] == sum(applied) > 0
 
     def test_a_count_that_fails_fails_no_recovery(
@@ -155,7 +155,7 @@ class TestCounting:
 
         assert queue.counts()[State.QUEUED] == 1
         assert "it is away" in caplog.text
-        assert counted(queue) == {Way.SWEEP: 1}
+        assert counted(queue) == {RecoveredBy.SWEEP: 1}
 
     def test_a_claim_writes_no_counts(
         self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
@@ -172,7 +172,7 @@ class TestCounting:
             assert [job.id for job in queue.claim()] == ["a"]
 
         Reaper([queue], 1.0).step()
-        assert recovered(queue.store, queue.key)[Way.CLAIM].jobs == 1
+        assert load_recovery_counts(queue.store, queue.key)[RecoveredBy.CLAIM].jobs == 1
 
     def test_counts_that_others_keep_writing_are_left_to_the_next_time(
         self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
@@ -183,15 +183,15 @@ class TestCounting:
             patched.setattr(queue.store, "write_keys", without_counts(queue, lambda: False))
             Reaper([queue], 1.0).step()
 
-        assert recovered(queue.store, queue.key) == {}
-        assert counted(queue) == {Way.SWEEP: 1}
+        assert load_recovery_counts(queue.store, queue.key) == {}
+        assert counted(queue) == {RecoveredBy.SWEEP: 1}
 
     def test_queues_are_counted_apart(self, queues: Queues, clock: ManualClock) -> None:
         lapse(queues["email"], clock, "a")
         lapse(queues["email too"], clock, "a")
         Reaper([queues["email"]], 1.0).step()
 
-        assert counted(queues["email"]) == {Way.SWEEP: 1}
+        assert counted(queues["email"]) == {RecoveredBy.SWEEP: 1}
         assert counted(queues["email too"]) == {}
 
 
@@ -250,7 +250,7 @@ class TestTurnedOff:
 
         assert recover(queue).expired == 2
 
-        assert counted(queue) == {Way.HAND: 2}
+        assert counted(queue) == {RecoveredBy.HAND: 2}
         assert {job.attempts for job in queue.claim(2)} == {2}
 
     def test_one_process_can_leave_it_to_others(self, queues: Queues, clock: ManualClock) -> None:
@@ -281,7 +281,7 @@ class TestTurnedOff:
         assert given == [{"recovery": True}, {"recovery": False}]
 
 
-class TestPace:
+class TestSweepInterval:
     def test_a_queue_that_wants_it_is_swept_less_often(
         self, queues: Queues, clock: ManualClock
     ) -> None:
@@ -341,7 +341,7 @@ class TestStuck:
         lapse(queue, clock, "poor-one")
         clock.advance(301)
 
-        Reaper([queue], 1.0, recovers=False).step()
+        Reaper([queue], 1.0, recovery=False).step()
 
         assert "'poor-one'" in caplog.text
 
@@ -360,7 +360,7 @@ def test_recovery_counts_as_an_attempt_and_poison_reaches_the_dlq(
     job_now = queue.status("poison")
     assert job_now is not None
     assert job_now.state is State.FAILED
-    assert queue.recovery().ways[Way.SWEEP].dead_lettered == 1
+    assert queue.recovery().by_source[RecoveredBy.SWEEP].dead_lettered == 1
 
 
 class TestWaiting:
@@ -368,7 +368,7 @@ class TestWaiting:
 
     def pause_of(self, queue: Queue[Any, Any], limit: int = 1) -> float:
         request = ClaimRequest(worker="idle", limit=limit, lease=LEASE, kinds=frozenset({"none"}))
-        return time_to_next(queue.claim_records(request))
+        return poll_interval(queue.claim_records(request))
 
     def test_a_lease_that_cannot_be_taken_back_is_not_tried_without_a_pause(
         self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
@@ -382,7 +382,7 @@ class TestWaiting:
 
         monkeypatch.setattr(queue.store, "apply", refuse)
 
-        assert self.pause_of(queue) == LONGEST_POLL
+        assert self.pause_of(queue) == MAX_POLL_INTERVAL
 
     def test_a_store_that_takes_nothing_back_is_not_asked_without_a_pause(
         self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
@@ -395,16 +395,16 @@ class TestWaiting:
 
         monkeypatch.setattr(queue.store, "apply", fail)
 
-        assert self.pause_of(queue) == LONGEST_POLL
+        assert self.pause_of(queue) == MAX_POLL_INTERVAL
 
     def test_when_more_have_lapsed_than_one_look_shows_the_next_is_at_once(
         self, queues: Queues, clock: ManualClock
     ) -> None:
         queue = queues["email"]
-        lapse(queue, clock, *map(str, range(REPAIR_LIMIT + 1)))
+        lapse(queue, clock, *map(str, range(CLAIM_MAINTENANCE_LIMIT + 1)))
 
         assert self.pause_of(queue) < 0.01
-        assert self.pause_of(queue) == LONGEST_POLL
+        assert self.pause_of(queue) == MAX_POLL_INTERVAL
         assert queue.counts()[State.PROCESSING] == 0
 
     def test_without_recovery_the_next_scheduled_job_is_still_waited_for(

@@ -14,9 +14,9 @@ from ackline import (
     State,
     StoreUnavailable,
 )
-from ackline.cron import Schedule
+from ackline.core.cron import Schedule
 from ackline.maintenance import Maintenance, Pruner, Scheduler
-from ackline.maintenance.scheduler import GRACE
+from ackline.maintenance.scheduler import ENQUEUE_TIMEOUT
 from ackline.testing import ManualClock
 
 MINUTELY = Schedule("tick", "* * * * *", kind="tick", payload={"n": 1})
@@ -164,7 +164,7 @@ class TestRaces:
                 dying.step()
         other.step()
         assert ids(queue) == []
-        clock.advance(GRACE)
+        clock.advance(ENQUEUE_TIMEOUT)
         other.step()
         assert ids(queue) == ["tick@2026-01-01T00:01:00Z"]
 
@@ -280,7 +280,7 @@ def test_a_tick_whose_job_failed_is_not_made_again_after_trouble(
     assert queue.counts()[State.FAILED] == 1
 
 
-class TestAClockThatIsPutBack:
+class TestClockSetBack:
     YEAR = 365 * 86400.0
 
     def fire_ahead(self, queue: Queue[Any, Any], clock: ManualClock, seconds: float) -> Scheduler:

@@ -39,7 +39,7 @@ def source_passes(mutants: list[Mutant]) -> bool:
     """The control: what is to kill these mutants passes on the source as it is."""
     stages = {tuple(stage): stage for mutant in mutants for stage in mutant.stages}
     with tempfile.TemporaryDirectory(prefix="mutant-") as place:
-        patience = max(mutant.patience for mutant in mutants)
+        patience = max(mutant.test_timeout for mutant in mutants)
         source = campaign.copy_source(Path(place))
         control = campaign.run_tests(source, [*stages.values()], patience)
     if control.code != 0:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import pytest
-from tests.mutants.change import Stale, changed
-from tests.mutants.forked import Run, run_pytest
+from tests.mutants.forked_pytest import Run, run_pytest
 from tests.mutants.mutant import Mutant
+from tests.mutants.source_change import StaleMutant, changed
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,21 +52,21 @@ def try_one(mutant: Mutant) -> Verdict:
         source = copy_source(Path(place))
         try:
             apply(mutant, source)
-        except Stale as error:
+        except StaleMutant as error:
             return Verdict(mutant, "does not apply", str(error))
         killer = read_killers().get(mutant.name, "")
         if killer:
-            first = run_tests(source, [[killer]], mutant.patience)
+            first = run_tests(source, [[killer]], mutant.test_timeout)
             if first.code == pytest.ExitCode.TESTS_FAILED:
                 return judge(mutant, first)
-        return judge(mutant, run_tests(source, mutant.stages, mutant.patience))
+        return judge(mutant, run_tests(source, mutant.stages, mutant.test_timeout))
 
 
 def apply(mutant: Mutant, source: Path) -> None:
     """Change the source as the mutant says, or raise Stale."""
     target = source / "ackline" / mutant.path
     if not target.exists():
-        raise Stale(f"there is no {mutant.path}; say where its code is now")
+        raise StaleMutant(f"there is no {mutant.path}; say where its code is now")
     with _parsing:
         target.write_text(changed(target.read_text(), *mutant[1:5]))
 

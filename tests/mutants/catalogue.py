@@ -6,7 +6,7 @@ Each is a block of lines; what a fault needs no test of its own for leaves out t
     @ stores/memory/jobs.py heartbeat
     - job.at <= now
     + False
-    ! tests/stores/test_memory.py
+    ! tests/stores/memory/test_large_queues.py
 
 In Python, `-` is a statement, an expression or a keyword argument that the function (or class, or
 module) has once, however it is laid out; without `+` it goes. To leave out an operand, say `True`

@@ -18,7 +18,7 @@ class Mutant(NamedTuple):
     """The function, class or SQL statement that has the place; empty where it is in none."""
     old: str
     new: str
-    shown_by: str = ""
+    extra_tests: str = ""
     """The tests of a store of its own that show it, where no rule for all stores can."""
 
     @property
@@ -34,9 +34,9 @@ class Mutant(NamedTuple):
         """The tests that it has to pass, those most likely to kill it first."""
         if self.store == "spark":
             # Whichever store is below, a stream does the same with it.
-            return [[self.shown_by, "-k", "not redis and not postgres"]]
-        if self.shown_by:
-            return [[self.shown_by]]
+            return [[self.extra_tests, "-k", "not redis and not postgres"]]
+        if self.extra_tests:
+            return [[self.extra_tests]]
         conformance = [f"tests/conformance/test_{self.store}.py"]
         model = [f"tests/conformance/test_model.py::{MODEL}[{self.store}]"]
         core = ["tests/core"]
@@ -47,6 +47,6 @@ class Mutant(NamedTuple):
         return stages if in_a_store else stages[::-1]
 
     @property
-    def patience(self) -> float:
+    def test_timeout(self) -> float:
         """Seconds after which a test counts as hanging."""
         return 300.0 if self.store in ("postgres", "spark") else 60.0

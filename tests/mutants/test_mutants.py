@@ -5,8 +5,8 @@ import pytest
 from tests.mutants import campaign
 from tests.mutants.__main__ import source_passes
 from tests.mutants.catalogue import ALL, QUICK
-from tests.mutants.change import Stale, changed
 from tests.mutants.mutant import Mutant
+from tests.mutants.source_change import StaleMutant, changed
 
 SOURCE = campaign.ROOT / "src/ackline"
 
@@ -23,7 +23,7 @@ def test_every_mutant_applies_to_exactly_one_place():
         try:
             text = (SOURCE / mutant.path).read_text()
             changed(text, *mutant[1:5])
-        except (OSError, Stale) as error:
+        except (OSError, StaleMutant) as error:
             stale.append(f"{mutant.name}: {error}")
 
     assert "\n\n".join(stale) == ""
@@ -77,7 +77,7 @@ def test_white_space_is_all_alike_in_other_languages():
     ],
 )
 def test_a_mutant_that_does_not_apply_says_what_to_do(scope: str, old: str, advice: str):
-    with pytest.raises(Stale, match=advice):
+    with pytest.raises(StaleMutant, match=advice):
         changed(PYTHON, "line.py", scope, old, "")
 
 

@@ -8,11 +8,11 @@ import pytest
 
 import ackline
 from ackline import Completed, ConfigError, NewJob, Queued, Relay, State
-from ackline.events import Act
-from ackline.queue.callbacks import RELAYED
+from ackline.core.events import Act
+from ackline.queue.metadata.callbacks import RELAYED_NOTE
 from ackline.testing import ManualClock
 from tests.relay.conftest import Pair
-from tests.relay.words import make_relay
+from tests.relay.faulty_relays import make_relay
 
 
 @pytest.mark.every_store
@@ -147,7 +147,7 @@ class TestAnIdThatTheTargetHas:
         relay = make_relay(source, target)
         relay.drain()
 
-        assert relay.stats().known == 1
+        assert relay.stats().duplicates == 1
         assert [job.payload for job in target.claim(10)] == ["theirs"]
         assert source.counts()[State.COMPLETED] == 1
 
@@ -160,7 +160,7 @@ class TestAnIdThatTheTargetHas:
         relay = make_relay(source, target)
         relay.drain()
 
-        assert relay.stats().known == 1
+        assert relay.stats().duplicates == 1
         assert target.claim(10) == []
 
     @pytest.mark.parametrize("fate", ["failed", "cancelled"])
@@ -215,4 +215,4 @@ def test_the_journal_tells_a_job_that_was_relayed_from_one_that_was_done(pair: P
     Relay(source, target, maintenance=False).drain()
 
     [event] = [event for event in source.events() if event.to is State.COMPLETED]
-    assert event.note == RELAYED
+    assert event.note == RELAYED_NOTE

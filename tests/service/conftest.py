@@ -24,12 +24,12 @@ from litestar.types import ASGIApp
 
 import ackline
 from ackline.service import Settings
-from ackline.service.app import attach, create_routes
-from ackline.service.openapi import complete
+from ackline.service.app import create_routes, with_runtime
+from ackline.service.routes.openapi import complete_openapi
 from ackline.service.runtime import Runtime
-from ackline.service.server import Server, address_of, bind
+from ackline.service.server import Server, bind, service_url
 from tests.certificates import make_certificate
-from tests.service.receiver import Receiver
+from tests.service.webhook_receiver import Receiver
 from tests.store_choice import STORES, choose_stores
 
 SOURCE = Path(ackline.__file__).parents[1]
@@ -101,7 +101,7 @@ def application(runtime: Runtime) -> Iterator[ASGIApp]:
     settings = runtime.settings
     idle = _idle_routes[settings.base_path, settings.max_body, settings.max_payload]
     routes = idle.pop() if idle else create_routes(settings)
-    yield attach(routes, runtime)
+    yield with_runtime(routes, runtime)
     idle.append(routes)
     assert undocumented(runtime) == []
 
@@ -110,7 +110,7 @@ def application(runtime: Runtime) -> Iterator[ASGIApp]:
 def documented() -> dict[tuple[str, str], set[str]]:
     """The statuses that the description has for each method and path."""
     routes = create_routes(Settings(store="memory://"))
-    paths = complete(routes.openapi_schema.to_schema())["paths"]
+    paths = complete_openapi(routes.openapi_schema.to_schema())["paths"]
     return {
         (method.upper(), path): set(operation["responses"])
         for path, operations in paths.items()
@@ -172,7 +172,7 @@ class Live:
         started = threading.Event()
         self.server = Server(runtime, started.set, app)
         listener = bind(msgspec.structs.replace(runtime.settings, port=0))
-        self.url = address_of(listener, runtime.settings)
+        self.url = service_url(listener, runtime.settings)
         self._thread = threading.Thread(target=asyncio.run, args=[self.server.serve(listener)])
         self._thread.start()
         assert started.wait(10)
@@ -213,7 +213,7 @@ class Process:
     def __init__(
         self, place: Path, *arguments: str, dies: str | None = None, **environment: str
     ) -> None:
-        program = ["ackline"] if dies is None else ["tests.service.dying", dies]
+        program = ["ackline"] if dies is None else ["tests.service.kill_points", dies]
         self.process = subprocess.Popen(
             [sys.executable, "-m", *program, "serve", "--port", "0", *arguments],
             cwd=place,

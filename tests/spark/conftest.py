@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ackline.clock import ManualClock
+from ackline.core.clock import ManualClock
 from ackline.queues import Queues
 from ackline.stores.registry import store_from_url
-from tests.spark.addresses import TestAddress
+from tests.spark.support.clocked_address import TestAddress
 from tests.store_choice import choose_stores
 
 FOR_FEW_ROWS = {
@@ -78,7 +78,7 @@ def address(connect: Callable[[], Queues]) -> TestAddress:
 @pytest.fixture(scope="session")
 def spark(request, tmp_path_factory):
     """One Spark for all tests of a process; it takes some seconds to start."""
-    from ackline.spark.session import spark_session
+    from ackline.spark.runtime.session import spark_session
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     few_rows = request.config.option.markexpr != "slow"
@@ -96,7 +96,7 @@ def spark(request, tmp_path_factory):
 @pytest.fixture(scope="session")
 def told(spark, tmp_path_factory):
     """A lake that was taken in by three batches, for all who only look at it."""
-    from tests.spark.lakeside import in_three_batches
+    from tests.spark.support.lake_and_store import in_three_batches
 
     side = in_three_batches(spark, tmp_path_factory.mktemp("lakeside"))
     yield side

@@ -8,19 +8,19 @@ import pytest
 from pyspark.sql.types import StructField, StructType
 
 import ackline
-from ackline.errors import AcklineError, ConfigError, StoreUnavailable
+from ackline.core.errors import AcklineError, ConfigError, StoreUnavailable
 from ackline.spark import schemas
-from ackline.spark.option_parsing import meanings, read_options
-from ackline.spark.options import ROLES
-from ackline.spark.source import AcklineSource
-from ackline.spark.store_address import StoreAddress, find_address
+from ackline.spark.data_source import AcklineSource
+from ackline.spark.option_parsing import option_descriptions, parse_options
+from ackline.spark.options import OPTIONS_BY_USE
+from ackline.spark.store.address import StoreAddress, resolve_address
 from pyspark_ackline import DefaultSource
 
 CLAIMS = {"table": "jobs", "queue": "q", "streamId": "s"}
 
 
 def asked(role="read", **options):
-    return read_options(role, {"store": "sqlite:///x.db", **options})
+    return parse_options(role, {"store": "sqlite:///x.db", **options})
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_table_in_capitals_is_no_table():
 
 def test_a_store_must_be_named():
     with pytest.raises(ConfigError, match="'store'"):
-        read_options("read", {"table": "jobs"})
+        parse_options("read", {"table": "jobs"})
 
 
 def test_names_are_read_in_any_case_and_load_names_the_table():
@@ -102,10 +102,10 @@ def test_names_are_read_in_any_case_and_load_names_the_table():
 
 # In the order of the table: every process that runs a share of the tests must count them alike.
 @pytest.mark.parametrize(
-    "kind", dict.fromkeys(kind for tables in ROLES.values() for kind in tables.values())
+    "kind", dict.fromkeys(kind for tables in OPTIONS_BY_USE.values() for kind in tables.values())
 )
 def test_every_option_says_what_it_means(kind):
-    assert all(meanings(kind).values())
+    assert all(option_descriptions(kind).values())
 
 
 def test_a_mistyped_queue_is_refused_and_not_made(sqlite_url, caplog):
@@ -139,14 +139,14 @@ def test_columns_that_differ_are_refused_at_planning(sqlite_url):
 
 def test_memory_is_refused():
     with pytest.raises(ConfigError, match="one process"):
-        find_address(read_options("read", {"store": "memory://", "table": "jobs"}))
+        resolve_address(parse_options("read", {"store": "memory://", "table": "jobs"}))
 
 
 def test_a_file_that_is_not_there_is_not_made(tmp_path):
-    options = read_options("read", {"store": f"sqlite:///{tmp_path}/no.db", "table": "jobs"})
+    options = parse_options("read", {"store": f"sqlite:///{tmp_path}/no.db", "table": "jobs"})
 
     with pytest.raises(StoreUnavailable, match="no store"):
-        find_address(options)
+        resolve_address(options)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -155,7 +155,9 @@ def test_a_relative_path_is_made_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ackline.open("sqlite:///a b.db").close()
 
-    address = find_address(read_options("read", {"store": "sqlite:///a%20b.db", "table": "jobs"}))
+    address = resolve_address(
+        parse_options("read", {"store": "sqlite:///a%20b.db", "table": "jobs"})
+    )
 
     monkeypatch.chdir("/")
     with address.open() as queues:
@@ -177,7 +179,7 @@ def test_an_unreachable_server_is_told_at_planning():
     options = {"store": "redis://127.0.0.1:1/0", "table": "jobs"}
 
     with pytest.raises(StoreUnavailable):
-        find_address(read_options("read", options))
+        resolve_address(parse_options("read", options))
 
 
 def test_spark_finds_the_format_by_the_name_of_its_module():
@@ -186,7 +188,7 @@ def test_spark_finds_the_format_by_the_name_of_its_module():
 
 
 def test_kinds_with_commas_in_their_names_are_named_in_a_json_list():
-    asked: Any = read_options("read", {"store": "x", "table": "jobs", "kinds": '["a,b", "c"]'})
+    asked: Any = parse_options("read", {"store": "x", "table": "jobs", "kinds": '["a,b", "c"]'})
 
     assert asked.kind_set == {"a,b", "c"}
 

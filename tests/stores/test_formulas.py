@@ -15,21 +15,22 @@ from typing import Any
 
 import pytest
 
-from ackline.clock import ManualClock
-from ackline.config import DEFAULTS, QueueSettings
-from ackline.events import Events
-from ackline.job import Draft, Options, QueueKey, Record, State
-from ackline.lifecycle import (
+from ackline.core.clock import ManualClock
+from ackline.core.config import DEFAULTS, QueueSettings
+from ackline.core.events import Events
+from ackline.core.job import Draft, Options, QueueKey, Record, State
+from ackline.core.lifecycle import (
     Edit,
     Transition,
-    arrive,
     cancel,
+    cancel_running,
     complete,
     edit,
     extend,
+    extended_deadline,
     fail,
+    initial_state,
     keeps_id,
-    kept_until,
     may_extend,
     move,
     progress,
@@ -38,20 +39,19 @@ from ackline.lifecycle import (
     release,
     request_cancel,
     snooze,
-    stop,
 )
-from ackline.stores.base import TOPICS, ClaimRequest, Filter, Hold, Store, WorkerBeat
+from ackline.stores.contract import TOPICS, ClaimRequest, Filter, Heartbeat, LeaseExtension, Store
 from ackline.stores.registry import store_from_url
-from ackline.stores.shared.apply import topics_of
-from ackline.stores.shared.paging import read_place
+from ackline.stores.shared.apply import topics_to_notify
+from ackline.stores.shared.paging import decode_page_cursor
 from ackline.stores.shared.retention import plan_trim
-from ackline.testing.conformance import Bench
-from ackline.testing.conformance.bench import draft, failure, policy_of
+from ackline.testing.conformance import QueueDriver
+from ackline.testing.conformance.driver import draft, failure, policy_of
 
 KINDS = ("mail", "image")
 LAST = "last"
 """A completed job, which is listed after those that wait or run."""
-BEAT = WorkerBeat(id="w1", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=15.0)
+BEAT = Heartbeat(id="w1", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=15.0)
 
 
 @pytest.fixture(params=["sqlite", "redis", "postgres"])
@@ -65,8 +65,8 @@ def store(
 
 
 @pytest.fixture
-def bench(store: Store, clock: ManualClock) -> Bench:
-    bench = Bench(store, clock, QueueKey("default", "work"))
+def bench(store: Store, clock: ManualClock) -> QueueDriver:
+    bench = QueueDriver(store, clock, QueueKey("default", "work"))
     bench.complete(bench.taken(LAST, result_ttl=1e6))
     return bench
 
@@ -76,15 +76,15 @@ def chance() -> random.Random:
     return random.Random(24)
 
 
-def place_of(bench: Bench, id: str) -> float:
+def place_of(bench: QueueDriver, id: str) -> float:
     """A job's place in the line of its state, from the cursor of a page that ends with it."""
     which = Filter(ids=frozenset({id, LAST}))
-    place = read_place(bench.store.page(bench.queue, which, None, 1).cursor, False)
+    place = decode_page_cursor(bench.store.page(bench.queue, which, None, 1).cursor, False)
     assert place is not None, f"{id} is not there"
     return place[1]
 
 
-def some_time(bench: Bench, chance: random.Random) -> float:
+def some_time(bench: QueueDriver, chance: random.Random) -> float:
     """Let some time pass; returns the time then."""
     bench.clock.advance(chance.uniform(0.001, 100.0))
     return bench.clock.now()
@@ -94,14 +94,14 @@ class TestRank:
     """`rank`: a queued job's place in line, whichever way it got there."""
 
     @pytest.fixture(params=[0.1, 86_400.3])
-    def ageing(self, request: pytest.FixtureRequest, bench: Bench) -> float:
+    def ageing(self, request: pytest.FixtureRequest, bench: QueueDriver) -> float:
         ageing: float = request.param
         bench.configure(ageing=ageing)
         return ageing
 
     @pytest.mark.parametrize("surely_new", [False, True])
     def test_of_new_jobs(
-        self, bench: Bench, chance: random.Random, ageing: float, surely_new: bool
+        self, bench: QueueDriver, chance: random.Random, ageing: float, surely_new: bool
     ) -> None:
         for size in (1, 1, 1, 1, 1, 1, 2, 2, 5):
             now = some_time(bench, chance)
@@ -113,17 +113,17 @@ class TestRank:
                     chance.randint(0, 9),
                     chance.choice((0.0, 0.0, 3.3)),
                     options=Options(group=chance.choice((None, "g"))),
-                    surely_new=surely_new,
+                    assume_new=surely_new,
                 )
                 for n in range(size)
             ]
             bench.store.enqueue(bench.queue, given)
             for new in given:
-                state, at = arrive(new, now, ageing)
+                state, at = initial_state(new, now, ageing)
                 assert (bench.state(new.id), place_of(bench, new.id)) == (state, at)
 
     def test_of_new_jobs_that_differ_in_nothing_but_their_ids(
-        self, bench: Bench, chance: random.Random, ageing: float
+        self, bench: QueueDriver, chance: random.Random, ageing: float
     ) -> None:
         for priority in range(10):
             now = some_time(bench, chance)
@@ -131,7 +131,9 @@ class TestRank:
             bench.put_all(ids, priority=priority, surely_new=True)
             assert [place_of(bench, id) for id in ids] == [rank(now, priority, ageing)] * 3
 
-    def test_of_promoted_jobs(self, bench: Bench, chance: random.Random, ageing: float) -> None:
+    def test_of_promoted_jobs(
+        self, bench: QueueDriver, chance: random.Random, ageing: float
+    ) -> None:
         due = {}
         for priority in range(10):
             delay = chance.uniform(1.0, 50.0)
@@ -143,7 +145,7 @@ class TestRank:
             assert place_of(bench, id) == rank(at, priority, ageing)
 
     def test_of_jobs_that_come_back(
-        self, bench: Bench, chance: random.Random, ageing: float
+        self, bench: QueueDriver, chance: random.Random, ageing: float
     ) -> None:
         for priority in range(10):
             began = some_time(bench, chance)
@@ -167,17 +169,17 @@ class TestRank:
             bench.complete(bench.take_one())
 
     def test_of_jobs_out_of_the_dlq(
-        self, bench: Bench, chance: random.Random, ageing: float
+        self, bench: QueueDriver, chance: random.Random, ageing: float
     ) -> None:
         for priority in range(10):
-            bench.bury(f"j{priority}")
+            bench.dead_letter(f"j{priority}")
             now = some_time(bench, chance)
             bench.apply_one(redrive(f"j{priority}", change=Edit(priority=priority)))
             assert place_of(bench, f"j{priority}") == rank(now, priority, ageing)
             bench.complete(bench.take_one())
 
     def test_of_jobs_with_a_new_priority(
-        self, bench: Bench, chance: random.Random, ageing: float
+        self, bench: QueueDriver, chance: random.Random, ageing: float
     ) -> None:
         for before, after in itertools.product((0, 4, 9), repeat=2):
             id = f"{before}-{after}"
@@ -189,7 +191,7 @@ class TestRank:
             assert place_of(bench, id) == place + (before - after) * ageing
 
 
-def bring(bench: Bench, id: str, kind: str, state: State) -> None:
+def bring(bench: QueueDriver, id: str, kind: str, state: State) -> None:
     """A job of this kind in this state."""
     delay = 50.0 if state is State.SCHEDULED else 0.0
     bench.put(id, kind=kind, delay=delay, max_attempts=1 + (state is State.FAILING))
@@ -200,12 +202,12 @@ def bring(bench: Bench, id: str, kind: str, state: State) -> None:
         elif state in (State.FAILED, State.FAILING):
             bench.fail(job, delay=50.0)
         elif state is State.CANCELLED:
-            bench.apply_one(stop(job, "", policy_of(job)))
+            bench.apply_one(cancel_running(job, "", policy_of(job)))
     assert bench.state(id) is state
 
 
 @pytest.mark.parametrize("state", State)
-def test_which_drafts_replace_a_job(bench: Bench, state: State) -> None:
+def test_which_drafts_replace_a_job(bench: QueueDriver, state: State) -> None:
     """`keeps_id`: whether the job that has the id stays."""
     replaces = [None, frozenset[str](), frozenset({"mail"}), frozenset(KINDS)]
     cases = list(itertools.product(KINDS, replaces, (False, True)))
@@ -220,7 +222,7 @@ def test_which_drafts_replace_a_job(bench: Bench, state: State) -> None:
 
 class TestLeases:
     def test_lease_of_the_job_before_that_of_its_kind_before_that_of_the_claim(
-        self, bench: Bench, chance: random.Random
+        self, bench: QueueDriver, chance: random.Random
     ) -> None:
         """`ClaimRequest.lease_of`: how long a job is leased."""
         for own, of_kind, again in itertools.product((None, 7.7), (None, 3.3), range(3)):
@@ -238,10 +240,12 @@ class TestLeases:
             assert sorted(job.id for job in jobs) == sorted(ids)
             for job in jobs:
                 expected = now + request.lease_of(job.kind, job.options)
-                assert (job.deadline, bench.look(job.id).deadline) == (expected, expected)
+                assert (job.deadline, bench.get(job.id).deadline) == (expected, expected)
                 bench.complete(job)
 
-    def test_which_leases_a_heartbeat_extends(self, bench: Bench, chance: random.Random) -> None:
+    def test_which_leases_a_heartbeat_extends(
+        self, bench: QueueDriver, chance: random.Random
+    ) -> None:
         """`may_extend`: which leases are still those of who holds a token."""
         ids = list(map(str, range(60)))
         bench.put_all(ids)
@@ -256,10 +260,10 @@ class TestLeases:
         bench.take(5, lease=5.0)
         bench.clock.advance(chance.uniform(2.0, 10.0))
         now = bench.clock.now()
-        holds = [Hold(job.id, job.token + chance.choice((0, 0, 1)), 30.0) for job in jobs]
+        holds = [LeaseExtension(job.id, job.token + chance.choice((0, 0, 1)), 30.0) for job in jobs]
         kept = []
         for index, hold in enumerate(holds):
-            found = bench.look(hold.id)
+            found = bench.get(hold.id)
             deadline = found.deadline if found.state is State.PROCESSING else None
             if deadline is not None and may_extend(hold.token, found.token, deadline, now):
                 kept.append(index)
@@ -269,19 +273,21 @@ class TestLeases:
         assert 0 < len(kept) < 40
         assert sorted(set(range(60)) - set(lost)) == kept
 
-    def test_a_heartbeat_never_shortens_a_lease(self, bench: Bench, chance: random.Random) -> None:
-        """`kept_until`: the deadline after a heartbeat."""
+    def test_a_heartbeat_never_shortens_a_lease(
+        self, bench: QueueDriver, chance: random.Random
+    ) -> None:
+        """`extended_deadline`: the deadline after a heartbeat."""
         bench.put_all(map(str, range(40)))
         jobs = bench.take(40, lease=50.0)
         deadlines = {job.id: job.deadline or 0.0 for job in jobs}
         for _ in range(4):
             bench.clock.advance(chance.uniform(0.001, 10.0))
             now = bench.clock.now()
-            holds = [Hold(job.id, job.token, chance.uniform(0.01, 100.0)) for job in jobs]
+            holds = [LeaseExtension(job.id, job.token, chance.uniform(0.01, 100.0)) for job in jobs]
             bench.store.heartbeat(bench.queue, BEAT, holds)
             for hold in holds:
-                deadlines[hold.id] = kept_until(deadlines[hold.id], now, hold.seconds)
-                assert bench.look(hold.id).deadline == deadlines[hold.id]
+                deadlines[hold.id] = extended_deadline(deadlines[hold.id], now, hold.seconds)
+                assert bench.get(hold.id).deadline == deadlines[hold.id]
 
 
 class TestTrimming:
@@ -291,7 +297,7 @@ class TestTrimming:
 
     @pytest.mark.parametrize("seed", range(8))
     def test_a_journal_that_a_reader_reads(
-        self, bench: Bench, seed: int, caplog: pytest.LogCaptureFixture
+        self, bench: QueueDriver, seed: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         chance = random.Random(seed)
         number = itertools.count()
@@ -301,7 +307,7 @@ class TestTrimming:
         most = chance.choice((0, 1000, chance.randint(0, len(bench.journal()))))
         settings = QueueSettings(max_journal=most, keep_journal=chance.uniform(0.0, 200.0))
         bench.store.configure(bench.queue, settings)
-        events = Events.of(bench.store.events(bench.queue, None, 1000))
+        events = Events.from_sequence(bench.store.events(bench.queue, None, 1000))
         reader = chance.choice((None, chance.choice(list(events)).cursor))
         batches = [(batch.number, batch.at, len(batch.entries)) for batch in events.batches]
         now = bench.clock.now()
@@ -310,27 +316,27 @@ class TestTrimming:
         with caplog.at_level(logging.WARNING, "ackline"):
             bench.store.prune(bench.queue, 100, reader)
 
-        left = Events.of(bench.store.events(bench.queue, None, 1000)).batches
+        left = Events.from_sequence(bench.store.events(bench.queue, None, 1000)).batches
         assert [batch.number for batch in left] == [one[0] for one in batches[plan.batches :]]
         lost = [int(found) for found in self.LOST.findall(caplog.text)]
-        assert lost == ([plan.unseen] if plan.unseen else [])
+        assert lost == ([plan.unread] if plan.unread else [])
 
 
-def waits(bench: Bench) -> None:
+def waits(bench: QueueDriver) -> None:
     """Let a worker wait for jobs: a store need not tell of new ones while nobody does."""
     bench.take(10, kinds=["waited for"], worker="waiting")
 
 
-def _held(bench: Bench, **more: Any) -> Record:
+def _held(bench: QueueDriver, **more: Any) -> Record:
     job = bench.taken("a", **more)
     waits(bench)
     return job
 
 
-def _applies(step: Callable[[Record], Transition], **more: Any) -> Callable[[Bench], Any]:
+def _applies(step: Callable[[Record], Transition], **more: Any) -> Callable[[QueueDriver], Any]:
     """Prepares a leased job; what it returns applies a step to it."""
 
-    def prepare(bench: Bench) -> Callable[[], object]:
+    def prepare(bench: QueueDriver) -> Callable[[], object]:
         job = _held(bench, **more)
         return lambda: bench.apply_one(step(job))
 
@@ -341,15 +347,15 @@ def _failed(job: Record) -> Transition:
     return fail(job, failure(job), policy_of(job), random.Random(0))
 
 
-def _put(bench: Bench, **more: Any) -> Callable[[], object]:
+def _put(bench: QueueDriver, **more: Any) -> Callable[[], object]:
     waits(bench)
     return lambda: bench.put("a", **more)
 
 
-def _waiting(act: Callable[[Bench], object], **more: Any) -> Callable[[Bench], Any]:
+def _waiting(act: Callable[[QueueDriver], object], **more: Any) -> Callable[[QueueDriver], Any]:
     """Prepares a job that nobody has claimed."""
 
-    def prepare(bench: Bench) -> Callable[[], object]:
+    def prepare(bench: QueueDriver) -> Callable[[], object]:
         bench.put("a", **more)
         waits(bench)
         return lambda: act(bench)
@@ -357,43 +363,43 @@ def _waiting(act: Callable[[Bench], object], **more: Any) -> Callable[[Bench], A
     return prepare
 
 
-def _expire(bench: Bench) -> Callable[[], object]:
+def _expire(bench: QueueDriver) -> Callable[[], object]:
     job = _held(bench)
     bench.clock.advance(1000.0)
     return lambda: bench.expire(job)
 
 
-def _redrive(bench: Bench) -> Callable[[], object]:
-    bench.bury("a")
+def _redrive(bench: QueueDriver) -> Callable[[], object]:
+    bench.dead_letter("a")
     waits(bench)
     return lambda: bench.apply_one(redrive("a"))
 
 
-def _prune(bench: Bench) -> Callable[[], object]:
+def _prune(bench: QueueDriver) -> Callable[[], object]:
     bench.complete(bench.taken("a"))
     bench.clock.advance(1e5)
     return lambda: bench.store.prune(bench.queue, 10)
 
 
-def _promote(bench: Bench) -> Callable[[], object]:
+def _promote(bench: QueueDriver) -> Callable[[], object]:
     bench.put("a", delay=5.0)
     waits(bench)
     bench.clock.advance(10.0)
     return lambda: bench.store.promote(bench.queue, 10)
 
 
-def _move_away(bench: Bench) -> object:
-    return bench.apply_one(move("a", bench.beside("other").queue))
+def _move_away(bench: QueueDriver) -> object:
+    return bench.apply_one(move("a", bench.other_queue("other").queue))
 
 
-def _move_here(bench: Bench) -> Callable[[], object]:
-    other = bench.beside("other")
+def _move_here(bench: QueueDriver) -> Callable[[], object]:
+    other = bench.other_queue("other")
     other.put("a")
     waits(bench)
     return lambda: other.apply_one(move("a", bench.queue))
 
 
-CHANGES: dict[str, Callable[[Bench], Any]] = {
+CHANGES: dict[str, Callable[[QueueDriver], Any]] = {
     "enqueue": _put,
     "enqueue for later": lambda bench: _put(bench, delay=5.0),
     "claim": _waiting(lambda bench: bench.take()),
@@ -402,7 +408,7 @@ CHANGES: dict[str, Callable[[Bench], Any]] = {
     "fail for good": _applies(_failed, max_attempts=1),
     "snooze": _applies(lambda job: snooze(job, 2.5, policy_of(job))),
     "release": _applies(lambda job: release(job, policy_of(job))),
-    "stop": _applies(lambda job: stop(job, "", policy_of(job))),
+    "stop": _applies(lambda job: cancel_running(job, "", policy_of(job))),
     "extend": _applies(lambda job: extend(job, 60.0)),
     "progress": _applies(lambda job: progress(job, b"1")),
     "ask to stop": _applies(lambda job: request_cancel(job.id)),
@@ -423,8 +429,8 @@ CHANGES: dict[str, Callable[[Bench], Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_who_is_woken(bench: Bench, change: str) -> None:
-    """`topics_of`: whose listeners are woken for what the journal tells."""
+def test_who_is_woken(bench: QueueDriver, change: str) -> None:
+    """`topics_to_notify`: whose listeners are woken for what the journal tells."""
     act = CHANGES[change](bench)
     after = bench.journal()[-1].cursor
     subjects = {(bench.queue, topic) for topic in TOPICS}
@@ -433,7 +439,7 @@ def test_who_is_woken(bench: Bench, change: str) -> None:
         while subscription.wait(0.05):
             pass
         act()
-        told = topics_of(bench.store.events(bench.queue, after, 100))
+        told = topics_to_notify(bench.store.events(bench.queue, after, 100))
         assert told > {"changes"} or change in ("claim", "extend", "progress")
         missing, until = {(bench.queue, topic) for topic in told}, time.monotonic() + 5.0
         while missing and time.monotonic() < until:

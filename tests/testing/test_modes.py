@@ -32,7 +32,7 @@ from ackline.testing import (
     modes,
     refute_enqueued,
 )
-from ackline.worker.running import Execution, Hooks
+from ackline.worker.handler_outcome import Execution, Hooks
 
 
 class Mail(msgspec.Struct):
@@ -259,7 +259,7 @@ class TestDrain:
     def test_an_endless_one_is_found(
         self, queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(modes, "MOST_RUNS", 50)
+        monkeypatch.setattr(modes, "MAX_RUNS", 50)
         queue.handler(lambda job: [queue.enqueue(1).id])
         queue.enqueue(1)
         with pytest.raises(AssertionError, match="50"):

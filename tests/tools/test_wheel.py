@@ -175,7 +175,7 @@ PROGRAMS = {
     "postgres": f"{OPENS} at('postgresql://localhost')",
     "analytics": "import duckdb",
     "delta": "import deltalake",
-    "spark": "import ackline.spark.session, ackline.spark.lake.lake, pyspark_ackline",
+    "spark": "import ackline.spark.runtime.session, ackline.spark.lake.lake, pyspark_ackline",
     "testing": "import ackline.testing.conformance, ackline.testing.model",
 }
 """What works with each extra."""

@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from ackline import JobFailed, State
-from ackline.worker import Hooks, executor
+from ackline.worker import Hooks
+from ackline.worker.execute import executor
 
 SOON = 10.0
 
@@ -130,7 +131,7 @@ def test_what_a_before_hook_opens_an_after_hook_closes_though_the_lease_is_lost(
 
 def test_hooks_are_not_run_for_a_handler_that_is_given_up(queue, start, monkeypatch):
     """They would run beside the handler, in the thread that minds everybody's time."""
-    monkeypatch.setattr(executor, "GIVE_UP", 0.05)
+    monkeypatch.setattr(executor, "STOP_TIMEOUT", 0.05)
     go_on, calls = threading.Event(), []
 
     @queue.handler(timeout=0.05, max_attempts=1)

@@ -8,7 +8,7 @@ import time
 def test_an_idle_worker_claims_no_more_often_than_it_has_to(queue, start, monkeypatch):
     """Its threads are woken at the same time, and only one of them has to claim."""
     interval = 0.1
-    monkeypatch.setattr("ackline.queue.consumer.LONGEST_POLL", interval)
+    monkeypatch.setattr("ackline.queue.consume.MAX_POLL_INTERVAL", interval)
     queue.handler(print)
     claims, claim = [], queue.store.claim
 

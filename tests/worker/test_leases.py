@@ -15,7 +15,8 @@ import pytest
 from ackline import JobFailed, State, StoreUnavailable
 from ackline.queues import Queues
 from ackline.stores.memory import MemoryStore
-from ackline.worker import executor, heartbeat
+from ackline.worker import heartbeat
+from ackline.worker.execute import executor
 
 SOON = 10.0
 
@@ -52,7 +53,7 @@ def test_a_sync_handler_is_told_by_its_signal_at_its_timeout(queue, start):
 
 
 def test_a_handler_that_ignores_its_timeout_is_settled_without_it(queue, start, monkeypatch):
-    monkeypatch.setattr(executor, "GIVE_UP", 0.05)
+    monkeypatch.setattr(executor, "STOP_TIMEOUT", 0.05)
     go_on = threading.Event()
 
     @queue.handler(timeout=0.05, max_attempts=1)
@@ -73,8 +74,8 @@ def test_a_handler_that_ignores_its_timeout_is_settled_without_it(queue, start, 
 def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_place(
     queue, start, monkeypatch, way
 ):
-    monkeypatch.setattr(executor, "GIVE_UP", 0.05)
-    monkeypatch.setattr("ackline.worker.worker.GIVE_UP", 0.05)
+    monkeypatch.setattr(executor, "STOP_TIMEOUT", 0.05)
+    monkeypatch.setattr("ackline.worker.worker.STOP_TIMEOUT", 0.05)
     began, go_on = threading.Event(), threading.Event()
 
     @queue.handler("deaf", timeout=0.05 if way == "timeout" else None, max_attempts=1)
@@ -100,7 +101,7 @@ def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_place
 
 
 def test_a_sync_handler_of_a_lost_lease_does_not_keep_its_lane(queue, start, monkeypatch):
-    monkeypatch.setattr("ackline.worker.worker.GIVE_UP", 0.05)
+    monkeypatch.setattr("ackline.worker.worker.STOP_TIMEOUT", 0.05)
     began, go_on = threading.Event(), threading.Event()
     running, most = 0, 0
     lock = threading.Lock()
@@ -288,7 +289,7 @@ def test_a_worker_is_known_to_the_store_and_says_goodbye(queue, start):
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_an_idle_worker_beats_no_sooner_for_what_others_write(queues, start, monkeypatch):
     """A listener to a file wakes whenever anyone has written to it, and each beat is a write."""
-    monkeypatch.setattr(heartbeat, "BEAT_EVERY", 3600.0)
+    monkeypatch.setattr(heartbeat, "HEARTBEAT_INTERVAL", 3600.0)
     queue, beats = queues["work"], []
     beat = queue.store.heartbeat
 

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import ackline
-from ackline import tracing
+from ackline.queue import tracing
 from ackline.worker import Worker
 
 HEADER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -159,8 +159,8 @@ def test_a_span_tells_that_its_handler_failed(exporter, queue, ending, descripti
      HEADER[:36] + "0" * 16 + "-01", "01" + HEADER[2:]],
 )  # fmt: skip
 def test_what_is_no_traceparent_is_ignored(text):
-    assert tracing.valid(text) is None
-    assert tracing.valid(HEADER) == HEADER
+    assert tracing.valid_traceparent(text) is None
+    assert tracing.valid_traceparent(HEADER) == HEADER
 
 
 def test_a_program_that_does_not_trace_does_not_import_it():

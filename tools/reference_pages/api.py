@@ -42,7 +42,7 @@ PAGES = (
     ),
     Page(
         "config.md",
-        "ackline.config",
+        "ackline.core.config",
         "What can be set for a kind or a queue.",
         ("Policy", "QueueSettings"),
     ),
@@ -54,7 +54,7 @@ PAGES = (
     Page("testing.md", "ackline.testing", "What helps to test code that uses queues."),
     Page(
         "stores.md",
-        "ackline.stores.base",
+        "ackline.stores.contract",
         "The seam between the rules and a backend: what a store of your own has to do.",
         (
             "Store",
@@ -65,9 +65,9 @@ PAGES = (
             "ClaimRequest",
             "Claimed",
             "Hold",
-            "WorkerBeat",
+            "Heartbeat",
             "WorkerRecord",
-            "BeatReply",
+            "HeartbeatReply",
             "Filter",
             "Page",
             "QueueInfo",

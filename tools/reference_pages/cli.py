@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import click
 from tools.reference_pages.markdown import WRITTEN_BY, table
 
-from ackline.cli.app import COMMON, app
+from ackline.cli.app import COMMON_OPTIONS, app
 
 COMPLETION = """To complete commands and options with Tab, put this line into `~/.bashrc`:
 
@@ -29,7 +29,7 @@ def cli_page() -> str:
         COMPLETION,
         "## Everywhere",
         "These may stand before or behind the command.",
-        _options(COMMON, context),
+        _options(COMMON_OPTIONS, context),
         *(_command(name, inner) for name, inner in sorted(visible_commands(context))),
     ]
     return "\n\n".join(parts) + "\n"
@@ -52,7 +52,7 @@ def visible_commands(context: click.Context) -> Iterator[tuple[str, click.Contex
 def _command(name: str, context: click.Context) -> str:
     command = context.command
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
-    options = [p for p in command.params if isinstance(p, click.Option) and p not in COMMON]
+    options = [p for p in command.params if isinstance(p, click.Option) and p not in COMMON_OPTIONS]
     shown = [option for option in options if not option.hidden]
     words = [argument.make_metavar(context) for argument in arguments]
     usage = " ".join(["ackline", name, *words, *(["…"] * bool(shown))])

@@ -141,7 +141,7 @@ def service() -> str:
 
 
 def recovery() -> str:
-    """The table that `python -m tests.harness.faults.recovery` printed."""
+    """The table that `python -m tests.harness.faults.recovery_times` printed."""
     return _as_printed("recovery.md")
 
 

@@ -22,7 +22,7 @@ def routes() -> str:
 
 def problems() -> str:
     """Which status and type an error has."""
-    module = importlib.import_module("ackline.service.problems")
+    module = importlib.import_module("ackline.service.http.problems")
     rows = [
         (str(status), f"`{word}`", f"`{error.__name__}`")
         for error, (status, word) in module.ANSWERS.items()

@@ -29,24 +29,39 @@ SETTING_WORDS = {
 }
 
 NUMBERS = (
-    ("worker.heartbeat", "BEAT_EVERY", "s", "a worker gives a sign of life at least so often"),
+    (
+        "worker.heartbeat",
+        "HEARTBEAT_INTERVAL",
+        "s",
+        "a worker gives a sign of life at least so often",
+    ),
     ("worker.heartbeat", "ALIVE_FOR", "s", "without one for so long, it counts as dead"),
-    ("worker.timekeeper", "GIVE_UP", "s", "a handler has so long to stop after its timeout"),
-    ("worker.worker", "LAST_MOMENT", "s", "and so long after the grace period of a stop"),
-    ("queue.policies", "SETTINGS_AGE", "s", "settings that others changed are seen within"),
-    ("queue.consumer", "LONGEST_POLL", "s", "a lost wake-up delays a waiting claim by at most"),
+    ("worker.timekeeper", "STOP_TIMEOUT", "s", "a handler has so long to stop after its timeout"),
+    ("worker.worker", "INTERRUPT_SECONDS", "s", "and so long after the grace period of a stop"),
+    ("queue.policies", "SETTINGS_TTL", "s", "settings that others changed are seen within"),
+    (
+        "queue.consumer",
+        "MAX_POLL_INTERVAL",
+        "s",
+        "a lost wake-up delays a waiting claim by at most",
+    ),
     ("limits", "LONGEST_TRACEBACK", "characters", "of a traceback are kept"),
-    ("limits", "LONGEST_MESSAGE", "characters", "of an error's message are kept"),
-    ("limits", "LONGEST_NOTE", "characters", "of a note or a `by` are kept in the journal"),
+    ("limits", "MAX_MESSAGE_LENGTH", "characters", "of an error's message are kept"),
+    ("limits", "MAX_NOTE_LENGTH", "characters", "of a note or a `by` are kept in the journal"),
     ("queue.chunks", "CHUNK", "jobs", "go into the store in one step of a bulk enqueue"),
-    ("stores.base", "REPAIR_LIMIT", "jobs", "due or lapsed are looked after by one claim"),
+    (
+        "stores.base",
+        "CLAIM_MAINTENANCE_LIMIT",
+        "jobs",
+        "due or lapsed are looked after by one claim",
+    ),
     ("stores.base", "HISTORY_LIMIT", "attempts", "are remembered for each job"),
     ("codec", "DEFAULT_MAX_PAYLOAD", "bytes", "a payload or result may have, unless raised"),
     ("limits", "LONGEST_NAME", "bytes", "of UTF-8 an id, kind, group, queue or tenant may have"),
-    ("limits", "LONGEST_DELAY", "s", "is the longest delay, lease or retention"),
-    ("stores.sqlite.connection", "BUSY_SECONDS", "s", "a writer waits for its turn"),
+    ("limits", "MAX_DELAY", "s", "is the longest delay, lease or retention"),
+    ("stores.sqlite.connection", "BUSY_TIMEOUT", "s", "a writer waits for its turn"),
     ("stores.sqlite.room", "DISK_RESERVE", "bytes", "of free disk are left to other acts"),
-    ("stores.sqlite.writer", "LONGEST_LOG", "bytes", "of write-ahead log, then it is cut back"),
+    ("stores.sqlite.writer", "MAX_WAL_BYTES", "bytes", "of write-ahead log, then it is cut back"),
     ("stores.postgres.notify", "POLL", "s", "a worker behind a pooler looks so often for jobs"),
     ("service.bulk_step", "TIME_LIMIT", "s", "of one act on many jobs, then its client goes on"),
     ("maintenance.watcher", "REPEAT", "s", "a trouble of a store that lasts is logged so often"),
@@ -55,9 +70,9 @@ NUMBERS = (
 
 def policies() -> str:
     """Each part of a policy, its default, and who may set it."""
-    config = importlib.import_module("ackline.config")
-    drafting = importlib.import_module("ackline.queue.drafting")
-    consumer = importlib.import_module("ackline.queue.consumer")
+    config = importlib.import_module("ackline.core.config")
+    drafting = importlib.import_module("ackline.queue.drafts.builder")
+    consumer = importlib.import_module("ackline.queue.consume")
     job = typing.get_type_hints(drafting.EnqueueOptions)
     kind = inspect.signature(typing.get_overloads(consumer.Consumer.handler)[1]).parameters
     queue = config.Policy.__struct_fields__
@@ -74,7 +89,7 @@ def policies() -> str:
 
 
 def _policy_default(value: Any) -> str:
-    retry = importlib.import_module("ackline.retry")
+    retry = importlib.import_module("ackline.core.retry")
     if value is None:
         return "none"
     if isinstance(value, retry.Backoff):
@@ -85,7 +100,7 @@ def _policy_default(value: Any) -> str:
 
 def settings() -> str:
     """The settings of a queue."""
-    config = importlib.import_module("ackline.config")
+    config = importlib.import_module("ackline.core.config")
     notes = attribute_notes(config.QueueSettings)
     rows = [
         (
@@ -109,5 +124,5 @@ def numbers() -> str:
 
 def error_tree() -> str:
     """The drawn tree of errors."""
-    text = inspect.cleandoc(importlib.import_module("ackline.errors").__doc__ or "")
+    text = inspect.cleandoc(importlib.import_module("ackline.core.errors").__doc__ or "")
     return "```text\n" + text.split("\n\n", 1)[1] + "\n```"

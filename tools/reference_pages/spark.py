@@ -9,11 +9,11 @@ import msgspec
 from tools.reference_pages.markdown import WRITTEN_BY, table
 
 TITLES = {
-    "ReadJobs": "Reading `jobs` or `dlq`: `spark.read`",
+    "JobsOptions": "Reading `jobs` or `dlq`: `spark.read`",
     "ReadEvents": "Reading `events`: `spark.read` and `spark.readStream`",
-    "ReadClaims": "Reading `jobs` as a stream: `spark.readStream`",
-    "WriteJobs": "Writing `jobs`: `write` and `writeStream`",
-    "WriteOutcomes": "Writing `outcomes`: `write` and `writeStream`",
+    "ClaimsOptions": "Reading `jobs` as a stream: `spark.readStream`",
+    "JobsWriteOptions": "Writing `jobs`: `write` and `writeStream`",
+    "OutcomesWriteOptions": "Writing `outcomes`: `write` and `writeStream`",
 }
 
 

@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from ackline.aio.coalescer import Coalescer
-from ackline.job import Draft
-from ackline.lifecycle import Transition, Verdict
+from ackline.core.job import Draft
+from ackline.core.lifecycle import Transition, Verdict
 from ackline.queue import Job, Queue
 from ackline.queue.base import P, R
-from ackline.queue.chunks import payload_size
-from ackline.queue.joining import within_async
+from ackline.queue.drafts.batches import payload_size
 from ackline.queue.settling import require_applied
-from ackline.stores.base import Joined, Receipt
+from ackline.queue.transactions import run_joined
+from ackline.stores.contract import JoinedTransaction, Receipt
 
 if TYPE_CHECKING:
     from ackline.aio.watching import AsyncWatcher
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Q = ParamSpec("Q")
 
-Maker = Callable[[], Transition]
+MakeTransition = Callable[[], Transition]
 """Decides on a transition, in a thread: it may have to read the queue's settings."""
 
 
-class Threads:
+class ThreadPools:
     """The threads that blocking calls run in, shared by all queues of a store."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Threads:
         """Run something that mostly waits."""
         return asyncio.get_running_loop().run_in_executor(self._waits, function, seconds)
 
-    def soon(self, function: Callable[[], object]) -> None:
+    def run_soon(self, function: Callable[[], object]) -> None:
         """Run something that nobody waits for; it must not raise."""
         try:
             self._calls.submit(function)
@@ -70,16 +70,16 @@ class Threads:
 class AsyncQueueBase(Generic[P, R]):
     """One queue, for asyncio. `sync` is the same queue for blocking code."""
 
-    def __init__(self, queue: Queue[P, R], threads: Threads | None = None) -> None:
+    def __init__(self, queue: Queue[P, R], threads: ThreadPools | None = None) -> None:
         self.sync = queue
-        self._own_threads = threads is None
-        self._threads = threads or Threads()
+        self._owns_threads = threads is None
+        self._threads = threads or ThreadPools()
         self._watchers: weakref.WeakSet[AsyncWatcher] = weakref.WeakSet()
-        batch = queue.store.capabilities.batch
+        batch = queue.store.capabilities.batch_size
         self._enqueues: Coalescer[Draft, Receipt] = Coalescer(
             self._threads.enqueues, self._insert, batch, payload_size
         )
-        self._settles: Coalescer[Maker, tuple[Transition, Verdict]] = Coalescer(
+        self._settles: Coalescer[MakeTransition, tuple[Transition, Verdict]] = Coalescer(
             self._threads.settles, self._apply, batch
         )
 
@@ -92,26 +92,30 @@ class AsyncQueueBase(Generic[P, R]):
         return f"<Async{repr(self.sync)[1:]}"
 
     def _insert(self, drafts: list[Draft]) -> list[Receipt]:
-        return self.sync.put(drafts)
+        return self.sync.store_drafts(drafts)
 
-    def _apply(self, makers: list[Maker]) -> list[tuple[Transition, Verdict]]:
+    def _apply(self, makers: list[MakeTransition]) -> list[tuple[Transition, Verdict]]:
         transitions = [make() for make in makers]
         return list(zip(transitions, self.sync.apply(transitions), strict=True))
 
-    def _put(self, joined: Joined, drafts: list[Draft]) -> list[Receipt]:
-        return self.sync.put(drafts, joined)
+    def _put(self, joined: JoinedTransaction, drafts: list[Draft]) -> list[Receipt]:
+        return self.sync.store_drafts(drafts, joined)
 
-    async def _settle(self, job: Job[Any], make: Maker, connection: object | None = None) -> None:
+    async def _settle(
+        self, job: Job[Any], make: MakeTransition, connection: object | None = None
+    ) -> None:
         if connection is not None:
             await self.sync.settle_async(job, make, connection)
-        elif job.in_transaction is not None:
+        elif job.settled_in_transaction is not None:
             # Not in a batch: it may be retried for a moment, and others must not wait for that.
             await self._call(lambda: self.sync.settle(job, make()))
         else:
             require_applied(*await self._settles.submit(make))
 
-    async def _join(self, connection: object, work: Callable[[Joined], T]) -> T:
-        return await within_async(self.sync.store, connection, work)
+    async def _in_transaction(
+        self, connection: object, work: Callable[[JoinedTransaction], T]
+    ) -> T:
+        return await run_joined(self.sync.store, connection, work)
 
     async def _call(self, function: Callable[Q, T], /, *args: Q.args, **kwargs: Q.kwargs) -> T:
         return await self._threads.call(function, *args, **kwargs)
@@ -120,5 +124,5 @@ class AsyncQueueBase(Generic[P, R]):
         self.sync.close()
         self._enqueues.close()
         self._settles.close()
-        if self._own_threads:
+        if self._owns_threads:
             self._threads.close()

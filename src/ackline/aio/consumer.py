@@ -9,47 +9,47 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, overload
 
-from ackline import lifecycle
 from ackline.aio.base import AsyncQueueBase
-from ackline.aio.listening import AsyncListener
-from ackline.cron import CatchUp, Schedule
-from ackline.limits import require_given_seconds, require_seconds
+from ackline.aio.listener import AsyncListener
+from ackline.core import lifecycle
+from ackline.core.cron import CatchUp, Schedule
+from ackline.core.limits import require_seconds, require_some_seconds
+from ackline.core.retry import Backoff
 from ackline.queue import Job, Queue
 from ackline.queue.base import P, R
-from ackline.queue.consumer import time_to_next
+from ackline.queue.consume import poll_interval
 from ackline.queue.failures import failure_from
 from ackline.queue.handlers import DEFAULT_KIND
 from ackline.queue.job import record_of
-from ackline.retry import Backoff
-from ackline.stores.base import Claimed, ClaimRequest
+from ackline.stores.contract import ClaimRequest, ClaimResult
 
 logger = logging.getLogger("ackline")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Handover:
+class CancellableClaim:
     """Claimed jobs on their way to a caller that may be cancelled meanwhile."""
 
     def __init__(self, queue: Queue[Any, Any], make_request: Callable[[], ClaimRequest]) -> None:
         self._queue = queue
         self._make_request = make_request
         self._lock = threading.Lock()
-        self._claimed: Claimed | None = None
-        self._abandoned = False
+        self._claimed: ClaimResult | None = None
+        self._cancelled = False
 
-    def claim(self) -> Claimed:
+    def claim(self) -> ClaimResult:
         """Claim, unless the caller was cancelled."""
         with self._lock:
-            if self._abandoned:
+            if self._cancelled:
                 raise asyncio.CancelledError
             self._claimed = self._queue.claim_records(self._make_request())
             return self._claimed
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """The caller was cancelled: give back the jobs that it would have got."""
         with self._lock:
-            self._abandoned = True
+            self._cancelled = True
             jobs = self._claimed.jobs if self._claimed is not None else []
         if not jobs:
             return
@@ -125,7 +125,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
 
         Jobs that a cancelled caller would have got are given back.
         """
-        require_given_seconds("wait", wait)
+        require_some_seconds("wait", wait)
         request = await self._call(self.sync.claim_request, limit, lease, kinds, worker)
         claimed = await self._claim_once(request, connection)
         if claimed.jobs or wait <= 0:
@@ -138,19 +138,19 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
                 left = until - time.monotonic()
                 if claimed.jobs or left <= 0:
                     return [self.sync.wrap(record) for record in claimed.jobs]
-                await listener.wait(min(left, time_to_next(claimed)))
+                await listener.wait(min(left, poll_interval(claimed)))
 
-    async def _claim_once(self, request: ClaimRequest, connection: object | None) -> Claimed:
+    async def _claim_once(self, request: ClaimRequest, connection: object | None) -> ClaimResult:
         if connection is not None:
-            return await self._join(
+            return await self._in_transaction(
                 connection,
                 lambda joined: self.sync.claim_from(joined, request),
             )
-        handover = Handover(self.sync, lambda: request)
+        handover = CancellableClaim(self.sync, lambda: request)
         try:
             return await self._call(handover.claim)
         except asyncio.CancelledError:
-            self._threads.soon(handover.abandon)
+            self._threads.run_soon(handover.cancel)
             raise
 
     # --- settling by hand; with a connection, in the transaction that is open on it ---
@@ -196,7 +196,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
 
     async def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
         """Run it again after `delay` seconds; the attempt is given back."""
-        require_given_seconds("delay", delay)
+        require_some_seconds("delay", delay)
         record = record_of(job)
         await self._settle(
             job, lambda: lifecycle.snooze(record, delay, self.sync.policies.of(record)), connection
@@ -211,7 +211,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
 
     async def extend(self, job: Job[Any], seconds: float) -> None:
         """Hold the lease until `seconds` from now."""
-        require_given_seconds("seconds", seconds, above_zero=True)
+        require_some_seconds("seconds", seconds, above_zero=True)
         record = record_of(job)
         await self._settle(job, lambda: lifecycle.extend(record, seconds))
 

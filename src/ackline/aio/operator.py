@@ -8,19 +8,19 @@ from typing import Any
 
 from ackline.aio.base import AsyncQueueBase
 from ackline.aio.reader import AsyncJournalReader
-from ackline.aio.watching import AsyncWatcher, Callback, follow
-from ackline.config import QueueSettings
-from ackline.events import Act, Event
-from ackline.job import State
-from ackline.limits import require_seconds
+from ackline.aio.watching import AsyncWatcher, Callback, follow_events
+from ackline.core.config import QueueSettings
+from ackline.core.events import Act, Event
+from ackline.core.job import State
+from ackline.core.limits import require_seconds
 from ackline.queue import Job, JobPage
 from ackline.queue.base import P, R
-from ackline.queue.observer import require_cursor
-from ackline.queue.operator import _UNCHANGED
-from ackline.queue.reader import ReaderInfo, Start
-from ackline.queue.recovery import RecoveryStats
-from ackline.queue.watching import require_watchable
-from ackline.stores.base import WorkerRecord
+from ackline.queue.journal.follow import require_event_type
+from ackline.queue.journal.reader import ReaderInfo, Start
+from ackline.queue.metadata.recovery_counts import RecoveryStats
+from ackline.queue.observe import require_cursor
+from ackline.queue.operator import _UNSET
+from ackline.stores.contract import WorkerRecord
 
 
 class AsyncOperator(AsyncQueueBase[P, R]):
@@ -87,7 +87,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         """
         require_cursor(after)
         require_seconds("follow_for", follow_for)
-        return follow(self.sync.store, self.sync.key, self._threads, after, follow_for)
+        return follow_events(self.sync.store, self.sync.key, self._threads, after, follow_for)
 
     def reader(self, name: str, *, start: Start = "oldest") -> AsyncJournalReader:
         """A reader of the journal that goes on where this name last saved."""
@@ -102,7 +102,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
 
         One event after the other: an async callback is awaited before the next event's begins.
         """
-        require_watchable(what, callback)
+        require_event_type(what, callback)
         loop = asyncio.get_running_loop()
         store, key = self.sync.store, self.sync.key
         watcher = await self._call(AsyncWatcher, store, key, what, callback, loop)
@@ -129,18 +129,24 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         self,
         id: str,
         *,
-        payload: Any = _UNCHANGED,
+        payload: Any = _UNSET,
         priority: int | None = None,
         delay: float | None = None,
-        seen: Job[P] | None = None,
+        expected: Job[P] | None = None,
         by: str = "",
     ) -> None:
         """Change a job that is not processing; its payload only with the serde that wrote it.
 
-        With `seen`, a job that you looked up, only if it is still like that.
+        With `expected`, a job that you looked up, only if it is still like that.
         """
         await self._call(
-            self.sync.edit, id, payload=payload, priority=priority, delay=delay, seen=seen, by=by
+            self.sync.edit,
+            id,
+            payload=payload,
+            priority=priority,
+            delay=delay,
+            expected=expected,
+            by=by,
         )
 
     async def keep_result(self, id: str, seconds: float) -> None:

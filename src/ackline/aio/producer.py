@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from ackline.aio.base import AsyncQueueBase
-from ackline.limits import require_seconds, require_text
+from ackline.core.limits import require_seconds, require_text
 from ackline.queue import Completed, Enqueued, EnqueueOptions, NewJob
 from ackline.queue.base import P, R
-from ackline.queue.drafting import CallOptions
-from ackline.queue.waiting import Expected, ResultWaiter
+from ackline.queue.drafts.builder import CallOptions
+from ackline.queue.results import PendingResult, ResultWaiter
 
 
 class AsyncProducer(AsyncQueueBase[P, R]):
@@ -28,11 +28,13 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         with an id of its own it can ask again. With a `connection` it is part of the transaction
         that you have open on it; roll that back if you are cancelled.
         """
-        draft = self.sync.drafter.draft(payload, options)
+        draft = self.sync.draft_builder.draft(payload, options)
         if connection is not None:
-            [receipt] = await self._join(connection, lambda joined: self._put(joined, [draft]))
-            return self.sync.answer(receipt)
-        return self.sync.answer(await self._enqueues.submit(draft))
+            [receipt] = await self._in_transaction(
+                connection, lambda joined: self._put(joined, [draft])
+            )
+            return self.sync.from_receipt(receipt)
+        return self.sync.from_receipt(await self._enqueues.submit(draft))
 
     async def enqueue_many(
         self,
@@ -47,10 +49,10 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         """
         if connection is None:
             return await self._call(self.sync.enqueue_many, jobs, **options)
-        receipts = await self._join(
-            connection, lambda joined: list(self.sync.enqueue_chunks(jobs, options, joined))
+        receipts = await self._in_transaction(
+            connection, lambda joined: list(self.sync.enqueue_batches(jobs, options, joined))
         )
-        return [self.sync.answer(receipt) for receipt in receipts]
+        return [self.sync.from_receipt(receipt) for receipt in receipts]
 
     async def enqueue_and_wait(
         self, payload: P, *, timeout: float = 30.0, **options: Unpack[CallOptions]
@@ -59,24 +61,24 @@ class AsyncProducer(AsyncQueueBase[P, R]):
 
         >>> await queue.enqueue_and_wait({"url": "…"}, id="img-1")  # doctest: +SKIP
         """
-        draft = self.sync.drafter.awaited(payload, options, timeout)
-        waiter = await self._listening()
-        heard = waiter.heard
-        answer = self.sync.answer(await self._enqueues.submit(draft))
+        draft = self.sync.draft_builder.draft_awaited(payload, options, timeout)
+        waiter = await self._result_waiter()
+        heard = waiter.wakeups
+        answer = self.sync.from_receipt(await self._enqueues.submit(draft))
         if isinstance(answer, Completed):
             result: R = answer.result
             return result
-        with waiter.expect(draft.id, heard, draft.surely_new) as expected:
-            return await self._outcome(expected, timeout)
+        with waiter.expect(draft.id, heard, draft.assume_new) as expected:
+            return await self._wait_for_result(expected, timeout)
 
     async def result(self, id: str, timeout: float = 0.0) -> R:
         """The result of a job, awaited for up to `timeout` seconds."""
         require_text("id", id)
         require_seconds("timeout", timeout)
-        waiter = await self._listening()
+        waiter = await self._result_waiter()
         with waiter.expect(id) as expected:
-            await self._call(waiter.look, expected)
-            return await self._outcome(expected, timeout)
+            await self._call(waiter.check_now, expected)
+            return await self._wait_for_result(expected, timeout)
 
     async def close(self) -> None:
         """End the threads and the callbacks; whoever still awaits a result gets a `Timeout`."""
@@ -84,14 +86,14 @@ class AsyncProducer(AsyncQueueBase[P, R]):
             await watcher.close()
         await asyncio.to_thread(self._close_threads)
 
-    async def _listening(self) -> ResultWaiter:
+    async def _result_waiter(self) -> ResultWaiter:
         waiter = self._waiter
         if waiter is None or not waiter.alive:
             # Subscribing to the store may take a moment.
             waiter = self._waiter = await self._call(lambda: self.sync.waiter)
         return waiter
 
-    async def _outcome(self, expected: Expected, timeout: float) -> R:
+    async def _wait_for_result(self, expected: PendingResult, timeout: float) -> R:
         loop = asyncio.get_running_loop()
         arrived = asyncio.Event()
 
@@ -99,8 +101,8 @@ class AsyncProducer(AsyncQueueBase[P, R]):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(arrived.set)
 
-        expected.then(arrive)
-        if not expected.arrived:
+        expected.on_done(arrive)
+        if not expected.done:
             try:
                 async with asyncio.timeout(timeout):
                     await arrived.wait()

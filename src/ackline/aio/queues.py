@@ -8,18 +8,19 @@ import weakref
 from collections.abc import Generator
 from typing import Any, Self, Unpack, overload
 
-from ackline import codec, queues
-from ackline.aio.base import Threads
+from ackline import queues
+from ackline.aio.base import ThreadPools
 from ackline.aio.consumer import AsyncConsumer
 from ackline.aio.operator import AsyncOperator
 from ackline.aio.producer import AsyncProducer
-from ackline.clock import Clock
-from ackline.codec import DumpsLoads, Serde
-from ackline.config import hinting
+from ackline.core import codec
+from ackline.core.clock import Clock
+from ackline.core.codec import Serde, SerdeLike
+from ackline.core.config import suggests_options
 from ackline.queue import Queue
 from ackline.queue.base import P, R
 from ackline.queues import QueueOptions, Queues
-from ackline.stores.base import Key, QueueInfo, StoreInfo
+from ackline.stores.contract import KeyValue, QueueInfo, StoreInfo
 
 
 class AsyncQueue(AsyncProducer[P, R], AsyncConsumer[P, R], AsyncOperator[P, R]):
@@ -35,9 +36,9 @@ class AsyncQueues:
 
     def __init__(self, sync: Queues) -> None:
         self.sync = sync
-        self._threads = Threads()
+        self._threads = ThreadPools()
         self._queues: dict[str, AsyncQueue[Any, Any]] = {}
-        self._made: weakref.WeakSet[AsyncQueue[Any, Any]] = weakref.WeakSet()
+        self._all_queues: weakref.WeakSet[AsyncQueue[Any, Any]] = weakref.WeakSet()
         """All queues made, including those that another of the same name has replaced."""
 
     def __getitem__(self, name: str) -> AsyncQueue[Any, Any]:
@@ -86,15 +87,15 @@ class AsyncQueues:
         **options: Unpack[QueueOptions],
     ) -> AsyncQueue[Any, Any]: ...
 
-    @hinting
+    @suggests_options
     def queue(
         self,
         name: str,
         *,
         payload: Any = Any,
         result: Any = Any,
-        serde: Serde | DumpsLoads | str | None = None,
-        result_serde: Serde | DumpsLoads | str | None = None,
+        serde: Serde | SerdeLike | str | None = None,
+        result_serde: Serde | SerdeLike | str | None = None,
         max_payload: int = codec.DEFAULT_MAX_PAYLOAD,
     ) -> AsyncQueue[Any, Any]:
         """A queue with declared types, another serde or another limit.
@@ -114,14 +115,14 @@ class AsyncQueues:
     def _add(self, sync: Queue[Any, Any]) -> AsyncQueue[Any, Any]:
         queue: AsyncQueue[Any, Any] = AsyncQueue(sync, self._threads)
         self._queues[sync.name] = queue
-        self._made.add(queue)
+        self._all_queues.add(queue)
         return queue
 
     async def describe(self) -> list[QueueInfo]:
         """All queues with their settings and counts."""
         return await self._threads.call(self.sync.describe)
 
-    async def keys(self, *prefix: str, limit: int = 1000) -> list[Key]:
+    async def keys(self, *prefix: str, limit: int = 1000) -> list[KeyValue]:
         """The entries whose keys start with this prefix."""
         return await self._threads.call(self.sync.keys, *prefix, limit=limit)
 
@@ -135,7 +136,7 @@ class AsyncQueues:
 
     async def close(self) -> None:
         """Close the queues and the store."""
-        for queue in list(self._made):
+        for queue in list(self._all_queues):
             await queue.close()
         await asyncio.to_thread(self.sync.close)
         self._threads.close()
@@ -147,7 +148,7 @@ class AsyncQueues:
         await self.close()
 
 
-class Opening:
+class PendingOpen:
     """A store about to be opened: await it, or use it in an `async with` block."""
 
     def __init__(
@@ -186,17 +187,17 @@ class Opening:
             await self._opened.close()
 
 
-@hinting
+@suggests_options
 def open(
     url: str | os.PathLike[str],
     *,
     tenant: str | None = None,
     clock: Clock | None = None,
     token: str | None = None,
-) -> Opening:
+) -> PendingOpen:
     """Open a store by its URL or path: `await` it, or use it in an `async with` block.
 
     >>> async with open("sqlite:///jobs.db") as queues:  # doctest: +SKIP
     ...     await queues["email"].enqueue({"to": "a@example.com"})
     """
-    return Opening(url, tenant, clock, token)
+    return PendingOpen(url, tenant, clock, token)

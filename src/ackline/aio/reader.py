@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ackline.aio.base import Threads
-from ackline.events import Event
-from ackline.queue.reader import PAGE, JournalReader
+from ackline.aio.base import ThreadPools
+from ackline.core.events import Event
+from ackline.queue.journal.reader import PAGE_SIZE, JournalReader
 
 
 class AsyncJournalReader:
@@ -16,7 +16,7 @@ class AsyncJournalReader:
     >>> await reader.save()  # doctest: +SKIP
     """
 
-    def __init__(self, sync: JournalReader, threads: Threads) -> None:
+    def __init__(self, sync: JournalReader, threads: ThreadPools) -> None:
         self.sync = sync
         self.name = sync.name
         self._threads = threads
@@ -30,7 +30,7 @@ class AsyncJournalReader:
     def cursor(self, cursor: str) -> None:
         self.sync.cursor = cursor
 
-    async def read(self, limit: int = PAGE) -> list[Event]:
+    async def read(self, limit: int = PAGE_SIZE) -> list[Event]:
         """The next events, up to `limit`; empty when there are no more yet.
 
         Raises `EventsDropped` if some that it has not read are gone.

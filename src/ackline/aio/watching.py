@@ -10,32 +10,32 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Self
 
-from ackline.aio.base import Threads
-from ackline.aio.listening import AsyncListener
-from ackline.events import Act, Event
-from ackline.job import QueueKey, State
-from ackline.queue.watching import LONGEST_WAIT, PAGE, Watcher
-from ackline.stores.base import Store
+from ackline.aio.base import ThreadPools
+from ackline.aio.listener import AsyncListener
+from ackline.core.events import Act, Event
+from ackline.core.job import QueueKey, State
+from ackline.queue.journal.follow import MAX_WAIT, PAGE_SIZE, Watcher
+from ackline.stores.contract import Store
 
 logger = logging.getLogger("ackline")
 
 Callback = Callable[[Event], Awaitable[None] | None]
 
 
-async def follow(
-    store: Store, key: QueueKey, threads: Threads, after: str | None, seconds: float | None
+async def follow_events(
+    store: Store, key: QueueKey, threads: ThreadPools, after: str | None, seconds: float | None
 ) -> AsyncIterator[Event]:
     """Events after a cursor, in order; ends after `seconds` without more (None: never)."""
     async with AsyncListener(threads, store, key, "changes") as listener:
         idle_since = time.monotonic()
         while True:
-            events = await threads.call(store.events, key, after, PAGE)
+            events = await threads.call(store.events, key, after, PAGE_SIZE)
             for event in events:
                 yield event
             if events:
                 after, idle_since = events[-1].cursor, time.monotonic()
                 continue
-            left = LONGEST_WAIT
+            left = MAX_WAIT
             if seconds is not None:
                 left = min(left, seconds - (time.monotonic() - idle_since))
             if left <= 0:
@@ -50,7 +50,7 @@ class AsyncWatcher:
         self,
         store: Store,
         key: QueueKey,
-        what: State | Act | str,
+        event_type: State | Act | str,
         callback: Callback,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -58,28 +58,28 @@ class AsyncWatcher:
         self._callback = callback
         self._loop = loop
         self._callback_task: asyncio.Task[None] | None = None
-        self._may_go_on = threading.Event()
+        self._called_back = threading.Event()
         self._closed = False
-        self._watcher = Watcher(store, key, what, self._pass_on)
+        self._watcher = Watcher(store, key, event_type, self._on_event)
 
     async def close(self) -> None:
         """Stop calling back; a callback under way is not interrupted."""
         self._closed = True
-        self._may_go_on.set()
+        self._called_back.set()
         await asyncio.to_thread(self._watcher.close)
 
-    def _pass_on(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         """In the watcher's thread: have the loop call back, and wait until it has done so."""
-        self._may_go_on.clear()
+        self._called_back.clear()
         if self._closed or self._loop.is_closed():
             return
-        self._loop.call_soon_threadsafe(self._begin, event)
-        while not self._may_go_on.wait(LONGEST_WAIT) and not self._loop.is_closed():
+        self._loop.call_soon_threadsafe(self._start_callback, event)
+        while not self._called_back.wait(MAX_WAIT) and not self._loop.is_closed():
             continue
 
-    def _begin(self, event: Event) -> None:
+    def _start_callback(self, event: Event) -> None:
         self._callback_task = self._loop.create_task(self._call(event))
-        self._callback_task.add_done_callback(lambda _: self._may_go_on.set())
+        self._callback_task.add_done_callback(lambda _: self._called_back.set())
 
     async def _call(self, event: Event) -> None:
         if self._closed:

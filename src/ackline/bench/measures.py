@@ -11,22 +11,22 @@ from typing import Any
 
 import msgspec
 
-from ackline import lifecycle
 from ackline.aio import AsyncQueue
-from ackline.bench.plan import Plan
-from ackline.ids import new_id
-from ackline.job import State
-from ackline.lifecycle import Transition
+from ackline.bench.plan import BenchmarkPlan
+from ackline.core import lifecycle
+from ackline.core.ids import new_id
+from ackline.core.job import State
+from ackline.core.lifecycle import Transition
 from ackline.queue import NewJob, Queue
 from ackline.queues import Queues
-from ackline.stores.base import ClaimRequest
+from ackline.stores.contract import ClaimRequest
 from ackline.worker import Worker
 
-PATIENCE = 600.0
+TIMEOUT = 600.0
 """Seconds after which a measure that does not end is given up."""
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the result: a rate, or a latency in milliseconds."""
 
     name: str
@@ -38,28 +38,28 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     note: str = ""
 
 
-def measure(queues: Queues, plan: Plan) -> Iterator[Figure]:
+def measure(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
     """Run the planned measures one after the other."""
     for name in plan.measures:
         yield from _MEASURES[name](queues, plan)
 
 
-def _fresh(queues: Queues, name: str) -> Queue[Any, Any]:
+def _new_queue(queues: Queues, name: str) -> Queue[Any, Any]:
     return queues[f"bench {name} {new_id()}"]
 
 
-def _payload(plan: Plan) -> dict[str, object]:
+def _payload(plan: BenchmarkPlan) -> dict[str, object]:
     return {"order": 12345, "pad": "x" * max(0, plan.payload_bytes - 25)}
 
 
-def _rate(name: str, jobs: int, began: float, note: str = "") -> Figure:
+def _rate(name: str, jobs: int, began: float, note: str = "") -> Measurement:
     seconds = time.perf_counter() - began
-    return Figure(name=name, jobs=jobs, seconds=seconds, per_second=jobs / seconds, note=note)
+    return Measurement(name=name, jobs=jobs, seconds=seconds, per_second=jobs / seconds, note=note)
 
 
-def _latency(name: str, samples: Sequence[float]) -> Figure:
+def _latency(name: str, samples: Sequence[float]) -> Measurement:
     ordered = sorted(samples)
-    return Figure(
+    return Measurement(
         name=name,
         jobs=len(ordered),
         seconds=sum(ordered),
@@ -72,29 +72,29 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
 
 
-def _enqueue_one(queues: Queues, plan: Plan) -> Iterator[Figure]:
-    queue, payload = _fresh(queues, "one"), _payload(plan)
+def _enqueue_one(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
+    queue, payload = _new_queue(queues, "one"), _payload(plan)
     began = time.perf_counter()
     for _ in range(plan.singles):
         queue.enqueue(payload)
     yield _rate("enqueue, one call each", plan.singles, began)
 
 
-def _enqueue_bulk(queues: Queues, plan: Plan) -> Iterator[Figure]:
-    queue, payload = _fresh(queues, "bulk"), _payload(plan)
+def _enqueue_bulk(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
+    queue, payload = _new_queue(queues, "bulk"), _payload(plan)
     began = time.perf_counter()
     queue.enqueue_many([payload] * plan.jobs)
     yield _rate("enqueue, bulk", plan.jobs, began)
 
-    named = _fresh(queues, "bulk named")
+    named = _new_queue(queues, "bulk named")
     jobs = [NewJob(payload, id=f"order-{number * 7919 % plan.jobs}") for number in range(plan.jobs)]
     began = time.perf_counter()
     named.enqueue_many(jobs)
     yield _rate("enqueue, bulk with ids", plan.jobs, began, "ids given by the caller")
 
 
-def _enqueue_concurrent(queues: Queues, plan: Plan) -> Iterator[Figure]:
-    queue, payload = AsyncQueue(_fresh(queues, "concurrent")), _payload(plan)
+def _enqueue_concurrent(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
+    queue, payload = AsyncQueue(_new_queue(queues, "concurrent")), _payload(plan)
     each = max(1, plan.jobs // plan.callers)
 
     async def call() -> None:
@@ -111,14 +111,14 @@ def _enqueue_concurrent(queues: Queues, plan: Plan) -> Iterator[Figure]:
     )
 
 
-def _drain_sync(queues: Queues, plan: Plan) -> Iterator[Figure]:
+def _drain_sync(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
     def handler(_job: Any) -> None:
         return None
 
     yield _drain(queues, plan, plan.jobs, handler, "drain, sync handler")
 
 
-def _drain_async(queues: Queues, plan: Plan) -> Iterator[Figure]:
+def _drain_async(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
     async def handler(_job: Any) -> None:
         return None
 
@@ -126,9 +126,9 @@ def _drain_async(queues: Queues, plan: Plan) -> Iterator[Figure]:
 
 
 def _drain(
-    queues: Queues, plan: Plan, jobs: int, handler: Callable[[Any], Any], name: str
-) -> Figure:
-    queue = _fresh(queues, name)
+    queues: Queues, plan: BenchmarkPlan, jobs: int, handler: Callable[[Any], Any], name: str
+) -> Measurement:
+    queue = _new_queue(queues, name)
     queue.enqueue_many([_payload(plan)] * jobs)
     queue.handler(handler)
     worker = Worker(queue, concurrency=plan.concurrency)
@@ -141,18 +141,18 @@ def _drain(
 
 
 def _await_completed(queue: Queue[Any, Any], jobs: int) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     with queue.store.listen([queue.key], "changes") as listener:
         while queue.counts()[State.COMPLETED] < jobs:
             # Polling without a pause would slow down what is measured.
             time.sleep(0.002)
             listener.wait(0.1)
             if time.monotonic() > until:
-                raise TimeoutError(f"{queue} did not drain in {PATIENCE:g} s: {queue.counts()}")
+                raise TimeoutError(f"{queue} did not drain in {TIMEOUT:g} s: {queue.counts()}")
 
 
-def _start_latency(queues: Queues, plan: Plan) -> Iterator[Figure]:
-    queue, started = _fresh(queues, "latency"), threading.Event()
+def _start_latency(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
+    queue, started = _new_queue(queues, "latency"), threading.Event()
     samples: list[float] = []
 
     @queue.handler
@@ -165,30 +165,30 @@ def _start_latency(queues: Queues, plan: Plan) -> Iterator[Figure]:
     for _ in range(plan.round_trips):
         started.clear()
         queue.enqueue(time.perf_counter())
-        started.wait(PATIENCE)
+        started.wait(TIMEOUT)
     worker.stop()
     yield _latency("enqueue to start", samples)
 
 
-def _round_trip(queues: Queues, plan: Plan) -> Iterator[Figure]:
-    queue = _fresh(queues, "round trip")
+def _round_trip(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
+    queue = _new_queue(queues, "round trip")
     queue.handler(lambda job: job.payload)
     worker = Worker(queue, concurrency=4)
     worker.start()
     samples = []
     for number in range(plan.round_trips):
         began = time.perf_counter()
-        queue.enqueue_and_wait(number, timeout=PATIENCE)
+        queue.enqueue_and_wait(number, timeout=TIMEOUT)
         samples.append(time.perf_counter() - began)
     worker.stop()
     yield _latency("round trip", samples)
 
 
-def _growth(queues: Queues, plan: Plan) -> Iterator[Figure]:
+def _growth(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
     """The cost of a job while many others wait: it should not depend on how many."""
     sample = min(plan.growth)
     for waiting in plan.growth:
-        queue = _fresh(queues, "growth")
+        queue = _new_queue(queues, "growth")
         payload = _payload(plan)
         for _ in range(0, waiting - sample, 10_000):
             queue.enqueue_many([payload] * min(10_000, waiting))
@@ -200,10 +200,10 @@ def _growth(queues: Queues, plan: Plan) -> Iterator[Figure]:
         yield _rate(f"claim and complete with {waiting:,} waiting", done, began)
 
 
-def _many_queues(queues: Queues, plan: Plan) -> Iterator[Figure]:
+def _many_queues(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
     """The cost of a job in one of many queues: it should not depend on how many there are."""
     each = max(1, plan.jobs // plan.queues)
-    all_queues = [_fresh(queues, f"one of {plan.queues}") for _ in range(plan.queues)]
+    all_queues = [_new_queue(queues, f"one of {plan.queues}") for _ in range(plan.queues)]
     began = time.perf_counter()
     for queue in all_queues:
         queue.enqueue_many([_payload(plan)] * each)
@@ -213,9 +213,9 @@ def _many_queues(queues: Queues, plan: Plan) -> Iterator[Figure]:
     yield _rate(f"claim and complete over {plan.queues} queues", done, began)
 
 
-def _beside_scheduled(queues: Queues, plan: Plan) -> Iterator[Figure]:
+def _beside_scheduled(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
     """The cost of a job while many others wait for their time: it should not depend on them."""
-    queue, payload = _fresh(queues, "scheduled"), _payload(plan)
+    queue, payload = _new_queue(queues, "scheduled"), _payload(plan)
     for _ in range(0, plan.scheduled, 10_000):
         later = [NewJob(payload, delay=86_400.0)] * min(10_000, plan.scheduled)
         queue.enqueue_many(later)
@@ -231,7 +231,7 @@ def _beside_scheduled(queues: Queues, plan: Plan) -> Iterator[Figure]:
 def _claim_and_complete(queue: Queue[Any, Any], jobs: int) -> int:
     done = 0
     transitions: list[Transition] = []
-    batch = queue.store.capabilities.batch
+    batch = queue.store.capabilities.batch_size
     request = ClaimRequest(worker="bench", limit=batch, lease=60.0)
     while done < jobs:
         claimed = queue.claim_records(request, transitions)
@@ -243,7 +243,7 @@ def _claim_and_complete(queue: Queue[Any, Any], jobs: int) -> int:
     return done
 
 
-_MEASURES: dict[str, Callable[[Queues, Plan], Iterator[Figure]]] = {
+_MEASURES: dict[str, Callable[[Queues, BenchmarkPlan], Iterator[Measurement]]] = {
     "enqueue one": _enqueue_one,
     "enqueue bulk": _enqueue_bulk,
     "enqueue concurrent": _enqueue_concurrent,

@@ -18,7 +18,7 @@ MEASURES = (
 )
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class BenchmarkPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The size of each measure."""
 
     jobs: int = 20_000

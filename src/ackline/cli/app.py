@@ -13,8 +13,8 @@ from typing import Any, Self, TypeVar
 
 import click
 
-from ackline.cli.exits import PIPE_CLOSED, USAGE, code_for, leave_pipe, message_for
-from ackline.cli.session import DEFAULT_STORE, Common, Session
+from ackline.cli.exits import PIPE_CLOSED, USAGE, discard_output, error_message, exit_code
+from ackline.cli.session import DEFAULT_STORE, CommonOptions, Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -109,13 +109,13 @@ class Commands(click.Group):
 
 def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from ackline.cli.versions import ackline_version
+        from ackline.cli.output.versions import ackline_version
 
         click.echo(f"ackline {ackline_version()}")
         context.exit()
 
 
-COMMON = [
+COMMON_OPTIONS = [
     click.Option(
         ["--store"],
         metavar="URL",
@@ -145,13 +145,15 @@ def app(context: click.Context, /, **common: Any) -> None:
     Try `ackline demo` first. Exit codes: 0 done, 1 it did not happen, 2 the command cannot work,
     3 the store cannot be used.
     """
-    context.obj = Common(**common)
+    context.obj = CommonOptions(**common)
 
 
-app.params += COMMON
+app.params += COMMON_OPTIONS
 
 
-def command(name: str, *, creates: bool = False, group: click.Group = app) -> Callable[[F], F]:
+def command(
+    name: str, *, creates_store: bool = False, group: click.Group = app
+) -> Callable[[F], F]:
     """Register a command whose first parameter is its `Session`.
 
     `creates` lets it create a missing store file; `group` is the parent command.
@@ -160,12 +162,16 @@ def command(name: str, *, creates: bool = False, group: click.Group = app) -> Ca
     def register(function: F) -> F:
         @functools.wraps(function)
         def run(**values: Any) -> None:
-            given = Common(**{option.name: values.pop(option.name) for option in COMMON})
+            given = CommonOptions(
+                **{option.name: values.pop(option.name) for option in COMMON_OPTIONS}
+            )
             wider = click.get_current_context().obj
-            _guard(function, given.over(wider or Common()), creates, values)
+            _run_with_errors(
+                function, given.with_defaults(wider or CommonOptions()), creates_store, values
+            )
 
         made = click.command(name, help=help_of(function))(run)
-        made.params += COMMON
+        made.params += COMMON_OPTIONS
         group.add_command(made)
         return function
 
@@ -177,8 +183,8 @@ def help_of(function: Callable[..., Any]) -> str:
     return re.sub(r"(?<=\n\n)(?=ackline )", "\b\n", inspect.getdoc(function) or "")
 
 
-def _guard(
-    function: Callable[..., Any], common: Common, creates: bool, values: dict[str, Any]
+def _run_with_errors(
+    function: Callable[..., Any], common: CommonOptions, creates: bool, values: dict[str, Any]
 ) -> None:
     try:
         session = Session(common, creates=creates)
@@ -190,12 +196,12 @@ def _guard(
     except (click.exceptions.Exit, click.ClickException, click.Abort):
         raise
     except (Exception, KeyboardInterrupt) as error:
-        code = code_for(error)
+        code = exit_code(error)
         if code == PIPE_CLOSED:
-            leave_pipe()
+            discard_output()
         elif common.debug and isinstance(error, Exception):
             traceback.print_exc()
-        _complain(message_for(error))
+        _print_error(error_message(error))
         raise click.exceptions.Exit(code) from None
 
 
@@ -212,14 +218,14 @@ def run(arguments: Sequence[str]) -> int:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else "ackline"
         message = error.format_message().rstrip(".")
-        _complain(f"{message[0].lower()}{message[1:]}\nTry: {path} --help")
+        _print_error(f"{message[0].lower()}{message[1:]}\nTry: {path} --help")
         return USAGE
     return code if isinstance(code, int) else 0
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     if message:
         try:
             click.echo(f"{click.style('ackline: ', 'red', bold=True)}{message}", err=True)
         except BrokenPipeError:
-            leave_pipe()
+            discard_output()

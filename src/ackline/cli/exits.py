@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ackline.errors import AcklineError, ConfigError, InvalidJob, StoreError
+from ackline.core.errors import AcklineError, ConfigError, InvalidJob, StoreError
 
 REFUSED = 1
 """What was asked for did not happen."""
@@ -31,14 +31,14 @@ class Refusal(Exception):
         self.code = code
 
 
-class UsageMistake(Refusal):
+class UsageError(Refusal):
     """A command line that cannot work."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, USAGE)
 
 
-def code_for(error: BaseException) -> int:
+def exit_code(error: BaseException) -> int:
     """The exit code that an error leads to."""
     match error:
         case Refusal():
@@ -55,7 +55,7 @@ def code_for(error: BaseException) -> int:
             return REFUSED
 
 
-def message_for(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """One or two lines; empty if the command ends quietly."""
     match error:
         case KeyboardInterrupt() | BrokenPipeError():
@@ -72,7 +72,7 @@ def message_for(error: BaseException) -> str:
             )
 
 
-def leave_pipe() -> None:
+def discard_output() -> None:
     """Nobody reads our output any more: let the interpreter's last flush go nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):

@@ -15,10 +15,10 @@ from rich.text import Text
 import ackline
 from ackline.cli.exits import UNAVAILABLE, Refusal
 from ackline.queue import Queue
-from ackline.queues import DEFAULT_TENANT, Queues, no_such_queue
-from ackline.stores.base import QueueInfo
+from ackline.queues import DEFAULT_TENANT, Queues, queue_not_found_message
+from ackline.stores.contract import QueueInfo
 from ackline.stores.migrations import Migratable
-from ackline.stores.registry import file_of, store_from_url
+from ackline.stores.registry import sqlite_file_of, store_from_url
 
 DEFAULT_STORE = "sqlite:///ackline.db"
 
@@ -26,7 +26,7 @@ UNBOUNDED = 10_000
 """The width for output that goes to a file or a pipe: nothing is cut off or wrapped."""
 
 
-class Common(msgspec.Struct, frozen=True):
+class CommonOptions(msgspec.Struct, frozen=True):
     """Options that may stand before or after every command; None means not given."""
 
     store: str | None = None
@@ -34,9 +34,9 @@ class Common(msgspec.Struct, frozen=True):
     json: bool = False
     debug: bool = False
 
-    def over(self, wider: Common) -> Common:
+    def with_defaults(self, wider: CommonOptions) -> CommonOptions:
         """These options; those not given are taken from before the command."""
-        return Common(
+        return CommonOptions(
             store=self.store or wider.store,
             tenant=self.tenant or wider.tenant,
             json=self.json or wider.json,
@@ -47,7 +47,7 @@ class Common(msgspec.Struct, frozen=True):
 class Session:
     """One command's run. The store is opened when it is first asked for."""
 
-    def __init__(self, common: Common, *, creates: bool = False) -> None:
+    def __init__(self, common: CommonOptions, *, creates: bool = False) -> None:
         self.common = common
         self.json = common.json
         self.tenant = common.tenant or DEFAULT_TENANT
@@ -64,17 +64,17 @@ class Session:
         """The open store."""
         if self._queues is None:
             if not self._creates:
-                require_made(self.url)
+                require_existing_store(self.url)
             self._queues = ackline.open(self.url, tenant=self.common.tenant)
             self.tenant = self._queues.tenant
-            self._tell_store(self._queues)
+            self._print_store(self._queues)
         return self._queues
 
     def queue(self, name: str) -> Queue[Any, Any]:
         """A queue, whether it exists or not."""
         return self.queues[name]
 
-    def known_queue(self, name: str) -> Queue[Any, Any]:
+    def existing_queue(self, name: str) -> Queue[Any, Any]:
         """A queue that exists, or a refusal that names those that do."""
         self.describe(name)
         return self.queues[name]
@@ -84,7 +84,7 @@ class Session:
         found = self.queues.store.describe(self.tenant, name)
         if found:
             return found[0]
-        raise Refusal(no_such_queue(self.queues, name))
+        raise Refusal(queue_not_found_message(self.queues, name))
 
     def close(self) -> None:
         """Let go of the store."""
@@ -93,18 +93,18 @@ class Session:
 
     # --- answering ---
 
-    def document(self, value: Any) -> None:
+    def print_json(self, value: Any) -> None:
         """Print a JSON document on one line."""
         sys.stdout.write(
             _json.dumps(_json.loads(msgspec.json.encode(value)), ensure_ascii=False) + "\n"
         )
         sys.stdout.flush()
 
-    def say(self, answer: RenderableType = "", style: str = "") -> None:
+    def print(self, answer: RenderableType = "", style: str = "") -> None:
         """Print the answer for people."""
         self.console.print(Text(answer, style=style) if isinstance(answer, str) else answer)
 
-    def line(self, text: Text | str) -> None:
+    def print_line(self, text: Text | str) -> None:
         """Print a line that is never wrapped, for output that is read line by line."""
         self.console.print(text, soft_wrap=True)
 
@@ -113,7 +113,7 @@ class Session:
         with contextlib.suppress(BrokenPipeError):
             self.notices.print(Text(text, style=style), soft_wrap=True)
 
-    def _tell_store(self, queues: Queues) -> None:
+    def _print_store(self, queues: Queues) -> None:
         if self.json:
             return
         tenant = "" if self.tenant == DEFAULT_TENANT else f", tenant {self.tenant}"
@@ -127,16 +127,16 @@ def store_url(text: str) -> str:
     return text if "://" in text else f"sqlite:///{text}"
 
 
-def require_made(url: str, option: str = "--store or ACKLINE_STORE") -> None:
+def require_existing_store(url: str, option: str = "--store or ACKLINE_STORE") -> None:
     """Refuse if there is no store: looking must not create an empty one in the wrong place.
 
     `option` is what names another store.
     """
-    path = file_of(url)
+    path = sqlite_file_of(url)
     if path is not None:
         missing = None if os.path.exists(path) else path
     else:
-        missing = _place_without_tables(url)
+        missing = _location_without_schema(url)
     if missing is not None:
         raise Refusal(
             f"there is no store at {missing}.\n"
@@ -146,7 +146,7 @@ def require_made(url: str, option: str = "--store or ACKLINE_STORE") -> None:
         )
 
 
-def _place_without_tables(url: str) -> str | None:
+def _location_without_schema(url: str) -> str | None:
     store = store_from_url(url)
     if not isinstance(store, Migratable):
         return None

@@ -22,7 +22,7 @@ initech_orders, initech_webhooks = queues["initech/orders"], queues["initech/web
 
 Payload = dict[str, Any]
 
-PATIENT = 6
+MAX_ATTEMPTS = 6
 """Attempts of ordinary jobs: a poison job may kill the process that runs them."""
 
 
@@ -34,9 +34,9 @@ class OutOfStock(Exception):
     """There may be more of it soon."""
 
 
-@acme_email.handler("newsletter", max_attempts=PATIENT, backoff=[0.3, 0.6, 1.2])
-@acme_email.handler("welcome", max_attempts=PATIENT, backoff=[0.3, 0.6, 1.2])
-@globex_email.handler("welcome", max_attempts=PATIENT, backoff=[0.3, 0.6, 1.2])
+@acme_email.handler("newsletter", max_attempts=MAX_ATTEMPTS, backoff=[0.3, 0.6, 1.2])
+@acme_email.handler("welcome", max_attempts=MAX_ATTEMPTS, backoff=[0.3, 0.6, 1.2])
+@globex_email.handler("welcome", max_attempts=MAX_ATTEMPTS, backoff=[0.3, 0.6, 1.2])
 async def send(job: Job[Payload]) -> str:
     """A mail server that is busy now and then: a retry or two help."""
     await asyncio.sleep(job.payload.get("takes", 0.05))
@@ -54,14 +54,14 @@ def resize(job: Job[Payload]) -> dict[str, int]:
     return {"width": 640, "height": 480}
 
 
-@acme_images.handler("scan", max_attempts=PATIENT, backoff=[0.3], timeout=0.6)
+@acme_images.handler("scan", max_attempts=MAX_ATTEMPTS, backoff=[0.3], timeout=0.6)
 async def scan(job: Job[Payload]) -> str:
     """Hangs at its first attempt; its timeout ends that."""
     await asyncio.sleep(60 if job.attempts == 1 else 0.05)
     return "nothing suspicious"
 
 
-@acme_payments.handler("charge", max_attempts=PATIENT, backoff=[0.3, 0.6])
+@acme_payments.handler("charge", max_attempts=MAX_ATTEMPTS, backoff=[0.3, 0.6])
 def charge(job: Job[Payload]) -> dict[str, Any] | Snooze | Dead:
     """Waits for the bank to open; a stolen card is not tried twice."""
     if job.payload.get("stolen"):
@@ -80,7 +80,7 @@ def reconcile(_job: Job[Payload]) -> None:
     time.sleep(60)
 
 
-@globex_reports.handler("monthly", max_attempts=PATIENT, backoff=[0.3], lease=15)
+@globex_reports.handler("monthly", max_attempts=MAX_ATTEMPTS, backoff=[0.3], lease=15)
 def monthly(job: Job[Payload]) -> dict[str, Any] | Cancel:
     """Long work in steps that looks at its signal in between."""
     for page in range(1, job.payload["pages"] + 1):
@@ -98,7 +98,7 @@ def usage(_job: Job[Payload]) -> dict[str, int]:
     return {"rows": 1440}
 
 
-@initech_orders.handler("fulfil", max_attempts=PATIENT, backoff=[1.0, 2.0, 4.0])
+@initech_orders.handler("fulfil", max_attempts=MAX_ATTEMPTS, backoff=[1.0, 2.0, 4.0])
 async def fulfil(job: Job[Payload]) -> dict[str, Any]:
     """Out of stock at first, sometimes."""
     await asyncio.sleep(job.payload.get("takes", 0.1))

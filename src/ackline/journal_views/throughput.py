@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ackline.errors import EventsDropped
-from ackline.events import Act, Event, make_cursor, read_cursor
-from ackline.job import QueueKey
-from ackline.stores.base import Store
+from ackline.core.errors import EventsDropped
+from ackline.core.events import Act, Event, make_cursor, read_cursor
+from ackline.core.job import QueueKey
+from ackline.stores.contract import Store
 
 PAGE = 5000
 TIME_LIMIT = 0.25
@@ -28,7 +28,7 @@ COLUMNS = {Act.ENQUEUE: 0, Act.COMPLETE: 1, Act.FAIL: 2, Act.EXPIRE: 2}
 class Throughput(msgspec.Struct, frozen=True):
     """What happened in a queue, a number for each bucket of time, the oldest first."""
 
-    entered: list[int]
+    enqueued: list[int]
     completed: list[int]
     failed: list[int]
 
@@ -36,12 +36,14 @@ class Throughput(msgspec.Struct, frozen=True):
 class ThroughputReader:
     """Reads the journal only when somebody looks."""
 
-    def __init__(self, store: Store, bucket: int = 10, kept: int = 180, over: int = 6) -> None:
+    def __init__(
+        self, store: Store, bucket: int = 10, kept: int = 180, rate_buckets: int = 6
+    ) -> None:
         self.bucket = bucket
         """Seconds that are counted together."""
-        self.kept = kept
+        self.bucket_count = kept
         """How many buckets are kept."""
-        self._over = over
+        self._over = rate_buckets
         """Over how many whole buckets a rate is taken."""
         self._store = store
         self._lock = threading.Lock()
@@ -53,7 +55,7 @@ class ThroughputReader:
         """Count what is new; returns whether that was all of it."""
         with self._lock:
             if self._cursor is None:
-                self._cursor = first_since(self._store, now - self.bucket * self.kept)
+                self._cursor = cursor_before(self._store, now - self.bucket * self.bucket_count)
             self._forget(now)
             return self._read()
 
@@ -62,7 +64,10 @@ class ThroughputReader:
         last = int(now // self.bucket)
         with self._lock:
             found = self._counts.get(queue, {})
-            rows = [found.get(bucket, _NOTHING) for bucket in range(last - self.kept + 1, last + 1)]
+            rows = [
+                found.get(bucket, _EMPTY)
+                for bucket in range(last - self.bucket_count + 1, last + 1)
+            ]
         return Throughput(*(list(column) for column in zip(*rows, strict=True)))
 
     def rate(self, column: list[int]) -> float:
@@ -97,7 +102,7 @@ class ThroughputReader:
                 buckets.setdefault(bucket, [0, 0, 0])[column] += 1
 
     def _forget(self, now: float) -> None:
-        oldest = int(now // self.bucket) - self.kept
+        oldest = int(now // self.bucket) - self.bucket_count
         self._last = {key: last for key, last in self._last.items() if last[1] >= oldest}
         for queue, buckets in list(self._counts.items()):
             for bucket in [bucket for bucket in buckets if bucket < oldest]:
@@ -106,11 +111,11 @@ class ThroughputReader:
                 del self._counts[queue]
 
 
-_NOTHING = (0, 0, 0)
+_EMPTY = (0, 0, 0)
 _NEVER = ("", 0)
 
 
-def first_since(store: Store, since: float, queue: QueueKey | None = None) -> str:
+def cursor_before(store: Store, since: float, queue: QueueKey | None = None) -> str:
     """A cursor before everything that happened since then, and after most of what came before.
 
     Batches are numbered in order, so it is found by bisection, without reading the journal.

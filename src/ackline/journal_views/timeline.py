@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from ackline.errors import EventsDropped
-from ackline.events import Event
-from ackline.job import QueueKey, Record
-from ackline.journal_views.throughput import first_since
-from ackline.stores.base import Store
+from ackline.core.errors import EventsDropped
+from ackline.core.events import Event
+from ackline.core.job import QueueKey, Record
+from ackline.journal_views.throughput import cursor_before
+from ackline.stores.contract import Store
 
 PAGE = 1000
 TIME_LIMIT = 0.5
@@ -22,7 +22,7 @@ MARGIN = 5.0
 def timeline(store: Store, key: QueueKey, job: Record) -> tuple[list[Event], bool]:
     """The events of a job, and whether all of its life was looked through."""
     found: list[Event] = []
-    cursor = first_since(store, job.created_at - MARGIN, key)
+    cursor = cursor_before(store, job.created_at - MARGIN, key)
     over = job.finished_at + MARGIN if job.finished_at is not None else float("inf")
     until = time.monotonic() + TIME_LIMIT
     while page := _read(store, key, cursor):

@@ -7,27 +7,27 @@ from typing import Any, Self
 
 import msgspec
 
-from ackline.cron import Schedule
-from ackline.maintenance.loop import Loop, LoopStats
+from ackline.core.cron import Schedule
+from ackline.maintenance.loop import LoopStats, MaintenanceLoop
 from ackline.maintenance.promoter import Promoter
 from ackline.maintenance.pruner import Pruner
-from ackline.maintenance.reaper import Expired, Reaper, expire_worker, recover
+from ackline.maintenance.reaper import ExpiredLeases, Reaper, expire_worker, recover
 from ackline.maintenance.scheduler import Scheduler
-from ackline.maintenance.watcher import Watcher
+from ackline.maintenance.store_monitor import StoreMonitor
 from ackline.queue import Queue
 
 __all__ = [
-    "Expired",
-    "Loop",
+    "ExpiredLeases",
     "LoopStats",
     "Maintenance",
+    "MaintenanceLoop",
     "MaintenanceStats",
     "Promoter",
     "Pruner",
     "Reaper",
     "Schedule",
     "Scheduler",
-    "Watcher",
+    "StoreMonitor",
     "expire_worker",
     "recover",
 ]
@@ -63,16 +63,16 @@ class Maintenance:
         prune_every: float = 30.0,
         stuck_after: float | None = None,
         recovery: bool = True,
-        watch_every: float = 60.0,
+        monitor_every: float = 60.0,
     ) -> None:
-        self.loops: list[Loop] = []
+        self.loops: list[MaintenanceLoop] = []
         # Loops of their own for each store: one that hangs holds up no other.
         for group in _by_store(queues):
             self.loops += [
                 Promoter(group, promote_every),
-                Reaper(group, sweep_every, stuck_after=stuck_after, recovers=recovery),
+                Reaper(group, sweep_every, stuck_after=stuck_after, recovery=recovery),
                 Pruner(group, prune_every),
-                Watcher(group, watch_every),
+                StoreMonitor(group, monitor_every),
             ]
         for queue in dict.fromkeys([*queues, *(schedules or {})]):
             if wanted := [*queue.schedules, *(schedules or {}).get(queue, ())]:

@@ -12,32 +12,32 @@ from typing import Any
 
 import msgspec
 
-from ackline.ids import new_id
-from ackline.job import QueueKey
-from ackline.limits import OWN_KEYS
+from ackline.core.ids import new_id
+from ackline.core.job import QueueKey
+from ackline.core.limits import RESERVED_KEY_PREFIX
 from ackline.queue import Queue
-from ackline.stores.base import AT_ONCE, Key, KeyWrite, Store, find_key
+from ackline.stores.contract import LOOKUP_BATCH, KeyValue, KeyWrite, Store, find_key
 
-NOTE = "maintenance"
+KEY_PREFIX = "maintenance"
 
-LOCKED_AT_ONCE = 100
+LOCK_BATCH = 100
 """How many locks are written in one step: over HTTP, a request has a limit."""
 
-TRIES = 3
+MAX_TRIES = 3
 """How often to look again if other processes take the same locks meanwhile."""
 
 
 class Lock(msgspec.Struct, frozen=True):
     """Who did a duty for a queue last, and when by the store's clock."""
 
-    at: float
-    by: str
+    acquired_at: float
+    owner: str
 
 
-read_lock = msgspec.json.Decoder(Lock).decode
+decode_lock = msgspec.json.Decoder(Lock).decode
 
 
-class Locks:
+class MaintenanceLocks:
     """One process's part in a duty, such as sweeping.
 
     Whenever it does the duty for a queue it renews the queue's lock, so it goes on as long as it
@@ -45,30 +45,30 @@ class Locks:
     """
 
     def __init__(self, duty: str) -> None:
-        self._duty = duty
-        self._own = new_id()
+        self._name = duty
+        self._process_id = new_id()
 
-    def acquire(self, every: Mapping[Queue[Any, Any], float]) -> list[Queue[Any, Any]]:
+    def acquire(self, intervals: Mapping[Queue[Any, Any], float]) -> list[Queue[Any, Any]]:
         """Those of these queues, each with its interval, that are this process's to look after."""
-        intervals = {queue.key: seconds for queue, seconds in every.items()}
-        stores = {queue.key: queue.store for queue in every}
+        by_key = {queue.key: seconds for queue, seconds in intervals.items()}
+        stores = {queue.key: queue.store for queue in intervals}
         acquired = {
             key
-            for batch in _batches(intervals)
-            for key in self._acquire(stores[batch[0]], batch, intervals)
+            for batch in _batches(by_key)
+            for key in self._acquire(stores[batch[0]], batch, by_key)
         }
-        return [queue for queue in every if queue.key in acquired]
+        return [queue for queue in intervals if queue.key in acquired]
 
     def _acquire(
         self, store: Store, queues: Sequence[QueueKey], every: Mapping[QueueKey, float]
     ) -> list[QueueKey]:
-        own = f"{self._own} {os.getpid()}"  # a forked child is another process
-        for _ in range(TRIES):
+        own = f"{self._process_id} {os.getpid()}"  # a forked child is another process
+        for _ in range(MAX_TRIES):
             now, locks = store.now(), self._read(store, queues)
             free = {
                 queue: entry
                 for queue, entry in locks.items()
-                if entry is None or _is_free(read_lock(entry.value), own, now, every[queue])
+                if entry is None or _is_free(decode_lock(entry.value), own, now, every[queue])
             }
             value = msgspec.json.encode(Lock(now, own))
             writes = [
@@ -79,14 +79,16 @@ class Locks:
                 return list(free)
         return []
 
-    def _read(self, store: Store, queues: Sequence[QueueKey]) -> dict[QueueKey, Key | None]:
+    def _read(self, store: Store, queues: Sequence[QueueKey]) -> dict[QueueKey, KeyValue | None]:
         """The locks of these queues of one tenant: most often in one call."""
-        tenant, page = queues[0].tenant, list[Key]()
+        tenant, page = queues[0].tenant, list[KeyValue]()
         if len(queues) > 1:
-            before = (OWN_KEYS, NOTE, queues[0].name)
-            page = store.read_keys(tenant, (OWN_KEYS, NOTE), AT_ONCE, after=before)
+            before = (RESERVED_KEY_PREFIX, KEY_PREFIX, queues[0].name)
+            page = store.read_keys(
+                tenant, (RESERVED_KEY_PREFIX, KEY_PREFIX), LOOKUP_BATCH, after=before
+            )
         found = {entry.key: entry for entry in page}
-        if len(queues) > 1 and len(page) < AT_ONCE:
+        if len(queues) > 1 and len(page) < LOOKUP_BATCH:
             return {queue: found.get(self._key(queue)) for queue in queues}
         # Only one is wanted, or the tenant has so many queues that a page does not show them all.
         return {
@@ -95,12 +97,12 @@ class Locks:
         }
 
     def _key(self, queue: QueueKey) -> tuple[str, ...]:
-        return (OWN_KEYS, NOTE, queue.name, self._duty)
+        return (RESERVED_KEY_PREFIX, KEY_PREFIX, queue.name, self._name)
 
 
 def _is_free(lock: Lock, own: str, now: float, every: float) -> bool:
     # Also if the clock was put back: a lock must not last until its time comes again.
-    return lock.by == own or not lock.at <= now < lock.at + every
+    return lock.owner == own or not lock.acquired_at <= now < lock.acquired_at + every
 
 
 def _batches(queues: Mapping[QueueKey, float]) -> Iterator[list[QueueKey]]:
@@ -109,5 +111,5 @@ def _batches(queues: Mapping[QueueKey, float]) -> Iterator[list[QueueKey]]:
     for queue in sorted(queues):
         by_tenant.setdefault(queue.tenant, []).append(queue)
     for own in by_tenant.values():
-        for start in range(0, len(own), LOCKED_AT_ONCE):
-            yield own[start : start + LOCKED_AT_ONCE]
+        for start in range(0, len(own), LOCK_BATCH):
+            yield own[start : start + LOCK_BATCH]

@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from ackline.errors import PASSING, ConfigError
-from ackline.maintenance.locks import Locks
-from ackline.maintenance.setbacks import Place, Setbacks
+from ackline.core.errors import TRANSIENT_ERRORS, ConfigError
+from ackline.maintenance.locks import MaintenanceLocks
+from ackline.maintenance.queue_backoff import FailedQueue, QueueBackoff
 from ackline.queue import Queue
-from ackline.stores.base import NextDue
+from ackline.stores.contract import NextDue
 
 logger = logging.getLogger("ackline")
 
-NOTHING_KNOWN = math.inf
+AFTER_INTERVAL = math.inf
 """What `look_after` returns when the usual interval will do."""
 
-MOST_NAMED = 3
+MAX_NAMED = 3
 """How many queues a line of the log names."""
 
 
@@ -40,7 +40,7 @@ class LoopStats(msgspec.Struct, frozen=True, kw_only=True):
     """Counts by name: promoted, expired, dead_lettered, pruned, fired."""
 
 
-class Loop(ABC):
+class MaintenanceLoop(ABC):
     """Every process may run one: if two act at once, the store's compare-and-set keeps them apart.
 
     Its queues are in one store. A loop with a duty looks after a queue only if no other process has
@@ -51,8 +51,8 @@ class Loop(ABC):
     """
 
     name: ClassVar[str]
-    duty: str | None = None
-    counts: ClassVar[tuple[str, ...]] = ()
+    lock_name: str | None = None
+    counters: ClassVar[tuple[str, ...]] = ()
     """What it counts, from 0 on: a figure that is missing at first cannot be seen to rise."""
 
     def __init__(self, queues: Sequence[Queue[Any, Any]], interval: float) -> None:
@@ -60,19 +60,19 @@ class Loop(ABC):
             raise ConfigError(f"the {self.name} needs an interval above 0 s, not {interval!r}")
         self.queues = tuple(queues)
         self.interval = interval
-        self._locks = Locks(self.duty) if self.duty is not None else None
+        self._locks = MaintenanceLocks(self.lock_name) if self.lock_name is not None else None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._random = random.Random()
-        self._done = dict.fromkeys(self.counts, 0)
+        self._done = dict.fromkeys(self.counters, 0)
         self._runs = 0
         self._failures = 0
         self._last_run: float | None = None
         self._last_error = ""
 
     @abstractmethod
-    def look_after(self, queue: Queue[Any, Any]) -> float:
-        """Do what is due; returns in how many seconds there is more, or `NOTHING_KNOWN`."""
+    def maintain(self, queue: Queue[Any, Any]) -> float:
+        """Do what is due; returns in how many seconds there is more, or `AFTER_INTERVAL`."""
 
     def due(self) -> Mapping[Queue[Any, Any], float]:
         """The queues that need it, each with the seconds until then; by default, all do now."""
@@ -88,33 +88,33 @@ class Loop(ABC):
 
         An error with one queue does not keep it from the others: it is raised at the end.
         """
-        pause, troubles = self._go_round(Setbacks())
+        pause, troubles = self._run_once(QueueBackoff())
         if troubles:
             raise ExceptionGroup(f"the {self.name} failed", list(troubles.values()))
         return pause
 
-    def _go_round(self, setbacks: Setbacks) -> tuple[float, dict[Place, Exception]]:
+    def _run_once(self, setbacks: QueueBackoff) -> tuple[float, dict[FailedQueue, Exception]]:
         """Look after the queues that do not rest; returns when to go on, and what failed."""
-        troubles = dict[Place, Exception]()
-        queues, pause = self._choose(setbacks, troubles)
+        errors = dict[FailedQueue, Exception]()
+        queues, pause = self._queues_due(setbacks, errors)
         for queue in queues:
             try:
-                pause = min(pause, self.look_after(queue))
+                pause = min(pause, self.maintain(queue))
             except Exception as error:
                 error.add_note(f"{self.name} of queue {queue.key}")
-                troubles[queue] = error
+                errors[queue] = error
                 continue
-            setbacks.end(queue)
-        self._note_round(troubles)
-        return max(0.0, pause), troubles
+            setbacks.succeeded(queue)
+        self._count_run(errors)
+        return max(0.0, pause), errors
 
-    def _choose(
-        self, setbacks: Setbacks, troubles: dict[Place, Exception]
+    def _queues_due(
+        self, setbacks: QueueBackoff, troubles: dict[FailedQueue, Exception]
     ) -> tuple[Sequence[Queue[Any, Any]], float]:
         """The queues to look after now, and the seconds until more of them need it."""
         try:
             due = self.due().items()
-            waits = {queue: max(wait, setbacks.rest_of(queue)) for queue, wait in due}
+            waits = {queue: max(wait, setbacks.seconds_left(queue)) for queue, wait in due}
             pause = min([self.interval, *(wait for wait in waits.values() if wait > 0)])
             ready = [queue for queue, wait in waits.items() if wait <= 0]
             if self._locks is not None:
@@ -124,7 +124,7 @@ class Loop(ABC):
             return (), self.interval
         return ready, pause
 
-    def _note_round(self, troubles: Mapping[Place, Exception]) -> None:
+    def _count_run(self, troubles: Mapping[FailedQueue, Exception]) -> None:
         self._runs += 1
         self._last_run = time.time()
         if troubles:
@@ -167,35 +167,37 @@ class Loop(ABC):
         self._done[what] = self._done.get(what, 0) + how_many
 
     def _run(self, stopping: threading.Event) -> None:
-        setbacks = Setbacks()
+        setbacks = QueueBackoff()
         while not stopping.is_set():
-            stopping.wait(self._paced_round(setbacks))
+            stopping.wait(self._run_and_back_off(setbacks))
 
-    def _paced_round(self, setbacks: Setbacks) -> float:
+    def _run_and_back_off(self, setbacks: QueueBackoff) -> float:
         """Go round, and keep the loop's own pace even if a queue is in trouble."""
-        pause, troubles = self._go_round(setbacks)
-        rests = setbacks.begin(troubles, self._random.uniform(0.5, 1.0))
-        if news := setbacks.news(troubles):
-            self._log_troubles(news, rests)
+        pause, troubles = self._run_once(setbacks)
+        rests = setbacks.failed(troubles, self._random.uniform(0.5, 1.0))
+        if news := setbacks.to_log(troubles):
+            self._log_errors(news, rests)
         if None in troubles:
             return rests[None]
-        setbacks.end(None)
-        return self._jittered(min([pause, *rests.values()]))
+        setbacks.succeeded(None)
+        return self._add_jitter(min([pause, *rests.values()]))
 
-    def _log_troubles(self, news: Mapping[Place, Exception], rests: Mapping[Place, float]) -> None:
+    def _log_errors(
+        self, news: Mapping[FailedQueue, Exception], rests: Mapping[FailedQueue, float]
+    ) -> None:
         causes = list(news.values())
         # If a store is away, a traceback says nothing; and its message once is enough for all.
-        passing = all(isinstance(cause, PASSING) for cause in causes)
+        passing = all(isinstance(cause, TRANSIENT_ERRORS) for cause in causes)
         logger.error(
             "the %s failed%s: %s; it goes on in %.1f s",
             self.name,
-            _where(news),
+            _describe_queues(news),
             "; ".join(dict.fromkeys(map(str, causes))),
             min(rests[place] for place in news),
             exc_info=None if passing else ExceptionGroup(f"the {self.name} failed", causes),
         )
 
-    def _jittered(self, pause: float) -> float:
+    def _add_jitter(self, pause: float) -> float:
         """Spread the processes of a fleet, unless it is known exactly when there is more to do."""
         return pause * self._random.uniform(0.8, 1.0) if pause == self.interval else pause
 
@@ -208,7 +210,7 @@ def next_due(queues: Sequence[Queue[Any, Any]]) -> dict[Queue[Any, Any], NextDue
     return dict(zip(queues, due, strict=True))
 
 
-def _where(places: Iterable[Place]) -> str:
+def _describe_queues(places: Iterable[FailedQueue]) -> str:
     """Which queues are in trouble; nothing if the loop itself is.
 
     >>> _where([None])
@@ -217,5 +219,5 @@ def _where(places: Iterable[Place]) -> str:
     names = [str(queue.key) for queue in places if queue is not None]
     if not names:
         return ""
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f" for {', '.join(names[:MOST_NAMED])}{more}"
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return f" for {', '.join(names[:MAX_NAMED])}{more}"

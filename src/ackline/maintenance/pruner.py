@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from ackline.maintenance.loop import NOTHING_KNOWN, Loop
+from ackline.maintenance.loop import AFTER_INTERVAL, MaintenanceLoop
 from ackline.queue import Queue
-from ackline.queue.reader import first_needed
+from ackline.queue.journal.reader import oldest_needed_cursor
 
 BATCH = 500
 """Jobs per step, so that nobody waits long for a store that is busy pruning."""
 
 
-class Pruner(Loop):
+class Pruner(MaintenanceLoop):
     """Keeps every collection bounded."""
 
     name = "pruner"
-    duty = "prune"
-    counts = ("pruned",)
+    lock_name = "prune"
+    counters = ("pruned",)
 
-    def look_after(self, queue: Queue[Any, Any]) -> float:
-        keep_from = first_needed(queue.store, queue.key)
+    def maintain(self, queue: Queue[Any, Any]) -> float:
+        keep_from = oldest_needed_cursor(queue.store, queue.key)
         while (count := queue.store.prune(queue.key, BATCH, keep_from)) == BATCH:
             self.count("pruned", count)
         self.count("pruned", count)
-        return NOTHING_KNOWN
+        return AFTER_INTERVAL

@@ -10,32 +10,32 @@ from typing import Any
 
 import msgspec
 
-from ackline import lifecycle
-from ackline.config import QueueSettings
-from ackline.job import Record, State
-from ackline.maintenance.loop import NOTHING_KNOWN, Loop, next_due
-from ackline.queue import Queue, Way
-from ackline.stores.base import REPAIR_LIMIT
+from ackline.core import lifecycle
+from ackline.core.config import QueueSettings
+from ackline.core.job import Record, State
+from ackline.maintenance.loop import AFTER_INTERVAL, MaintenanceLoop, next_due
+from ackline.queue import Queue, RecoveredBy
+from ackline.stores.contract import CLAIM_MAINTENANCE_LIMIT
 
 logger = logging.getLogger("ackline")
 
 HEARTBEAT_MISSED = "worker heartbeat missed"
 
-LAPSED = 0.001
+EXPIRED_TTL = 0.001
 """A heartbeat's ttl that is over at the next look; 0 would mean goodbye, and be forgotten."""
 
 
-class Expired(msgspec.Struct, frozen=True):
+class ExpiredLeases(msgspec.Struct, frozen=True):
     """How many leases were taken back, and how many of those jobs went to the DLQ."""
 
     expired: int = 0
     dead_lettered: int = 0
 
-    def __add__(self, other: Expired) -> Expired:
-        return Expired(self.expired + other.expired, self.dead_lettered + other.dead_lettered)
+    def __add__(self, other: ExpiredLeases) -> ExpiredLeases:
+        return ExpiredLeases(self.expired + other.expired, self.dead_lettered + other.dead_lettered)
 
 
-class Freed(msgspec.Struct, frozen=True):
+class RecoveredJobs(msgspec.Struct, frozen=True):
     """How many jobs of a dead worker were taken back."""
 
     expired: int = 0
@@ -44,29 +44,31 @@ class Freed(msgspec.Struct, frozen=True):
     """Nobody had begun them, so it cost them nothing."""
 
 
-Choose = Callable[[Sequence[Record]], list[Record]]
+SelectJobs = Callable[[Sequence[Record]], list[Record]]
 
 
 def expire_worker(
-    queue: Queue[Any, Any], worker: str, reason: str, unbegun: Choose | None = None
-) -> Freed:
+    queue: Queue[Any, Any], worker: str, reason: str, never_started: SelectJobs | None = None
+) -> RecoveredJobs:
     """Take back all jobs that a worker holds, because it is known to be dead.
 
     It costs each job an attempt, except those that `unbegun` picks: they are released.
 
     >>> expire_worker(queue, "host-4711-0a1b", "its process was killed")  # doctest: +SKIP
     """
-    total = Freed()
+    total = RecoveredJobs()
     while held := queue.store.leases(queue.key, worker=worker):
-        spared = {job.id for job in unbegun(held)} if unbegun is not None else set()
-        released = _release(queue, [job for job in held if job.id in spared], reason)
-        begun = [job for job in held if job.id not in spared]
-        expired = expire(queue, begun, reason, Way.MONITOR).expired
+        unstarted_ids = (
+            {job.id for job in never_started(held)} if never_started is not None else set()
+        )
+        released = _release(queue, [job for job in held if job.id in unstarted_ids], reason)
+        begun = [job for job in held if job.id not in unstarted_ids]
+        expired = expire_leases(queue, begun, reason, RecoveredBy.MONITOR).expired
         if not expired and not released:
             # Someone else has already taken back every one of them.
             break
-        total = Freed(total.expired + expired, total.released + released)
-    _note_death(queue, worker)
+        total = RecoveredJobs(total.expired + expired, total.released + released)
+    _mark_worker_dead(queue, worker)
     return total
 
 
@@ -77,51 +79,56 @@ def _release(queue: Queue[Any, Any], leases: Sequence[Record], reason: str) -> i
     return sum(verdict.applied for verdict in verdicts)
 
 
-def _note_death(queue: Queue[Any, Any], worker: str) -> None:
+def _mark_worker_dead(queue: Queue[Any, Any], worker: str) -> None:
     """List it for as long as a worker that fell silent, so that people see which one died."""
     for known in queue.store.workers([queue.key])[0]:
-        if known.beat.id == worker:
-            queue.store.heartbeat(queue.key, msgspec.structs.replace(known.beat, ttl=LAPSED), [])
+        if known.heartbeat.id == worker:
+            queue.store.heartbeat(
+                queue.key, msgspec.structs.replace(known.heartbeat, ttl=EXPIRED_TTL), []
+            )
 
 
-def expire(
-    queue: Queue[Any, Any], leases: Sequence[Record], reason: str, way: Way = Way.SWEEP
-) -> Expired:
+def expire_leases(
+    queue: Queue[Any, Any],
+    leases: Sequence[Record],
+    reason: str,
+    way: RecoveredBy = RecoveredBy.SWEEP,
+) -> ExpiredLeases:
     """Take leases back, and count what came of it."""
     applied = [verdict for verdict in queue.expire(leases, reason, way) if verdict.applied]
-    return Expired(len(applied), sum(verdict.state is State.FAILED for verdict in applied))
+    return ExpiredLeases(len(applied), sum(verdict.state is State.FAILED for verdict in applied))
 
 
-def recover(queue: Queue[Any, Any]) -> Expired:
+def recover(queue: Queue[Any, Any]) -> ExpiredLeases:
     """Take back now what has lapsed and what silent workers hold, whatever the settings say.
 
     >>> recover(queue)  # doctest: +SKIP
     Expired(expired=3, dead_lettered=0)
     """
-    return _expire_lapsed(queue, Way.HAND) + _expire_silent(queue, Way.HAND)
+    return _expire_lapsed(queue, RecoveredBy.HAND) + _expire_dead_workers(queue, RecoveredBy.HAND)
 
 
-def _expire_lapsed(queue: Queue[Any, Any], way: Way) -> Expired:
-    total = Expired()
+def _expire_lapsed(queue: Queue[Any, Any], way: RecoveredBy) -> ExpiredLeases:
+    total = ExpiredLeases()
     while lapsed := queue.store.leases(queue.key):
-        taken = expire(queue, lapsed, "lease expired", way)
+        taken = expire_leases(queue, lapsed, "lease expired", way)
         total += taken
-        if not taken.expired or len(lapsed) < REPAIR_LIMIT:
+        if not taken.expired or len(lapsed) < CLAIM_MAINTENANCE_LIMIT:
             break
     return total
 
 
-def _expire_silent(queue: Queue[Any, Any], way: Way) -> Expired:
-    total = Expired()
-    held = {worker: queue.store.leases(queue.key, worker=worker) for worker in _silent(queue)}
+def _expire_dead_workers(queue: Queue[Any, Any], way: RecoveredBy) -> ExpiredLeases:
+    total = ExpiredLeases()
+    held = {worker: queue.store.leases(queue.key, worker=worker) for worker in _dead_workers(queue)}
     # A worker whose heartbeat returns extends its leases. So one that is silent after its leases
     # were read still has these deadlines, or it beats later and is saved by the new ones.
-    for worker in _silent(queue) & held.keys() if held else ():
-        total += expire(queue, held[worker], HEARTBEAT_MISSED, way)
+    for worker in _dead_workers(queue) & held.keys() if held else ():
+        total += expire_leases(queue, held[worker], HEARTBEAT_MISSED, way)
     return total
 
 
-class Reaper(Loop):
+class Reaper(MaintenanceLoop):
     """Expires leases past their deadline, and at once those of a worker that fell silent.
 
     It leaves a queue alone if its settings turn recovery off, and all queues if `recovers` is
@@ -129,8 +136,8 @@ class Reaper(Loop):
     """
 
     name = "reaper"
-    duty = "sweep"
-    counts = ("expired", "dead_lettered")
+    lock_name = "sweep"
+    counters = ("expired", "dead_lettered")
 
     def __init__(
         self,
@@ -138,13 +145,13 @@ class Reaper(Loop):
         interval: float,
         *,
         stuck_after: float | None = None,
-        recovers: bool = True,
+        recovery: bool = True,
     ) -> None:
-        if not recovers:
-            self.duty = "report"  # it must not keep others from sweeping
+        if not recovery:
+            self.lock_name = "report"  # it must not keep others from sweeping
         super().__init__(queues, interval)
         self._stuck_after = stuck_after
-        self._recovers = recovers
+        self._recovers = recovery
         self._swept_at: dict[Queue[Any, Any], float] = {}
         self._reported: dict[Queue[Any, Any], frozenset[tuple[str, int]]] = {}
 
@@ -155,7 +162,7 @@ class Reaper(Loop):
         return {
             queue: self._time_left(queue)
             for queue, due in next_due(candidates).items()
-            if due.lease is not None
+            if due.lease_at is not None
         }
 
     def candidates(self) -> Sequence[Queue[Any, Any]]:
@@ -165,16 +172,16 @@ class Reaper(Loop):
     def interval_of(self, queue: Queue[Any, Any]) -> float:
         return queue.policies.settings().sweep_every or self.interval
 
-    def look_after(self, queue: Queue[Any, Any]) -> float:
-        settings = queue.policies.stored()
+    def maintain(self, queue: Queue[Any, Any]) -> float:
+        settings = queue.policies.stored_settings()
         self._swept_at[queue] = time.monotonic()
         try:
             if self._recovers and settings.recovery:
                 self._expire_lapsed(queue)
-                self._note(_expire_silent(queue, Way.HEARTBEAT))
+                self._count_expired(_expire_dead_workers(queue, RecoveredBy.HEARTBEAT))
         finally:
             self._report_stuck(queue, settings)
-        return settings.sweep_every or NOTHING_KNOWN
+        return settings.sweep_every or AFTER_INTERVAL
 
     def _time_left(self, queue: Queue[Any, Any]) -> float:
         """Seconds until the next sweep of a queue that has an interval of its own."""
@@ -184,7 +191,7 @@ class Reaper(Loop):
         return self._swept_at.get(queue, -math.inf) + every - time.monotonic()
 
     def _expire_lapsed(self, queue: Queue[Any, Any]) -> None:
-        self._note(_expire_lapsed(queue, Way.SWEEP))
+        self._count_expired(_expire_lapsed(queue, RecoveredBy.SWEEP))
 
     def _report_stuck(self, queue: Queue[Any, Any], settings: QueueSettings) -> None:
         limit = settings.stuck_after if self._stuck_after is None else self._stuck_after
@@ -204,15 +211,15 @@ class Reaper(Loop):
                 ", ".join(sorted(repr(id) for id, _ in new)),
             )
 
-    def _note(self, taken: Expired) -> None:
+    def _count_expired(self, taken: ExpiredLeases) -> None:
         self.count("expired", taken.expired)
         self.count("dead_lettered", taken.dead_lettered)
 
 
-def _silent(queue: Queue[Any, Any]) -> set[str]:
+def _dead_workers(queue: Queue[Any, Any]) -> set[str]:
     """Workers that hold jobs but have missed their heartbeat, by the store's clock."""
-    holding = [worker for worker in queue.store.workers([queue.key])[0] if worker.holds]
+    holding = [worker for worker in queue.store.workers([queue.key])[0] if worker.leases]
     if not holding:
         return set()
     now = queue.store.now()
-    return {worker.beat.id for worker in holding if worker.expires_at <= now}
+    return {worker.heartbeat.id for worker in holding if worker.expires_at <= now}

@@ -9,25 +9,25 @@ from typing import Any
 
 import msgspec
 
-from ackline.cron import Schedule
-from ackline.errors import ConfigError
-from ackline.ids import new_id
-from ackline.limits import OWN_KEYS
-from ackline.maintenance.loop import Loop
+from ackline.core.cron import Schedule
+from ackline.core.errors import ConfigError
+from ackline.core.ids import new_id
+from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.maintenance.loop import MaintenanceLoop
 from ackline.queue import NewJob, Queue, Queued
-from ackline.queue.drafting import LATEST
-from ackline.stores.base import KeyWrite, find_key
+from ackline.queue.drafts.builder import MAX_TIMESTAMP
+from ackline.stores.contract import KeyWrite, find_key
 
 logger = logging.getLogger("ackline")
 
-GRACE = 15.0
+ENQUEUE_TIMEOUT = 15.0
 """Seconds that a scheduler has to enqueue the ticks it took; then another does it."""
 
-WRONG = 3600.0
+MAX_CLOCK_AHEAD = 3600.0
 """Seconds: a note this far ahead of the store's clock was made while that clock was wrong."""
 
 
-class Note(msgspec.Struct, frozen=True):
+class ScheduleState(msgspec.Struct, frozen=True):
     """What all schedulers know of a schedule, kept in the store.
 
     A tick is first taken, by compare-and-set on this note, and then enqueued by the one who
@@ -36,27 +36,27 @@ class Note(msgspec.Struct, frozen=True):
     """
 
     tick: float
-    at: float
+    updated_at: float
     owner: str = ""
     pending: tuple[float, ...] = ()
 
 
-def read_note(value: bytes) -> Note:
+def decode_schedule_state(value: bytes) -> ScheduleState:
     """Decode a stored note; raises if the value is something else."""
-    note = msgspec.json.decode(value, type=Note)
-    if not all(0 <= at < LATEST for at in (note.tick, note.at, *note.pending)):
+    note = msgspec.json.decode(value, type=ScheduleState)
+    if not all(0 <= at < MAX_TIMESTAMP for at in (note.tick, note.updated_at, *note.pending)):
         raise ValueError("its times are not seconds since 1970")
     return note
 
 
-class Scheduler(Loop):
+class Scheduler(MaintenanceLoop):
     """Enqueues the jobs of a queue's schedules.
 
     >>> Scheduler(queue, [Schedule("report", "0 3 * * *")]).start()  # doctest: +SKIP
     """
 
     name = "scheduler"
-    counts = ("fired",)
+    counters = ("fired",)
 
     def __init__(
         self, queue: Queue[Any, Any], schedules: Sequence[Schedule], interval: float = 1.0
@@ -71,12 +71,12 @@ class Scheduler(Loop):
             raise ConfigError(f"two schedules are called {', '.join(sorted(twice))}")
         for schedule in schedules:
             # A job that the queue would refuse is refused now, not at the first tick.
-            queue.drafter.draft(schedule.payload, {"kind": schedule.kind, **schedule.options})  # type: ignore[typeddict-item]
+            queue.draft_builder.draft(schedule.payload, {"kind": schedule.kind, **schedule.options})  # type: ignore[typeddict-item]
 
-    def look_after(self, queue: Queue[Any, Any]) -> float:
+    def maintain(self, queue: Queue[Any, Any]) -> float:
         now = queue.store.now()
         return min(
-            (self._watch(queue, schedule, now) for schedule in self.schedules),
+            (self._check(queue, schedule, now) for schedule in self.schedules),
             default=self.interval,
         )
 
@@ -86,7 +86,7 @@ class Scheduler(Loop):
         # Also if the clock was put back: then the next tick is a different one.
         return min((due if looked_at <= now else now for looked_at, due in known), default=now)
 
-    def _watch(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float:
+    def _check(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float:
         looked_at, due = self._next.get(schedule.name, (now, now))
         # Also if the clock was put back: then the next tick is a different one.
         if not looked_at <= now < due:
@@ -101,32 +101,34 @@ class Scheduler(Loop):
         """Enqueue the ticks that are due; returns in how many seconds to retry, None when done."""
         note, version = self._read(queue, schedule)
         if note is None:
-            first = self._write(queue, schedule, Note(now, now), version)
+            first = self._write(queue, schedule, ScheduleState(now, now), version)
             return None if first else 0.0
-        if max(note.tick, note.at) > now + WRONG:
-            self._begin_anew(queue, schedule, Note(min(note.tick, now), now), version)
+        if max(note.tick, note.updated_at) > now + MAX_CLOCK_AHEAD:
+            self._reset(queue, schedule, ScheduleState(min(note.tick, now), now), version)
             return 0.0
-        theirs = note.pending and note.owner != self._owner
-        if theirs and now - note.at < GRACE:
-            return note.at + GRACE - now
+        taken_by_another = note.pending and note.owner != self._owner
+        if taken_by_another and now - note.updated_at < ENQUEUE_TIMEOUT:
+            return note.updated_at + ENQUEUE_TIMEOUT - now
         ticks = list(note.pending) or schedule.due(note.tick, now)
         if not ticks:
             return None
         began = time.monotonic()
-        taken = Note(max(note.tick, ticks[-1]), now, self._owner, tuple(ticks))
+        taken = ScheduleState(max(note.tick, ticks[-1]), now, self._owner, tuple(ticks))
         if not self._write(queue, schedule, taken, version):
             return 0.0
         mine, version = self._read(queue, schedule)
-        if mine != taken or time.monotonic() - began > GRACE / 2:
+        if mine != taken or time.monotonic() - began > ENQUEUE_TIMEOUT / 2:
             # We were held up, and someone else may believe us dead.
             return 0.0
-        self._enqueue(queue, schedule, _missing(queue, schedule, ticks) if note.pending else ticks)
-        self._write(queue, schedule, Note(taken.tick, now), version)
+        self._enqueue(
+            queue, schedule, _ticks_without_job(queue, schedule, ticks) if note.pending else ticks
+        )
+        self._write(queue, schedule, ScheduleState(taken.tick, now), version)
         # Ticks that became due while others were pending are looked after at once.
         return 0.0 if note.pending else None
 
-    def _begin_anew(
-        self, queue: Queue[Any, Any], schedule: Schedule, note: Note, version: int
+    def _reset(
+        self, queue: Queue[Any, Any], schedule: Schedule, note: ScheduleState, version: int
     ) -> None:
         """Forget what was noted while the store's clock was far ahead: it may be years away."""
         if self._write(queue, schedule, note, version):
@@ -148,17 +150,21 @@ class Scheduler(Loop):
         )
         self.count("fired", sum(isinstance(answer, Queued) for answer in answers))
 
-    def _read(self, queue: Queue[Any, Any], schedule: Schedule) -> tuple[Note | None, int]:
+    def _read(self, queue: Queue[Any, Any], schedule: Schedule) -> tuple[ScheduleState | None, int]:
         found = find_key(queue.store, queue.key.tenant, _key(queue, schedule))
-        return (None, 0) if found is None else (read_note(found.value), found.version)
+        return (None, 0) if found is None else (decode_schedule_state(found.value), found.version)
 
-    def _write(self, queue: Queue[Any, Any], schedule: Schedule, note: Note, version: int) -> bool:
+    def _write(
+        self, queue: Queue[Any, Any], schedule: Schedule, note: ScheduleState, version: int
+    ) -> bool:
         value = msgspec.json.encode(note)
         write = KeyWrite(key=_key(queue, schedule), value=value, version=version)
         return queue.store.write_keys(queue.key.tenant, [write])
 
 
-def _missing(queue: Queue[Any, Any], schedule: Schedule, ticks: list[float]) -> list[float]:
+def _ticks_without_job(
+    queue: Queue[Any, Any], schedule: Schedule, ticks: list[float]
+) -> list[float]:
     """The ticks of an interrupted step that have no job yet.
 
     A job that has failed in the meantime is not enqueued again: its tick was served already.
@@ -168,4 +174,4 @@ def _missing(queue: Queue[Any, Any], schedule: Schedule, ticks: list[float]) -> 
 
 
 def _key(queue: Queue[Any, Any], schedule: Schedule) -> tuple[str, ...]:
-    return (OWN_KEYS, "cron", queue.name, schedule.name)
+    return (RESERVED_KEY_PREFIX, "cron", queue.name, schedule.name)

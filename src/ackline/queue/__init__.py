@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ackline.errors import ConfigError
+from ackline.core.errors import ConfigError
 from ackline.queue.base import P, R
-from ackline.queue.consumer import Consumer
-from ackline.queue.drafting import EnqueueOptions, NewJob
+from ackline.queue.consume import Consumer
+from ackline.queue.drafts.builder import EnqueueOptions, NewJob
 from ackline.queue.handlers import Handler
 from ackline.queue.job import Job, Signal, StopReason
-from ackline.queue.observer import JobPage
+from ackline.queue.journal.follow import Watcher
+from ackline.queue.journal.reader import JournalReader, ReaderInfo
+from ackline.queue.metadata.recovery_counts import Recovered, RecoveredBy, RecoveryStats
+from ackline.queue.observe import JobPage
 from ackline.queue.operator import Operator
-from ackline.queue.producer import Completed, Duplicate, Enqueued, Producer, Queued
-from ackline.queue.reader import JournalReader, ReaderInfo
-from ackline.queue.recovery import Recovered, RecoveryStats, Way
-from ackline.queue.watching import Watcher
+from ackline.queue.produce import Completed, Duplicate, Enqueued, Producer, Queued
 
 __all__ = [
     "Completed",
@@ -29,11 +29,11 @@ __all__ = [
     "Queued",
     "ReaderInfo",
     "Recovered",
+    "RecoveredBy",
     "RecoveryStats",
     "Signal",
     "StopReason",
     "Watcher",
-    "Way",
 ]
 
 

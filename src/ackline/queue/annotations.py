@@ -9,15 +9,15 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from ackline.errors import ConfigError
+from ackline.core.errors import ConfigError
 from ackline.queue.job import Job
 
-_UNKNOWN: Any = object()
+_UNRESOLVED: Any = object()
 
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine."""
-    return inspect.iscoroutinefunction(_plain(function))
+    return inspect.iscoroutinefunction(_unwrapped(function))
 
 
 def payload_type(function: Callable[..., Any], otherwise: Any) -> Any:
@@ -26,9 +26,9 @@ def payload_type(function: Callable[..., Any], otherwise: Any) -> Any:
     annotation = parameter.annotation
     if isinstance(annotation, str):
         annotation = _evaluate(function, annotation)
-    if annotation in (inspect.Parameter.empty, Any, Job, _UNKNOWN):
+    if annotation in (inspect.Parameter.empty, Any, Job, _UNRESOLVED):
         return otherwise
-    for member in _members(annotation):
+    for member in _union_members(annotation):
         if typing.get_origin(member) is Job:
             wanted = typing.get_args(member)[0]
             return otherwise if isinstance(wanted, typing.TypeVar) else wanted
@@ -40,7 +40,7 @@ def payload_type(function: Callable[..., Any], otherwise: Any) -> Any:
     )
 
 
-def place_of(function: Any) -> str:
+def import_path_of(function: Any) -> str:
     """Where a handler is: its module and its name there."""
     plain = function
     while isinstance(plain, functools.partial):
@@ -53,7 +53,7 @@ def place_of(function: Any) -> str:
 def _first_parameter(function: Callable[..., Any]) -> inspect.Parameter:
     if not callable(function):
         raise ConfigError(f"{function!r} cannot be a handler: it cannot be called")
-    plain = _plain(function)
+    plain = _unwrapped(function)
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
         raise ConfigError(f"the handler {_name(function)} must return, not yield")
     try:
@@ -62,7 +62,7 @@ def _first_parameter(function: Callable[..., Any]) -> inspect.Parameter:
         return inspect.Parameter("job", inspect.Parameter.POSITIONAL_ONLY)
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         raise ConfigError(f"the handler {_name(function)} must take the job as its first argument")
-    if missing := [other.name for other in parameters[1:] if _must_be_given(other)]:
+    if missing := [other.name for other in parameters[1:] if _is_required(other)]:
         raise ConfigError(
             f"the handler {_name(function)} is called with the job alone, so "
             f"{' and '.join(missing)} must have a default, or come by functools.partial"
@@ -70,12 +70,12 @@ def _first_parameter(function: Callable[..., Any]) -> inspect.Parameter:
     return parameters[0]
 
 
-def _must_be_given(parameter: inspect.Parameter) -> bool:
+def _is_required(parameter: inspect.Parameter) -> bool:
     takes_many = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     return parameter.default is parameter.empty and not takes_many
 
 
-def _plain(function: Any) -> Any:
+def _unwrapped(function: Any) -> Any:
     """The function behind partials and callable objects."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -85,22 +85,22 @@ def _plain(function: Any) -> Any:
 
 
 def _evaluate(function: Callable[..., Any], annotation: str) -> Any:
-    plain = inspect.unwrap(_plain(function))
+    plain = inspect.unwrap(_unwrapped(function))
     try:
         return eval(annotation, getattr(plain, "__globals__", {}))
     except NameError as error:
         if "[" not in annotation:
-            return _UNKNOWN  # imported for type checkers only, as Job itself may be
+            return _UNRESOLVED  # imported for type checkers only, as Job itself may be
         raise ConfigError(
             f"the payload type of {_name(function)}, {annotation!r}, cannot be found "
             f"({error}): define or import it at the top of the handler's module"
         ) from None
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:
+def _union_members(annotation: Any) -> tuple[Any, ...]:
     """The types in an Annotated or a union, or the one type."""
     if typing.get_origin(annotation) is typing.Annotated:
-        return _members(typing.get_args(annotation)[0])
+        return _union_members(typing.get_args(annotation)[0])
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return typing.get_args(annotation)
     return (annotation,)

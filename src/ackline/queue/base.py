@@ -8,20 +8,20 @@ import weakref
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from ackline.cron import Schedule
-from ackline.forks import renew_in_child
-from ackline.job import Draft, QueueKey
-from ackline.lifecycle import Transition, Verdict
-from ackline.queue import callbacks
-from ackline.queue.chunks import in_chunks, is_full, payload_size
-from ackline.queue.drafting import Drafter
+from ackline.core.cron import Schedule
+from ackline.core.fork_safety import renew_locks_after_fork
+from ackline.core.job import Draft, QueueKey
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.queue.drafts.batches import fills_batch, in_batches, payload_size
+from ackline.queue.drafts.builder import DraftBuilder
 from ackline.queue.handlers import Handlers
-from ackline.queue.joining import within
+from ackline.queue.journal.follow import Watcher
+from ackline.queue.metadata import callbacks
+from ackline.queue.metadata.recovery_counts import RecoveryCounts
 from ackline.queue.policies import Policies
-from ackline.queue.recovery import RecoveryCounts
 from ackline.queue.serdes import Serdes
-from ackline.queue.watching import Watcher
-from ackline.stores.base import Joined, Receipt, Store
+from ackline.queue.transactions import joined_store
+from ackline.stores.contract import JoinedTransaction, Receipt, Store
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -35,16 +35,16 @@ class QueueBase(Generic[P, R]):
         self.key = key
         self.serdes = serdes
         self.handlers = Handlers(serdes.payload_type)
-        self.drafter = Drafter(store, key, serdes, self.handlers)
+        self.draft_builder = DraftBuilder(store, key, serdes, self.handlers)
         self.policies = Policies(store, key, self.handlers)
         self.schedules: list[Schedule] = []
         self.random = random.Random()
         self.watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
         """They call back for events of this queue; the thread of a running one keeps it alive."""
         self.recoveries = RecoveryCounts(store, key)
-        self._callbacks_noted = False
+        self._callbacks_recorded = False
         self._lock = threading.Lock()
-        renew_in_child(self, "_lock")
+        renew_locks_after_fork(self, "_lock")
 
     @property
     def name(self) -> str:
@@ -62,30 +62,32 @@ class QueueBase(Generic[P, R]):
 
     # --- handing to the store ---
 
-    def put(self, drafts: Sequence[Draft], store: Joined | None = None) -> list[Receipt]:
+    def store_drafts(
+        self, drafts: Sequence[Draft], store: JoinedTransaction | None = None
+    ) -> list[Receipt]:
         """Store jobs, in the store itself or in a transaction that it has joined.
 
         They are stored in one step unless they are too large together (see `chunks`).
         """
-        self.announce(drafts)
+        self.record_callbacks(drafts)
         enqueue = (store or self.store).enqueue
-        if not is_full(drafts):
+        if not fills_batch(drafts):
             return enqueue(self.key, drafts)
         return [
             receipt
-            for chunk in in_chunks(drafts, payload_size, len(drafts))
+            for chunk in in_batches(drafts, payload_size, len(drafts))
             for receipt in enqueue(self.key, chunk)
         ]
 
-    def announce(self, drafts: Sequence[Draft]) -> None:
+    def record_callbacks(self, drafts: Sequence[Draft]) -> None:
         """Note the first job that wants a callback before it is stored: services make the calls."""
-        if not self._callbacks_noted and callbacks.wanted_by(drafts):
-            callbacks.note(self.store, self.key)
-            self._callbacks_noted = True
+        if not self._callbacks_recorded and callbacks.any_callback(drafts):
+            callbacks.record_callbacks(self.store, self.key)
+            self._callbacks_recorded = True
 
     def apply(
         self, transitions: Sequence[Transition], connection: object | None = None
     ) -> list[Verdict]:
         """Hand decided transitions to the store."""
-        with within(self.store, connection) as store:
+        with joined_store(self.store, connection) as store:
             return store.apply(self.key, transitions)

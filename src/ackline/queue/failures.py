@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import traceback as _traceback
 
-from ackline.errors import InvalidOption, text_of
-from ackline.events import Act
-from ackline.job import Failure, Record
+from ackline.core.errors import InvalidOption, message_of
+from ackline.core.events import Act
+from ackline.core.job import Failure, Record
 
 
 def failure_from(job: Record, error: BaseException | str) -> Failure:
@@ -20,6 +20,6 @@ def failure_from(job: Record, error: BaseException | str) -> Failure:
         act=Act.FAIL,
         attempt=job.attempts,
         type=type(error).__qualname__,
-        message=text_of(error),
+        message=message_of(error),
         traceback=trace,
     )

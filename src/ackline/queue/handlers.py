@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from ackline.config import Policy
-from ackline.errors import ConfigError
-from ackline.job import as_read_back
-from ackline.limits import require_name
-from ackline.queue.annotations import is_async, payload_type, place_of
-from ackline.retry import Backoff, backoff_from
+from ackline.core.config import Policy
+from ackline.core.errors import ConfigError
+from ackline.core.job import round_trip
+from ackline.core.limits import require_name
+from ackline.core.retry import Backoff, backoff_from
+from ackline.queue.annotations import import_path_of, is_async, payload_type
 
 DEFAULT_KIND = "default"
 
@@ -33,7 +33,7 @@ class Handlers:
     def __init__(self, payload_type: Any) -> None:
         self._payload_type = payload_type
         self._by_kind: dict[str, Handler] = {}
-        self._askers: list[Callable[[Handler], None]] = []
+        self._vetoes: list[Callable[[Handler], None]] = []
 
     def __getitem__(self, kind: str) -> Handler:
         return self._by_kind[kind]
@@ -70,8 +70,8 @@ class Handlers:
         require_name("kind", kind)
         if kind in self._by_kind:
             raise ConfigError(
-                f"kind {kind!r} has a handler already, {place_of(self[kind].function)}, so "
-                f'{place_of(function)} needs a kind of its own: @queue.handler("…")'
+                f"kind {kind!r} has a handler already, {import_path_of(self[kind].function)}, so "
+                f'{import_path_of(function)} needs a kind of its own: @queue.handler("…")'
             )
         handler = Handler(
             kind=kind,
@@ -80,22 +80,22 @@ class Handlers:
             payload_type=payload_type(function, self._payload_type),
             policy=policy,
         )
-        for ask in self._askers:
+        for ask in self._vetoes:
             ask(handler)
         self._by_kind[kind] = handler
 
-    def ask_before_adding(self, ask: Callable[[Handler], None]) -> Callable[[], None]:
+    def on_add(self, veto: Callable[[Handler], None]) -> Callable[[], None]:
         """`ask` may veto new handlers by raising; call the returned function to remove it."""
-        self._askers.append(ask)
+        self._vetoes.append(veto)
 
         def no_more() -> None:
-            if ask in self._askers:
-                self._askers.remove(ask)
+            if veto in self._vetoes:
+                self._vetoes.remove(veto)
 
         return no_more
 
 
-def policy_from(
+def handler_policy(
     *,
     max_attempts: int | None,
     backoff: Backoff | Sequence[float] | float | None,
@@ -111,4 +111,4 @@ def policy_from(
         timeout=timeout,
         result_ttl=result_ttl,
     )
-    return as_read_back(policy, Policy)
+    return round_trip(policy, Policy)

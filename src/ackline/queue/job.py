@@ -9,20 +9,20 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
-from ackline.errors import InvalidOption, Stopped
-from ackline.events import Act
-from ackline.job import Failure, Record, State
+from ackline.core.errors import InvalidOption, Stopped
+from ackline.core.events import Act
+from ackline.core.job import Failure, Record, State
 
 if TYPE_CHECKING:
-    from ackline.queue.joining import AsyncTransaction, BlockingTransaction
     from ackline.queue.serdes import Serdes
+    from ackline.queue.transactions import AsyncTransaction, BlockingTransaction
 
 P = TypeVar("P")
 
 logger = logging.getLogger("ackline")
 
-_UNREAD: Any = object()
-_signalling = threading.Lock()
+_UNDECODED: Any = object()
+_signal_lock = threading.Lock()
 """Held while a signal is made or set. All jobs share it: it is held briefly, and by few jobs."""
 
 
@@ -65,7 +65,7 @@ class Signal:
 
     def set(self, reason: StopReason) -> None:
         """Ask the handler to stop, once; called by the worker."""
-        with _signalling:
+        with _signal_lock:
             if self._event.is_set():
                 return
             self.reason = reason
@@ -79,14 +79,14 @@ class Signal:
 
     def on_set(self, callback: Callable[[], None]) -> None:
         """Call this when the signal is set, in the thread that sets it."""
-        with _signalling:
+        with _signal_lock:
             if not self._event.is_set():
                 self._callbacks.append(callback)
                 return
         callback()
 
 
-class Home(Protocol):
+class OwningQueue(Protocol):
     """What a job needs of the queue that it came from."""
 
     @property
@@ -115,15 +115,22 @@ class Job(Generic[P]):
     ...     return job.payload["to"]
     """
 
-    __slots__ = ("_payload", "_payload_type", "_queue", "_signal", "in_transaction", "record")
+    __slots__ = (
+        "_payload",
+        "_payload_type",
+        "_queue",
+        "_signal",
+        "record",
+        "settled_in_transaction",
+    )
 
-    def __init__(self, record: Record, queue: Home, payload_type: Any) -> None:
+    def __init__(self, record: Record, queue: OwningQueue, payload_type: Any) -> None:
         self.record = record
         self._queue = queue
         self._payload_type = payload_type
-        self._payload: Any = _UNREAD
+        self._payload: Any = _UNDECODED
         self._signal: Signal | None = None
-        self.in_transaction: Act | None = None
+        self.settled_in_transaction: Act | None = None
         """The act that settled it in a caller's transaction, whose end is not known here."""
 
     @property
@@ -149,7 +156,7 @@ class Job(Generic[P]):
     @property
     def payload(self) -> P:
         """What was enqueued, decoded into the declared type when first asked for."""
-        if self._payload is _UNREAD:
+        if self._payload is _UNDECODED:
             self._payload = self._queue.serdes.decode_payload(self.record, self._payload_type)
         payload: P = self._payload
         return payload
@@ -180,7 +187,7 @@ class Job(Generic[P]):
         return self.record.history
 
     @property
-    def reported(self) -> Any:
+    def last_progress(self) -> Any:
         """The value of the last `progress`, on a job that was looked up; None if there was none."""
         return self._queue.serdes.decode_progress(self.record)
 
@@ -194,7 +201,7 @@ class Job(Generic[P]):
         """Set when the handler should stop."""
         signal = self._signal
         if signal is None:
-            with _signalling:  # its handler and the heartbeat may both be the first to ask
+            with _signal_lock:  # its handler and the heartbeat may both be the first to ask
                 signal = self._signal = self._signal or Signal()
         return signal
 

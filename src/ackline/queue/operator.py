@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ackline import lifecycle
-from ackline.config import QueueSettings
-from ackline.errors import InvalidOption, JobChanged, JobNotFound, WrongState
-from ackline.job import LIVE, QueueKey, Record, State
-from ackline.lifecycle import Edit, Transition
-from ackline.limits import (
-    names_in,
-    require_given_seconds,
+from ackline.core import lifecycle
+from ackline.core.config import QueueSettings
+from ackline.core.errors import InvalidOption, JobChanged, JobNotFound, WrongState
+from ackline.core.job import LIVE, QueueKey, Record, State
+from ackline.core.lifecycle import Edit, Transition
+from ackline.core.limits import (
+    as_names,
     require_name,
     require_priority,
     require_seconds,
+    require_some_seconds,
     require_text,
-    short_note,
+    truncate_note,
 )
 from ackline.queue.base import P, R
 from ackline.queue.dropping import drop_steps
 from ackline.queue.job import Job, record_of
-from ackline.queue.observer import Observer, states_in
-from ackline.queue.purging import BULK, purge_steps, there_at
-from ackline.stores.base import Filter
+from ackline.queue.observe import Observer, as_states
+from ackline.queue.purging import BULK_PAGE_SIZE, existed_at, purge_steps
+from ackline.stores.contract import Filter
 
-_UNCHANGED: Any = object()
+_UNSET: Any = object()
 
 
 class Operator(Observer[P, R]):
@@ -54,7 +54,7 @@ class Operator(Observer[P, R]):
     def redrive(self, id: str, *, delay: float = 0.0, by: str = "") -> None:
         """Take a job out of the DLQ and run it again, with all its attempts."""
         require_seconds("delay", delay)
-        self._act(lifecycle.redrive(id, delay, by=by))
+        self._apply_to_job(lifecycle.redrive(id, delay, by=by))
 
     def redrive_all(
         self, *, kinds: Iterable[str] | None = None, rate: float | None = None, by: str = ""
@@ -68,15 +68,15 @@ class Operator(Observer[P, R]):
             raise InvalidOption(f"rate must be more than 0 jobs a second, not {rate!r}")
         dead = Filter(
             states=frozenset({State.FAILED}),
-            kinds=names_in(kinds),
+            kinds=as_names(kinds),
         )
         count, cursor = 0, None
         began = self.store.now()
         while True:
-            page = self.store.page(self.key, dead, cursor, BULK)
+            page = self.store.page(self.key, dead, cursor, BULK_PAGE_SIZE)
             # A job that has failed again since is at the end of the list: it is not redriven twice.
             ended = [(job.id, job.finished_at or 0.0) for job in page.jobs]
-            ids = there_at(self.store, began, ended)
+            ids = existed_at(self.store, began, ended)
             verdicts = self.apply(
                 [
                     lifecycle.redrive(id, (count + index) / rate if rate else 0.0, by=by)
@@ -92,10 +92,10 @@ class Operator(Observer[P, R]):
         self,
         id: str,
         *,
-        payload: Any = _UNCHANGED,
+        payload: Any = _UNSET,
         priority: int | None = None,
         delay: float | None = None,
-        seen: Job[P] | None = None,
+        expected: Job[P] | None = None,
         by: str = "",
     ) -> None:
         """Change a job that is not processing; its payload only with the serde that wrote it.
@@ -103,35 +103,35 @@ class Operator(Observer[P, R]):
         Raises `WrongState` if it is, or if a job that has ended is to be delayed. With `seen`, a
         job that you looked up, raises `JobChanged` unless it is still like that.
         """
-        if payload is _UNCHANGED and priority is None and delay is None:
+        if payload is _UNSET and priority is None and delay is None:
             raise InvalidOption("edit needs something to change: a payload, a priority or a delay")
         if priority is not None:
             require_priority(priority)
         require_seconds("delay", delay)
         data = None
-        if payload is not _UNCHANGED:
+        if payload is not _UNSET:
             record = self._require(id)
             self.serdes.require_own(record)
             declared = self.handlers.payload_type(record.kind)
             data = self.serdes.encode_as(payload, declared, record.kind)
         change = Edit(payload=data, priority=priority, delay=delay)
-        known = None if seen is None else lifecycle.seen_of(record_of(seen))
-        self._act(lifecycle.edit(id, change, by, seen=known))
+        known = None if expected is None else lifecycle.expected_from(record_of(expected))
+        self._apply_to_job(lifecycle.edit(id, change, by, seen=known))
 
     def keep_result(self, id: str, seconds: float) -> None:
         """Keep a finished job and its result for `seconds` from now.
 
         Raises `WrongState` if the job has not finished.
         """
-        require_given_seconds("seconds", seconds)
-        self._act(lifecycle.edit(id, Edit(keep=seconds)))
+        require_some_seconds("seconds", seconds)
+        self._apply_to_job(lifecycle.edit(id, Edit(keep=seconds)))
 
     def move(self, id: str, queue: str, *, by: str = "") -> None:
         """Hand a job to another queue of the same tenant."""
         require_name("queue", queue)
         if queue == self.name:
             raise InvalidOption(f"job {id!r} cannot be moved to {queue!r}: it is in this queue")
-        self._act(lifecycle.move(id, QueueKey(self.key.tenant, queue), by))
+        self._apply_to_job(lifecycle.move(id, QueueKey(self.key.tenant, queue), by))
 
     # --- acting on the queue ---
 
@@ -146,7 +146,9 @@ class Operator(Observer[P, R]):
     def configure(self, *, by: str = "", **changes: Any) -> QueueSettings:
         """Change some of the queue's settings; see `QueueSettings`."""
         policies = self.policies
-        changed = policies.change(lambda stored: policies.altered(stored, changes), short_note(by))
+        changed = policies.change(
+            lambda stored: policies.with_changes(stored, changes), truncate_note(by)
+        )
         policies.settings(max_age=0)
         return changed
 
@@ -162,7 +164,7 @@ class Operator(Observer[P, R]):
 
         Jobs that are enqueued in the meantime stay.
         """
-        which = Filter(states=states_in(states), kinds=names_in(kinds), ids=names_in(ids, "ids"))
+        which = Filter(states=as_states(states), kinds=as_names(kinds), ids=as_names(ids, "ids"))
         return sum(purge_steps(self, which, by))
 
     def drop(self, *, force: bool = False, by: str = "") -> int:
@@ -182,16 +184,16 @@ class Operator(Observer[P, R]):
             raise JobNotFound(self.name, id)
         return record
 
-    def _act(self, transition: Transition) -> None:
+    def _apply_to_job(self, transition: Transition) -> None:
         require_text("id", transition.id)
         verdict = self.apply([transition])[0]
         if verdict.state is None:
             raise JobNotFound(self.name, transition.id)
         if verdict.applied:
             return
-        seen = transition.seen
+        seen = transition.expected
         if seen is None or (
-            verdict.state is seen.state and not lifecycle.may_start(transition, seen.state)
+            verdict.state is seen.state and not lifecycle.may_apply(transition, seen.state)
         ):
             raise WrongState(transition.act, transition.id, verdict.state)
         raise JobChanged(transition.id)

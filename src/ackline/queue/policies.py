@@ -10,24 +10,24 @@ from typing import Any
 
 import msgspec
 
-from ackline.config import (
+from ackline.core.config import (
     DEFAULT_SETTINGS,
     DEFAULTS,
     QueueSettings,
-    Resolved,
-    attempts_set_by,
-    hint_for,
-    readable,
-    resolve,
+    ResolvedPolicy,
+    max_attempts_of,
+    resolve_policy,
+    suggestion_for,
+    validated_settings,
 )
-from ackline.errors import ConfigError, StoreError
-from ackline.forks import renew_in_child
-from ackline.job import NO_OPTIONS, QueueKey, Record
+from ackline.core.errors import ConfigError, StoreError
+from ackline.core.fork_safety import renew_locks_after_fork
+from ackline.core.job import NO_OPTIONS, QueueKey, Record
 from ackline.queue.handlers import Handlers
-from ackline.queue.own_attempts import EVERY_KIND, note_attempts
-from ackline.stores.base import Store
+from ackline.queue.metadata.local_max_attempts import ALL_KINDS, record_max_attempts
+from ackline.stores.contract import Store
 
-SETTINGS_AGE = 5.0
+SETTINGS_TTL = 5.0
 """Seconds after which a queue's settings are read from the store again."""
 
 
@@ -42,45 +42,45 @@ class Policies:
         self._handlers = handlers
         self._settings = DEFAULT_SETTINGS
         self._settings_at = float("-inf")
-        self._of_kind: dict[str, Resolved] = {}
-        self._unnoted: dict[str, int] = {}
+        self._of_kind: dict[str, ResolvedPolicy] = {}
+        self._unrecorded: dict[str, int] = {}
         """Attempts that other processes cannot know of yet, see `own_attempts`."""
         self._refreshing = threading.Lock()
         """Held while the settings are read, which may take as long as the store takes to answer."""
-        renew_in_child(self, "_refreshing")
+        renew_locks_after_fork(self, "_refreshing")
 
-    def of(self, record: Record) -> Resolved:
+    def of(self, record: Record) -> ResolvedPolicy:
         """What holds for a job, all levels considered."""
         settings = self.settings()
-        if self._unnoted:
-            own, self._unnoted = self._unnoted, {}
+        if self._unrecorded:
+            own, self._unrecorded = self._unrecorded, {}
             self._note(own)
         if record.options is not NO_OPTIONS:
-            return resolve(record, settings, self.defaults)
+            return resolve_policy(record, settings, self.defaults)
         policy = self._of_kind.get(record.kind)
         if policy is None:
-            policy = self._of_kind[record.kind] = resolve(record, settings, self.defaults)
+            policy = self._of_kind[record.kind] = resolve_policy(record, settings, self.defaults)
         return policy
 
-    def last_known(self, record: Record) -> Resolved:
+    def last_known(self, record: Record) -> ResolvedPolicy:
         """What held for a job when the settings were last read: for when they cannot be read."""
-        return resolve(record, self._settings, self.defaults)
+        return resolve_policy(record, self._settings, self.defaults)
 
-    def settings(self, max_age: float = SETTINGS_AGE) -> QueueSettings:
+    def settings(self, max_age: float = SETTINGS_TTL) -> QueueSettings:
         """The queue's stored settings, with this process's handlers over them."""
         if time.monotonic() - self._settings_at < max_age:
             return self._settings
         with self._refreshing:
             began = time.monotonic()
             if began - self._settings_at >= max_age:  # else another thread has just read them
-                stored = self.stored()
+                stored = self.stored_settings()
                 self._settings = self._merged(stored)
-                self._unnoted = self._own_attempts(stored)
+                self._unrecorded = self._local_max_attempts(stored)
                 self._settings_at = began
                 self._of_kind = {}
             return self._settings
 
-    def stored(self) -> QueueSettings:
+    def stored_settings(self) -> QueueSettings:
         """The settings as all processes share them."""
         found = self._store.describe(self._key.tenant, self._key.name)
         return found[0].settings if found else DEFAULT_SETTINGS
@@ -90,21 +90,21 @@ class Policies:
     ) -> QueueSettings:
         """Change the stored settings, and return them; concurrent changes are not undone."""
         while True:
-            stored = self.stored()
+            stored = self.stored_settings()
             changed = change(stored)
             if changed == stored or self._store.configure(self._key, changed, by, expected=stored):
                 return changed
 
-    def altered(self, settings: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
+    def with_changes(self, settings: QueueSettings, changes: Mapping[str, Any]) -> QueueSettings:
         """Settings with some of them changed; raises `ConfigError` if they are invalid."""
         known = QueueSettings.__struct_fields__
         if unknown := changes.keys() - set(known):
             raise ConfigError(
                 f"queue {self._key} has no setting {', '.join(sorted(unknown))}"
-                f"{hint_for(unknown, known)}"
+                f"{suggestion_for(unknown, known)}"
             )
         try:
-            return readable(msgspec.structs.replace(settings, **changes))
+            return validated_settings(msgspec.structs.replace(settings, **changes))
         except (TypeError, ValueError) as error:
             raise ConfigError(f"invalid settings for queue {self._key}: {error}") from error
 
@@ -116,33 +116,33 @@ class Policies:
 
         def merge(stored: QueueSettings) -> QueueSettings:
             # Before they are replaced: the process that published them may apply them for long.
-            self._note(self._own_attempts(stored))
+            self._note(self._local_max_attempts(stored))
             return self._merged(stored)
 
         self.change(merge)
         # The settings read before may lack handlers that were added since.
         self.settings(max_age=0)
 
-    def _own_attempts(self, stored: QueueSettings) -> dict[str, int]:
+    def _local_max_attempts(self, stored: QueueSettings) -> dict[str, int]:
         """The attempts that handlers set, by kind: those of this process, and published ones."""
-        published = [(kind, policy) for kind, policy in stored.kinds.items() if policy.by_handler]
+        published = [(kind, policy) for kind, policy in stored.kinds.items() if policy.from_handler]
         own: dict[str, int] = {}
         for kind, policy in (*published, *self._handlers.policies.items()):
-            own[kind] = max(own.get(kind, 0), attempts_set_by(policy))
+            own[kind] = max(own.get(kind, 0), max_attempts_of(policy))
         if self.defaults.max_attempts > DEFAULTS.max_attempts:
-            own[EVERY_KIND] = self.defaults.max_attempts
+            own[ALL_KINDS] = self.defaults.max_attempts
         return own
 
     def _note(self, own: Mapping[str, int]) -> None:
         # If this fails, it is tried when the settings are read again: jobs come first.
         with contextlib.suppress(StoreError):
-            note_attempts(self._store, self._key, own)
+            record_max_attempts(self._store, self._key, own)
 
     def _merged(self, stored: QueueSettings) -> QueueSettings:
         # Earlier policies of this process's handlers go; those that were configured stay.
         others = {
             kind: policy
             for kind, policy in stored.kinds.items()
-            if not policy.by_handler or kind not in self._handlers.kinds
+            if not policy.from_handler or kind not in self._handlers.kinds
         }
         return msgspec.structs.replace(stored, kinds={**others, **self._handlers.policies})

@@ -9,44 +9,44 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ackline.limits import short_note
-from ackline.stores.base import Filter, Store
+from ackline.core.limits import truncate_note
+from ackline.stores.contract import Filter, Store
 
 if TYPE_CHECKING:
-    from ackline.queue.observer import Observer
+    from ackline.queue.observe import Observer
 
-BULK = 500
+BULK_PAGE_SIZE = 500
 """Jobs per step of an act on many."""
 
-FROM_AHEAD = 1.0
+MAX_CLOCK_SKEW = 1.0
 """A time that is more seconds than this ahead of the clock is from before the clock was set back;
 one that is less ahead may be that of another node of a cluster."""
 
-Steps = Generator[int, None, int]
+ProgressSteps = Generator[int, None, int]
 """Yields how many jobs each step acted on; returns how many all did."""
 
 
-def purge_steps(queue: Observer[Any, Any], which: Filter, by: str) -> Steps:
+def purge_steps(queue: Observer[Any, Any], which: Filter, by: str) -> ProgressSteps:
     """Delete what matches and was there when the first step began."""
     began = queue.store.now()
     total = 0
-    for part in _with_few_ids(which):
+    for part in _split_ids(which):
         total += yield from _purge_older(queue, part, began, by)
     return total
 
 
-def there_at(store: Store, began: float, jobs: list[tuple[str, float]]) -> list[str]:
+def existed_at(store: Store, began: float, jobs: list[tuple[str, float]]) -> list[str]:
     """The ids of those jobs, given with their times, that were there when an act began.
 
     A time in the future counts as older: it is from before the clock was set back.
     """
     now = began
     if any(at > began for _, at in jobs):
-        now = store.now() + FROM_AHEAD
+        now = store.now() + MAX_CLOCK_SKEW
     return [id for id, at in jobs if not began < at <= now]
 
 
-def _purge_older(queue: Observer[Any, Any], which: Filter, began: float, by: str) -> Steps:
+def _purge_older(queue: Observer[Any, Any], which: Filter, began: float, by: str) -> ProgressSteps:
     # Just above now, because a job created at this very moment was there already.
     later = math.nextafter(began, math.inf)
     earlier = msgspec.structs.replace(which, created_before=later)
@@ -54,8 +54,8 @@ def _purge_older(queue: Observer[Any, Any], which: Filter, began: float, by: str
     after = msgspec.structs.replace(which, created_after=later)
     cursor = None
     while True:
-        page = queue.store.page(queue.key, after, cursor, BULK)
-        older = there_at(queue.store, began, [(job.id, job.created_at) for job in page.jobs])
+        page = queue.store.page(queue.key, after, cursor, BULK_PAGE_SIZE)
+        older = existed_at(queue.store, began, [(job.id, job.created_at) for job in page.jobs])
         if older:
             only_older = msgspec.structs.replace(which, ids=frozenset(older))
             total += yield from _purge(queue, only_older, by)
@@ -66,19 +66,19 @@ def _purge_older(queue: Observer[Any, Any], which: Filter, began: float, by: str
             return total
 
 
-def _purge(queue: Observer[Any, Any], which: Filter, by: str) -> Steps:
+def _purge(queue: Observer[Any, Any], which: Filter, by: str) -> ProgressSteps:
     total = 0
-    while count := queue.store.purge(queue.key, which, BULK, short_note(by)):
+    while count := queue.store.purge(queue.key, which, BULK_PAGE_SIZE, truncate_note(by)):
         total += count
         yield count
     return total
 
 
-def _with_few_ids(which: Filter) -> Iterator[Filter]:
+def _split_ids(which: Filter) -> Iterator[Filter]:
     """The same filter, for some ids at a time: a service refuses too many at once."""
     if which.ids is None:
         yield which
         return
     left = iter(which.ids)
-    while part := frozenset(itertools.islice(left, BULK)):
+    while part := frozenset(itertools.islice(left, BULK_PAGE_SIZE)):
         yield msgspec.structs.replace(which, ids=part)

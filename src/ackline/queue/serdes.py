@@ -6,11 +6,11 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ackline import codec
-from ackline.codec import Serde
-from ackline.errors import InvalidPayload, JobCancelled, JobFailed, Timeout
-from ackline.job import Record, State
-from ackline.stores.base import Completion
+from ackline.core import codec
+from ackline.core.codec import Serde
+from ackline.core.errors import InvalidPayload, JobCancelled, JobFailed, Timeout
+from ackline.core.job import Record, State
+from ackline.stores.contract import Completion
 
 R = TypeVar("R")
 

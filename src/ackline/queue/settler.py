@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ackline import lifecycle
-from ackline.job import Record
-from ackline.lifecycle import Transition, Verdict
-from ackline.limits import require_given_seconds, require_seconds
+from ackline.core import lifecycle
+from ackline.core.job import Record
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.core.limits import require_seconds, require_some_seconds
 from ackline.queue import settling
 from ackline.queue.base import P, QueueBase, R
 from ackline.queue.failures import failure_from
 from ackline.queue.job import Job, record_of
-from ackline.queue.joining import AsyncTransaction, within_async
-from ackline.stores.base import Joined
+from ackline.queue.transactions import AsyncTransaction, run_joined
+from ackline.stores.contract import JoinedTransaction
 
 
 class Settler(QueueBase[P, R]):
@@ -66,7 +66,7 @@ class Settler(QueueBase[P, R]):
 
     def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
         """Run it again after `delay` seconds; the attempt is given back."""
-        require_given_seconds("delay", delay)
+        require_some_seconds("delay", delay)
         record = record_of(job)
         snoozed = lifecycle.snooze(record, delay, self.policies.of(record))
         self.settle(job, snoozed, connection)
@@ -79,7 +79,7 @@ class Settler(QueueBase[P, R]):
 
     def extend(self, job: Job[Any], seconds: float) -> None:
         """Hold the lease until `seconds` from now."""
-        require_given_seconds("seconds", seconds, above_zero=True)
+        require_some_seconds("seconds", seconds, above_zero=True)
         self.settle(job, lifecycle.extend(record_of(job), seconds))
 
     def progress(self, job: Job[Any], value: Any) -> None:
@@ -101,10 +101,10 @@ class Settler(QueueBase[P, R]):
     ) -> None:
         """Settle in an asyncio transaction; `make` runs in a thread, as it may read the store."""
 
-        def work(joined: Joined) -> None:
+        def work(joined: JoinedTransaction) -> None:
             def take(step: Transition) -> Verdict:
                 return joined.apply(self.key, [step])[0]
 
             settling.settle(job, make(), take, joined=True)
 
-        await within_async(self.store, connection, work)
+        await run_joined(self.store, connection, work)

@@ -6,41 +6,41 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ackline.errors import LeaseLost
-from ackline.events import Act
-from ackline.job import State
-from ackline.lifecycle import Transition, Verdict
+from ackline.core.errors import LeaseLost
+from ackline.core.events import Act
+from ackline.core.job import State
+from ackline.core.lifecycle import Transition, Verdict
 from ackline.queue.job import Job
 
-MOMENTS = (0.005, 0.01, 0.02, 0.05)
+RETRY_DELAYS = (0.005, 0.01, 0.02, 0.05)
 """Seconds between tries while something else, such as a heartbeat, is changing the lease."""
 
-Take = Callable[[Transition], Verdict]
+ApplyTransition = Callable[[Transition], Verdict]
 
 
-def settle(job: Job[Any], step: Transition, take: Take, *, joined: bool) -> None:
+def settle(job: Job[Any], step: Transition, take: ApplyTransition, *, joined: bool) -> None:
     """Take a step of a claimed job, `joined` if in a transaction; or raise `LeaseLost`."""
-    earlier = job.in_transaction
+    earlier = job.settled_in_transaction
     if joined:
         # Before the step: a heartbeat sent meanwhile must not wait for the transaction's end.
-        job.in_transaction = step.act
+        job.settled_in_transaction = step.act
     try:
         if earlier is None:
             require_applied(step, take(step))
         else:
-            _settle_again(step, take, earlier)
+            _settle_after_transaction(step, take, earlier)
     except BaseException:
-        job.in_transaction = earlier
+        job.settled_in_transaction = earlier
         raise
 
 
-def _settle_again(step: Transition, take: Take, earlier: Act) -> None:
+def _settle_after_transaction(step: Transition, take: ApplyTransition, earlier: Act) -> None:
     """Take a step after an earlier one in a transaction; the error says if that is still open.
 
     Waiting for its end would be a deadlock: the caller itself has to end it.
     """
     verdict = take(step)
-    for pause in MOMENTS:
+    for pause in RETRY_DELAYS:
         if verdict.applied or verdict.state is not State.PROCESSING:
             break
         time.sleep(pause)

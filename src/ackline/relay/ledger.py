@@ -7,29 +7,29 @@ from typing import Any
 
 import msgspec
 
-from ackline.errors import KeysChanged
-from ackline.ids import new_id
-from ackline.job import NO_OPTIONS, Draft, Record
+from ackline.core.errors import KeysChanged
+from ackline.core.ids import new_id
+from ackline.core.job import NO_OPTIONS, Draft, Record
 from ackline.queue import Queue
-from ackline.stores.base import KeyWrite, Receipt, key_beside
+from ackline.stores.contract import KeyWrite, Receipt, queue_key
 
-Passages = Mapping[str, float]
+RelayedJobs = Mapping[str, float]
 """Jobs by id, with the time of their creation: an id that is enqueued again is another job."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Page(msgspec.Struct, frozen=True, array_like=True):
+class LedgerData(msgspec.Struct, frozen=True, array_like=True):
     """The ledger as the target keeps it, with a stamp that is unique to each write."""
 
     stamp: str = ""
-    open: dict[str, float] = {}
+    jobs: dict[str, float] = {}
 
 
-_decode = msgspec.msgpack.Decoder(Page).decode
+_decode = msgspec.msgpack.Decoder(LedgerData).decode
 
 
-class Overtaken(Exception):
+class LedgerChanged(Exception):
     """Another relay has written since; nothing was passed on."""
 
 
@@ -45,57 +45,57 @@ class Ledger:
     """
 
     def __init__(self, source: Queue[Any, Any], target: Queue[Any, Any]) -> None:
-        self.reading = 0
+        self.read_count = 0
         """How often it was read: jobs can be passed on if they were claimed since the last time."""
-        self.broken = True
+        self.must_read = True
         """Whether it has to be read before anything can be passed on."""
         self._source = source
         self._target = target
         self._key: tuple[str, ...] = ()
-        self._page = Page()
+        self._data = LedgerData()
         self._version = 0
 
-    def read(self) -> Page:
+    def read(self) -> LedgerData:
         """The ledger as it is now, whoever wrote it."""
         if not self._key:
-            self._key = key_beside(self._target.key, "relay", _name_of(self._source))
+            self._key = queue_key(self._target.key, "relay", _name_of(self._source))
         self._fetch()
-        self.reading += 1
-        self.broken = False
-        return self._page
+        self.read_count += 1
+        self.must_read = False
+        return self._data
 
-    def pass_on(self, jobs: Sequence[Record], settled: Passages, reading: int) -> list[Receipt]:
+    def enqueue(self, jobs: Sequence[Record], settled: RelayedJobs, reading: int) -> list[Receipt]:
         """Enqueue jobs that were claimed since this reading, except those the target already has.
 
         `settled` are jobs that the source will not hand out again: they need not be listed any
         more. The ledger is written even if there is nothing to enqueue, because the answer says
         that all before it is as safe as the target makes it.
         """
-        if self.broken or reading != self.reading:
-            raise Overtaken
-        known = {id: at for id, at in self._page.open.items() if settled.get(id) != at}
+        if self.must_read or reading != self.read_count:
+            raise LedgerChanged
+        known = {id: at for id, at in self._data.jobs.items() if settled.get(id) != at}
         new = [job for job in jobs if known.get(job.id) != job.created_at]
-        page = Page(new_id(), known | {job.id: job.created_at for job in jobs})
+        page = LedgerData(new_id(), known | {job.id: job.created_at for job in jobs})
         # Until another read shows that this was the last write.
-        self.broken = True
+        self.must_read = True
         receipts = self._write(page, new)
-        self.broken = self._fetch().stamp != page.stamp
+        self.must_read = self._fetch().stamp != page.stamp
         return receipts
 
-    def _write(self, page: Page, new: Sequence[Record]) -> list[Receipt]:
+    def _write(self, page: LedgerData, new: Sequence[Record]) -> list[Receipt]:
         write = KeyWrite(key=self._key, value=_encode(page), version=self._version)
         drafts = list(drafts_of(new))
-        self._target.announce(drafts)
+        self._target.record_callbacks(drafts)
         try:
             return self._target.store.enqueue(self._target.key, drafts, [write])
         except KeysChanged:
-            raise Overtaken from None
+            raise LedgerChanged from None
 
-    def _fetch(self) -> Page:
+    def _fetch(self) -> LedgerData:
         found = self._target.store.read_keys(self._target.key.tenant, self._key, 1)
-        self._page = _decode(found[0].value) if found else Page()
+        self._data = _decode(found[0].value) if found else LedgerData()
         self._version = found[0].version if found else 0
-        return self._page
+        return self._data
 
 
 def drafts_of(jobs: Iterable[Record]) -> Iterable[Draft]:
@@ -110,7 +110,7 @@ def drafts_of(jobs: Iterable[Record]) -> Iterable[Draft]:
 
 def _name_of(source: Queue[Any, Any]) -> str:
     """The name by which targets know the source, whatever URL it was opened by."""
-    key, store, tenant = key_beside(source.key, "name"), source.store, source.key.tenant
+    key, store, tenant = queue_key(source.key, "name"), source.store, source.key.tenant
     while True:
         for found in store.read_keys(tenant, key, 1):
             return found.value.decode()

@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from ackline.errors import PASSING, ConfigError
-from ackline.limits import require_lease
+from ackline.core.backoff import ExponentialDelay
+from ackline.core.errors import TRANSIENT_ERRORS, ConfigError
+from ackline.core.limits import require_lease
 from ackline.maintenance import Maintenance
-from ackline.pauses import Pauses
 from ackline.queue import Queue, require_queue
-from ackline.relay.crossing import Crossing
-from ackline.relay.intake import Intake
-from ackline.worker.signals import hear_signals
+from ackline.relay.pump import Pump
+from ackline.relay.source import SourceQueue
+from ackline.worker.processes.stop_signals import handle_stop_signals
 
 logger = logging.getLogger("ackline")
 
@@ -23,7 +23,7 @@ BATCH = 500
 LEASE = 10.0
 """Seconds after which others take over from a relay that died. A batch takes milliseconds."""
 
-RETRIES = (0.05, 5.0)
+RETRY_DELAYS = (0.05, 5.0)
 """Seconds between tries while a store cannot be reached."""
 
 
@@ -32,17 +32,17 @@ class RelayStats(msgspec.Struct, frozen=True, kw_only=True):
 
     relayed: int
     """Jobs that the target has accepted."""
-    known: int
+    duplicates: int
     """Jobs whose id the target had already, alive or completed, from elsewhere."""
     replayed: int
     """Jobs that were in the target already, passed on by a relay that died before settling them."""
     refused: int
     """Jobs that the target could not take: they are in the source's DLQ, with the error."""
-    revived: int
+    redriven: int
     """Jobs taken out of the source's DLQ, because only relays that died had claimed them."""
     leases_lost: int
     """Jobs that another relay took over. Nothing was done twice."""
-    troubles: int
+    errors: int
     last_error: str
 
 
@@ -73,23 +73,23 @@ class Relay:
         self.source = source
         self.target = target
         self._stopping = threading.Event()
-        self._intake = Intake(source, lease, batch)
-        self._crossing = Crossing(self._intake, target, batch, self._stopping)
+        self._source = SourceQueue(source, lease, batch)
+        self._pump = Pump(self._source, target, batch, self._stopping)
         self._maintenance = Maintenance([source]) if maintenance else None
-        self._troubles = 0
+        self._errors = 0
         self._last_error = ""
 
     def run(self) -> None:
         """Pass jobs on until a signal or `request_stop` says otherwise."""
         main = threading.current_thread() is threading.main_thread()
-        deafen = hear_signals(lambda _number: self.request_stop()) if main else None
+        deafen = handle_stop_signals(lambda _number: self.request_stop()) if main else None
         if self._maintenance is not None:
             self._maintenance.start()
         try:
             while not self._stopping.is_set():
-                if not self._patiently() and not self._stopping.is_set():
-                    self._intake.wait()
-            self._crossing.finish()
+                if not self._step_with_retries() and not self._stopping.is_set():
+                    self._source.wait()
+            self._pump.finish()
         finally:
             if self._maintenance is not None:
                 self._maintenance.stop()
@@ -102,45 +102,45 @@ class Relay:
         """Pass on all that is ready now; returns the number of jobs. Errors are raised."""
         before = self.stats().relayed
         try:
-            while self._crossing.turn():
+            while self._pump.step():
                 continue
         finally:
-            self._crossing.finish()
+            self._pump.finish()
         return self.stats().relayed - before
 
     def request_stop(self) -> None:
         """Make `run` stop when what is under way is done."""
         self._stopping.set()
-        self._intake.wake()
+        self._source.wake()
 
     def stats(self) -> RelayStats:
         """What has been done so far."""
         return RelayStats(
-            **self._crossing.counts,
-            leases_lost=self._intake.lost,
-            troubles=self._troubles,
+            **self._pump.counts,
+            leases_lost=self._source.leases_lost,
+            errors=self._errors,
             last_error=self._last_error,
         )
 
-    def _patiently(self) -> bool:
+    def _step_with_retries(self) -> bool:
         """Take one turn, retrying while a store is away; False if there was nothing to do."""
-        pauses = Pauses(*RETRIES)
+        pauses = ExponentialDelay(*RETRY_DELAYS)
         while not self._stopping.is_set():
             try:
-                return self._crossing.turn()
+                return self._pump.step()
             except Exception as error:
                 pause = pauses.next()
-                self._note_trouble(error, pause)
+                self._log_error(error, pause)
                 self._stopping.wait(pause)
         return False
 
-    def _note_trouble(self, error: Exception, pause: float) -> None:
-        self._troubles += 1
+    def _log_error(self, error: Exception, pause: float) -> None:
+        self._errors += 1
         self._last_error = f"{type(error).__name__}: {error}"
         logger.error(
             "relay of %s: %s; trying again in %.2f s, nothing is lost",
             self.source.key,
             error,
             pause,
-            exc_info=None if isinstance(error, PASSING) else error,
+            exc_info=None if isinstance(error, TRANSIENT_ERRORS) else error,
         )

@@ -11,43 +11,38 @@ from litestar.di import Provide
 from litestar.types import ASGIApp
 
 from ackline.service.auth.caller import Caller
-from ackline.service.auth.guard import guard
-from ackline.service.bodies import BESIDE_PAYLOAD, PatientRequest
-from ackline.service.body_memory import Remembered
-from ackline.service.heads import WithoutBody
-from ackline.service.limits.seats import Seated
-from ackline.service.metrics import Measured
-from ackline.service.openapi import openapi_config
-from ackline.service.paths import KeepSegments, prepare
-from ackline.service.problems import Unauthorized, to_response
-from ackline.service.routes import (
-    dashboard,
-    dead_letters,
-    documentation,
-    health,
-    keys,
-    messages,
-)
+from ackline.service.auth.guard import authenticate_request
+from ackline.service.http.body_memory import TrackBodies
+from ackline.service.http.head_requests import OmitHeadBody
+from ackline.service.http.paths import KeepSegments, prepare
+from ackline.service.http.problems import Unauthorized, to_response
+from ackline.service.http.request_body import PAYLOAD_OVERHEAD, ServiceRequest
+from ackline.service.limits.stream_slots import ReleaseSlots
+from ackline.service.metrics import MeasureRequests
+from ackline.service.routes import health, keys
+from ackline.service.routes.openapi import openapi_config
+from ackline.service.routes.simple import dead_letters, messages
 from ackline.service.routes.v1 import (
     analytics,
     bulk,
     claims,
-    dlq,
     enqueue,
+    error_groups,
     events,
+    import_export,
     jobs,
     overview,
     queues,
     schedules,
     search,
+    settle,
     store,
     tickets,
-    transfer,
     webhooks,
-    work,
 )
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
+from ackline.service.ui import api_docs, dashboard
 
 
 def create_app(settings: Settings | None = None, runtime: Runtime | None = None) -> ASGIApp:
@@ -56,7 +51,7 @@ def create_app(settings: Settings | None = None, runtime: Runtime | None = None)
     >>> app = create_app(Settings(store="memory://"))
     """
     runtime = runtime or Runtime.from_settings(settings or Settings())
-    return attach(create_routes(runtime.settings), runtime)
+    return with_runtime(create_routes(runtime.settings), runtime)
 
 
 def create_routes(settings: Settings) -> Litestar:
@@ -68,33 +63,33 @@ def create_routes(settings: Settings) -> Litestar:
             "caller": Provide(_caller, sync_to_thread=False),
         },
         exception_handlers={Exception: to_response},
-        before_request=_admit,
+        before_request=_before_request,
         lifespan=[_lifespan],
-        request_class=PatientRequest,
-        request_max_body_size=_most_bytes(settings),
+        request_class=ServiceRequest,
+        request_max_body_size=_max_body_size(settings),
         openapi_config=openapi_config(settings.base),
         logging_config=None,
         debug=False,
     )
 
 
-async def _admit(request: Request[Any, Any, Any]) -> Response[None] | None:
+async def _before_request(request: Request[Any, Any, Any]) -> Response[None] | None:
     """Find out who the caller is, and refuse what the route would ignore: before the body is read.
 
     Litestar's own `guards` would copy the route's handler for each request.
     """
-    await guard(request, request.route_handler)
+    await authenticate_request(request, request.route_handler)
     return await prepare(request)
 
 
-def attach(routes: Litestar, runtime: Runtime) -> ASGIApp:
+def with_runtime(routes: Litestar, runtime: Runtime) -> ASGIApp:
     """The application that serves a runtime, on routes created from its settings."""
     routes.state.runtime = runtime
-    seated = WithoutBody(Seated(Remembered(routes, runtime.body_memory), runtime.limits))
-    return KeepSegments(Measured(seated, runtime.metrics.requests))
+    seated = OmitHeadBody(ReleaseSlots(TrackBodies(routes, runtime.body_memory), runtime.limits))
+    return KeepSegments(MeasureRequests(seated, runtime.metrics.requests))
 
 
-class _Branch(Router):
+class _SharedRouter(Router):
     """A router that is not copied: Litestar would copy all routes below it to register it."""
 
     def __deepcopy__(self, _memo: object) -> Self:
@@ -102,22 +97,26 @@ class _Branch(Router):
 
 
 def _routes(settings: Settings) -> Router:
-    batch_routers = [enqueue.batch_router, work.router, store.router]
-    with_large_bodies = _Branch(
+    batch_routers = [enqueue.batch_router, settle.router, store.router]
+    with_large_bodies = _SharedRouter(
         "/", route_handlers=batch_routers, request_max_body_size=settings.max_body
     )
-    work_and_jobs = [queues, enqueue, jobs, claims, bulk, transfer, schedules, events, keys]
-    for_readers = [overview, dlq, search, analytics]
+    work_and_jobs = [queues, enqueue, jobs, claims, bulk, import_export, schedules, events, keys]
+    for_readers = [overview, error_groups, search, analytics]
     for_programs = [tickets, webhooks]
     modules = (*work_and_jobs, *for_readers, *for_programs)
-    v1 = _Branch("/v1", route_handlers=[*(module.router for module in modules), with_large_bodies])
-    simple = [messages, dead_letters, keys, documentation]
-    return _Branch(settings.base or "/", route_handlers=[v1, *(module.router for module in simple)])
+    v1 = _SharedRouter(
+        "/v1", route_handlers=[*(module.router for module in modules), with_large_bodies]
+    )
+    simple = [messages, dead_letters, keys, api_docs]
+    return _SharedRouter(
+        settings.base or "/", route_handlers=[v1, *(module.router for module in simple)]
+    )
 
 
-def _most_bytes(settings: Settings) -> int:
+def _max_body_size(settings: Settings) -> int:
     """The largest useful body of a request about one job."""
-    return min(settings.max_body, settings.max_payload + BESIDE_PAYLOAD)
+    return min(settings.max_body, settings.max_payload + PAYLOAD_OVERHEAD)
 
 
 def _runtime(request: Request[Any, Any, Any]) -> Runtime:

@@ -10,38 +10,38 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from ackline.aio.base import Threads
-from ackline.job import QueueKey
+from ackline.aio.base import ThreadPools
+from ackline.core.job import QueueKey
 from ackline.journal_views.throughput import ThroughputReader
-from ackline.queue.consumer import worker_id
-from ackline.service.auth.authenticators import authenticator_for
-from ackline.service.auth.base import Authenticator
-from ackline.service.body_memory import BodyMemory
-from ackline.service.caretaker import Caretaker
-from ackline.service.fair_shares import FairShares
-from ackline.service.health import StoreChecks
-from ackline.service.held import Held
-from ackline.service.key_watches import KeyWatches
-from ackline.service.limits import Limits
+from ackline.queue.consume import new_worker_id
+from ackline.service.auth.authenticator import Authenticator
+from ackline.service.auth.authenticator_choice import authenticator_for
+from ackline.service.background.loops import BackgroundLoops
+from ackline.service.delivery.fair_share import FairShareCache
+from ackline.service.delivery.in_flight import InFlightJobs
+from ackline.service.http.body_memory import BodyMemory
+from ackline.service.http.sse import OpenStreams
+from ackline.service.keyspace.prefix_watcher import PrefixWatchers
+from ackline.service.limits import Limiter
 from ackline.service.metrics import Metrics
-from ackline.service.metrics.siblings import PUBLISH_EVERY
-from ackline.service.overviews import Overviews
-from ackline.service.served_queue import LimitedQueue, ServedQueue
+from ackline.service.metrics.multiprocess import PUBLISH_EVERY
+from ackline.service.queues import LimitedQueue, MeteredQueue
+from ackline.service.readiness import CachedStoreChecks
 from ackline.service.settings import Settings
-from ackline.service.shared_calls import SharedCalls
-from ackline.service.slow_work import SlowWork
-from ackline.service.streams import Streams
-from ackline.service.wakeups import Wakeups
-from ackline.stores.base import Store
+from ackline.service.threads.single_flight import SingleFlight
+from ackline.service.threads.slow_work import SlowWorkPool
+from ackline.service.views.overview import OverviewCache
+from ackline.service.wakeups.wakeups import Wakeups
+from ackline.stores.contract import Store
 from ackline.stores.registry import store_from_url
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
-LARGE = 100_000
+THREAD_ABOVE_BYTES = 100_000
 """Bytes: to convert more takes longer than to change threads, and others would wait."""
 
-MOST_QUEUES = 5000
+MAX_OPEN_QUEUES = 5000
 """Queues that are kept open: each takes some kilobytes, and some time to open again."""
 
 
@@ -58,37 +58,37 @@ class Runtime:
         self.settings = settings
         self.store = store
         self.authenticator = authenticator
-        self.limits = Limits(settings, store, shared)
-        self.threads = Threads()
-        self.slow_work = SlowWork()
-        self.worker = worker_id()
+        self.limits = Limiter(settings, store, shared)
+        self.threads = ThreadPools()
+        self.slow_work = SlowWorkPool()
+        self.worker = new_worker_id()
         """The name under which streams hold their leases."""
         self.wakeups = Wakeups(store, self.threads)
-        self.held = Held()
-        self.fair_shares = FairShares()
-        self.streams = Streams()
+        self.in_flight = InFlightJobs()
+        self.fair_share = FairShareCache()
+        self.streams = OpenStreams()
         self.body_memory = BodyMemory(settings.max_bodies)
-        self.journal_reads = SharedCalls()
-        self.key_watches = KeyWatches(self)
-        self.caretaker = Caretaker(store, settings)
+        self.journal_single_flight = SingleFlight()
+        self.prefix_watchers = PrefixWatchers(self)
+        self.background = BackgroundLoops(store, settings)
         self.metrics = Metrics(self, shared)
         self.throughput = ThroughputReader(store)
-        self.overviews = Overviews(self)
-        self.store_checks = StoreChecks()
+        self.overview = OverviewCache(self)
+        self.store_checks = CachedStoreChecks()
         self.opened_at = time.time()
         self.draining = False
-        self._queues: OrderedDict[QueueKey, ServedQueue] = OrderedDict()
+        self._queues: OrderedDict[QueueKey, MeteredQueue] = OrderedDict()
         self._used: Counter[QueueKey] = Counter()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @classmethod
-    def from_settings(cls, settings: Settings, shared: Path | None = None) -> Runtime:
+    def from_settings(cls, settings: Settings, shared_folder: Path | None = None) -> Runtime:
         """Create the runtime that the settings describe; nothing is opened yet.
 
         `shared` is a folder in which the processes of one service keep their limits and metrics.
         """
         store = store_from_url(settings.store)
-        return cls(settings, store, authenticator_for(settings, store), shared)
+        return cls(settings, store, authenticator_for(settings, store), shared_folder)
 
     async def open(self) -> None:
         """Open the store and start the maintenance."""
@@ -96,10 +96,10 @@ class Runtime:
         await asyncio.to_thread(self.store.open)
         self.opened_at = time.time()
         if self.settings.maintenance:
-            self.caretaker.start()
+            self.background.start()
         self._publishing = asyncio.get_running_loop().create_task(self._publish())
 
-    def queue(self, key: QueueKey, *, keep: bool = True) -> ServedQueue:
+    def queue(self, key: QueueKey, *, keep: bool = True) -> MeteredQueue:
         """A queue, ready to be used from the event loop.
 
         A queue that is only read need not be kept open: it may not even exist.
@@ -115,7 +115,7 @@ class Runtime:
         return queue
 
     @contextmanager
-    def using(self, key: QueueKey) -> Iterator[ServedQueue]:
+    def pinned_queue(self, key: QueueKey) -> Iterator[MeteredQueue]:
         """A queue that stays open inside the block, however many others are used."""
         self._used[key] += 1
         try:
@@ -126,25 +126,25 @@ class Runtime:
                 del self._used[key]
 
     def _close_unused(self) -> None:
-        if len(self._queues) > MOST_QUEUES:
+        if len(self._queues) > MAX_OPEN_QUEUES:
             unused = next((key for key in self._queues if key not in self._used), None)
             if unused is not None:
-                self.soon(self._queues.pop(unused).close())
+                self.start_task(self._queues.pop(unused).close())
 
-    def _open_queue(self, key: QueueKey) -> ServedQueue:
+    def _open_queue(self, key: QueueKey) -> MeteredQueue:
         queue = LimitedQueue(self.store, key, self.settings.max_payload, self.limits)
         queue.policies.defaults = self.settings.defaults
-        return ServedQueue(queue, self.threads, self.metrics.work)
+        return MeteredQueue(queue, self.threads, self.metrics.job_timings)
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run something short that blocks, off the event loop."""
         return await self.threads.call(function, *args, **kwargs)
 
-    async def convert(self, size: int, function: Callable[[], T]) -> T:
+    async def run_if_large(self, size: int, function: Callable[[], T]) -> T:
         """Convert so many bytes: off the event loop if they are many."""
-        return await self.call(function) if size > LARGE else function()
+        return await self.call(function) if size > THREAD_ABOVE_BYTES else function()
 
-    def soon(self, work: Coroutine[Any, Any, Any]) -> None:
+    def start_task(self, work: Coroutine[Any, Any, Any]) -> None:
         """Start something that no request waits for; only `close` does."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -171,9 +171,9 @@ class Runtime:
         self._publishing.cancel()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.key_watches.close()
+        await self.prefix_watchers.close()
         await asyncio.to_thread(self.wakeups.close)
-        await asyncio.to_thread(self.caretaker.stop)
+        await asyncio.to_thread(self.background.stop)
         await asyncio.to_thread(self.metrics.publish)
         self.metrics.close()
         await asyncio.to_thread(self._save_recoveries)

@@ -15,31 +15,31 @@ from typing import Any
 import uvicorn
 from litestar.types import ASGIApp
 
-from ackline.errors import ConfigError
+from ackline.core.errors import ConfigError
 from ackline.service.app import create_app
-from ackline.service.connections import allow_many, connection_class
+from ackline.service.http.connection import connection_class, raise_open_file_limit
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
-from ackline.worker.signals import hear_signals
+from ackline.worker.processes.stop_signals import handle_stop_signals
 
 logger = logging.getLogger("ackline.service")
 
 BACKLOG = 2048
 
-WAIT_FOR_PORT, PORT_LOOK = 5.0, 0.1
+WAIT_FOR_PORT, PORT_RETRY_EVERY = 5.0, 0.1
 """Seconds to wait for a port that is in use, and between two looks."""
 
-ACCEPTS_AT_ONCE = 64
+ACCEPT_BATCH = 64
 """Connections that asyncio accepts before it does something else. While no file can be opened, it
 fails and reports as many times per second."""
 
-OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+RESOURCE_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 REPORT_EVERY = 60.0
 """Seconds between two reports that connections cannot be accepted."""
 
 
-COLLECT_EVERY = 600.0
+FULL_GC_EVERY = 600.0
 """Seconds between two searches of all objects for garbage."""
 
 NEVER = 1_000_000_000
@@ -57,7 +57,7 @@ def bind(settings: Settings) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            f"cannot listen on {_place(settings)}: {error.strerror or error}. "
+            f"cannot listen on {_address(settings)}: {error.strerror or error}. "
             "Choose another port with --port (0 takes any that is free)"
         ) from None
     return listener
@@ -81,23 +81,23 @@ def _listen(listener: socket.socket, settings: Settings) -> None:
             return
         if not waiting:
             logger.warning(
-                "%s is in use: waiting for up to %g s for it", _place(settings), WAIT_FOR_PORT
+                "%s is in use: waiting for up to %g s for it", _address(settings), WAIT_FOR_PORT
             )
         waiting = True
-        time.sleep(PORT_LOOK)
+        time.sleep(PORT_RETRY_EVERY)
 
 
-def _place(settings: Settings) -> str:
+def _address(settings: Settings) -> str:
     return f"{settings.host} port {settings.port}"
 
 
-def address_of(listener: socket.socket, settings: Settings) -> str:
+def service_url(listener: socket.socket, settings: Settings) -> str:
     """The URL of the service."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{listener.getsockname()[1]}"
 
 
-class QuietServer(uvicorn.Server):
+class UvicornServer(uvicorn.Server):
     """Leaves signals to us: our shutdown has steps before uvicorn's own."""
 
     @contextlib.contextmanager
@@ -105,7 +105,7 @@ class QuietServer(uvicorn.Server):
         yield
 
 
-def collect_seldom() -> None:
+def postpone_full_gc() -> None:
     """Leave the search of all objects for garbage to `Server`.
 
     Thousands of waiting requests are a million objects. To go through them takes a second, and
@@ -117,7 +117,7 @@ def collect_seldom() -> None:
     gc.freeze()
 
 
-class AcceptErrors:
+class AcceptErrorHandler:
     """An exception handler of the event loop that seldom reports a lack of file descriptors."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class AcceptErrors:
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if not isinstance(error, OSError) or error.errno not in OUT_OF_FILES:
+        if not isinstance(error, OSError) or error.errno not in RESOURCE_ERRNOS:
             loop.default_exception_handler(context)
         elif time.monotonic() >= self._report_at:
             self._report_at = time.monotonic() + REPORT_EVERY
@@ -156,21 +156,21 @@ class Server:
             access_log=False,
             server_header=False,
             lifespan="on",
-            backlog=ACCEPTS_AT_ONCE,
+            backlog=ACCEPT_BATCH,
             timeout_keep_alive=settings.idle_timeout,  # type: ignore[arg-type]
             timeout_graceful_shutdown=max(1, round(settings.grace)),
         )
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
-        self._server = QuietServer(config)
+        self._server = UvicornServer(config)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_requested = False
-        self._refuses = False
+        self._port_closed = False
 
     def run(self, listener: socket.socket) -> None:
         """Serve on this socket until SIGTERM, SIGINT or SIGHUP; a second one stops at once."""
-        allow_many()
-        collect_seldom()
-        deafen = hear_signals(lambda _number: self.request_stop())
+        raise_open_file_limit()
+        postpone_full_gc()
+        deafen = handle_stop_signals(lambda _number: self.request_stop())
         try:
             factory = self._server.config.get_loop_factory()
             with asyncio.Runner(loop_factory=factory) as runner:
@@ -178,7 +178,7 @@ class Server:
         finally:
             deafen()
 
-    def refuse(self) -> None:
+    def close_port(self) -> None:
         """Leave the port at once; who is connected is served on. Any thread may call it."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._close_port)
@@ -196,32 +196,32 @@ class Server:
         self._loop = asyncio.get_running_loop()
         if self._stop_requested:
             return
-        self._loop.set_exception_handler(AcceptErrors())
-        announcing = self._loop.create_task(self._announce(listener))
-        collecting = self._loop.create_task(self._collect())
+        self._loop.set_exception_handler(AcceptErrorHandler())
+        announcing = self._loop.create_task(self._on_started(listener))
+        collecting = self._loop.create_task(self._run_full_gc())
         try:
             await self._server.serve([listener])
         finally:
             announcing.cancel()
             collecting.cancel()
 
-    async def _announce(self, listener: socket.socket) -> None:
+    async def _on_started(self, listener: socket.socket) -> None:
         while not self._server.started:
             await asyncio.sleep(0.01)
-        if self._refuses:
+        if self._port_closed:
             self._close_port()
             return
         listener.listen(BACKLOG)  # asyncio has set it to what it accepts at once
         if self._on_start is not None:
             self._on_start()
 
-    async def _collect(self) -> None:
+    async def _run_full_gc(self) -> None:
         while True:
-            await asyncio.sleep(COLLECT_EVERY)
+            await asyncio.sleep(FULL_GC_EVERY)
             gc.collect()
 
     def _close_port(self) -> None:
-        self._refuses = True  # if it has not started yet, it does as soon as it has
+        self._port_closed = True  # if it has not started yet, it does as soon as it has
         if self._server.started:
             for port in self._server.servers:
                 port.close()

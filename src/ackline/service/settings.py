@@ -11,17 +11,17 @@ from typing import Any
 
 import msgspec
 
-from ackline import retry
-from ackline.config import DEFAULTS, Resolved
-from ackline.errors import ConfigError
-from ackline.limits import LONGEST_DELAY
-from ackline.service.allowance import Allowance
+from ackline.core import retry
+from ackline.core.config import DEFAULTS, ResolvedPolicy
+from ackline.core.errors import ConfigError
+from ackline.core.limits import MAX_DELAY
 from ackline.service.auth.credentials import ApiKey, Issuer
+from ackline.service.limits.tenant_limits import TenantLimits
 from ackline.service.webhooks.settings import WebhookSettings
 
 PREFIX = "ACKLINE_"
 
-FROM_SEEDS: Mapping[str, tuple[str, float]] = {
+COMPATIBLE_VARIABLES: Mapping[str, tuple[str, float]] = {
     "ACK_TIMEOUT_SECONDS": ("lease", 1.0),
     "MAX_ATTEMPTS": ("max_attempts", 1),
     "REQUEUE_BATCH_SIZE": ("sweep_batch", 1),
@@ -29,7 +29,7 @@ FROM_SEEDS: Mapping[str, tuple[str, float]] = {
 }
 """Variables that similar queues use: the setting of each, and the factor to our unit."""
 
-FROM_MANIFEST: Mapping[str, tuple[str, float]] = {
+MANIFEST_NAMES: Mapping[str, tuple[str, float]] = {
     "lockDuration": ("lease", 0.001),
     "cleanupInterval": ("sweep_every", 0.001),
 }
@@ -86,9 +86,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     grace: float = 10.0
     """At a stop: how long requests in progress may take."""
 
-    limits: Allowance = Allowance()
+    limits: TenantLimits = TenantLimits()
     """What each tenant may use; in the file only, as `[limits]`. Nothing is limited by default."""
-    tenants: Mapping[str, Allowance] = {}
+    tenants: Mapping[str, TenantLimits] = {}
     """What some tenants may use instead; in the file only, as `[tenants.NAME]`."""
     login_failures: float = 60.0
     """Invalid tokens and keys from one address in a minute; 0 is no limit."""
@@ -114,10 +114,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         timeouts = ("receive_timeout", "send_timeout", "idle_timeout")
         for name in ("lease", "ping_every", *timeouts):
             value = getattr(self, name)
-            _require(name, 0 < value <= LONGEST_DELAY, "above 0", value)
+            _require(name, 0 < value <= MAX_DELAY, "above 0", value)
         for name in ("sweep_every", "drain", "grace", "login_failures"):
             value = getattr(self, name)
-            _require(name, 0 <= value <= LONGEST_DELAY, "0 or more", value)
+            _require(name, 0 <= value <= MAX_DELAY, "0 or more", value)
         _require("backoff", bool(self.backoff), "one delay or more", self.backoff)
         plain = self.base_path.startswith("/") and not set(self.base_path) & set("{}?#% ")
         _require("base_path", plain, "a path such as /api", self.base_path)
@@ -143,7 +143,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             return False
 
     @property
-    def defaults(self) -> Resolved:
+    def defaults(self) -> ResolvedPolicy:
         """The policy of jobs unless they, their kind or their queue say otherwise."""
         return msgspec.structs.replace(
             DEFAULTS,
@@ -181,11 +181,11 @@ def _from_file(file: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} is not TOML: {error}") from None
     manifest = values.pop("queue", {})
-    if not isinstance(manifest, dict) or manifest.keys() - FROM_MANIFEST.keys():
-        known = ", ".join(FROM_MANIFEST)
+    if not isinstance(manifest, dict) or manifest.keys() - MANIFEST_NAMES.keys():
+        known = ", ".join(MANIFEST_NAMES)
         raise ConfigError(f"{file}: the section [queue] can only have {known}")
     for name, value in manifest.items():
-        field, unit = FROM_MANIFEST[name]
+        field, unit = MANIFEST_NAMES[name]
         values.setdefault(field, _number(f"{file}: queue.{name}", value) * unit)
     _settings(values, str(file))
     return values
@@ -193,7 +193,7 @@ def _from_file(file: Path) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for name, (field, unit) in FROM_SEEDS.items():
+    for name, (field, unit) in COMPATIBLE_VARIABLES.items():
         if name in environment:
             values[field] = _number(name, environment[name]) * unit
     for field in Settings.__struct_fields__:
@@ -208,7 +208,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 def _read(name: str, text: str, field: str) -> Any:
     value: Any = [part.strip() for part in text.split(",")] if field == "backoff" else text
     try:
-        return msgspec.to_builtins(getattr(_lax({field: value}), field))
+        return msgspec.to_builtins(getattr(_convert({field: value}), field))
     except msgspec.ValidationError as error:
         raise ConfigError(f"{name}={text!r} is not valid: {error}") from None
 
@@ -225,12 +225,12 @@ def _number(name: str, value: Any) -> float:
 
 def _settings(values: Mapping[str, Any], where: str) -> Settings:
     try:
-        return _lax(values)
+        return _convert(values)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where} is not valid: {error}") from None
 
 
-def _lax(values: Mapping[str, Any]) -> Settings:
+def _convert(values: Mapping[str, Any]) -> Settings:
     return msgspec.convert(values, Settings, strict=False)
 
 

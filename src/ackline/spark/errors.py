@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import shlex
 
-from ackline.errors import AcklineError, EventsDropped
-from ackline.spark.queue_names import naming
+from ackline.core.errors import AcklineError, EventsDropped
+from ackline.spark.queue_names import queue_as_text
 
 
 class StreamBehind(EventsDropped):
@@ -25,7 +25,7 @@ class StreamBehind(EventsDropped):
             self,
             f"queue {queue!r} has dropped events after cursor {after}, which the stream has not "
             f"read. To go on without them, with those after {kept}, set the option "
-            f"skipDropped={naming(queue)}, or run `ackline pipeline run --skip-dropped "
+            f"skipDropped={queue_as_text(queue)}, or run `ackline pipeline run --skip-dropped "
             f"{shlex.quote(queue)}` once; "
             "run it more often or raise the queue's max_journal so that it does not come to this",
         )

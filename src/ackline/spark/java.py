@@ -9,16 +9,16 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from ackline.errors import ConfigError
+from ackline.core.errors import ConfigError
 
 logger = logging.getLogger("ackline")
 
-JAVA = "Java 17, 21 or 25"
+SUPPORTED_JAVA = "Java 17, 21 or 25"
 """What Spark 4 is tested on, as every page of ours says it."""
 
-TESTED = (17, 21, 25)
+TESTED_VERSIONS = (17, 21, 25)
 
-DAMAGING, MENDED = (25,), (25, 0, 3)
+CORRUPTING_FROM, CORRUPTING_FIXED_IN = (25,), (25, 0, 3)
 """In versions between these, the garbage collector may move what Spark reads (JDK-8377811)."""
 
 Version = tuple[int, ...]
@@ -26,10 +26,10 @@ Version = tuple[int, ...]
 
 def require_java() -> None:
     """Refuse a machine without a Java that Spark runs on."""
-    java = _java()
+    java = _find_java()
     if java is None:
         raise ConfigError(
-            f"Spark needs {JAVA}, and none was found: install it (Debian: apt install "
+            f"Spark needs {SUPPORTED_JAVA}, and none was found: install it (Debian: apt install "
             "openjdk-17-jre-headless; macOS: brew install openjdk@17), or name it in JAVA_HOME"
         )
     _require_version(java, java_version(java))
@@ -37,18 +37,20 @@ def require_java() -> None:
 
 def _require_version(java: str, version: Version) -> None:
     found = f"{java} is Java {'.'.join(map(str, version))}"
-    if version[0] < TESTED[0]:
-        raise ConfigError(f"{found}, and Spark needs {JAVA}: install that, or name it in JAVA_HOME")
-    if DAMAGING <= version < MENDED:
+    if version[0] < TESTED_VERSIONS[0]:
+        raise ConfigError(
+            f"{found}, and Spark needs {SUPPORTED_JAVA}: install that, or name it in JAVA_HOME"
+        )
+    if CORRUPTING_FROM <= version < CORRUPTING_FIXED_IN:
         raise ConfigError(
             f"{found}, which can damage data: update it to 25.0.3 or newer, or name another in "
             "JAVA_HOME"
         )
-    if version[0] not in TESTED:
-        logger.warning("%s, on which Spark is not tested: prefer %s", found, JAVA)
+    if version[0] not in TESTED_VERSIONS:
+        logger.warning("%s, on which Spark is not tested: prefer %s", found, SUPPORTED_JAVA)
 
 
-def _java() -> str | None:
+def _find_java() -> str | None:
     home = os.environ.get("JAVA_HOME")
     if home:
         program = Path(home) / "bin" / "java"
@@ -66,6 +68,6 @@ def java_version(java: str) -> Version:
         first = next(iter(text.strip().splitlines()), "nothing")
         raise ConfigError(
             f"{java} does not say which Java it is, but: {first}\n"
-            f"Spark needs {JAVA}: install it, or name it in JAVA_HOME"
+            f"Spark needs {SUPPORTED_JAVA}: install it, or name it in JAVA_HOME"
         )
     return tuple(map(int, found[1].split(".")))

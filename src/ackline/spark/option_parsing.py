@@ -10,15 +10,15 @@ from typing import Any
 
 import msgspec
 
-from ackline.errors import ConfigError
-from ackline.spark.option_text import did_you_mean, which_of
-from ackline.spark.option_values import wrong_value
-from ackline.spark.options import ROLES, Common
+from ackline.core.errors import ConfigError
+from ackline.spark.option_text import suggest_or_list, suggest_similar
+from ackline.spark.option_values import invalid_value_message
+from ackline.spark.options import OPTIONS_BY_USE, CommonOptions
 
-WRITTEN_BY_SPARK = frozenset({"path", "checkpointlocation"})
+SET_BY_SPARK = frozenset({"path", "checkpointlocation"})
 """Options that Spark adds by itself: the arguments of `load` and `start`."""
 
-REFUSED = {
+UNSUPPORTED_OPTIONS = {
     "pushdown": "Spark keeps what one filter leaves for every later use of the DataFrame, so rows "
     "would be missing. Set queue and kinds; states, createdAfter and createdBefore of jobs; or "
     "acts, happenedAfter and happenedBefore of events",
@@ -26,7 +26,7 @@ REFUSED = {
 """Options that cannot be offered, by their lower-case names, and what to do instead."""
 
 
-def table_of(options: Mapping[str, str]) -> str:
+def table_option(options: Mapping[str, str]) -> str:
     """The table that is meant: from the option, or from the argument of `load`."""
     named = options.get("table") or options.get("path")
     if not named:
@@ -36,23 +36,25 @@ def table_of(options: Mapping[str, str]) -> str:
     return named
 
 
-def read_options(role: str, options: Mapping[str, str]) -> Common:
+def parse_options(role: str, options: Mapping[str, str]) -> CommonOptions:
     """The options of one use of the format; a mistake in them says what to do."""
-    table = table_of(options)
-    kind = ROLES[role].get(table)
+    table = table_option(options)
+    kind = OPTIONS_BY_USE[role].get(table)
     if kind is None:
-        raise ConfigError(f"{role} has no table {table!r}: {which_of(table, ROLES[role])}")
+        raise ConfigError(
+            f"{role} has no table {table!r}: {suggest_or_list(table, OPTIONS_BY_USE[role])}"
+        )
     names = {name.lower(): name for name in kind.__struct_encode_fields__}
     given: dict[str, Any] = {"table": table}
     for name, value in options.items():
         if name.lower() in names:
             given[names[name.lower()]] = value
-        elif name.lower() not in WRITTEN_BY_SPARK:
-            raise ConfigError(_unknown(role, table, name, kind))
+        elif name.lower() not in SET_BY_SPARK:
+            raise ConfigError(_unknown_option_message(role, table, name, kind))
     return _convert(given, kind)
 
 
-def _convert(given: dict[str, Any], kind: type[Common]) -> Common:
+def _convert(given: dict[str, Any], kind: type[CommonOptions]) -> CommonOptions:
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -61,29 +63,29 @@ def _convert(given: dict[str, Any], kind: type[Common]) -> Common:
         message = str(error)
         for name in kind.__struct_encode_fields__:
             if f"required field `{name}`" in message:
-                meaning = meanings(kind)[name]
+                meaning = option_descriptions(kind)[name]
                 raise ConfigError(f"the option {name!r} is missing: {meaning}") from None
             if message.endswith(f"`$.{name}`"):
-                problem = wrong_value(kind, name, given[name])
+                problem = invalid_value_message(kind, name, given[name])
                 raise ConfigError(f"option {name}={given[name]!r}: {problem}") from None
         raise ConfigError(message) from None
 
 
-def _unknown(role: str, table: str, name: str, kind: type[Common]) -> str:
+def _unknown_option_message(role: str, table: str, name: str, kind: type[CommonOptions]) -> str:
     known = list(kind.__struct_encode_fields__)
-    if name.lower() in REFUSED:
-        return f"there is no option {name!r}: {REFUSED[name.lower()]}"
-    if elsewhere := _elsewhere(role, table, name):
+    if name.lower() in UNSUPPORTED_OPTIONS:
+        return f"there is no option {name!r}: {UNSUPPORTED_OPTIONS[name.lower()]}"
+    if elsewhere := _valid_elsewhere(role, table, name):
         return f"{role} of {table} has no option {name!r}: {elsewhere}"
-    hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
+    hint = suggest_similar(name, known) or f"it has {', '.join(known)}"
     return f"{role} of {table} has no option {name!r}: {hint}"
 
 
-def _elsewhere(role: str, table: str, name: str) -> str | None:
+def _valid_elsewhere(role: str, table: str, name: str) -> str | None:
     """Which other uses have this option, those of the same table first."""
     uses = {
         f"{other_role} of {other_table}": option
-        for other_role, kinds in ROLES.items()
+        for other_role, kinds in OPTIONS_BY_USE.items()
         for other_table, kind in kinds.items()
         for option in kind.__struct_encode_fields__
         if option.lower() == name.lower() and (other_role, other_table) != (role, table)
@@ -94,15 +96,15 @@ def _elsewhere(role: str, table: str, name: str) -> str | None:
     return f"{next(iter(uses.values()))!r} is for {', '.join(own_first)}"
 
 
-def meanings(kind: type[Common]) -> dict[str, str]:
+def option_descriptions(kind: type[CommonOptions]) -> dict[str, str]:
     """What each option of a kind means, by its name."""
     schema = msgspec.json.schema(kind)
     definition = schema["$defs"][kind.__name__]
     return {
-        name: field.get("description") or _nested(field)
+        name: field.get("description") or _nested_description(field)
         for name, field in definition["properties"].items()
     }
 
 
-def _nested(field: Mapping[str, Any]) -> str:
+def _nested_description(field: Mapping[str, Any]) -> str:
     return next((one["description"] for one in field.get("anyOf", ()) if "description" in one), "")

@@ -8,21 +8,21 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from ackline.errors import ConfigError
+from ackline.core.errors import ConfigError
 
 
-def names_of(text: str) -> frozenset[str]:
+def parse_names(text: str) -> frozenset[str]:
     """Names with commas between them, or a JSON list of any names.
 
     >>> sorted(names_of("invoice, welcome")), sorted(names_of('["a,b"]'))
     (['invoice', 'welcome'], ['a,b'])
     """
-    if is_list(text):
+    if is_json_list(text):
         return frozenset(msgspec.json.decode(text, type=list[str]))
     return frozenset(name.strip() for name in text.split(","))
 
 
-def is_list(text: str) -> bool:
+def is_json_list(text: str) -> bool:
     """Whether a text is a JSON list of names."""
     try:
         msgspec.json.decode(text, type=list[str])
@@ -36,14 +36,14 @@ def require_known(noun: str, names: Iterable[str], known: Iterable[str]) -> None
     existing = [str(name) for name in known]
     for name in names:
         if name not in existing:
-            hint = did_you_mean(name, existing) or f"there are {', '.join(existing)}"
+            hint = suggest_similar(name, existing) or f"there are {', '.join(existing)}"
             raise ConfigError(f"there is no {noun} {name!r}: {hint}")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+def suggest_similar(name: str, known: Iterable[str]) -> str | None:
     """A question that suggests the known name spelt most like it, in any case; None if none is.
 
-    >>> did_you_mean("pagsize", ["table", "pageSize"])
+    >>> suggest_similar("pagsize", ["table", "pageSize"])
     "did you mean 'pageSize'?"
     """
     spellings = {spelling.lower(): spelling for spelling in known}
@@ -51,24 +51,26 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     return f"did you mean {spellings[close[0]]!r}?" if close else None
 
 
-def which_of(name: str, known: Iterable[str]) -> str:
+def suggest_or_list(name: str, known: Iterable[str]) -> str:
     """What there is instead of a name that is not known, with the one that may be meant.
 
-    >>> which_of("JOBS", ["jobs", "dlq"])
+    >>> suggest_or_list("JOBS", ["jobs", "dlq"])
     "did you mean 'jobs'? There are jobs, dlq"
     """
     names = [str(one) for one in known]
-    meant, existing = did_you_mean(name, names), f"here are {', '.join(names)}"
+    meant, existing = suggest_similar(name, names), f"here are {', '.join(names)}"
     return f"{meant} T{existing}" if meant else f"t{existing}"
 
 
-def require_in_order(after: str, since: float | None, before: str, until: float | None) -> None:
+def require_ordered_times(
+    after: str, since: float | None, before: str, until: float | None
+) -> None:
     """Refuse a span that ends before it begins: nothing would be read, and nobody told why."""
     if since is not None and until is not None and since > until:
         raise ConfigError(f"{after} is later than {before}, so nothing can match: swap them")
 
 
-def seconds_at(option: str, text: str | None) -> float | None:
+def parse_time(option: str, text: str | None) -> float | None:
     """A time in seconds since 1970; without a zone it is UTC, on whichever machine it is read."""
     if text is None:
         return None

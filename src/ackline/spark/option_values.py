@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from msgspec import inspect
 
-from ackline.spark.option_text import did_you_mean
-from ackline.spark.options import Common
+from ackline.spark.option_text import suggest_similar
+from ackline.spark.options import CommonOptions
 
 
-def wrong_value(kind: type[Common], name: str, value: str) -> str:
+def invalid_value_message(kind: type[CommonOptions], name: str, value: str) -> str:
     """What a value must be that an option cannot have, and which one may be meant."""
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
-    expected = next(_bare(field.type) for field in info.fields if field.encode_name == name)
-    problem = f"it must be {_in_words(expected)}"
-    meant = did_you_mean(value, _choices(expected))
+    expected = next(_unwrap(field.type) for field in info.fields if field.encode_name == name)
+    problem = f"it must be {_describe_type(expected)}"
+    meant = suggest_similar(value, _choices(expected))
     return f"{problem}; {meant}" if meant else problem
 
 
-def _bare(kind: inspect.Type) -> inspect.Type:
+def _unwrap(kind: inspect.Type) -> inspect.Type:
     """A type without its description, and without the None of an option that may be left out."""
     if isinstance(kind, inspect.Metadata):
-        return _bare(kind.type)
+        return _unwrap(kind.type)
     if isinstance(kind, inspect.UnionType):
-        return next(_bare(one) for one in kind.types if not isinstance(one, inspect.NoneType))
+        return next(_unwrap(one) for one in kind.types if not isinstance(one, inspect.NoneType))
     return kind
 
 
-def _in_words(kind: inspect.Type) -> str:
+def _describe_type(kind: inspect.Type) -> str:
     match kind:
         case inspect.LiteralType():
             return " or ".join(map(repr, _choices(kind)))
         case inspect.IntType():
-            return f"a whole number{_limits(kind)}"
+            return f"a whole number{_describe_range(kind)}"
         case inspect.FloatType():
-            return f"a number{_limits(kind)}"
+            return f"a number{_describe_range(kind)}"
         case inspect.BoolType():
             return "true or false"
         case _:
@@ -45,7 +45,7 @@ def _choices(kind: inspect.Type) -> list[str]:
     return [str(one) for one in kind.values] if isinstance(kind, inspect.LiteralType) else []
 
 
-def _limits(kind: inspect.IntType | inspect.FloatType) -> str:
+def _describe_range(kind: inspect.IntType | inspect.FloatType) -> str:
     """The smallest and the largest number.
 
     >>> _limits(inspect.IntType(ge=1, le=10)), _limits(inspect.FloatType(gt=0))

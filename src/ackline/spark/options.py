@@ -12,16 +12,16 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from ackline.errors import ConfigError
-from ackline.events import Act, read_cursor
-from ackline.job import State
-from ackline.limits import require_lease, require_name, require_priority, require_seconds
-from ackline.spark.option_text import names_of, require_in_order, require_known, seconds_at
-from ackline.spark.queue_names import names_in
+from ackline.core.errors import ConfigError
+from ackline.core.events import Act, read_cursor
+from ackline.core.job import State
+from ackline.core.limits import require_lease, require_name, require_priority, require_seconds
+from ackline.spark.option_text import parse_names, parse_time, require_known, require_ordered_times
+from ackline.spark.queue_names import parse_queue_names
 from ackline.spark.worker_names import STREAM, stream_worker
 
 
-class Common(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class CommonOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The options of every use of the format."""
 
     store: Annotated[str, Meta(description="The store's URL; executors must reach it.")]
@@ -45,7 +45,7 @@ class Common(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         require_seconds("retryFor", self.retry_for)
 
 
-class Reading(Common, frozen=True, kw_only=True, rename="camel"):
+class ReadOptions(CommonOptions, frozen=True, kw_only=True, rename="camel"):
     """The options of every reader."""
 
     queue: Annotated[str | None, Meta(description="Only this queue; else all of them.")] = None
@@ -58,16 +58,16 @@ class Reading(Common, frozen=True, kw_only=True, rename="camel"):
         super().__post_init__()
         if self.queue is not None:
             require_name("queue", self.queue)
-        for kind in self.kind_set or ():
+        for kind in self.kinds_or_all or ():
             require_name("kind", kind)
 
     @property
-    def kind_set(self) -> frozenset[str] | None:
+    def kinds_or_all(self) -> frozenset[str] | None:
         """The kinds to read; None is all."""
-        return None if self.kinds is None else names_of(self.kinds)
+        return None if self.kinds is None else parse_names(self.kinds)
 
 
-class Sharing(Reading, frozen=True, kw_only=True, rename="camel"):
+class PartitionedReadOptions(ReadOptions, frozen=True, kw_only=True, rename="camel"):
     """The options of readers whose tasks share out what the store has."""
 
     partitions: Annotated[
@@ -80,12 +80,12 @@ class Sharing(Reading, frozen=True, kw_only=True, rename="camel"):
     ] = None
 
     @property
-    def tasks(self) -> int:
+    def target_tasks(self) -> int:
         """How many tasks to plan for: at least two, because a cluster's driver may be small."""
         return self.partitions or max(2, os.cpu_count() or 2)
 
 
-class JobsTableOptions(Sharing, frozen=True, kw_only=True, rename="camel"):
+class JobsReadOptions(PartitionedReadOptions, frozen=True, kw_only=True, rename="camel"):
     """The options that reading `jobs` and reading `dlq` as tables share."""
 
     created_after: Annotated[
@@ -116,12 +116,12 @@ class JobsTableOptions(Sharing, frozen=True, kw_only=True, rename="camel"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_in_order("createdAfter", self.since, "createdBefore", self.until)
+        require_ordered_times("createdAfter", self.since, "createdBefore", self.until)
 
     @property
     def column_set(self) -> frozenset[str] | None:
         """The columns to read; None is all."""
-        return None if self.columns is None else names_of(self.columns)
+        return None if self.columns is None else parse_names(self.columns)
 
     @property
     def state_set(self) -> frozenset[State]:
@@ -131,15 +131,15 @@ class JobsTableOptions(Sharing, frozen=True, kw_only=True, rename="camel"):
     @property
     def since(self) -> float | None:
         """Only jobs enqueued at this time or later are read."""
-        return seconds_at("createdAfter", self.created_after)
+        return parse_time("createdAfter", self.created_after)
 
     @property
     def until(self) -> float | None:
         """Only jobs enqueued before this time are read."""
-        return seconds_at("createdBefore", self.created_before)
+        return parse_time("createdBefore", self.created_before)
 
 
-class ReadDLQ(JobsTableOptions, frozen=True, kw_only=True, rename="camel"):
+class DlqOptions(JobsReadOptions, frozen=True, kw_only=True, rename="camel"):
     """Reading `dlq` as a table."""
 
     @property
@@ -148,7 +148,7 @@ class ReadDLQ(JobsTableOptions, frozen=True, kw_only=True, rename="camel"):
         return frozenset({State.FAILED})
 
 
-class ReadJobs(JobsTableOptions, frozen=True, kw_only=True, rename="camel"):
+class JobsOptions(JobsReadOptions, frozen=True, kw_only=True, rename="camel"):
     """Reading `jobs` as a table."""
 
     states: Annotated[
@@ -162,15 +162,15 @@ class ReadJobs(JobsTableOptions, frozen=True, kw_only=True, rename="camel"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.states is not None:
-            require_known("state", names_of(self.states), State)
+            require_known("state", parse_names(self.states), State)
 
     @property
     def state_set(self) -> frozenset[State]:
         """The states to read."""
-        return frozenset(State if self.states is None else map(State, names_of(self.states)))
+        return frozenset(State if self.states is None else map(State, parse_names(self.states)))
 
 
-class ReadEvents(Sharing, frozen=True, kw_only=True, rename="camel"):
+class EventsOptions(PartitionedReadOptions, frozen=True, kw_only=True, rename="camel"):
     """Reading `events` as a table or a stream."""
 
     acts: Annotated[
@@ -223,7 +223,7 @@ class ReadEvents(Sharing, frozen=True, kw_only=True, rename="camel"):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_known("act", self.act_set or (), Act)
-        require_in_order("happenedAfter", self.since, "happenedBefore", self.until)
+        require_ordered_times("happenedAfter", self.happened_since, "happenedBefore", self.until)
         if self.reader is not None:
             require_name("reader", self.reader)
         if self.start not in ("oldest", "now"):
@@ -235,27 +235,27 @@ class ReadEvents(Sharing, frozen=True, kw_only=True, rename="camel"):
     @property
     def act_set(self) -> frozenset[str] | None:
         """The acts whose events are read; None is all."""
-        return None if self.acts is None else names_of(self.acts)
+        return None if self.acts is None else parse_names(self.acts)
 
     @property
-    def since(self) -> float | None:
+    def happened_since(self) -> float | None:
         """Only events that happened at this time or later are read."""
-        return seconds_at("happenedAfter", self.happened_after)
+        return parse_time("happenedAfter", self.happened_after)
 
     @property
     def until(self) -> float | None:
         """Only events that happened before this time are read."""
-        return seconds_at("happenedBefore", self.happened_before)
+        return parse_time("happenedBefore", self.happened_before)
 
     def may_skip(self, queue: str) -> bool:
         """Whether the stream may go on without the events that a queue's journal has dropped."""
         if self.skip_dropped is None:
             return False
-        named = names_in(self.skip_dropped)
+        named = parse_queue_names(self.skip_dropped)
         return named is None or queue in named
 
 
-class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
+class ClaimsOptions(ReadOptions, frozen=True, kw_only=True, rename="camel"):
     """Reading `jobs` as a stream: each micro-batch is claimed, and settled when it is done."""
 
     queue: Annotated[str, Meta(description="The queue to claim from.")]
@@ -323,17 +323,17 @@ class ReadClaims(Reading, frozen=True, kw_only=True, rename="camel"):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_name("streamId", self.stream_id)
-        require_name(f"streamId with {STREAM!r} before it", self.worker)
+        require_name(f"streamId with {STREAM!r} before it", self.worker_id)
         require_lease(self.lease)
         require_seconds("keepFor", self.keep_for)
 
     @property
-    def worker(self) -> str:
+    def worker_id(self) -> str:
         """The name under which jobs are claimed: the same after every restart."""
         return stream_worker(self.stream_id)
 
 
-class Writing(Common, frozen=True, kw_only=True, rename="camel"):
+class WriteOptions(CommonOptions, frozen=True, kw_only=True, rename="camel"):
     """The options of every writer."""
 
     queue: Annotated[
@@ -364,7 +364,7 @@ class Writing(Common, frozen=True, kw_only=True, rename="camel"):
             require_name("queue", self.queue)
 
 
-class WriteJobs(Writing, frozen=True, kw_only=True, rename="camel"):
+class JobsWriteOptions(WriteOptions, frozen=True, kw_only=True, rename="camel"):
     """Writing `jobs`: each row is enqueued. An option overrides the column of the same name."""
 
     id_from: Annotated[
@@ -404,7 +404,7 @@ class WriteJobs(Writing, frozen=True, kw_only=True, rename="camel"):
         require_seconds("delay", self.delay)
 
 
-class WriteOutcomes(Writing, frozen=True, kw_only=True, rename="camel"):
+class OutcomesWriteOptions(WriteOptions, frozen=True, kw_only=True, rename="camel"):
     """Writing `outcomes`: each row settles a claimed job."""
 
     keep_for: Annotated[
@@ -421,9 +421,9 @@ class WriteOutcomes(Writing, frozen=True, kw_only=True, rename="camel"):
         require_seconds("keepFor", self.keep_for)
 
 
-ROLES: Mapping[str, Mapping[str, type[Common]]] = {
-    "read": {"jobs": ReadJobs, "dlq": ReadDLQ, "events": ReadEvents},
-    "readStream": {"jobs": ReadClaims, "events": ReadEvents},
-    "write": {"jobs": WriteJobs, "outcomes": WriteOutcomes},
+OPTIONS_BY_USE: Mapping[str, Mapping[str, type[CommonOptions]]] = {
+    "read": {"jobs": JobsOptions, "dlq": DlqOptions, "events": EventsOptions},
+    "readStream": {"jobs": ClaimsOptions, "events": EventsOptions},
+    "write": {"jobs": JobsWriteOptions, "outcomes": OutcomesWriteOptions},
 }
 """The options of each table, for each use of the format."""

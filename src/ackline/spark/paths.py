@@ -8,10 +8,10 @@ from urllib.parse import unquote, urlsplit
 import pyarrow
 import pyarrow.fs
 
-from ackline.errors import ConfigError
+from ackline.core.errors import ConfigError
 
 
-def absolute(path: str) -> str:
+def absolute_path(path: str) -> str:
     """An absolute path as Spark writes it, the same wherever a task runs.
 
     >>> absolute("s3a://shop/lake/"), absolute("/lake/"), absolute("file:/my%20lake")
@@ -23,13 +23,13 @@ def absolute(path: str) -> str:
     return path.rstrip("/") if "://" in path else str(Path(path).absolute())
 
 
-def uri_of(path: str) -> str:
+def as_uri(path: str) -> str:
     """A path as Arrow and delta-rs name it.
 
-    >>> uri_of("s3a://shop/lake"), uri_of("/my lake")
+    >>> as_uri("s3a://shop/lake"), as_uri("/my lake")
     ('s3://shop/lake', 'file:///my%20lake')
     """
-    path = absolute(path)
+    path = absolute_path(path)
     # Hadoop calls the scheme of S3 s3a.
     if path.startswith("s3a://"):
         return "s3://" + path.removeprefix("s3a://")
@@ -38,27 +38,27 @@ def uri_of(path: str) -> str:
 
 def is_local(path: str) -> bool:
     """Whether it is a path on one machine's own disk, judging by its name."""
-    return uri_of(path).startswith("file:")
+    return as_uri(path).startswith("file:")
 
 
-def overlap(one: str, other: str) -> bool:
+def paths_overlap(one: str, other: str) -> bool:
     """Whether two folders are the same, or one is within the other, however they are written.
 
     >>> overlap("s3a://shop/lake", "s3://shop/lake/delta"), overlap("/lake", "/lake-delta")
     (True, False)
     """
-    first, second = _real(one), _real(other)
+    first, second = _resolved_uri(one), _resolved_uri(other)
     return first.startswith(second) or second.startswith(first)
 
 
-def _real(path: str) -> str:
-    return uri_of(str(Path(absolute(path)).resolve()) if is_local(path) else path) + "/"
+def _resolved_uri(path: str) -> str:
+    return as_uri(str(Path(absolute_path(path)).resolve()) if is_local(path) else path) + "/"
 
 
 def open_folder(path: str) -> tuple[pyarrow.fs.FileSystem, str]:
     """The file system of a folder, and the folder's path in it."""
     try:
-        files, root = pyarrow.fs.FileSystem.from_uri(uri_of(path))
+        files, root = pyarrow.fs.FileSystem.from_uri(as_uri(path))
     except (pyarrow.ArrowInvalid, OSError) as error:
         raise ConfigError(f"the folder {path!r} cannot be reached: {error}") from None
     return files, root

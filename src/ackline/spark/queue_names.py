@@ -6,30 +6,30 @@ from collections.abc import Collection
 
 import msgspec
 
-from ackline.spark.option_text import is_list, names_of
+from ackline.spark.option_text import is_json_list, parse_names
 
-ALL = "*"
+ALL_QUEUES = "*"
 """Names every queue, except in a JSON list, where it is a name like any other."""
 
 
-def names_in(text: str) -> frozenset[str] | None:
+def parse_queue_names(text: str) -> frozenset[str] | None:
     """The queues that a text names; None is all of them.
 
     >>> sorted(names_in("eu, us")), sorted(names_in('["eu,us"]')), names_in("*")
     (['eu', 'us'], ['eu,us'], None)
     """
-    names = names_of(text)
-    return None if ALL in names and not is_list(text) else names
+    names = parse_names(text)
+    return None if ALL_QUEUES in names and not is_json_list(text) else names
 
 
-def naming(queue: str) -> str:
+def queue_as_text(queue: str) -> str:
     """The shortest text that names this queue and no other."""
-    return queue if names_in(queue) == frozenset({queue}) else _json_list([queue])
+    return queue if parse_queue_names(queue) == frozenset({queue}) else _json_list([queue])
 
 
-def naming_given(queues: Collection[str]) -> str:
+def queues_as_text(queues: Collection[str]) -> str:
     """The text for names that were given one by one; one of them may be `ALL`."""
-    return ALL if ALL in queues else _json_list(queues)
+    return ALL_QUEUES if ALL_QUEUES in queues else _json_list(queues)
 
 
 def _json_list(queues: Collection[str]) -> str:

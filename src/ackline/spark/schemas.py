@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 if TYPE_CHECKING:
     import pyarrow
 
-VERSION = 2
+SCHEMA_VERSION = 2
 """The version of the columns below. Stored tables record the version they were written with."""
 
 _TEXT, _BYTES, _TIME, _FLAG = StringType(), BinaryType(), TimestampType(), BooleanType()
@@ -139,15 +139,15 @@ CLAIMS = _schema(
 """A claimed job: what streaming `jobs` gives. `token` is the lease that its outcome must name."""
 
 
-def jobs_with(names: Collection[str] | None) -> StructType:
+def jobs_schema(names: Collection[str] | None) -> StructType:
     """The columns of `JOBS` that have these names; None is all."""
     return StructType([field for field in JOBS if names is None or field.name in names])
 
 
 @cache
-def arrow(name: str) -> pyarrow.Schema:
+def arrow_schema(name: str) -> pyarrow.Schema:
     """The columns of a table as an Arrow schema."""
-    return to_arrow_schema(BY_NAME[name], timezone="UTC")
+    return to_arrow_schema(SCHEMAS[name], timezone="UTC")
 
 
-BY_NAME = {"jobs": JOBS, "events": EVENTS, "claims": CLAIMS}
+SCHEMAS = {"jobs": JOBS, "events": EVENTS, "claims": CLAIMS}

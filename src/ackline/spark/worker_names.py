@@ -31,4 +31,4 @@ def fleets_at_work(queues: Iterable[Queue[Any, Any]]) -> Counter[str]:
 
 def _at_work(queue: Queue[Any, Any]) -> list[str]:
     now = queue.store.now()
-    return [worker.beat.id for worker in queue.workers() if worker.expires_at > now]
+    return [worker.heartbeat.id for worker in queue.workers() if worker.expires_at > now]

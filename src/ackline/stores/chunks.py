@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-FIRST_CHUNK, LARGEST_CHUNK = 4, 200
+FIRST_READ_SIZE, MAX_READ_SIZE = 4, 200
 """Few at first, because mostly only a few events are wanted."""
 
 
-def next_chunk(wanted: int, sizes: Sequence[int]) -> int:
+def next_read_size(wanted: int, sizes: Sequence[int]) -> int:
     """How many batches hold the wanted events, if they are as large as those read before.
 
-    >>> next_chunk(6000, [1000, 1000, 1000, 1000]), next_chunk(6000, [1, 1, 1, 1])
+    >>> next_read_size(6000, [1000, 1000, 1000, 1000]), next_read_size(6000, [1, 1, 1, 1])
     (6, 200)
     """
     needed = -(-wanted * len(sizes) // sum(sizes))
-    return max(1, min(needed, LARGEST_CHUNK))
+    return max(1, min(needed, MAX_READ_SIZE))

@@ -27,7 +27,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     """The oldest schema whose code can use the data afterwards."""
 
 
-class Migrated(msgspec.Struct, frozen=True, kw_only=True):
+class MigrationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The schema of a store's data, and the steps that it needs, or that were taken."""
 
     location: str
@@ -41,10 +41,10 @@ class Migrated(msgspec.Struct, frozen=True, kw_only=True):
 class Migratable(Protocol):
     """A store whose data has a schema of its own. Both methods work before it is opened."""
 
-    def pending_migrations(self) -> Migrated:
+    def pending_migrations(self) -> MigrationPlan:
         """The missing steps, with the SQL that would run; nothing is changed."""
 
-    def migrate(self) -> Migrated:
+    def migrate(self) -> MigrationPlan:
         """Take the missing steps and return them. Several processes may safely do so at once."""
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
-from ackline.clock import Clock
-from ackline.errors import ConfigError, MissingExtra, UnknownStore
-from ackline.stores.base import Store
+from ackline.core.clock import Clock
+from ackline.core.errors import ConfigError, MissingExtra, UnknownStore
+from ackline.stores.contract import Store
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -34,34 +34,35 @@ BUILT_IN = {
 }
 """Scheme → the module whose `from_url(url, clock)` makes the store."""
 
-GROUP = "ackline.stores"
+ENTRY_POINT_GROUP = "ackline.stores"
 """The entry-point group by which other packages add schemes."""
 
 EXTRAS = ("postgres", "redis")
 """What `pip install "ackline[…]"` can bring, named as the schemes that need it begin."""
 
 
-WITH_TOKEN = ("http", "https")
+TOKEN_SCHEMES = ("http", "https")
 """Schemes whose `from_url(url, clock, token)` takes a token, which should not be in a URL."""
 
 
-def url_of(place: str | os.PathLike[str]) -> str:
+def store_url(url_or_path: str | os.PathLike[str]) -> str:
     """The URL that a caller means; a path is a SQLite file.
 
     >>> from pathlib import Path
     >>> url_of(Path("new jobs.db"))
     'sqlite:///new%20jobs.db'
     """
-    if isinstance(place, os.PathLike):
-        return f"sqlite:///{quote(os.fspath(place))}"
-    if not isinstance(place, str):
+    if isinstance(url_or_path, os.PathLike):
+        return f"sqlite:///{quote(os.fspath(url_or_path))}"
+    if not isinstance(url_or_path, str):
         raise ConfigError(
-            f"a store is opened by its URL, such as sqlite:///jobs.db, or by a path, not {place!r}"
+            f"a store is opened by its URL, such as sqlite:///jobs.db, or by a path, not "
+            f"{url_or_path!r}"
         )
-    return place
+    return url_or_path
 
 
-def file_of(url: str) -> str | None:
+def sqlite_file_of(url: str) -> str | None:
     """The file of a SQLite URL, as an absolute path; None for any other store."""
     parts = urlsplit(url)
     if parts.scheme != "sqlite":
@@ -72,15 +73,15 @@ def file_of(url: str) -> str | None:
 def store_from_url(url: str, clock: Clock | None = None, token: str | None = None) -> Store:
     """Make the store that a URL names, not yet opened."""
     scheme = url.partition(":")[0].lower()
-    make: Callable[..., Store] = _factory(url, scheme)
+    make: Callable[..., Store] = _store_factory(url, scheme)
     if token is None:
         return make(url, clock)
-    if scheme not in WITH_TOKEN:
-        raise ConfigError(f"a token opens {' and '.join(WITH_TOKEN)}; {scheme} takes none")
+    if scheme not in TOKEN_SCHEMES:
+        raise ConfigError(f"a token opens {' and '.join(TOKEN_SCHEMES)}; {scheme} takes none")
     return make(url, clock, token)
 
 
-def _factory(url: str, scheme: str) -> StoreFactory:
+def _store_factory(url: str, scheme: str) -> StoreFactory:
     try:
         if scheme in BUILT_IN:
             built_in: StoreFactory = importlib.import_module(BUILT_IN[scheme]).from_url
@@ -99,4 +100,4 @@ def _entry_points() -> EntryPoints:
     # Imported here: it takes a tenth of the time of `import ackline`, and few programs need it.
     from importlib.metadata import entry_points
 
-    return entry_points(group=GROUP)
+    return entry_points(group=ENTRY_POINT_GROUP)

@@ -11,22 +11,22 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from ackline.job import QueueKey
-from ackline.stores.base import Capabilities, Store
+from ackline.core.job import QueueKey
+from ackline.stores.contract import Capabilities, Store
 
 MSGPACK, JSON = "application/vnd.msgpack", "application/json"
 
 TENANT_HEADER = "Ackline-Tenant"
 """The tenant whose queues are meant, percent-encoded; refused if the credentials are another's."""
 
-READ_ON_HEADER = "Ackline-Read-On"
+CONTINUE_AFTER_HEADER = "Ackline-Read-On"
 """With an empty answer to `events`: this is not the journal's end, ask again after this cursor."""
 
-LISTENING, NEWS = "listening", "news"
+LISTENING, NOTIFICATION = "listening", "news"
 """The events of a stream of news: the stream has begun, and there may be something to look for."""
 
 
-class Welcome(msgspec.Struct, frozen=True, kw_only=True):
+class Handshake(msgspec.Struct, frozen=True, kw_only=True):
     """A service's answer to a client that opens it as a store."""
 
     tenant: str
@@ -39,15 +39,15 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     """The most jobs, ids, holds or keys in one request; more are refused."""
     max_answer: int
     """The most jobs or events in one answer; more are refused."""
-    max_names: int
+    max_listened_queues: int
     """The most queues that one listener hears; more are refused."""
-    answer_bytes: int
+    max_answer_bytes: int
     """After how many bytes of jobs or keys an answer ends."""
     ping_every: float
     """Seconds of silence after which a stream sends a sign that it is alive."""
 
 
-class Format:
+class WireFormat:
     """How a verb's arguments and answers are encoded in one media type."""
 
     def __init__(self, module: Any, call: Any, answer: Any) -> None:
@@ -64,7 +64,7 @@ class Verb:
         parameters = [p for p in inspect.signature(method).parameters.values() if p.name in hints]
         self.name = method.__name__
         self._takes_tenant = "tenant" in hints
-        self._queues = {p.name for p in parameters if hints[p.name] in _BY_NAME}
+        self._queues = {p.name for p in parameters if hints[p.name] in _QUEUE_TYPES}
         self.call = msgspec.defstruct(
             f"{self.name.title().replace('_', '')}Call",
             [_field(p, hints[p.name]) for p in parameters if p.name != "tenant"],
@@ -72,9 +72,9 @@ class Verb:
             forbid_unknown_fields=True,
         )
         answer = hints["return"] if self.name != "listen" else None
-        self.formats: Mapping[str, Format] = {
-            MSGPACK: Format(msgspec.msgpack, self.call, answer),
-            JSON: Format(msgspec.json, self.call, answer),
+        self.formats: Mapping[str, WireFormat] = {
+            MSGPACK: WireFormat(msgspec.msgpack, self.call, answer),
+            JSON: WireFormat(msgspec.json, self.call, answer),
         }
 
     def pack(self, arguments: Mapping[str, Any]) -> bytes:
@@ -104,7 +104,7 @@ def tenant_of(arguments: Mapping[str, Any]) -> str | None:
     return arguments.get("tenant")
 
 
-_BY_NAME: Mapping[Any, Any] = {
+_QUEUE_TYPES: Mapping[Any, Any] = {
     QueueKey: str,
     QueueKey | None: str | None,
     Sequence[QueueKey]: Sequence[str],
@@ -113,7 +113,7 @@ _BY_NAME: Mapping[Any, Any] = {
 
 
 def _field(parameter: inspect.Parameter, kind: Any) -> Any:
-    sent = _BY_NAME.get(kind, kind)
+    sent = _QUEUE_TYPES.get(kind, kind)
     if parameter.default is inspect.Parameter.empty:
         return (parameter.name, sent)
     return (parameter.name, sent, parameter.default)

@@ -1,6 +1,6 @@
 """What ships for the tests of Ackline's users, and of third-party stores."""
 
-from ackline.clock import ManualClock
+from ackline.core.clock import ManualClock
 from ackline.testing.modes import (
     Drained,
     assert_enqueued,

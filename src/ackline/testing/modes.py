@@ -12,19 +12,19 @@ from unittest import mock
 
 import msgspec
 
-from ackline.clock import Clock, ManualClock
-from ackline.config import DEFAULTS
-from ackline.job import Draft, QueueKey, Record, State
+from ackline.core.clock import Clock, ManualClock
+from ackline.core.config import DEFAULTS
+from ackline.core.job import Draft, QueueKey, Record, State
 from ackline.queue import Handler, Job, Queue, StopReason
 from ackline.queues import DEFAULT_TENANT, Queues
-from ackline.stores.base import ClaimRequest, KeyWrite, Receipt, Store
+from ackline.stores.contract import ClaimRequest, KeyWrite, Receipt, Store
 from ackline.stores.memory import MemoryStore
-from ackline.worker.running import NO_HOOKS, HandlerTimeout, Hooks, transition_for
+from ackline.worker.handler_outcome import NO_HOOKS, HandlerTimeout, Hooks, transition_for
 
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 """A drain that runs more jobs than this is taken for an endless one."""
 
-DEEPEST = 20
+MAX_DEPTH = 20
 """How many jobs run inside one another within `inline`; further ones run after one another."""
 
 _draining: contextvars.ContextVar[tuple[QueueKey, ...]] = contextvars.ContextVar(
@@ -35,7 +35,7 @@ _draining: contextvars.ContextVar[tuple[QueueKey, ...]] = contextvars.ContextVar
 FAILURES = (Exception, asyncio.CancelledError, SystemExit)
 """Exceptions that fail a job. All others also end the test: Ctrl-C, `pytest.fail`."""
 
-MOST_LISTED = 20
+MAX_LISTED = 20
 """How many jobs a failed assertion lists."""
 
 
@@ -83,9 +83,9 @@ def drain(
                 return Drained(runs, states)
             continue
         runs += 1
-        if runs > MOST_RUNS:
+        if runs > MAX_RUNS:
             raise AssertionError(
-                f"{queue} is still busy after {MOST_RUNS:,} runs: do its jobs enqueue each other?"
+                f"{queue} is still busy after {MAX_RUNS:,} runs: do its jobs enqueue each other?"
             )
         state, error = _run(queue, record, hooks)
         if state is not None:
@@ -109,7 +109,7 @@ def inline(
 
     def run(key: QueueKey) -> None:
         above = _draining.get()
-        if len(above) >= DEEPEST and key in above:
+        if len(above) >= MAX_DEPTH and key in above:
             return  # the drain around this one runs the job
         inside = _draining.set((*above, key))
         try:
@@ -296,7 +296,7 @@ def _find(
         if (kind is None or job.kind == kind)
         and (id is None or job.id == id)
         and (state is None or job.state == State(state))
-        and (payload is ... or _same(queue, job, payload))
+        and (payload is ... or _has_payload(queue, job, payload))
     ]
     return found, existing
 
@@ -311,7 +311,7 @@ def _all_jobs(queue: Queue[Any, Any]) -> Iterator[Job[Any]]:
             return
 
 
-def _same(queue: Queue[Any, Any], job: Job[Any], payload: Any) -> bool:
+def _has_payload(queue: Queue[Any, Any], job: Job[Any], payload: Any) -> bool:
     plain = queue.serdes.decode_payload(job.record, Any)
     if plain == payload:
         return True
@@ -331,14 +331,14 @@ def _listed(jobs: Sequence[Job[Any]]) -> str:
     if not jobs:
         return " The queue is empty."
     lines = [
-        f"  {job.id!r}: kind {job.kind!r}, {job.state}, payload {_shown(job)}"
-        for job in jobs[:MOST_LISTED]
+        f"  {job.id!r}: kind {job.kind!r}, {job.state}, payload {_payload_text(job)}"
+        for job in jobs[:MAX_LISTED]
     ]
-    if len(jobs) > MOST_LISTED:
-        lines.append(f"  … and {len(jobs) - MOST_LISTED:,} more")
+    if len(jobs) > MAX_LISTED:
+        lines.append(f"  … and {len(jobs) - MAX_LISTED:,} more")
     return " These are there:\n" + "\n".join(lines)
 
 
-def _shown(job: Job[Any]) -> str:
+def _payload_text(job: Job[Any]) -> str:
     text = job.record.payload.decode(errors="backslashreplace")
     return text if len(text) <= 200 else f"{text[:200]}…"

@@ -30,58 +30,64 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ackline import lifecycle
-from ackline.errors import PASSING, StoreClosed, StoreError
-from ackline.job import Record
-from ackline.lifecycle import Verdict
-from ackline.pauses import Pauses
-from ackline.queue.consumer import LONGEST_POLL, time_to_next
-from ackline.stores.base import Claimed, ClaimRequest, Delivered, DirectDelivery, WaitingClaim
-from ackline.worker.demand import Demand
-from ackline.worker.held import Held
+from ackline.core import lifecycle
+from ackline.core.backoff import ExponentialDelay
+from ackline.core.errors import TRANSIENT_ERRORS, StoreClosed, StoreError
+from ackline.core.job import Record
+from ackline.core.lifecycle import Verdict
+from ackline.queue.consume import MAX_POLL_INTERVAL, poll_interval
+from ackline.stores.contract import (
+    ClaimRequest,
+    ClaimResult,
+    DeliverableClaim,
+    DeliveredJobs,
+    DirectDelivery,
+)
+from ackline.worker.fair_share import FairShare
+from ackline.worker.held import LeasedJob
 from ackline.worker.leased_jobs import LeasedJobs
 from ackline.worker.outbox import Settled
-from ackline.worker.shares import Shares
+from ackline.worker.prefetch import Prefetch
 
 logger = logging.getLogger("ackline")
 
 THREADS = 2
 
-NOTHING = Delivered([], 0.0)
+NO_DELIVERY = DeliveredJobs([], 0.0)
 
 LINGER = 0.002
 """Seconds that outcomes may wait for others to go with them while handlers are busy."""
 
-SETTLE_DOWN = 0.005
+EXECUTOR_RECHECK = 0.005
 """Seconds after which to look again whether the executors have taken up what was fetched."""
 
-AT_ONCE = 0.1
+BUSY_JOIN_TIMEOUT = 0.1
 """Timeout for calls that normally return at once."""
 
-RETRIES = (0.05, 5.0)
+RETRY_DELAYS = (0.05, 5.0)
 """Seconds between tries while the store cannot be reached."""
 
-STANDBY, STANDBY_LOOK = 0.03, 0.005
+STANDBY, STANDBY_POLL = 0.03, 0.005
 """For `STANDBY` seconds after a thread has begun to run a job itself, the other one looks every
-`STANDBY_LOOK` seconds whether somebody listens."""
+`STANDBY_POLL` seconds whether somebody listens."""
 
 
 class Phase(enum.Enum):
     """What a thread of a claim loop is doing; the module's docstring explains each."""
 
     CALLING = enum.auto()
-    RESTING = enum.auto()
+    WAITING = enum.auto()
     LISTENING = enum.auto()
     RUNNING = enum.auto()
 
 
-class Intake(enum.Enum):
+class ClaimState(enum.Enum):
     """Whether the worker takes jobs of a queue."""
 
-    OPEN = enum.auto()
-    WITHDRAWING = enum.auto()
+    CLAIMING = enum.auto()
+    ENDING_DELIVERY = enum.auto()
     """It claims no more, but the store may still deliver a job."""
-    CLOSED = enum.auto()
+    STOPPED = enum.auto()
 
 
 class ClaimLoop:
@@ -92,39 +98,40 @@ class ClaimLoop:
         leased: LeasedJobs,
         worker: str,
         concurrency: int,
-        unstarted: Callable[[], int],
+        buffered_jobs: Callable[[], int],
         waits_for_processor: Callable[[], bool],
-        shares: Shares,
+        shares: FairShare,
         weight: float,
-        give_up: Callable[[StoreClosed], None],
+        stop_worker: Callable[[StoreClosed], None],
     ) -> None:
         self.leased = leased
         self.queue = queue = leased.queue
-        self.batch = queue.store.capabilities.batch
-        self.intake = Intake.OPEN
-        self.ending = False
+        self.batch = queue.store.capabilities.batch_size
+        self.state = ClaimState.CLAIMING
+        self.stopping = False
         """Whether the threads end once there is nothing left to settle."""
-        self.troubled = False
+        self.store_failing = False
         """Whether the store failed the last time: then other queues need not wait for this one."""
         self.listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
-        self.listening = threading.Lock()
+        self.listen_lock = threading.Lock()
         """Held by the thread that listens."""
         self._delivery = self.listener if isinstance(self.listener, DirectDelivery) else None
         self._worker = worker
         self._concurrency = concurrency
-        self._unstarted = unstarted
+        self._unstarted = buffered_jobs
         self._waits_for_processor = waits_for_processor
-        self._demand = Demand(concurrency, self.batch)
-        self._share = shares.add(weight, self._wants)
+        self._prefetch = Prefetch(concurrency, self.batch)
+        self._share = shares.add(weight, self._wants_jobs)
         self._lock = threading.Lock()
         self._reserved = 0
         """How many jobs the claims under way may bring."""
-        self._news = True
+        self._may_have_jobs = True
         """Whether jobs may have become ready since the last claim began."""
         self._claim_at = 0.0
         self._standby_until = 0.0
         self._threads = [
-            ClaimThread(self, f"ackline claims {n} {queue.key}", give_up) for n in range(THREADS)
+            ClaimThread(self, f"ackline claims {n} {queue.key}", stop_worker)
+            for n in range(THREADS)
         ]
 
     # --- the threads ---
@@ -136,30 +143,36 @@ class ClaimLoop:
 
     def stop_claiming(self) -> None:
         """Claim no more; settling goes on."""
-        if self.intake is Intake.OPEN:
-            self.intake = Intake.CLOSED if self._delivery is None else Intake.WITHDRAWING
+        if self.state is ClaimState.CLAIMING:
+            self.state = (
+                ClaimState.STOPPED if self._delivery is None else ClaimState.ENDING_DELIVERY
+            )
         for thread in self._threads:
             thread.wake()
 
     def stop(self, timeout: float) -> bool:
         """Settle what is left and end the threads; False if they did not end in time."""
-        self.ending = True
+        self.stopping = True
         for thread in self._threads:
             thread.wake()
         ended = [thread.join(timeout) for thread in self._threads]
         return all(ended)
 
     @property
-    def goes_on(self) -> bool:
+    def has_work(self) -> bool:
         """Whether its threads have anything left to do."""
-        return not self.ending or bool(self.leased.outbox) or self.intake is Intake.WITHDRAWING
+        return (
+            not self.stopping
+            or bool(self.leased.settle_buffer)
+            or self.state is ClaimState.ENDING_DELIVERY
+        )
 
     def wake(self) -> None:
         """There are outcomes to settle."""
         if any(thread.is_current for thread in self._threads):
             return  # it will see for itself
         # Preferably one that rests, so that the one that listens goes on waiting for jobs.
-        for phase in (Phase.RESTING, Phase.LISTENING):
+        for phase in (Phase.WAITING, Phase.LISTENING):
             for thread in self._threads:
                 if thread.phase is phase:
                     thread.wake()
@@ -180,23 +193,23 @@ class ClaimLoop:
             if not thread.is_current:
                 thread.wake()
 
-    def longest_rest(self, seconds: float) -> float:
+    def max_wait(self, seconds: float) -> float:
         """How many of these seconds a thread may rest before it looks whether somebody listens."""
         with self._lock:
             standing_by = time.monotonic() < self._standby_until
-        return min(seconds, STANDBY_LOOK) if standing_by else seconds
+        return min(seconds, STANDBY_POLL) if standing_by else seconds
 
     # --- when to claim ---
 
-    def claim_next(self) -> None:
+    def claim_soon(self) -> None:
         """Jobs may have become ready: claim as soon as there is room for them."""
-        self._news, self._claim_at = True, 0.0
+        self._may_have_jobs, self._claim_at = True, 0.0
 
     def seconds_to_claim(self) -> float:
         """Seconds for which a claim would bring nothing, as far as is known."""
         return max(0.0, self._claim_at - time.monotonic())
 
-    def is_worth_a_call(self, pending: int, want: int) -> bool:
+    def should_call_store(self, pending: int, want: int) -> bool:
         """Whether to settle so many outcomes and claim so many jobs now, or to wait for more."""
         half = self.batch // 2
         if pending >= half or want >= half:
@@ -205,16 +218,16 @@ class ClaimLoop:
 
     # --- how much to claim ---
 
-    def want(self, settling: int) -> int:
+    def claim_size(self, settling: int) -> int:
         """How many jobs to ask for in a claim that also settles `settling` jobs."""
-        if self.intake is not Intake.OPEN:
+        if self.state is not ClaimState.CLAIMING:
             return 0
-        in_hand = len(self.leased.held) + self._reserved - settling
-        return max(0, min(self.batch, self._demand.target - in_hand))
+        in_hand = len(self.leased.jobs) + self._reserved - settling
+        return max(0, min(self.batch, self._prefetch.target - in_hand))
 
-    def _wants(self) -> bool:
-        claims = self.want(len(self.leased.outbox)) > 0 and not self.seconds_to_claim()
-        return self._waits_for_processor() or (claims and not self.troubled)
+    def _wants_jobs(self) -> bool:
+        claims = self.claim_size(len(self.leased.settle_buffer)) > 0 and not self.seconds_to_claim()
+        return self._waits_for_processor() or (claims and not self.store_failing)
 
     def reserve(self, settling: int) -> int:
         """Decide how many to claim, and tell the other thread; 0 while another queue goes first."""
@@ -223,8 +236,8 @@ class ClaimLoop:
         if settling and self._delivery is None and self.seconds_to_claim():
             return 0
         with self._lock:
-            want = self.want(settling)
-            if not want or not self._share.take(want):
+            want = self.claim_size(settling)
+            if not want or not self._share.try_take(want):
                 return 0
             self._reserved += want
             return want
@@ -233,7 +246,7 @@ class ClaimLoop:
         """The claim for `want` jobs is over, and brought `claimed`."""
         with self._lock:
             self._reserved -= want
-            self._share.give_back(want - claimed)
+            self._share.return_unused(want - claimed)
 
     # --- calls to the store ---
 
@@ -243,12 +256,12 @@ class ClaimLoop:
         if not want:
             self._settled(batch, self.queue.apply(transitions))
             return []
-        self._news = False
+        self._may_have_jobs = False
         # Delivered only while a handler can be called: another worker might begin the job at once.
-        free = max(0, self._concurrency - len(self.leased.held) + len(batch))
+        free = max(0, self._concurrency - len(self.leased.jobs) + len(batch))
         claimed = self.queue.claim_records(self._request(want, free), transitions)
         self._settled(batch, claimed.verdicts)
-        self._plan_claim(claimed, want)
+        self._schedule_claim(claimed, want)
         return claimed.jobs
 
     def _request(self, limit: int, free: int) -> ClaimRequest:
@@ -256,40 +269,40 @@ class ClaimLoop:
         if self._delivery is None:
             return request
         fields = msgspec.structs.asdict(request)
-        return WaitingClaim(**fields, listener=self._delivery, free=free)
+        return DeliverableClaim(**fields, listener=self._delivery, free_capacity=free)
 
     def _settled(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
-        self.troubled = False
+        self.store_failing = False
         if batch:
-            self._demand.note_ended(len(batch))
-            self.leased.settled(batch, verdicts)
+            self._prefetch.count_settled(len(batch))
+            self.leased.record_verdicts(batch, verdicts)
 
-    def _plan_claim(self, claimed: Claimed, want: int) -> None:
+    def _schedule_claim(self, claimed: ClaimResult, want: int) -> None:
         """Decide when to claim again, unless news comes before."""
-        if len(claimed.jobs) == want or claimed.more:
-            self.claim_next()
-        elif not self._news:
-            self._claim_at = time.monotonic() + time_to_next(claimed)
+        if len(claimed.jobs) == want or claimed.may_have_more:
+            self.claim_soon()
+        elif not self._may_have_jobs:
+            self._claim_at = time.monotonic() + poll_interval(claimed)
 
-    def delivered(self) -> Delivered:
+    def take_delivered(self) -> DeliveredJobs:
         """The jobs that the store has delivered since the last call."""
         if self._delivery is None:
-            return NOTHING
+            return NO_DELIVERY
         delivered = self._delivery.delivered(self._worker)
         if delivered.jobs:
-            self._share.be_given(len(delivered.jobs))
+            self._share.count_delivered(len(delivered.jobs))
         return delivered
 
-    def begins_withdrawal(self) -> bool:
+    def should_end_delivery(self) -> bool:
         """Whether to tell the store to deliver no more; True only once."""
         with self._lock:
             # A claim under way may let a job be delivered: the thread that made it comes here, too.
-            if self.intake is not Intake.WITHDRAWING or self._reserved:
+            if self.state is not ClaimState.ENDING_DELIVERY or self._reserved:
                 return False
-            self.intake = Intake.CLOSED
+            self.state = ClaimState.STOPPED
             return True
 
-    def withdraw(self) -> None:
+    def end_delivery(self) -> None:
         """Claim nothing, which ends direct delivery."""
         try:
             self.queue.claim_records(self._request(0, 0))
@@ -297,7 +310,7 @@ class ClaimLoop:
             raise
         except Exception:
             # When ending it is too late: the lease of a job on its way will expire.
-            self.intake = Intake.CLOSED if self.ending else Intake.WITHDRAWING
+            self.state = ClaimState.STOPPED if self.stopping else ClaimState.ENDING_DELIVERY
             raise
 
 
@@ -310,7 +323,7 @@ class ClaimThread:
         self._leased = loop.leased
         self._give_up = give_up
         self._woken = threading.Event()
-        self._pauses = Pauses(*RETRIES)
+        self._retry_delay = ExponentialDelay(*RETRY_DELAYS)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -338,120 +351,120 @@ class ClaimThread:
         if self._thread.ident is None:
             return True
         if self.phase is Phase.RUNNING:
-            self._thread.join(AT_ONCE)
+            self._thread.join(BUSY_JOIN_TIMEOUT)
         if self.phase is not Phase.RUNNING:
             self._thread.join(timeout)
         return self.phase is Phase.RUNNING or not self._thread.is_alive()
 
     def _run(self) -> None:
-        while self._loop.goes_on:
+        while self._loop.has_work:
             try:
                 self._step()
             except StoreClosed as error:
-                if not self._loop.ending:
+                if not self._loop.stopping:
                     self._give_up(error)
             except Exception as error:
                 # A worker whose threads had ended would look alive, and hear of no job.
                 self._wait_for_store(error)
 
     def _step(self) -> None:
-        loop, outbox = self._loop, self._leased.outbox
+        loop, outbox = self._loop, self._leased.settle_buffer
         # Cleared before looking, so that outcomes that come in meanwhile cut the next rest short.
         self._woken.clear()
-        outbox.call_again()
-        if loop.begins_withdrawal():
-            loop.withdraw()
-            self._begin(loop.delivered())
+        outbox.rearm()
+        if loop.should_end_delivery():
+            loop.end_delivery()
+            self._run_jobs(loop.take_delivered())
             return  # the jobs that it gave back are settled next
         pending = len(outbox)
-        want = loop.want(pending)
-        if not loop.ending and not loop.is_worth_a_call(pending, want):
-            self._rest(LINGER if pending else SETTLE_DOWN if want else LONGEST_POLL)
+        want = loop.claim_size(pending)
+        if not loop.stopping and not loop.should_call_store(pending, want):
+            self._wait(LINGER if pending else EXECUTOR_RECHECK if want else MAX_POLL_INTERVAL)
             if not outbox:
                 return
-        quiet_for = 0.0 if outbox or loop.ending else loop.seconds_to_claim()
-        if quiet_for:
-            self._listen(quiet_for)
+        seconds_to_claim = 0.0 if outbox or loop.stopping else loop.seconds_to_claim()
+        if seconds_to_claim:
+            self._listen(seconds_to_claim)
         else:
             self._call_store()
 
-    def _rest(self, seconds: float) -> None:
-        self.phase = Phase.RESTING
-        self._woken.wait(self._loop.longest_rest(seconds))
+    def _wait(self, seconds: float) -> None:
+        self.phase = Phase.WAITING
+        self._woken.wait(self._loop.max_wait(seconds))
         self.phase = Phase.CALLING
 
     def _listen(self, seconds: float) -> None:
         loop = self._loop
-        if not loop.listening.acquire(blocking=False):
+        if not loop.listen_lock.acquire(blocking=False):
             # One listener is enough: two would both claim every job, one of them in vain.
-            self._rest(seconds)
+            self._wait(seconds)
             return
         self.phase = Phase.LISTENING
         try:
             # Without news, the other thread may just have claimed: `seconds_to_claim` knows.
-            if not self._woken.is_set() and not loop.ending and loop.listener.wait(seconds):
-                loop.claim_next()
+            if not self._woken.is_set() and not loop.stopping and loop.listener.wait(seconds):
+                loop.claim_soon()
         finally:
             self.phase = Phase.CALLING
-            loop.listening.release()
-        self._begin(loop.delivered())
-        if self._leased.outbox:
+            loop.listen_lock.release()
+        self._run_jobs(loop.take_delivered())
+        if self._leased.settle_buffer:
             self._call_store()  # a quick job has ended: whoever waits for its result is told now
 
     def _call_store(self) -> None:
         """Settle and claim; only settle while there is nothing to claim."""
-        loop, outbox = self._loop, self._leased.outbox
+        loop, outbox = self._loop, self._leased.settle_buffer
         batch = outbox.take(loop.batch)
         want = loop.reserve(len(batch))
         if not batch and not want:
-            self._rest(LINGER)  # the other thread, or another queue, goes first
+            self._wait(LINGER)  # the other thread, or another queue, goes first
             return
         jobs: list[Record] = []
         asked_at = time.monotonic()
         try:
             jobs = loop.settle_and_claim(batch, want)
         except StoreClosed:
-            self._leased.abandon(batch)
+            self._leased.drop_unstorable(batch)
             raise
-        except PASSING as error:
+        except TRANSIENT_ERRORS as error:
             outbox.put_back(batch)
-            loop.claim_next()
+            loop.claim_soon()
             self._wait_for_store(error)
             return
         except Exception as error:
-            self._settle_singly(batch)
-            loop.claim_next()
+            self._settle_one_by_one(batch)
+            loop.claim_soon()
             self._wait_for_store(error)
             return
         finally:
             loop.unreserve(want, len(jobs))
-        self._pauses.reset()
-        self._begin(Delivered(jobs, asked_at))
-        self._begin(loop.delivered())
+        self._retry_delay.reset()
+        self._run_jobs(DeliveredJobs(jobs, asked_at))
+        self._run_jobs(loop.take_delivered())
 
-    def _begin(self, new: Delivered) -> None:
+    def _run_jobs(self, new: DeliveredJobs) -> None:
         """Have jobs run, in this thread if one came alone and is likely to be quick."""
         if not new.jobs:
             return
         self.phase = Phase.RUNNING
         try:
-            accept = self._loop.intake is Intake.OPEN
-            self._leased.begin(new.jobs, new.leased_at, accept=accept)
+            accept = self._loop.state is ClaimState.CLAIMING
+            self._leased.start(new.jobs, new.leased_at, accept=accept)
         finally:
             self.phase = Phase.CALLING
 
-    def _settle_singly(self, batch: list[Settled]) -> None:
+    def _settle_one_by_one(self, batch: list[Settled]) -> None:
         """Settle one by one: an outcome that the store cannot take must not hold up the others."""
         leased = self._leased
         for held, transition in batch:
             try:
                 verdicts = leased.queue.apply([transition])
-            except PASSING:
-                leased.outbox.put_back([(held, transition)])
+            except TRANSIENT_ERRORS:
+                leased.settle_buffer.put_back([(held, transition)])
             except Exception as error:
-                if isinstance(error, StoreError) and not self._takes_steps_of(held):
+                if isinstance(error, StoreError) and not self._accepts_transitions_of(held):
                     # It takes nothing, as after a change of password: the outcome is not at fault.
-                    leased.outbox.put_back([(held, transition)])
+                    leased.settle_buffer.put_back([(held, transition)])
                     continue
                 logger.exception(
                     "job %r: its outcome cannot be stored; when its lease expires, it is retried",
@@ -459,9 +472,9 @@ class ClaimThread:
                 )
                 leased.forget(held)
             else:
-                leased.settled([(held, transition)], verdicts)
+                leased.record_verdicts([(held, transition)], verdicts)
 
-    def _takes_steps_of(self, held: Held) -> bool:
+    def _accepts_transitions_of(self, held: LeasedJob) -> bool:
         """Whether the store takes any step of this job now, such as extending its lease."""
         step = lifecycle.extend(held.record, held.lease)
         try:
@@ -471,14 +484,14 @@ class ClaimThread:
         return True
 
     def _wait_for_store(self, error: Exception) -> None:
-        self._loop.troubled = True
+        self._loop.store_failing = True
         logger.error(
             "queue %s: %s; trying again in %.2f s, nothing is lost",
             self._loop.queue.key,
             error,
-            self._pauses.length,
-            exc_info=None if isinstance(error, PASSING) else error,
+            self._retry_delay.current,
+            exc_info=None if isinstance(error, TRANSIENT_ERRORS) else error,
         )
-        if not self._woken.wait(self._pauses.length):
+        if not self._woken.wait(self._retry_delay.current):
             # Not if an ended handler has cut the wait short: a busy worker would soon wait longest.
-            self._pauses.lengthen()
+            self._retry_delay.increase()

@@ -10,49 +10,49 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ackline.errors import StoreClosed, StoreError
+from ackline.core.errors import StoreClosed, StoreError
 from ackline.queue import StopReason
-from ackline.stores.base import Hold, WorkerBeat
-from ackline.worker.cut_off import CutOff, Interrupt
-from ackline.worker.held import Held
+from ackline.stores.contract import Heartbeat, LeaseExtension
+from ackline.worker.cut_off import Interrupt, LeaseWatchdog
+from ackline.worker.held import LeasedJob
 from ackline.worker.leased_jobs import LeasedJobs
-from ackline.worker.timekeeper import Timekeeper
+from ackline.worker.timers import Timers
 
 logger = logging.getLogger("ackline")
 
-BEAT_EVERY = 2.0
+HEARTBEAT_INTERVAL = 2.0
 """Seconds between signs of life at most; a short lease is kept more often."""
 
-AT_ONCE = 0.05
+RETRY_DELAY = 0.05
 """Seconds before a heartbeat that failed is tried again, whatever it was that failed."""
 
-REPEAT = 10.0
+LOG_INTERVAL = 10.0
 """Seconds after which an error that lasts is logged again."""
 
-ALIVE_FOR = 10.0
+HEARTBEAT_TTL = 10.0
 """Seconds without a sign of life after which a worker counts as dead."""
 
 
-class Heartbeat:
+class HeartbeatSender:
     """Extends the leases of one queue's jobs and passes on what the store says about them."""
 
     def __init__(
         self,
         leased: LeasedJobs,
-        beat: WorkerBeat,
+        beat: Heartbeat,
         interrupt: Interrupt,
-        after_beat: Callable[[], None],
-        timekeeper: Timekeeper,
-        give_up: Callable[[StoreClosed], None],
+        after_heartbeat: Callable[[], None],
+        timekeeper: Timers,
+        stop_worker: Callable[[StoreClosed], None],
     ) -> None:
         self._leased = leased
         self._beat = beat
         self._interrupt = interrupt
-        self._after_beat = after_beat
-        self._give_up = give_up
-        self._cut_off = CutOff(leased, interrupt, timekeeper)
+        self._after_beat = after_heartbeat
+        self._give_up = stop_worker
+        self._watchdog = LeaseWatchdog(leased, interrupt, timekeeper)
         self._stopped = threading.Event()
-        self._pause = BEAT_EVERY
+        self._interval = HEARTBEAT_INTERVAL
         self._logged_at = -math.inf
         # Listening for cancel requests, so that they need not wait for the next beat.
         self._listener = leased.queue.store.listen([leased.queue.key], "signals")
@@ -61,7 +61,7 @@ class Heartbeat:
 
     def start(self) -> None:
         """Beat once, so that the worker is known before its first claim, then go on."""
-        self.beat()
+        self.send()
         self._thread.start()
 
     def stop(self) -> None:
@@ -71,42 +71,42 @@ class Heartbeat:
         if self._thread.ident is not None:
             self._thread.join(timeout=5)
         self._listener.close()
-        goodbye = msgspec.structs.replace(self._beat, ttl=0.0)
+        last_heartbeat = msgspec.structs.replace(self._beat, ttl=0.0)
         queue = self._leased.queue
         try:
-            queue.store.heartbeat(queue.key, goodbye, [])
+            queue.store.heartbeat(queue.key, last_heartbeat, [])
         except StoreError as error:
             logger.warning(
-                "worker %s could not say goodbye to %s: %s", goodbye.id, queue.key, error
+                "worker %s could not say goodbye to %s: %s", last_heartbeat.id, queue.key, error
             )
 
-    def expect(self, lease: float) -> None:
+    def add_lease(self, lease: float) -> None:
         """A job came in: beat sooner if its lease is shorter than the pause under way."""
-        self._cut_off.expect(lease)
-        if lease / 3 < self._pause:
-            self._pause = lease / 3
+        self._watchdog.add_lease(lease)
+        if lease / 3 < self._interval:
+            self._interval = lease / 3
             self._listener.wake()
 
-    def beat(self) -> float:
+    def send(self) -> float:
         """One sign of life; returns the seconds until the next."""
-        held = [job for job in list(self._leased.held) if not job.settling and not job.lost]
-        holds = [Hold(job.record.id, job.record.token, job.lease) for job in held]
+        held = [job for job in list(self._leased.jobs) if not job.settling and not job.lost]
+        holds = [LeaseExtension(job.record.id, job.record.token, job.lease) for job in held]
         queue, sent_at = self._leased.queue, time.monotonic()
         reply = queue.store.heartbeat(queue.key, self._beat, holds)
-        self._cut_off.put_off(held, sent_at)
-        self._ask_to_stop([held[index] for index in reply.lost], StopReason.LEASE_LOST)
-        self._ask_to_stop([held[index] for index in reply.cancelled], StopReason.CANCEL_REQUESTED)
-        return min([BEAT_EVERY, *(job.lease / 3 for job in held)])
+        self._watchdog.extend(held, sent_at)
+        self._stop_handlers([held[index] for index in reply.lost], StopReason.LEASE_LOST)
+        self._stop_handlers([held[index] for index in reply.cancelled], StopReason.CANCEL_REQUESTED)
+        return min([HEARTBEAT_INTERVAL, *(job.lease / 3 for job in held)])
 
-    def _ask_to_stop(self, jobs: Sequence[Held], reason: StopReason) -> None:
+    def _stop_handlers(self, jobs: Sequence[LeasedJob], reason: StopReason) -> None:
         for held in jobs:
             if held.settling:
                 continue
             if reason is StopReason.LEASE_LOST:
-                if held.in_transaction:
+                if held.settled_in_transaction:
                     # Most likely by its own commit; if not, its next step will be refused.
                     continue
-                if not self._leased.lose(held):
+                if not self._leased.mark_lost(held):
                     continue
                 logger.warning("job %r: its lease is lost; stopping its handler", held.id)
                 self._interrupt(held, reason)
@@ -119,7 +119,7 @@ class Heartbeat:
                 self._wait()
                 if self._stopped.is_set():
                     return
-                self._pause = self.beat()
+                self._interval = self.send()
                 self._after_beat()
                 self._logged_at = -math.inf
             except StoreClosed as error:
@@ -129,19 +129,19 @@ class Heartbeat:
             except Exception as error:
                 # A worker without a heartbeat would seem alive to itself, and dead to all others.
                 self._log_failure(error)
-                self._pause = min(self._pause, BEAT_EVERY / 4)
-                self._stopped.wait(AT_ONCE)
+                self._interval = min(self._interval, HEARTBEAT_INTERVAL / 4)
+                self._stopped.wait(RETRY_DELAY)
 
     def _wait(self) -> None:
         """Until the next beat is due, or news may be a cancel request for a job that is held."""
         began = time.monotonic()
         while not self._stopped.is_set():
-            left = began + self._pause - time.monotonic()
-            if left <= 0 or (self._listener.wait(left) and self._leased.held):
+            left = began + self._interval - time.monotonic()
+            if left <= 0 or (self._listener.wait(left) and self._leased.jobs):
                 return
 
     def _log_failure(self, error: Exception) -> None:
-        if time.monotonic() < self._logged_at + REPEAT:
+        if time.monotonic() < self._logged_at + LOG_INTERVAL:
             return
         self._logged_at = time.monotonic()
         key = self._leased.queue.key

@@ -9,97 +9,97 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ackline.config import Resolved
-from ackline.forks import renew_in_child
-from ackline.job import Record
+from ackline.core.config import ResolvedPolicy
+from ackline.core.fork_safety import renew_locks_after_fork
+from ackline.core.job import Record
 from ackline.queue import Handler, Job, Queue
-from ackline.worker.timekeeper import Alarm
+from ackline.worker.timers import Timer
 
-_deciding = threading.Lock()
+_decision_lock = threading.Lock()
 """Held while it is decided how a job ends. All jobs share it, because it is held briefly."""
-renew_in_child(sys.modules[__name__], "_deciding")
+renew_locks_after_fork(sys.modules[__name__], "_deciding")
 
 
-class Held(Job[Any]):
+class LeasedJob(Job[Any]):
     """One leased job, from its claim until it is settled or lost; its handler sees a `Job`."""
 
     __slots__ = (
-        "alarm",
         "buffered_at",
+        "given_up",
         "handler",
-        "holder",
-        "kept_until",
-        "let_go",
+        "handler_ended",
+        "home_queue",
+        "leased_until",
         "lost",
-        "over",
+        "on_forgotten",
         "policy",
-        "releasing",
+        "release_requested",
         "settling",
-        "stepped",
         "task",
+        "task_started",
         "timed_out",
-        "written_off",
+        "timeout_timer",
     )
 
     def __init__(
-        self, queue: Queue[Any, Any], record: Record, handler: Handler, policy: Resolved
+        self, queue: Queue[Any, Any], record: Record, handler: Handler, policy: ResolvedPolicy
     ) -> None:
         super().__init__(record, queue, handler.payload_type)
-        self.holder = queue
+        self.home_queue = queue
         self.handler = handler
         self.policy = policy
         self.task: asyncio.Task[None] | None = None
-        self.alarm: Alarm | None = None
+        self.timeout_timer: Timer | None = None
         self.buffered_at = 0.0
         """When an executor took it in, by this process's monotonic clock; 0 before."""
-        self.let_go: Callable[[], None] | None = None
+        self.on_forgotten: Callable[[], None] | None = None
         """Called by `finish`, when the outcome is stored or the job is no longer this worker's."""
-        self.kept_until = 0.0
+        self.leased_until = 0.0
         """Until then, by the same clock, the lease is ours, even if nothing reaches the store."""
         self.lost = False
-        self.over = False
-        self.releasing = False
+        self.handler_ended = False
+        self.release_requested = False
         self.settling = False
-        self.stepped = False
+        self.task_started = False
         """Whether its task has begun to run: if cancelled before, it would never settle the job."""
         self.timed_out = False
-        self.written_off = False
+        self.given_up = False
         """Its handler does not stop; its lane is no longer counted."""
 
     @property
-    def told_to_stop(self) -> bool:
+    def stop_requested(self) -> bool:
         """Whether its signal is set; unlike `signal`, this makes none."""
         return self._signal is not None and self._signal.is_set()
 
-    def settle(self) -> bool:
+    def claim_settling(self) -> bool:
         """Decide for this outcome; False if another came first, or the lease is lost."""
-        with _deciding:
+        with _decision_lock:
             if self.lost or self.settling:
                 return False
             self.settling = True
             return True
 
-    def lose(self) -> bool:
+    def mark_lost(self) -> bool:
         """Mark the lease as lost; False if it was, or if an outcome is on its way already."""
-        with _deciding:
+        with _decision_lock:
             if self.lost or self.settling:
                 return False
             self.lost = True
             return True
 
-    def finish(self) -> None:
+    def forget(self) -> None:
         """Call `let_go` only once: by a second time, the slot it frees may be another job's."""
-        if self.let_go is None:
+        if self.on_forgotten is None:
             return
-        with _deciding:
-            let_go, self.let_go = self.let_go, None
+        with _decision_lock:
+            let_go, self.on_forgotten = self.on_forgotten, None
         if let_go is not None:
             let_go()
 
     def extend(self, seconds: float) -> None:
         asked_at = time.monotonic()
         super().extend(seconds)
-        self.kept_until = max(self.kept_until, asked_at + seconds)
+        self.leased_until = max(self.leased_until, asked_at + seconds)
 
     @property
     def lease(self) -> float:

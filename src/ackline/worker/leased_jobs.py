@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ackline import lifecycle
-from ackline.config import Resolved
-from ackline.job import NO_OPTIONS, Record, State
-from ackline.lifecycle import Transition, Verdict, note_of
+from ackline.core import lifecycle
+from ackline.core.config import ResolvedPolicy
+from ackline.core.job import NO_OPTIONS, Record, State
+from ackline.core.lifecycle import Transition, Verdict, journal_note
 from ackline.queue import Handler, Queue
-from ackline.worker.held import Held
-from ackline.worker.outbox import Outbox, Settled
-from ackline.worker.running import NotCommitted
+from ackline.worker.handler_outcome import NotCommitted
+from ackline.worker.held import LeasedJob
+from ackline.worker.outbox import SettleBuffer, Settled
 
 logger = logging.getLogger("ackline")
 
@@ -24,19 +24,19 @@ class LeasedJobs:
     def __init__(
         self,
         queue: Queue[Any, Any],
-        outbox: Outbox,
-        submit: Callable[[Sequence[Held]], None],
+        outbox: SettleBuffer,
+        submit: Callable[[Sequence[LeasedJob]], None],
     ) -> None:
         self.queue = queue
-        self.outbox = outbox
-        self.held: set[Held] = set()
+        self.settle_buffer = outbox
+        self.jobs: set[LeasedJob] = set()
         self._submit = submit
 
-    def begin(self, records: Sequence[Record], leased_at: float, *, accept: bool) -> None:
+    def start(self, records: Sequence[Record], leased_at: float, *, accept: bool) -> None:
         """Take in jobs whose leases began at `leased_at`, and have them run, or give them back."""
         queue = self.queue
         try:
-            batch = self._take_in(records)
+            batch = self._wrap_records(records)
         except Exception:
             # Their policies cannot be read now. The jobs must not stay leased without being run.
             known = queue.policies.last_known
@@ -45,41 +45,41 @@ class LeasedJobs:
             )
             raise
         for held in batch:
-            held.kept_until = leased_at + held.lease
-        self.held.update(batch)
+            held.leased_until = leased_at + held.lease
+        self.jobs.update(batch)
         if not accept:
-            self.give_back(batch)
+            self.release(batch)
             return
         try:
             self._submit(batch)
         except BaseException:
             # Jobs that an executor has taken in are for it to begin, or to give back.
-            self.give_back([held for held in batch if not held.buffered_at], "could not be begun")
+            self.release([held for held in batch if not held.buffered_at], "could not be begun")
             raise
 
-    def _take_in(self, records: Sequence[Record]) -> list[Held]:
-        queue, plain, batch = self.queue, dict[str, tuple[Handler, Resolved]](), []
+    def _wrap_records(self, records: Sequence[Record]) -> list[LeasedJob]:
+        queue, by_kind, batch = self.queue, dict[str, tuple[Handler, ResolvedPolicy]](), []
         for record in records:
             # What holds for one job without options holds for all of its kind.
-            terms = plain.get(record.kind) if record.options is NO_OPTIONS else None
-            if terms is None:
-                terms = queue.handlers[record.kind], queue.policies.of(record)
+            handler_and_policy = by_kind.get(record.kind) if record.options is NO_OPTIONS else None
+            if handler_and_policy is None:
+                handler_and_policy = queue.handlers[record.kind], queue.policies.of(record)
                 if record.options is NO_OPTIONS:
-                    plain[record.kind] = terms
-            batch.append(Held(queue, record, *terms))
+                    by_kind[record.kind] = handler_and_policy
+            batch.append(LeasedJob(queue, record, *handler_and_policy))
         return batch
 
-    def give_back(self, batch: Sequence[Held], note: str = "the worker stopped") -> None:
+    def release(self, batch: Sequence[LeasedJob], note: str = "the worker stopped") -> None:
         """Release jobs that have not ended; it costs them no attempt."""
         for held in batch:
-            self.outbox.put(held, lifecycle.release(held.record, held.policy, note))
+            self.settle_buffer.put(held, lifecycle.release(held.record, held.policy, note))
 
-    def settled(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
+    def record_verdicts(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
         """The store has answered: these jobs are no longer held."""
-        self.held.difference_update([held for held, _ in batch])
+        self.jobs.difference_update([held for held, _ in batch])
         for (held, transition), verdict in zip(batch, verdicts, strict=True):
-            held.finish()
-            if held.in_transaction:
+            held.forget()
+            if held.settled_in_transaction:
                 self._log_transaction(held, transition, verdict)
             elif not verdict.applied:
                 logger.warning(
@@ -90,33 +90,35 @@ class LeasedJobs:
                     verdict.state or "gone",
                 )
 
-    def _log_transaction(self, held: Held, transition: Transition, verdict: Verdict) -> None:
+    def _log_transaction(self, held: LeasedJob, transition: Transition, verdict: Verdict) -> None:
         """Log what became of a job settled in a transaction, which may rightly refuse this step."""
-        detail = note_of(transition) or transition.act
-        if verdict.applied and held.in_transaction is transition.act:
+        detail = journal_note(transition) or transition.act
+        if verdict.applied and held.settled_in_transaction is transition.act:
             # Both steps are the same act, so it does not matter which one was applied.
-            words = "it failed in its transaction, or that was rolled back (%s)"
+            explanation = "it failed in its transaction, or that was rolled back (%s)"
         elif verdict.applied:
-            words = "its transaction was rolled back (%s)"
+            explanation = "its transaction was rolled back (%s)"
         elif verdict.state is State.PROCESSING:
-            words = "its transaction is still open, or its lease was lost (%s); its lease decides"
+            explanation = (
+                "its transaction is still open, or its lease was lost (%s); its lease decides"
+            )
         elif transition.failure is not None and transition.failure.type != NotCommitted.__name__:
-            words = "its handler failed after it was settled (%s)"
+            explanation = "its handler failed after it was settled (%s)"
         else:
             return
-        logger.warning(f"job %r of %s: {words}", held.id, self.queue.key, detail)
+        logger.warning(f"job %r of %s: {explanation}", held.id, self.queue.key, detail)
 
-    def lose(self, held: Held) -> bool:
+    def mark_lost(self, held: LeasedJob) -> bool:
         """The lease is gone, and what the handler returns does not count any more.
 
         False if its outcome is on its way to the store, which will tell whether it counts.
         """
-        if not held.lose():
+        if not held.mark_lost():
             return False
         self.forget(held)
         return True
 
-    def abandon(self, batch: Sequence[Settled]) -> None:
+    def drop_unstorable(self, batch: Sequence[Settled]) -> None:
         """No outcome can be stored any more: let go of these jobs."""
         if not batch:
             return
@@ -129,7 +131,7 @@ class LeasedJobs:
         for held, _ in batch:
             self.forget(held)
 
-    def forget(self, held: Held) -> None:
+    def forget(self, held: LeasedJob) -> None:
         """Let go of a job without an answer from the store."""
-        self.held.discard(held)
-        held.finish()
+        self.jobs.discard(held)
+        held.forget()

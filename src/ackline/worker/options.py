@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
-from ackline.errors import ConfigError, InvalidOption
-from ackline.limits import require_seconds
+from ackline.core.errors import ConfigError, InvalidOption
+from ackline.core.limits import require_seconds
 from ackline.queue import Queue, require_queue
-from ackline.worker.running import Hooks
+from ackline.worker.handler_outcome import Hooks
 
 
-def require_handled(queues: Sequence[Queue[Any, Any]]) -> None:
+def require_handlers(queues: Sequence[Queue[Any, Any]]) -> None:
     """Refuse anything but queues, and a queue without a handler."""
     if not queues:
         raise ConfigError("a worker needs at least one queue")

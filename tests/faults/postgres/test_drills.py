@@ -3,15 +3,15 @@
 import pytest
 
 from tests.faults.drilling import run_drill
+from tests.harness.faults.drills.drill import Drill
 from tests.harness.faults.postgres.__main__ import main
 from tests.harness.faults.postgres.drills import DRILLS
-from tests.harness.faults.postgres.moments import MOMENTS
-from tests.harness.faults.server.drill import Drill
+from tests.harness.faults.postgres.pause_points import PAUSE_POINTS
 
 QUICK = {
     "stop": 2,
     "stop-forgetful": 2,
-    "terminate": len(MOMENTS),
+    "terminate": len(PAUSE_POINTS),
     "cut-commit": 3,
     "cut-resent": 1,
 }

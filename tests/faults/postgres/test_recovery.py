@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.harness.faults.postgres.mortal import MortalPostgres
-from tests.harness.faults.server.order import Order
-from tests.harness.faults.server.recovery import OUTAGES, full_speed, next_job, table
+from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.outage_recovery import OUTAGES, full_speed, next_job, table
+from tests.harness.faults.postgres.server import KillablePostgres
 
 SLOWEST = 8.0
 """Seconds: the longest rest of a worker between two tries is five."""
@@ -16,8 +16,8 @@ FULL_SPEED = 5.0
 # On demand, for it compares two rates: what else runs beside it would decide.
 @pytest.mark.slow
 def test_at_full_speed_within_seconds(tmp_path):
-    with MortalPostgres() as server:
-        measured = full_speed(server, Order(count=1, folder=tmp_path / "histories"))
+    with KillablePostgres() as server:
+        measured = full_speed(server, DrillOptions(count=1, folder=tmp_path / "histories"))
     print(table([measured]))
 
     assert max(measured.seconds) < FULL_SPEED
@@ -26,8 +26,8 @@ def test_at_full_speed_within_seconds(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("outage", OUTAGES)
 def test_after_outages(outage, tmp_path):
-    with MortalPostgres() as server:
-        measured = next_job(server, Order(count=10, folder=tmp_path / "histories"), outage)
+    with KillablePostgres() as server:
+        measured = next_job(server, DrillOptions(count=10, folder=tmp_path / "histories"), outage)
     print(table([measured]))
 
     assert len(measured.seconds) == 10

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.faults.drilling import run_drill
+from tests.harness.faults.drills.drill import Drill
 from tests.harness.faults.redis.__main__ import main
 from tests.harness.faults.redis.drills import DRILLS
-from tests.harness.faults.server.drill import Drill
 
 HONEST = [drill for drill in DRILLS.values() if drill.breaks is None]
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from ackline import lifecycle
-from ackline.config import DEFAULTS
-from ackline.errors import StoreUnavailable
-from ackline.job import State
+from ackline.core import lifecycle
+from ackline.core.config import DEFAULTS
+from ackline.core.errors import StoreUnavailable
+from ackline.core.job import State
 from ackline.queues import open as open_queues
-from ackline.stores.base import ClaimRequest
-from tests.harness.faults.redis.cutting import url_of
-from tests.harness.faults.redis.promotion import Pair
+from ackline.stores.contract import ClaimRequest
+from tests.harness.faults.redis.connection_cuts import url_of
+from tests.harness.faults.redis.replica_promotion import ReplicatedPair
 from tests.harness.servers.redis import RedisServer
 
 ANSWERED = "?replicas=1&timeout=0.5"
@@ -17,7 +17,7 @@ ANSWERED = "?replicas=1&timeout=0.5"
 
 def test_sent_again_it_is_waited_for_again():
     """The first answer was unknown; the second must not be ok before the replica has the job."""
-    with Pair() as pair:
+    with ReplicatedPair() as pair:
         url = url_of(pair.front.address) + ANSWERED
         with open_queues(url) as queues:
             queues["work"].enqueue(0, id="before")
@@ -30,7 +30,7 @@ def test_sent_again_it_is_waited_for_again():
 
 
 def test_settled_again_it_is_waited_for_again():
-    with Pair() as pair:
+    with ReplicatedPair() as pair:
         url = url_of(pair.front.address) + ANSWERED
         with open_queues(url) as queues:
             queues["work"].enqueue(0, id="job")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.harness.faults.redis.recovery import make_server
-from tests.harness.faults.server.order import Order
-from tests.harness.faults.server.recovery import OUTAGES, next_job, table
+from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.outage_recovery import OUTAGES, next_job, table
+from tests.harness.faults.redis.outage_recovery import make_server
 
 SLOWEST = 8.0
 """Seconds: the longest rest of a worker between two tries is five."""
@@ -12,7 +12,9 @@ SLOWEST = 8.0
 
 def check(outage, count, tmp_path):
     with make_server() as server:
-        measured = next_job(server, Order(count=count, folder=tmp_path / "histories"), outage)
+        measured = next_job(
+            server, DrillOptions(count=count, folder=tmp_path / "histories"), outage
+        )
     print(table([measured]))
     assert len(measured.seconds) == count
     assert max(measured.seconds) < SLOWEST

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.harness.faults.campaign import Campaign, Plan
+from tests.harness.faults.campaign import Campaign, CampaignPlan
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     # On SIGTERM it still ends the processes that it has started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="ackline-faults-") as place:
-        plan = Plan(
+        plan = CampaignPlan(
             store=options.store or f"sqlite:///{place}/jobs.db",
             faults=options.faults,
             seed=options.seed,

@@ -11,24 +11,24 @@ from pathlib import Path
 
 import msgspec
 
-from tests.harness.faults.case import PAUSE
-from tests.harness.faults.checker import ORPHANED
+from tests.harness.faults.checks.checker import ORPHANED
+from tests.harness.faults.checks.evidence import PAUSE
+from tests.harness.faults.checks.report import Report
 from tests.harness.faults.crash_points import CrashPoint
-from tests.harness.faults.crew import Child, Member, children_of
-from tests.harness.faults.report import Report
-from tests.harness.faults.scene import Scene
+from tests.harness.faults.processes import ManagedProcess, SupervisedWorker, children_of
+from tests.harness.faults.scenario import Scenario
 
-STOP_PATIENCE = 15.0
+STOP_TIMEOUT = 15.0
 """Seconds within which the workers of a killed supervisor must have ended."""
 
-IN_HAND = 0.3
+BUSY_TIMEOUT = 0.3
 """Seconds to wait until a victim has a job in hand."""
 
-HARDLY_BEGUN = 0.1
+STARTING_VICTIMS = 0.1
 """The share of faults that may also strike a process that is still starting."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class CampaignPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How much of what, and for how long."""
 
     store: str
@@ -50,13 +50,13 @@ class Campaign:
     >>> print(Campaign(Plan(store="sqlite:///jobs.db"), folder).run())  # doctest: +SKIP
     """
 
-    def __init__(self, plan: Plan, folder: Path) -> None:
+    def __init__(self, plan: CampaignPlan, folder: Path) -> None:
         self.plan = plan
         self.random = random.Random(plan.seed)
-        self.scene = Scene(plan.store, folder, seed=plan.seed, lease=plan.lease)
-        self.crew = self.scene.crew
+        self.scene = Scenario(plan.store, folder, seed=plan.seed, lease=plan.lease)
+        self.processes = self.scene.processes
         self._paused: list[threading.Timer] = []
-        self._deck: list[str] = []
+        self._fault_queue: list[str] = []
 
     def run(self) -> Report:
         """Inject the faults, drain, check."""
@@ -64,16 +64,16 @@ class Campaign:
         with self.scene as scene:
             struck = 0
             while struck < self.plan.faults and time.monotonic() < until:
-                self._keep_up()
-                struck += self._strike()
+                self._replace_processes()
+                struck += self._inject_next()
                 time.sleep(self.random.uniform(0.0, 0.1))
-            self._stand_down()
+            self._stop_processes()
             scene.drain(patience=60.0)
             return scene.check(f"{struck} faults on {self.plan.store}")
 
     # --- the crew ---
 
-    def _keep_up(self) -> None:
+    def _replace_processes(self) -> None:
         plan = self.plan
         for role, wanted in (
             ("producer", plan.producers),
@@ -81,24 +81,26 @@ class Campaign:
             ("supervisor", 1 if plan.supervised else 0),
             ("reader", 1),
         ):
-            for _ in range(wanted - len(self.crew.having(role))):
+            for _ in range(wanted - len(self.processes.running(role))):
                 details = {"processes": plan.supervised, "variant": plan.variant}
                 self.scene.start(role, pause=0.05, **details)
 
-    def _stand_down(self) -> None:
+    def _stop_processes(self) -> None:
         for timer in self._paused:
             timer.join()
         for role in ("producer", "supervisor", "worker", "reader"):
-            for member in self.crew.having(role):
+            for member in self.processes.running(role):
                 member.stop()
 
     # --- the faults ---
 
-    def _strike(self) -> int:
+    def _inject_next(self) -> int:
         """Inject the next fault; 0 if there was no process to strike."""
-        if not self._deck:
-            self._deck = [name for name, weight in self._weights().items() for _ in range(weight)]
-            self.random.shuffle(self._deck)
+        if not self._fault_queue:
+            self._fault_queue = [
+                name for name, weight in self._weights().items() for _ in range(weight)
+            ]
+            self.random.shuffle(self._fault_queue)
         strikes: Mapping[str, Callable[[], bool]] = {
             "kill worker": lambda: self._kill("worker"),
             "kill producer": lambda: self._kill("producer"),
@@ -107,9 +109,9 @@ class Campaign:
             "pause worker": self._pause,
             "crash": self._crash,
         }
-        if not strikes[self._deck[-1]]():
+        if not strikes[self._fault_queue[-1]]():
             return 0
-        self._deck.pop()
+        self._fault_queue.pop()
         return 1
 
     def _weights(self) -> dict[str, int]:
@@ -121,10 +123,10 @@ class Campaign:
             weights |= {"crash": 3}
         return weights
 
-    def _victim(self, role: str) -> Member | None:
+    def _victim(self, role: str) -> ManagedProcess | None:
         """A process at work; now and then, one that has hardly begun."""
-        ready = [member for member in self.crew.having(role) if member.ready]
-        if self.random.random() > HARDLY_BEGUN:
+        ready = [member for member in self.processes.running(role) if member.ready]
+        if self.random.random() > STARTING_VICTIMS:
             ready = [member for member in ready if member.has_worked()]
         return self.random.choice(ready) if ready else None
 
@@ -151,14 +153,18 @@ class Campaign:
         children = self._children()
         if not children:
             return False
-        (supervisor,) = self.crew.having("supervisor")
+        (supervisor,) = self.processes.running("supervisor")
         with self.scene.fault("kill supervisor", supervisor.name):
             supervisor.kill()
-            expect_end(self.scene, children)
+            expect_workers_stopped(self.scene, children)
         return True
 
-    def _children(self) -> list[Child]:
-        return [child for member in self.crew.having("supervisor") for child in children_of(member)]
+    def _children(self) -> list[SupervisedWorker]:
+        return [
+            child
+            for member in self.processes.running("supervisor")
+            for child in children_of(member)
+        ]
 
     def _pause(self) -> bool:
         victim = self._victim("worker")
@@ -174,18 +180,18 @@ class Campaign:
         return True
 
     def _crash(self) -> bool:
-        crash(self.scene, draw_point(self.random))
+        crash_producer(self.scene, random_crash_point(self.random))
         return True
 
 
-def _wait_until_busy(worker: Member) -> None:
+def _wait_until_busy(worker: ManagedProcess) -> None:
     """Losing an idle worker tests nothing; but the wait is bounded: there may be no job."""
-    until = time.monotonic() + IN_HAND
+    until = time.monotonic() + BUSY_TIMEOUT
     while not worker.busy and time.monotonic() < until:
         time.sleep(0.001)
 
 
-def draw_point(random: random.Random) -> CrashPoint:
+def random_crash_point(random: random.Random) -> CrashPoint:
     """A random point in writing the log, or in copying it back."""
     file, operation, most = random.choice(
         (
@@ -200,7 +206,7 @@ def draw_point(random: random.Random) -> CrashPoint:
     return CrashPoint(file, operation, random.randint(1, most))
 
 
-def crash(scene: Scene, point: CrashPoint) -> Member:
+def crash_producer(scene: Scenario, point: CrashPoint) -> ManagedProcess:
     """Let a process die at a point, and check that it leaves nothing locked."""
     crasher = scene.start("crasher", crash=str(point))
     crasher.wait()
@@ -208,7 +214,9 @@ def crash(scene: Scene, point: CrashPoint) -> Member:
     return crasher
 
 
-def expect_end(scene: Scene, children: list[Child], patience: float = STOP_PATIENCE) -> None:
+def expect_workers_stopped(
+    scene: Scenario, children: list[SupervisedWorker], patience: float = STOP_TIMEOUT
+) -> None:
     """Complain if workers of a killed supervisor do not end by themselves."""
     until = time.monotonic() + patience
     while time.monotonic() < until:
@@ -217,4 +225,4 @@ def expect_end(scene: Scene, children: list[Child], patience: float = STOP_PATIE
         time.sleep(0.02)
     for child in children:
         if child.alive:
-            scene.complain(ORPHANED, child.name, f"still runs after {patience:g} s")
+            scene.report_violation(ORPHANED, child.name, f"still runs after {patience:g} s")

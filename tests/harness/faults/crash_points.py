@@ -34,14 +34,14 @@ class CrashPoint(msgspec.Struct, frozen=True):
         return f"{self.file}.{self.operation}.{self.number}"
 
 
-Watch = Callable[[str, str], bool]
+OnFileOperation = Callable[[str, str], bool]
 """Called with each file and operation; True tears a write in two and calls again with `torn`."""
 
 
 class WatchedFiles(apsw.VFS):
     """Watches every SQLite file of this process; keep it for as long as files are open."""
 
-    def __init__(self, watch: Watch, name: str = "ackline-watched") -> None:
+    def __init__(self, watch: OnFileOperation, name: str = "ackline-watched") -> None:
         self._base = apsw.vfs_names()[0]
         self._watch = watch
         super().__init__(name, self._base, makedefault=True)
@@ -56,7 +56,11 @@ class WatchedFile(apsw.VFSFile):
     """Reports each write and sync before it is done."""
 
     def __init__(
-        self, base: str, name: str | apsw.URIFilename | None, flags: list[int], watch: Watch
+        self,
+        base: str,
+        name: str | apsw.URIFilename | None,
+        flags: list[int],
+        watch: OnFileOperation,
     ) -> None:
         super().__init__(base, name, flags)
         path = name.filename() if isinstance(name, apsw.URIFilename) else name or ""
@@ -74,7 +78,7 @@ class WatchedFile(apsw.VFSFile):
         super().xSync(flags)
 
 
-class Trap:
+class CrashTrigger:
     """Counts operations down to a crash point, then calls `die`, which may return."""
 
     def __init__(self, point: CrashPoint, die: Callable[[], None]) -> None:
@@ -99,6 +103,6 @@ class Trap:
         return tears
 
 
-def send_self(number: int) -> None:
+def signal_self(number: int) -> None:
     """Send this process a signal."""
     os.kill(os.getpid(), number)

@@ -10,35 +10,35 @@ from typing import Literal
 
 import msgspec
 
-Moment = Literal["before", "after", "delivered"]
+CutPoint = Literal["before", "after", "delivered"]
 """Before the request reaches the server, after the server has answered it, or when the client has
 its answer."""
 
 
-class Cut(msgspec.Struct):
+class ConnectionCut(msgspec.Struct):
     """The next `count` cuts, of exchanges with these bytes in the request or the answer."""
 
-    moment: Moment
+    moment: CutPoint
     count: int = 1
     skip: int = 0
     matching: bytes = b""
     answering: bytes = b""
 
 
-class Cuts:
+class CutSchedule:
     """Decides for each exchange whether it is cut; any thread may ask."""
 
     def __init__(self) -> None:
-        self.done: Counter[Moment] = Counter()
-        self._orders: list[Cut] = []
+        self.done: Counter[CutPoint] = Counter()
+        self._cuts: list[ConnectionCut] = []
         self._probability = 0.0
         self._chance = random.Random()
         self._lock = threading.Lock()
 
-    def order(self, cut: Cut) -> None:
+    def add(self, cut: ConnectionCut) -> None:
         """Cut the next exchanges that match, after letting `skip` of them pass."""
         with self._lock:
-            self._orders.append(msgspec.structs.replace(cut))
+            self._cuts.append(msgspec.structs.replace(cut))
 
     def at_random(self, probability: float, seed: int) -> None:
         """Cut each exchange with this probability, at one moment or the other; 0 ends it."""
@@ -49,38 +49,38 @@ class Cuts:
     def clear(self) -> None:
         """No more cuts."""
         with self._lock:
-            self._orders.clear()
+            self._cuts.clear()
             self._probability = 0.0
 
-    def decide(self, request: bytes) -> Moment | None:
+    def decide(self, request: bytes) -> CutPoint | None:
         """When to cut the exchange that begins with this request, if at all."""
         with self._lock:
-            fitting = [cut for cut in self._orders if not cut.answering and cut.matching in request]
-            return self._count(self._next(fitting) or self._drawn())
+            fitting = [cut for cut in self._cuts if not cut.answering and cut.matching in request]
+            return self._count(self._next(fitting) or self._random_cut())
 
-    def decide_late(self, answer: bytes) -> Moment | None:
+    def decide_on_answer(self, answer: bytes) -> CutPoint | None:
         """When to cut the exchange with this answer, if at all."""
         with self._lock:
-            fitting = [cut for cut in self._orders if cut.answering and cut.answering in answer]
+            fitting = [cut for cut in self._cuts if cut.answering and cut.answering in answer]
             return self._count(self._next(fitting))
 
-    def _count(self, moment: Moment | None) -> Moment | None:
+    def _count(self, moment: CutPoint | None) -> CutPoint | None:
         if moment is not None:
             self.done[moment] += 1
         return moment
 
-    def _next(self, fitting: Sequence[Cut]) -> Moment | None:
+    def _next(self, fitting: Sequence[ConnectionCut]) -> CutPoint | None:
         for cut in fitting:
             if cut.skip:
                 cut.skip -= 1
                 continue
             cut.count -= 1
             if cut.count == 0:
-                self._orders.remove(cut)
+                self._cuts.remove(cut)
             return cut.moment
         return None
 
-    def _drawn(self) -> Moment | None:
+    def _random_cut(self) -> CutPoint | None:
         if self._chance.random() >= self._probability:
             return None
         return self._chance.choice(("before", "after"))

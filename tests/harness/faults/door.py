@@ -10,19 +10,19 @@ from collections.abc import Callable
 
 from tests.harness.servers.ports import HOST, free_port
 
-TRIES = 20
+MAX_TRIES = 20
 """How often to try to listen on a port."""
 
 
-class Door:
+class ProxyListener:
     """Listens on a port, a free one unless it is given, until it is closed."""
 
     def __init__(self, let_in: Callable[[socket.socket], None], port: int = 0) -> None:
-        self._let_in = let_in
+        self._on_connection = let_in
         self._listener = _listen(port)
         self.port: int = self._listener.getsockname()[1]
         self._inside, self._outside = socket.socketpair()
-        self._thread = threading.Thread(target=self._welcome, name="proxy door", daemon=True)
+        self._thread = threading.Thread(target=self._accept, name="proxy door", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -30,18 +30,18 @@ class Door:
         self._outside.close()
         self._thread.join()
 
-    def _welcome(self) -> None:
+    def _accept(self) -> None:
         with self._listener, self._inside:
             while True:
                 ready, _, _ = select.select([self._listener, self._inside], [], [])
                 if self._inside in ready:
                     return
                 with contextlib.suppress(OSError):
-                    self._let_in(self._listener.accept()[0])
+                    self._on_connection(self._listener.accept()[0])
 
 
 def _listen(port: int) -> socket.socket:
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -15,15 +15,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Self
 
-from tests.harness.faults.cuts import Cut, Cuts, Moment
-from tests.harness.faults.door import Door
+from tests.harness.faults.cuts import ConnectionCut, CutPoint, CutSchedule
+from tests.harness.faults.door import ProxyListener
 from tests.harness.servers.ports import HOST
 
 Address = tuple[str, int]
 
 CHUNK = 1 << 16
 
-OnCut = Callable[[Moment], None]
+OnCut = Callable[[CutPoint], None]
 
 
 class Proxy:
@@ -35,18 +35,18 @@ class Proxy:
 
     def __init__(self, upstream: Address, on_cut: OnCut | None = None) -> None:
         self.upstream = upstream
-        self.cuts = Cuts()
+        self.cuts = CutSchedule()
         self.flowing = threading.Event()
         self._on_cut = on_cut
-        self._links: set[Link] = set()
+        self._links: set[ProxiedConnection] = set()
         self._lock = threading.Lock()
-        self._door: Door | None = None
+        self._door: ProxyListener | None = None
         self._port = 0
 
     def start(self) -> Self:
         """Listen on a free port."""
         self.flowing.set()
-        self._door = Door(self._let_in)
+        self._door = ProxyListener(self._let_in)
         self._port = self._door.port
         return self
 
@@ -55,7 +55,7 @@ class Proxy:
         self.refuse()
         self.flowing.set()
         self.cut_all()
-        for link in self.links():
+        for link in self.connections():
             link.join()
 
     def __enter__(self) -> Self:
@@ -70,15 +70,15 @@ class Proxy:
         return HOST, self._port
 
     @property
-    def done(self) -> Counter[Moment]:
+    def done(self) -> Counter[CutPoint]:
         """How many exchanges were cut, at which moment."""
         return self.cuts.done
 
     # --- faults ---
 
-    def cut_next(self, moment: Moment, **details: Any) -> None:
+    def cut_next(self, moment: CutPoint, **details: Any) -> None:
         """Cut the connection of the next exchanges; the details are those of a `Cut`."""
-        self.cuts.order(Cut(moment, **details))
+        self.cuts.add(ConnectionCut(moment, **details))
 
     def cut_at_random(self, probability: float, seed: int) -> None:
         """Cut each exchange with this probability, before or after; 0 ends it."""
@@ -86,7 +86,7 @@ class Proxy:
 
     def cut_all(self) -> None:
         """Cut all open connections; new ones are accepted."""
-        for link in self.links():
+        for link in self.connections():
             link.cut()
 
     def refuse(self) -> None:
@@ -98,7 +98,7 @@ class Proxy:
     def accept(self) -> None:
         """Accept new connections again, at the old address."""
         if self._door is None:
-            self._door = Door(self._let_in, self._port)
+            self._door = ProxyListener(self._let_in, self._port)
 
     def stall(self) -> None:
         """Hold everything back, in both directions; what was sent arrives after `resume`."""
@@ -115,7 +115,7 @@ class Proxy:
 
     # --- connections ---
 
-    def links(self) -> list[Link]:
+    def connections(self) -> list[ProxiedConnection]:
         """All connections that are open now."""
         with self._lock:
             return list(self._links)
@@ -127,23 +127,23 @@ class Proxy:
             client.close()
             return
         server.settimeout(None)
-        link = Link(self, client, server)
+        link = ProxiedConnection(self, client, server)
         with self._lock:
             self._links.add(link)
         link.start()
 
-    def forget(self, link: Link) -> None:
+    def forget(self, link: ProxiedConnection) -> None:
         """Forget a connection that is closed."""
         with self._lock:
             self._links.discard(link)
 
-    def tell(self, moment: Moment) -> None:
+    def report_cut(self, moment: CutPoint) -> None:
         """Report that a connection is about to be cut."""
         if self._on_cut is not None:
             self._on_cut(moment)
 
 
-class Link:
+class ProxiedConnection:
     """A client's connection to the proxy, and the proxy's to the server."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
@@ -151,9 +151,9 @@ class Link:
         self._client = client
         self._server = server
         self._under_way = False
-        self._doomed: Moment | None = None
-        self._answers = threading.Thread(target=self._carry_answers, daemon=True)
-        self._requests = threading.Thread(target=self._carry_requests, daemon=True)
+        self._cut_point: CutPoint | None = None
+        self._answers = threading.Thread(target=self._forward_answers, daemon=True)
+        self._requests = threading.Thread(target=self._forward_requests, daemon=True)
         for end in (client, server):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -172,7 +172,7 @@ class Link:
         """Wait until both sides are closed."""
         self._requests.join()
 
-    def _carry_requests(self) -> None:
+    def _forward_requests(self) -> None:
         with self._client, self._server:
             with contextlib.suppress(OSError):
                 while chunk := self._receive(self._client):
@@ -183,13 +183,13 @@ class Link:
             self._answers.join()
         self._proxy.forget(self)
 
-    def _carry_answers(self) -> None:
+    def _forward_answers(self) -> None:
         with contextlib.suppress(OSError):
             while chunk := self._receive(self._server):
                 self._under_way = False
-                moment = self._doomed or self._proxy.cuts.decide_late(chunk)
+                moment = self._cut_point or self._proxy.cuts.decide_on_answer(chunk)
                 if moment is not None:
-                    self._proxy.tell(moment)
+                    self._proxy.report_cut(moment)
                 if moment != "after":
                     self._client.sendall(chunk)
                 if moment is not None:
@@ -206,7 +206,7 @@ class Link:
         if self._under_way:
             return False
         self._under_way = True
-        self._doomed = self._proxy.cuts.decide(chunk)
-        if self._doomed == "before":
-            self._proxy.tell("before")
-        return self._doomed == "before"
+        self._cut_point = self._proxy.cuts.decide(chunk)
+        if self._cut_point == "before":
+            self._proxy.report_cut("before")
+        return self._cut_point == "before"

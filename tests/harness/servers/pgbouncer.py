@@ -12,7 +12,7 @@ import psycopg
 from tests.harness.servers.errors import NoServerProgram
 from tests.harness.servers.ports import HOST
 from tests.harness.servers.postgres import PostgresServer
-from tests.harness.servers.postgres_programs import USER, as_owner, give_away
+from tests.harness.servers.postgres_programs import USER, change_owner, run_as_owner
 from tests.harness.servers.server import PrivateServer
 
 VARIABLE = "ACKLINE_PGBOUNCER"
@@ -77,12 +77,12 @@ class PgBouncer(PrivateServer):
         ) + "".join(f"{name} = {value}\n" for name, value in self.settings.items())
         path = self.folder / "pgbouncer.ini"
         path.write_text(text)
-        give_away(path)
-        return as_owner([str(pgbouncer_program()), str(path)])
+        change_owner(path)
+        return run_as_owner([str(pgbouncer_program()), str(path)])
 
     def _prepare(self) -> None:
         super()._prepare()
-        give_away(self.folder)
+        change_owner(self.folder)
 
     def _answers(self) -> bool:
         try:

@@ -13,13 +13,13 @@ import psycopg
 from tests.harness.servers.ports import HOST
 from tests.harness.servers.postgres_programs import (
     USER,
-    as_owner,
+    change_owner,
     copy_data,
     empty_data,
-    give_away,
     programs,
+    run_as_owner,
 )
-from tests.harness.servers.server import PATIENCE, PrivateServer
+from tests.harness.servers.server import START_TIMEOUT, PrivateServer
 
 _SETTINGS = {
     "shared_buffers": "64MB",
@@ -91,11 +91,11 @@ class PostgresServer(PrivateServer):
             "unix_socket_directories": str(self.folder),
         }
         options = [part for item in settings.items() for part in ("-c", "=".join(item))]
-        return as_owner([str(programs() / "postgres"), "-D", str(self.data), *options])
+        return run_as_owner([str(programs() / "postgres"), "-D", str(self.data), *options])
 
     def _prepare(self) -> None:
         super()._prepare()
-        give_away(self.folder)
+        change_owner(self.folder)
         copy_data(empty_data(), self.data)
 
     def _answers(self) -> bool:
@@ -112,7 +112,7 @@ class PostgresServer(PrivateServer):
         process = self._running
         process.send(signal.SIGCONT)
         process.send(number)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + START_TIMEOUT
         while process.alive and time.monotonic() < until:
             time.sleep(0.01)
         process.kill()

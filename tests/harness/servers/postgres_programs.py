@@ -71,7 +71,7 @@ def _in_wheel() -> Path | None:
     return next(filter(_has_programs, folders), None)
 
 
-def as_owner(command: list[str]) -> list[str]:
+def run_as_owner(command: list[str]) -> list[str]:
     """A command that runs as a user whom PostgreSQL accepts, the owner."""
     if os.geteuid() != 0:
         return command
@@ -79,7 +79,7 @@ def as_owner(command: list[str]) -> list[str]:
     return [sys.executable, "-IS", "-c", AS_ANOTHER, str(owner.pw_uid), str(owner.pw_gid), *command]
 
 
-def give_away(path: Path) -> None:
+def change_owner(path: Path) -> None:
     """Give a file or folder to the owner."""
     if os.geteuid() == 0:
         owner = pwd.getpwnam(UNPRIVILEGED)
@@ -89,14 +89,14 @@ def give_away(path: Path) -> None:
 def copy_data(source: Path, target: Path) -> None:
     """Copy a data directory as its owner, so that the copy has the same owner."""
     copy = [shutil.which("cp") or "/bin/cp", "-R", str(source), str(target)]
-    subprocess.run(as_owner(copy), check=True)
+    subprocess.run(run_as_owner(copy), check=True)
 
 
 @functools.cache
 def programs() -> Path:
     """The folder of the programs, where their owner can reach them."""
     folder = postgres_folder()
-    probe = as_owner([str(folder / "postgres"), "--version"])
+    probe = run_as_owner([str(folder / "postgres"), "--version"])
     if subprocess.run(probe, check=False, capture_output=True).returncode == 0:
         return folder
     # Below a folder that only root may enter: the whole tree moves to where others can read it.
@@ -109,10 +109,10 @@ def programs() -> Path:
 def empty_data() -> Path:
     """A new, empty data directory: made once, and copied for each server."""
     place = _own_folder()
-    give_away(place)
+    change_owner(place)
     command = [str(programs() / "initdb"), "-D", str(place / "data"), "-U", USER, "-A", "trust"]
     command += ["-E", "UTF8", "--no-locale", "--no-sync"]
-    done = subprocess.run(as_owner(command), check=False, capture_output=True, text=True)
+    done = subprocess.run(run_as_owner(command), check=False, capture_output=True, text=True)
     if done.returncode:
         raise NoServerProgram(f"initdb failed: {done.stderr}")
     return place / "data"

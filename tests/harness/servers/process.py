@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-PATIENCE = 10.0
+STOP_TIMEOUT = 10.0
 """Seconds for a server to end in good order."""
 
 # Reads until the pipe closes, which it does when the process that holds its other end is gone.
@@ -50,7 +50,7 @@ class ServerProcess:
 
     def kill(self) -> None:
         """SIGKILL, and wait for its end."""
-        self._dismiss_guard()
+        self._end_guard()
         self._process.kill()
         self._process.wait()
 
@@ -59,13 +59,13 @@ class ServerProcess:
         self.send(signal.SIGCONT)
         self.send(signal.SIGTERM)
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             pass
         finally:
             self.kill()
 
-    def _dismiss_guard(self) -> None:
+    def _end_guard(self) -> None:
         self._guard.kill()
         self._guard.wait()
         if self._guard.stdin is not None:

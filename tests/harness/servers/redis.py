@@ -10,10 +10,10 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.harness.servers.binary import redis_program
 from tests.harness.servers.ports import HOST
-from tests.harness.servers.replication import follow
-from tests.harness.servers.server import PATIENCE, PrivateServer
+from tests.harness.servers.redis_program import redis_program
+from tests.harness.servers.redis_replication import follow
+from tests.harness.servers.server import START_TIMEOUT, PrivateServer
 from tests.harness.servers.settings import Persistence, RedisSettings, as_arguments
 
 
@@ -80,7 +80,7 @@ class RedisServer(PrivateServer):
             "unix_socket_path": str(self.socket) if self._unix_socket else None,
             "password": self.settings.password,
             "retry": Retry(NoBackoff(), 0),
-            "socket_timeout": PATIENCE,
+            "socket_timeout": START_TIMEOUT,
             "decode_responses": True,
         }
         return redis.Redis(**{**settings, **options})
@@ -103,8 +103,8 @@ class RedisServer(PrivateServer):
         if not self._unix_socket:
             super()._take_port()
 
-    def _bring_up(self, *, same_port: bool) -> None:
-        super()._bring_up(same_port=same_port)
+    def _start_process(self, *, same_port: bool) -> None:
+        super()._start_process(same_port=same_port)
         # By a command it connects to its master at once; by its settings, after a second.
         if self.replica_of is not None:
             follow(self, self.replica_of)

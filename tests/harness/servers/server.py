@@ -15,7 +15,7 @@ from tests.harness.servers.errors import ServerNotStarted, ServerTimeout, tail
 from tests.harness.servers.ports import free_port
 from tests.harness.servers.process import ServerProcess
 
-PATIENCE = 30.0
+START_TIMEOUT = 30.0
 """Seconds for anything that should take about one."""
 
 TRIES = 5
@@ -42,7 +42,7 @@ class PrivateServer(ABC):
         self.folder = self._given_folder or Path(tempfile.mkdtemp(prefix=f"ackline-{self.name}-"))
         try:
             self._prepare()
-            self._bring_up(same_port=False)
+            self._start_process(same_port=False)
         except BaseException:
             self.stop()
             raise
@@ -51,7 +51,7 @@ class PrivateServer(ABC):
     def restart(self) -> None:
         """Start it again, after its end or from running, with its data and at its old address."""
         self._end()
-        self._bring_up(same_port=True)
+        self._start_process(same_port=True)
 
     def stop(self) -> None:
         """End it in good order; a folder of its own is deleted."""
@@ -88,10 +88,10 @@ class PrivateServer(ABC):
 
     def wait_for(self, goal: str, condition: Callable[[], object]) -> None:
         """Wait until a condition holds; if it never does, the error has the log."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + START_TIMEOUT
         while not condition():
             if time.monotonic() > until:
-                message = f"waited {PATIENCE:g} s for {goal}; the log:\n{tail(self.log)}"
+                message = f"waited {START_TIMEOUT:g} s for {goal}; the log:\n{tail(self.log)}"
                 raise ServerTimeout(message)
             time.sleep(0.005)
 
@@ -123,7 +123,7 @@ class PrivateServer(ABC):
             raise RuntimeError("the server is not started: use it in a `with`, or call start()")
         return self._process
 
-    def _bring_up(self, *, same_port: bool) -> None:
+    def _start_process(self, *, same_port: bool) -> None:
         for _ in range(TRIES):
             if not same_port:
                 self._take_port()

@@ -7,10 +7,10 @@ import threading
 from typing import Self
 
 from ackline.service.runtime import Runtime
-from ackline.service.server import Server, address_of, bind
+from ackline.service.server import Server, bind, service_url
 from tests.harness.servers.errors import ServerTimeout
 
-PATIENCE = 20.0
+START_TIMEOUT = 20.0
 """Seconds that it has to start, and to stop."""
 
 
@@ -26,18 +26,18 @@ class ServiceThread:
         self._started = threading.Event()
         self._server = Server(runtime, self._started.set)
         self._listener = bind(runtime.settings)
-        self.url = address_of(self._listener, runtime.settings) + runtime.settings.base
+        self.url = service_url(self._listener, runtime.settings) + runtime.settings.base
         serving = self._server.serve(self._listener)
         self._thread = threading.Thread(target=asyncio.run, args=[serving], name="ackline service")
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._started.wait(PATIENCE):
-            raise ServerTimeout(f"the service did not start within {PATIENCE:g} s")
+        if not self._started.wait(START_TIMEOUT):
+            raise ServerTimeout(f"the service did not start within {START_TIMEOUT:g} s")
         return self
 
     def __exit__(self, *_error: object) -> None:
         self._server.request_stop()
-        self._thread.join(PATIENCE)
+        self._thread.join(START_TIMEOUT)
         if self._thread.is_alive():
-            raise ServerTimeout(f"the service did not stop within {PATIENCE:g} s")
+            raise ServerTimeout(f"the service did not stop within {START_TIMEOUT:g} s")

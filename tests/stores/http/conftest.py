@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.harness.servers.service import ServiceThread
 
-from ackline.job import Draft, QueueKey
+from ackline.core.job import Draft, QueueKey
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
 from ackline.stores.http import HttpStore

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ackline import errors
-from ackline.errors import StoreError, StoreForbidden, StoreMismatch, StoreUnavailable
-from ackline.stores.base import Filter, KeyWrite, key_beside
+from ackline.core import errors
+from ackline.core.errors import StoreError, StoreForbidden, StoreMismatch, StoreUnavailable
+from ackline.stores.contract import Filter, KeyWrite, queue_key
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import read_address
 from ackline.stores.http.errors import error_of
@@ -50,7 +50,7 @@ def test_an_error_of_the_store_comes_through(error, service, store, monkeypatch)
 
 
 def test_keys_that_changed_are_told_apart(store):
-    write = KeyWrite(key=key_beside(QUEUE, "relay"), value=b"1", version=0)
+    write = KeyWrite(key=queue_key(QUEUE, "relay"), value=b"1", version=0)
     store.enqueue(QUEUE, drafts(1), [write])
 
     with pytest.raises(errors.KeysChanged):

@@ -13,23 +13,23 @@ from tests.harness.servers.service import ServiceThread
 from tests.waiting import until
 
 import ackline
-from ackline.errors import StoreForbidden
-from ackline.job import State
+from ackline.core.errors import StoreForbidden
+from ackline.core.job import State
 from ackline.maintenance.reaper import recover
-from ackline.queue.waiting import FEW
+from ackline.queue.results import MAX_DIRECT_LOOKUPS
 from ackline.queues import Queues
-from ackline.service.auth.authorization import Scope
+from ackline.service.auth.permissions import Scope
 from ackline.service.auth.principal import Principal
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
-from ackline.stores.base import KeyWrite
+from ackline.stores.contract import KeyWrite
 from ackline.stores.memory import MemoryStore
 
 
 class ScopesInTheToken:
     """A token is the list of its scopes."""
 
-    def knows(self, connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
+    def is_known(self, connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
         del connection
         return True
 
@@ -65,12 +65,12 @@ def test_a_producer_enqueues_waits_and_cancels_and_a_worker_works(open_as: Any) 
     worker = ackline.Worker(working)
     running = threading.Thread(target=worker.run)
     running.start()
-    with ThreadPoolExecutor(2 * FEW) as pool:
+    with ThreadPoolExecutor(2 * MAX_DIRECT_LOOKUPS) as pool:
         waits = [
             pool.submit(producing.enqueue_and_wait, n, kind="add", timeout=20.0)
-            for n in range(2 * FEW)
+            for n in range(2 * MAX_DIRECT_LOOKUPS)
         ]
-        assert sorted(one.result() for one in waits) == list(range(1, 2 * FEW + 1))
+        assert sorted(one.result() for one in waits) == list(range(1, 2 * MAX_DIRECT_LOOKUPS + 1))
     worker.stop()
     running.join()
 

@@ -18,8 +18,8 @@ from tests.harness.servers.ports import free_port
 from tests.waiting import until
 
 import ackline
-from ackline.errors import LeaseLost
-from ackline.job import State
+from ackline.core.errors import LeaseLost
+from ackline.core.job import State
 
 SOURCE = Path(ackline.__file__).parents[1]
 MANY = 10_000

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 from tests.harness.servers.postgres import PostgresServer
-from tests.stores.postgres.shop import Shop
+from tests.stores.postgres.transactions.shop import Shop
 
 from ackline import Queue, Queues
-from ackline.clock import Clock
-from ackline.job import QueueKey
+from ackline.core.clock import Clock
+from ackline.core.job import QueueKey
 from ackline.stores.postgres import PostgresStore, scan_position
-from ackline.stores.postgres.address import read_address
-from ackline.stores.postgres.engine import Connections, Engine
-from ackline.stores.postgres.notify import Wakeups
-from ackline.stores.postgres.pipeline import Connection, Pipeline, Reply
+from ackline.stores.postgres.engine import ConnectionPool, Engine
+from ackline.stores.postgres.io.address import read_address
+from ackline.stores.postgres.io.pipeline import Connection, Pipeline, Reply
+from ackline.stores.postgres.notify import Notifier
 
 OpenStore = Callable[..., PostgresStore]
 
@@ -63,9 +63,9 @@ def engine(server: PostgresServer, schema: str, store: PostgresStore) -> Iterato
 
 
 @pytest.fixture
-def wakeups(engine: Engine) -> Iterator[Wakeups]:
+def wakeups(engine: Engine) -> Iterator[Notifier]:
     """What hears and tells in the name of the other handle."""
-    wakeups = Wakeups(engine)
+    wakeups = Notifier(engine)
     engine.tell = wakeups.tell
     yield wakeups
     wakeups.close()
@@ -75,13 +75,13 @@ def wakeups(engine: Engine) -> Iterator[Wakeups]:
 def connected(monkeypatch: pytest.MonkeyPatch) -> list[Connection]:
     """The connections that are made from here on."""
     made: list[Connection] = []
-    connect = Connections.connect
+    connect = ConnectionPool.connect
 
-    def noted(connections: Connections) -> Connection:
+    def noted(connections: ConnectionPool) -> Connection:
         made.append(connect(connections))
         return made[-1]
 
-    monkeypatch.setattr(Connections, "connect", noted)
+    monkeypatch.setattr(ConnectionPool, "connect", noted)
     return made
 
 
@@ -137,7 +137,7 @@ def shop(server: PostgresServer, schema: str, work: Queue[Any, Any]) -> Shop:
 @pytest.fixture
 def without_full_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if dead rows had made them costly: the head of a line is seen once an hour."""
-    monkeypatch.setattr(scan_position, "FULL_EVERY", 3600.0)
-    monkeypatch.setattr(scan_position, "FULL_SHARE", 1e9)
-    monkeypatch.setattr(scan_position, "IDLE_SHARE", 1e9)
-    monkeypatch.setattr(scan_position, "CHEAP", -1.0)
+    monkeypatch.setattr(scan_position, "FULL_SCAN_INTERVAL", 3600.0)
+    monkeypatch.setattr(scan_position, "FULL_SCAN_SHARE", 1e9)
+    monkeypatch.setattr(scan_position, "IDLE_SCAN_SHARE", 1e9)
+    monkeypatch.setattr(scan_position, "CHEAP_SCAN", -1.0)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from tests.harness.servers.postgres import PostgresServer
+from tests.stores.postgres.actions import put
 from tests.stores.postgres.conftest import OpenStore
-from tests.stores.postgres.words import put
 
 from ackline import Queues
-from ackline.job import QueueKey
+from ackline.core.job import QueueKey
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.postgres.io.transaction import Transaction
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def test_nothing_is_dropped_that_a_late_committer_comes_before(
     with enqueued_late(server, store, queue, "late"):
         put(store, queue, "early")
         store.capabilities = type(store.capabilities)(
-            name="postgresql", persistent=True, shared=True, batch=1, journal=0
+            name="postgresql", persistent=True, shared=True, batch_size=1, max_journal=0
         )
         store.prune(queue, 10)
 

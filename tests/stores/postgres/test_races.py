@@ -12,10 +12,10 @@ import pytest
 from tests.harness.servers.postgres import PostgresServer
 from tests.stores.postgres.conftest import OpenStore
 
-from ackline.config import DEFAULTS, QueueSettings
-from ackline.errors import StoreFull
-from ackline.job import Draft, Options, QueueKey, Record, State
-from ackline.lifecycle import (
+from ackline.core.config import DEFAULTS, QueueSettings
+from ackline.core.errors import StoreFull
+from ackline.core.job import Draft, Options, QueueKey, Record, State
+from ackline.core.lifecycle import (
     Edit,
     cancel,
     complete,
@@ -25,12 +25,12 @@ from ackline.lifecycle import (
     redrive,
     request_cancel,
 )
-from ackline.stores.base import ClaimRequest, Filter, Hold, WorkerBeat
+from ackline.stores.contract import ClaimRequest, Filter, Heartbeat, LeaseExtension
 from ackline.stores.postgres import PostgresStore
 from ackline.stores.postgres.engine import Engine
-from ackline.stores.postgres.transaction import Transaction
-from ackline.testing.legal import require_legal_chains
-from ackline.testing.settling import fenced_steps
+from ackline.stores.postgres.io.transaction import Transaction
+from ackline.testing.fenced_transitions import fenced_transitions
+from ackline.testing.journal_checker import check_journal
 
 QUEUES = (QueueKey("default", "one"), QueueKey("default", "two"))
 IDS = [f"job {n}" for n in range(12)]
@@ -57,7 +57,7 @@ SELECT g.queue, g.name, g.running, (
 """
 
 
-STEPS = [*fenced_steps(lambda _: DEFAULTS, snoozed=0.01, extended=30.0).values()]
+STEPS = [*fenced_transitions(lambda _: DEFAULTS, snoozed=0.01, extended=30.0).values()]
 
 
 class Player:
@@ -123,10 +123,10 @@ class Player:
         self.store.apply(self.queue(), self.random.sample(steps, 3))
 
     def beat(self) -> None:
-        beat = WorkerBeat(
+        beat = Heartbeat(
             id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0
         )
-        holds = [Hold(job.id, job.token, 30.0) for _, job in self.held]
+        holds = [LeaseExtension(job.id, job.token, 30.0) for _, job in self.held]
         self.store.heartbeat(self.queue(), beat, holds)
 
     def sweep(self) -> None:
@@ -215,4 +215,4 @@ def require_counted(store: PostgresStore) -> None:
         for state in State:
             if not state.terminal:
                 assert info.counts[state] == sum(job.state is state for job in listed)
-    require_legal_chains(store.events(None, None, 1_000_000))
+    check_journal(store.events(None, None, 1_000_000))

@@ -1,10 +1,10 @@
 """Tokens grow, whatever happens to the data."""
 
 from tests.harness.servers.postgres import PostgresServer
+from tests.stores.postgres.actions import put, take
 from tests.stores.postgres.conftest import OpenStore
-from tests.stores.postgres.words import put, take
 
-from ackline.job import QueueKey
+from ackline.core.job import QueueKey
 from ackline.stores.postgres import PostgresStore
 
 

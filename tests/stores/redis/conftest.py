@@ -7,19 +7,19 @@ import pytest
 import redis
 from tests.harness.servers.redis import RedisServer
 
-from ackline.clock import Clock, ManualClock
-from ackline.config import DEFAULTS
-from ackline.job import Draft, Failure, QueueKey, Record
-from ackline.lifecycle import Transition, complete, expire
-from ackline.stores.base import ClaimRequest, WorkerBeat
+from ackline.core.clock import Clock, ManualClock
+from ackline.core.config import DEFAULTS
+from ackline.core.job import Draft, Failure, QueueKey, Record
+from ackline.core.lifecycle import Transition, complete, expire
+from ackline.stores.contract import ClaimRequest, Heartbeat
 from ackline.stores.redis import RedisStore
-from ackline.stores.redis.address import read_address
-from ackline.stores.redis.client import Subscriber
-from ackline.stores.redis.scripts import script
+from ackline.stores.redis.io.address import read_address
+from ackline.stores.redis.io.client import Subscriber
+from ackline.stores.redis.lua import script
 
 QUEUE = QueueKey("default", "mail")
 REQUEST = ClaimRequest(worker="w", limit=100, lease=30.0)
-BEAT = WorkerBeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=15.0)
+BEAT = Heartbeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=15.0)
 BOOM = Failure(act="fail", attempt=1, type="ValueError", message="boom")
 
 SOON = 10.0

@@ -10,13 +10,14 @@ import pytest
 from tests.harness.servers.redis import RedisServer
 from tests.stores.redis.conftest import BEAT, BOOM, QUEUE, SOON, done, drafts, wants
 
-from ackline.config import DEFAULTS
-from ackline.errors import StoreFull
-from ackline.job import Draft, Record, State
-from ackline.lifecycle import (
+from ackline.core.config import DEFAULTS
+from ackline.core.errors import StoreFull
+from ackline.core.job import Draft, Record, State
+from ackline.core.lifecycle import (
     Edit,
     bury,
     cancel,
+    cancel_running,
     edit,
     expire,
     extend,
@@ -25,9 +26,8 @@ from ackline.lifecycle import (
     release,
     request_cancel,
     snooze,
-    stop,
 )
-from ackline.stores.base import Filter, Hold, KeyWrite
+from ackline.stores.contract import Filter, KeyWrite, LeaseExtension
 from ackline.stores.redis import RedisStore
 
 
@@ -65,7 +65,7 @@ STEPS = {
     "bury": lambda job: bury(job, BOOM, DEFAULTS),
     "snooze": lambda job: snooze(job, 60.0, DEFAULTS),
     "release": lambda job: release(job, DEFAULTS),
-    "stop": lambda job: stop(job, "enough", DEFAULTS),
+    "stop": lambda job: cancel_running(job, "enough", DEFAULTS),
     "extend": lambda job: extend(job, 60.0),
     "expire": lambda job: expire(job, DEFAULTS),
     "progress": lambda job: progress(job, b"half"),
@@ -78,7 +78,7 @@ VERBS: dict[str, Callable[[RedisStore, Record], object]] = {
     "claim": lambda store, _: len(store.claim(QUEUE, wants(3)).jobs) == 3,
     "settle and claim": lambda store, job: store.claim(QUEUE, wants(3), [done(job)]).verdicts,
     "heartbeat": lambda store, job: (
-        store.heartbeat(QUEUE, BEAT, [Hold(job.id, job.token, 60.0)]).lost == []
+        store.heartbeat(QUEUE, BEAT, [LeaseExtension(job.id, job.token, 60.0)]).lost == []
     ),
     "promote": lambda store, _: store.promote(QUEUE, 10) == 1,
     "purge": lambda store, _: store.purge(QUEUE, Filter(), 100) == 11,

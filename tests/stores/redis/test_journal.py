@@ -11,11 +11,11 @@ import pytest
 import redis
 from tests.stores.redis.conftest import drafts
 
-from ackline.events import Act, Entry, Unread
-from ackline.job import QueueKey, State
+from ackline.core.events import Act, Entry, LazyEntries
+from ackline.core.job import QueueKey, State
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.journal import read_batch
-from ackline.stores.shared.packed import alike_runs
+from ackline.stores.shared.packed import uniform_runs
 
 QUEUE = QueueKey("default", "mail")
 
@@ -81,7 +81,7 @@ def many(*runs: tuple[Any, ...], **more: bytes) -> Sequence[Entry]:
 
 
 def ids_in_rows(batch: Sequence[Entry]) -> list[tuple[Entry, list[str]]]:
-    assert isinstance(batch, Unread)
+    assert isinstance(batch, LazyEntries)
     return [
         (
             alike.entry,
@@ -90,7 +90,7 @@ def ids_in_rows(batch: Sequence[Entry]) -> list[tuple[Entry, list[str]]]:
                 for start in range(0, len(alike.rows), alike.width)
             ],
         )
-        for alike in alike_runs(batch)
+        for alike in uniform_runs(batch)
     ]
 
 
@@ -123,8 +123,8 @@ def test_many_entries_of_a_run_are_rows_that_have_their_ids(more):
 def test_entries_that_differ_by_more_than_their_ids_are_not_rows(run, more):
     entries = many(run, **more)
 
-    assert isinstance(entries, Unread)
-    assert alike_runs(entries) == []
+    assert isinstance(entries, LazyEntries)
+    assert uniform_runs(entries) == []
     assert len({msgspec.structs.replace(one, id="") for one in entries}) == 2
 
 

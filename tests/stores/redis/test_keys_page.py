@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from tests.stores.redis.test_bounded import some_life
+from tests.stores.redis.test_no_leftovers import some_life
 
 import ackline.stores.redis as package
-from ackline.stores.base import Topic
+from ackline.stores.contract import Topic
 
 FOLDER = Path(package.__file__).parent
 PAGE = Path(__file__).parents[3] / "docs" / "redis-keys.md"

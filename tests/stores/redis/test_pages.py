@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from tests.stores.redis.conftest import QUEUE, done, drafts, wants
 
-from ackline.config import QueueSettings
-from ackline.job import Draft, Options, Record, State
-from ackline.stores.base import Filter
-from ackline.stores.redis import RedisStore, look
+from ackline.core.config import QueueSettings
+from ackline.core.job import Draft, Options, Record, State
+from ackline.stores.contract import Filter
+from ackline.stores.redis import RedisStore, queries
 
 LEASED = Filter(states=frozenset({State.PROCESSING}))
 QUEUED = Filter(states=frozenset({State.QUEUED}))
@@ -36,7 +36,7 @@ class TestLeased:
     @pytest.fixture
     def store(self, store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> RedisStore:
         """More are leased than one call names, of claims that lapse in another order."""
-        monkeypatch.setattr(look, "SCANNED", 20)
+        monkeypatch.setattr(queries, "SCAN_COUNT", 20)
         store.enqueue(QUEUE, drafts(300))
         for lease in (90.0, 30.0, 60.0):
             store.claim(QUEUE, wants(100, lease=lease))

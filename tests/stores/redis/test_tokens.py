@@ -9,9 +9,9 @@ import pytest
 from tests.harness.servers.redis import RedisServer
 from tests.stores.redis.conftest import QUEUE, done, drafts, wants
 
-from ackline.config import DEFAULTS
-from ackline.job import Record, State
-from ackline.lifecycle import Verdict, release
+from ackline.core.config import DEFAULTS
+from ackline.core.job import Record, State
+from ackline.core.lifecycle import Verdict, release
 from ackline.stores.redis import RedisStore
 
 Backup = dict[bytes, bytes]

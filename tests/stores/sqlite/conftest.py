@@ -10,11 +10,11 @@ import apsw
 import pytest
 from tests.waiting import until
 
-from ackline.job import Draft, QueueKey
-from ackline.stores.base import ClaimRequest
+from ackline.core.job import Draft, QueueKey
+from ackline.stores.contract import ClaimRequest
 from ackline.stores.sqlite import SqliteStore
-from ackline.stores.sqlite.engine import Engine
-from ackline.stores.sqlite.group_commit import GroupCommit
+from ackline.stores.sqlite.io.engine import Engine
+from ackline.stores.sqlite.io.group_commit import GroupCommit
 
 QUEUE = QueueKey("default", "mail")
 REQUEST = ClaimRequest(worker="w", limit=100, lease=30.0)
@@ -108,8 +108,8 @@ class Crowd:
 
 PRELUDE = """
 import sys
-from ackline.job import Draft, QueueKey
-from ackline.stores.base import ClaimRequest
+from ackline.core.job import Draft, QueueKey
+from ackline.stores.contract import ClaimRequest
 from ackline.stores.sqlite import SqliteStore
 store = SqliteStore(sys.argv[1])
 store.open()

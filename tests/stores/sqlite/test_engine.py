@@ -12,18 +12,18 @@ import apsw
 import pytest
 from tests.stores.sqlite.conftest import QUEUE, REQUEST, Crowd, drafts, still_open
 
-from ackline import lifecycle
-from ackline.config import DEFAULTS, QueueSettings
-from ackline.errors import StoreFull, StoreUnavailable
-from ackline.job import Draft, Options, State
-from ackline.limits import OWN_KEYS
-from ackline.stores.base import ClaimRequest, Filter, KeyWrite
-from ackline.stores.sqlite import claim, keep, room
-from ackline.stores.sqlite import connection as connection_module
-from ackline.stores.sqlite import writer as writer_module
-from ackline.stores.sqlite.engine import MOST_IDLE, Engine, Readers
-from ackline.stores.sqlite.locks import Turn
-from ackline.stores.sqlite.writer import Writer
+from ackline.core import lifecycle
+from ackline.core.config import DEFAULTS, QueueSettings
+from ackline.core.errors import StoreFull, StoreUnavailable
+from ackline.core.job import Draft, Options, State
+from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.stores.contract import ClaimRequest, Filter, KeyWrite
+from ackline.stores.sqlite import claim, disk_space, operate
+from ackline.stores.sqlite.io import connection as connection_module
+from ackline.stores.sqlite.io import writer as writer_module
+from ackline.stores.sqlite.io.engine import MAX_IDLE_CONNECTIONS, Engine, ReadConnections
+from ackline.stores.sqlite.io.locks import WriteLock
+from ackline.stores.sqlite.io.writer import Writer
 
 PUT = "INSERT INTO keyval VALUES ('crowd', CAST(?1 || char(0, 1) AS BLOB), x'', 1)"
 
@@ -119,7 +119,7 @@ def test_when_not_even_the_reserve_is_left_nothing_is_half_done(store, writer):
 
 
 def test_a_nearly_full_disk_refuses_enqueue(store, monkeypatch):
-    monkeypatch.setattr(room, "DISK_RESERVE", 10**18)
+    monkeypatch.setattr(disk_space, "DISK_RESERVE", 10**18)
 
     with pytest.raises(StoreFull, match="MB"):
         store.enqueue(QUEUE, drafts(1))
@@ -127,14 +127,14 @@ def test_a_nearly_full_disk_refuses_enqueue(store, monkeypatch):
 
 def test_a_disk_that_had_room_is_not_asked_again_for_each_job(store, monkeypatch):
     asked = []
-    free = room.free_on_disk
+    free = disk_space.free_on_disk
 
     def ask(path):
         asked.append(path)
         return free(path)
 
-    monkeypatch.setattr(room, "free_on_disk", ask)
-    monkeypatch.setattr(room, "LOOK_EVERY", 100.0)
+    monkeypatch.setattr(disk_space, "free_on_disk", ask)
+    monkeypatch.setattr(disk_space, "CHECK_INTERVAL", 100.0)
     for n in range(5):
         store.enqueue(QUEUE, drafts(1, n))
 
@@ -149,10 +149,10 @@ class TestNearlyFullDisk:
     @pytest.fixture
     def left(self, store, monkeypatch):
         """A disk whose last 30 MB are left, and 4 MB of jobs."""
-        monkeypatch.setattr(room, "LOOK_EVERY", 0.0)
+        monkeypatch.setattr(disk_space, "CHECK_INTERVAL", 0.0)
         store.enqueue(QUEUE, [Draft(str(n), "k", self.LARGE) for n in range(40)])
-        left = [room.DISK_RESERVE - 2 * 1_048_576]
-        monkeypatch.setattr(room, "free_on_disk", lambda _path: left[0])
+        left = [disk_space.DISK_RESERVE - 2 * 1_048_576]
+        monkeypatch.setattr(disk_space, "free_on_disk", lambda _path: left[0])
         with pytest.raises(StoreFull, match="purge"):
             store.enqueue(QUEUE, drafts(1))
         return left
@@ -171,7 +171,7 @@ class TestNearlyFullDisk:
 
     def test_but_what_is_written_has_to_go_through_the_log(self, store, left):
         store.purge(QUEUE, Filter(), 1000)
-        left[0] = room.LOG_RESERVE - 1
+        left[0] = disk_space.LOG_RESERVE - 1
 
         with pytest.raises(StoreFull, match="space"):
             store.enqueue(QUEUE, drafts(1))
@@ -180,7 +180,9 @@ class TestNearlyFullDisk:
         with pytest.raises(StoreFull):
             store.write_keys("default", [KeyWrite(key=("mine",), value=b"1")])
 
-        assert store.write_keys("default", [KeyWrite(key=(OWN_KEYS, "cron"), value=b"1")])
+        assert store.write_keys(
+            "default", [KeyWrite(key=(RESERVED_KEY_PREFIX, "cron"), value=b"1")]
+        )
         assert store.write_keys("default", [KeyWrite(key=("mine",), value=None)])
 
     def test_whoever_looks_after_it_is_told(self, store, left):
@@ -227,9 +229,9 @@ def test_a_foreign_write_lock_held_too_long_is_told(store, writer, path):
 
 
 def test_the_log_stays_bounded_and_shrinks_after_a_long_reader(store, path, monkeypatch):
-    monkeypatch.setattr(writer_module, "LONGEST_LOG", 1024 * 1024)
-    monkeypatch.setattr(writer_module, "LOOK_EVERY", 0.0)
-    monkeypatch.setattr(writer_module, "CUT_EVERY", 0.0)
+    monkeypatch.setattr(writer_module, "MAX_WAL_BYTES", 1024 * 1024)
+    monkeypatch.setattr(writer_module, "FILE_CHECK_INTERVAL", 0.0)
+    monkeypatch.setattr(writer_module, "CHECKPOINT_INTERVAL", 0.0)
     reader = apsw.Connection(path)
     reader.execute("BEGIN; SELECT count(*) FROM job").fetchall()
     for n in range(20):
@@ -246,8 +248,8 @@ def test_the_log_stays_bounded_and_shrinks_after_a_long_reader(store, path, monk
 
 def test_every_error_of_sqlite_has_words(path):
     for kind in (apsw.BusyError, apsw.FullError, apsw.ReadOnlyError, apsw.CorruptError):
-        assert path in str(connection_module.explain(kind("x"), path))
-    assert path in str(connection_module.explain(apsw.IOError("x"), path))
+        assert path in str(connection_module.translate_error(kind("x"), path))
+    assert path in str(connection_module.translate_error(apsw.IOError("x"), path))
 
 
 # --- failures at the end ---
@@ -278,7 +280,7 @@ def test_a_listener_that_cannot_be_told_takes_nothing_back(store, path, caplog):
 
 
 def test_a_log_that_cannot_be_cut_takes_nothing_back(store, caplog, monkeypatch):
-    monkeypatch.setattr(writer_module, "LONGEST_LOG", 0)
+    monkeypatch.setattr(writer_module, "MAX_WAL_BYTES", 0)
     monkeypatch.setattr(apsw, "SQLITE_CHECKPOINT_TRUNCATE", 99)
 
     assert store.enqueue(QUEUE, drafts(3))[2].accepted
@@ -292,7 +294,7 @@ def test_leaving_the_turn_may_fail(store, monkeypatch, caplog):
     def fail(_turn):
         raise OSError("no locks here")
 
-    monkeypatch.setattr(Turn, "leave", fail)
+    monkeypatch.setattr(WriteLock, "release", fail)
 
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
     assert "no locks here" in caplog.text
@@ -335,7 +337,7 @@ def test_a_disk_found_full_by_the_commit_is_told_as_full(store, writer):
 
 
 def test_a_reader_that_cannot_roll_back_is_not_used_again(store, path, connections):
-    readers = Readers(path)
+    readers = ReadConnections(path)
     with pytest.raises(apsw.AuthError), readers.read() as execute:
         connections[-1].authorizer = lambda *_: apsw.SQLITE_DENY
 
@@ -353,7 +355,7 @@ def read(path, statement):
 
 
 def test_prune_trims_the_whole_journal(store, path, monkeypatch):
-    monkeypatch.setattr(keep, "TRIM_LIMIT", 10)
+    monkeypatch.setattr(operate, "TRIM_LIMIT", 10)
     for n in range(95):
         store.enqueue(QUEUE, drafts(1, n))
     store.configure(QUEUE, QueueSettings(max_journal=5))
@@ -365,7 +367,7 @@ def test_prune_trims_the_whole_journal(store, path, monkeypatch):
 
 
 def test_prune_drops_the_lines_of_kinds_gone_by(store, path, monkeypatch):
-    monkeypatch.setattr(keep, "TRIM_LIMIT", 10)
+    monkeypatch.setattr(operate, "TRIM_LIMIT", 10)
     store.enqueue(QUEUE, [Draft(f"k{n}", f"kind{n}", b"") for n in range(45)])
     store.enqueue(QUEUE, drafts(1))
     store.purge(QUEUE, Filter(ids=frozenset(f"k{n}" for n in range(45))), 100)
@@ -379,7 +381,7 @@ def test_prune_drops_the_lines_of_kinds_gone_by(store, path, monkeypatch):
 
 def test_a_long_line_of_a_full_group_is_put_aside_in_pieces(store, writer, monkeypatch):
     """Other writers get in between; who claims gets what stands behind it all the same."""
-    monkeypatch.setattr(claim, "MOST_PARKED", 3)
+    monkeypatch.setattr(claim, "PARK_LIMIT", 3)
     grouped = Options(group="g")
     for n in range(11):
         store.enqueue(QUEUE, [Draft(f"g{n}", "mail", b"", options=grouped)])
@@ -400,12 +402,12 @@ def test_a_long_line_of_a_full_group_is_put_aside_in_pieces(store, writer, monke
 
 def test_a_crowd_of_readers_leaves_few_connections(store, path, connections):
     connections.clear()
-    readers = Readers(path)
+    readers = ReadConnections(path)
     with contextlib.ExitStack() as crowd:
-        for _ in range(MOST_IDLE + 3):
+        for _ in range(MAX_IDLE_CONNECTIONS + 3):
             crowd.enter_context(readers.read())
 
-    assert len(connections) == MOST_IDLE + 3
-    assert len(still_open(connections)) == MOST_IDLE
+    assert len(connections) == MAX_IDLE_CONNECTIONS + 3
+    assert len(still_open(connections)) == MAX_IDLE_CONNECTIONS
     readers.close()
     assert still_open(connections) == []

@@ -9,11 +9,11 @@ import threading
 import pytest
 from tests.stores.sqlite.conftest import QUEUE, drafts
 
-from ackline.errors import StoreUnavailable
-from ackline.job import Draft, State
+from ackline.core.errors import StoreUnavailable
+from ackline.core.job import Draft, State
 from ackline.stores.sqlite import SqliteStore
-from ackline.stores.sqlite import engine as engine_module
-from ackline.stores.sqlite.locks import Turn
+from ackline.stores.sqlite.io import engine as engine_module
+from ackline.stores.sqlite.io.locks import WriteLock
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -118,7 +118,7 @@ def test_listeners_hear_of_what_happens_after_a_fork(store, engine):
 
 
 def test_forked_in_the_middle_of_its_own_write(engine, monkeypatch):
-    monkeypatch.setattr(engine_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(engine_module, "FORK_TIMEOUT", 0.05)
 
     def work():
         with pytest.raises(StoreUnavailable, match="fork"):
@@ -133,7 +133,7 @@ def test_forked_in_the_middle_of_its_own_write(engine, monkeypatch):
 def test_an_idle_child_does_not_keep_the_turn_of_its_killed_parent(store, path, start):
     parent = start(
         "import os, signal, time\n"
-        "from ackline.stores.sqlite.engine import Engine\n"
+        "from ackline.stores.sqlite.io.engine import Engine\n"
         "engine = Engine(sys.argv[1], 'full', print)\n"
         "engine.open()\n"
         "engine.write(lambda tx: None)\n"
@@ -147,8 +147,8 @@ def test_an_idle_child_does_not_keep_the_turn_of_its_killed_parent(store, path, 
     child = int(parent.stdout.readline())
     parent.wait()
     try:
-        turn = Turn(path)
-        assert turn.take(0.5)
+        turn = WriteLock(path)
+        assert turn.acquire(0.5)
         turn.close()
         assert accepted(store, "next")
     finally:

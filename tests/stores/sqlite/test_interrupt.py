@@ -7,7 +7,7 @@ import signal
 import pytest
 from tests.stores.sqlite.conftest import QUEUE, Crowd, drafts
 
-from ackline.errors import StoreUnavailable
+from ackline.core.errors import StoreUnavailable
 
 
 class Thrown(BaseException):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ackline.stores.base import KeyWrite
-from ackline.stores.keys import decode_key, encode_key
+from ackline.stores.contract import KeyWrite
+from ackline.stores.shared.key_encoding import decode_key, encode_key
 
 NAMES = [
     "a:b",

@@ -13,9 +13,10 @@ import apsw
 import pytest
 from tests.stores.sqlite.conftest import QUEUE, drafts
 
-from ackline.errors import ConfigError, StoreMismatch, StoreUnavailable
-from ackline.stores.sqlite import SqliteStore, from_url, writer
-from ackline.stores.sqlite.connection import APPLICATION_ID, newest_schema
+from ackline.core.errors import ConfigError, StoreMismatch, StoreUnavailable
+from ackline.stores.sqlite import SqliteStore, from_url
+from ackline.stores.sqlite.io import writer
+from ackline.stores.sqlite.io.connection import APPLICATION_ID, newest_schema
 
 
 def test_a_new_file_gets_the_newest_schema(store, path):
@@ -149,7 +150,7 @@ def test_urls_that_cannot_work(url, words):
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_file_that_was_deleted_or_replaced_takes_no_jobs(tmp_path, replaced, monkeypatch):
-    monkeypatch.setattr(writer, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(writer, "FILE_CHECK_INTERVAL", 0.0)
     path = tmp_path / "jobs.db"
     store = SqliteStore(str(path))
     store.open()
@@ -171,7 +172,7 @@ def test_a_file_that_was_deleted_or_replaced_takes_no_jobs(tmp_path, replaced, m
 def test_too_many_open_files_are_told(path):
     code = (
         "import os, resource, sys\n"
-        "from ackline.errors import StoreUnavailable\n"
+        "from ackline.core.errors import StoreUnavailable\n"
         "from ackline.stores.sqlite import SqliteStore\n"
         "store = SqliteStore(sys.argv[1])\n"
         "store.open()\n"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.stores.sqlite.conftest import QUEUE, REQUEST, drafts
 
-from ackline.job import State
+from ackline.core.job import State
 from ackline.stores.sqlite import SqliteStore
 
 CONSUMER = """
 from ackline import lifecycle
-from ackline.config import DEFAULTS
+from ackline.core.config import DEFAULTS
 input()
 request = ClaimRequest(worker=sys.argv[0], limit=7, lease=60.0)
 taken = []

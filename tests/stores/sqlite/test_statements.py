@@ -8,10 +8,10 @@ import apsw
 import pytest
 from tests.stores.sqlite.conftest import QUEUE
 
-from ackline.job import Draft
-from ackline.stores.base import ClaimRequest, Filter
-from ackline.stores.sqlite import claim, look, rows
-from ackline.stores.sqlite.queries import sql, statements
+from ackline.core.job import Draft
+from ackline.stores.contract import ClaimRequest, Filter
+from ackline.stores.sqlite import claim, queries, rows
+from ackline.stores.sqlite.sql import sql, statements
 
 HARMLESS = re.compile("VIRTUAL TABLE|CONSTANT ROW")
 
@@ -60,10 +60,10 @@ def opened(store, monkeypatch):
             slots.append(slot)
             return read(slot)
 
-        return rows.merged(heads, read_counted, place)
+        return rows.merge_lists(heads, read_counted, place)
 
     monkeypatch.setattr(claim, "merged", counted)
-    monkeypatch.setattr(look, "merged", counted)
+    monkeypatch.setattr(queries, "merged", counted)
     return slots
 
 

@@ -7,8 +7,8 @@ made from all of it, so for a journal of many millions the command is the cheape
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
-from ackline.spark.pipelines import traffic
-from ackline.spark.pipelines.silver import lives_of, steps_with_times
+from ackline.spark.transforms import traffic
+from ackline.spark.transforms.job_runs import job_runs, timed_steps
 
 spark = SparkSession.active()
 
@@ -23,17 +23,17 @@ def events() -> DataFrame:
 @dp.temporary_view
 def steps() -> DataFrame:
     """Each entry with what came before it."""
-    return steps_with_times(spark.read.table("events"))
+    return timed_steps(spark.read.table("events"))
 
 
 @dp.materialized_view
 def jobs() -> DataFrame:
     """Silver: one row for each life that has ended."""
-    return lives_of(spark.read.table("steps").where("not goes_on"))
+    return job_runs(spark.read.table("steps").where("not goes_on"))
 
 
 @dp.materialized_view
 def hourly() -> DataFrame:
     """Gold: what passed through in each hour."""
-    by = ("day", "hour", *traffic.GROUP)
-    return traffic.figures(traffic.parts_of(spark.read.table("steps")), by)
+    by = ("day", "hour", *traffic.GROUP_KEY)
+    return traffic.finalize(traffic.partial(spark.read.table("steps")), by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ackline.cli.app import Commands, app
-from ackline.spark.java import JAVA
+from ackline.spark.java import SUPPORTED_JAVA
 
 COMMANDS = {
     "Commands": {
@@ -25,7 +25,8 @@ COMMANDS = {
     table=COMMANDS,
     help=f"""Analyse, move and run jobs with Spark, on this machine or on a cluster.
 
-    It needs `pip install 'ackline[spark]'` and {JAVA}. To see what your queues do, begin with:
+    It needs `pip install 'ackline[spark]'` and {SUPPORTED_JAVA}. To see what your queues do, begin
+    with:
 
     \b
     ackline pipeline run --lake lake

@@ -8,32 +8,32 @@ import click
 import msgspec
 from rich.text import Text
 
-from ackline.cli import values
 from ackline.cli.app import command
 from ackline.cli.exits import Refusal
+from ackline.cli.options import values
+from ackline.cli.output.tables import new_table
+from ackline.cli.output.text import pluralize, safe
 from ackline.cli.pipeline import pipeline
-from ackline.cli.pipeline.errors import ending
-from ackline.cli.pipeline.gaps import in_words
-from ackline.cli.pipeline.starting import (
+from ackline.cli.pipeline.gap_text import gap_text
+from ackline.cli.pipeline.preflight import (
     master_option,
-    notice_empty,
     require_shared_store,
     shared_files_option,
     start_spark,
+    warn_if_no_queues,
 )
+from ackline.cli.pipeline.spark_errors import stopping_spark
 from ackline.cli.session import Session
-from ackline.cli.tables import new_table
-from ackline.cli.words import count, plain
 
 if TYPE_CHECKING:
-    from ackline.spark.audit.auditing import Audit
+    from ackline.spark.audit.run import AuditResult
 
-UNPROVEN = 4
+EXIT_UNPROVEN = 4
 """The exit code of an audit that found nothing wrong, but could not see everything, or anything."""
 
-NOTHING = "there is no event and no job to judge"
+NOTHING_TO_AUDIT = "there is no event and no job to judge"
 
-SHOWN = 20
+MAX_LISTED = 20
 """How many findings are shown; --json has up to a thousand."""
 
 
@@ -72,18 +72,21 @@ def audit(
     them, unless a lake has them: the answer says since when.
     """
     require_shared_store(session, master, shared_files)
-    names = [session.known_queue(name).name for name in queue] if queue else None
+    names = [session.existing_queue(name).name for name in queue] if queue else None
     queues = session.queues
-    notice_empty(session)
+    warn_if_no_queues(session)
     from ackline.spark.lake.lake import Lake
 
     history = None if lake is None else Lake(lake)
     if history is not None:
         history.require_of(queues)
     spark = start_spark(session, master)
-    from ackline.spark.audit.auditing import run_audit
+    from ackline.spark.audit.run import run_audit
 
-    with ending(spark, "nothing is proven"), session.notices.status("going through the journal"):
+    with (
+        stopping_spark(spark, "nothing is proven"),
+        session.notices.status("going through the journal"),
+    ):
         found = run_audit(
             spark,
             session.url,
@@ -94,75 +97,77 @@ def audit(
             result_ttl=result_ttl,
         )
     if session.json:
-        session.document(_document(found))
+        session.print_json(_document(found))
     else:
         _show(session, found)
     _require_proof(found, whole)
 
 
-def _document(found: Audit) -> dict[str, object]:
-    from ackline.spark.pipelines.audit import MEANINGS
+def _document(found: AuditResult) -> dict[str, object]:
+    from ackline.spark.pipelines.audit import FINDINGS
 
     return {
         **msgspec.to_builtins(found),
-        "counts": {name: found.counts.get(name, 0) for name in MEANINGS},
+        "counts": {name: found.counts.get(name, 0) for name in FINDINGS},
         "passed": found.passed,
-        "proven": found.proven and not _is_of_nothing(found),
+        "proven": found.proven and not _is_empty(found),
     }
 
 
-def _is_of_nothing(found: Audit) -> bool:
+def _is_empty(found: AuditResult) -> bool:
     """Whether there was nothing to judge, as of a tenant whose name is mistyped."""
     return not (found.events or found.jobs)
 
 
-def _require_proof(found: Audit, whole: bool) -> None:
+def _require_proof(found: AuditResult, whole: bool) -> None:
     if not found.passed:
         total = sum(found.counts.values())
-        raise Refusal(f"the journal does not add up: {count(total, 'finding')}")
-    if found.proven and _is_of_nothing(found):
-        raise Refusal(f"not proven: {NOTHING}. Are --store and --tenant right?", UNPROVEN)
+        raise Refusal(f"the journal does not add up: {pluralize(total, 'finding')}")
+    if found.proven and _is_empty(found):
+        raise Refusal(
+            f"not proven: {NOTHING_TO_AUDIT}. Are --store and --tenant right?", EXIT_UNPROVEN
+        )
     if whole and not found.proven:
-        queues = ", ".join(plain(gap.queue) for gap in found.unseen)
+        queues = ", ".join(safe(gap.queue) for gap in found.gaps)
         raise Refusal(
             "not proven: what the journal still tells adds up, but events are missing, and a job "
             "that was lost by then would not be missed. To see more the next time, raise "
             f"keep_journal and max_journal, or keep a lake and audit it with --lake: {queues}",
-            UNPROVEN,
+            EXIT_UNPROVEN,
         )
 
 
-def _show(session: Session, found: Audit) -> None:
-    from ackline.spark.pipelines.audit import MEANINGS
+def _show(session: Session, found: AuditResult) -> None:
+    from ackline.spark.pipelines.audit import FINDINGS
 
-    session.say(f"{found.events:,} events, {found.jobs:,} jobs")
-    for gap in found.unseen:
-        session.say(f"Not seen, {in_words(gap)}", "yellow")
-    table = new_table("finding", "", "count", right=1, spare=[("", 24)], fold=[""])
-    for name, meaning in MEANINGS.items():
+    session.print(f"{found.events:,} events, {found.jobs:,} jobs")
+    for gap in found.gaps:
+        session.print(f"Not seen, {gap_text(gap)}", "yellow")
+    table = new_table("finding", "", "count", right=1, shrinkable=[("", 24)], fold=[""])
+    for name, meaning in FINDINGS.items():
         number = found.counts.get(name, 0)
         table.add_row(name, meaning, Text(f"{number:,}", "red" if number else "green"))
-    session.say(table)
+    session.print(table)
     if found.passed:
-        _praise(session, found)
+        _print_verdict(session, found)
         return
     details = new_table(
         "finding",
         "queue",
         "job",
         "detail",
-        spare=[("detail", 24), ("job", 12), ("queue", 12)],
+        shrinkable=[("detail", 24), ("job", 12), ("queue", 12)],
         fold=["detail", "job", "queue"],
     )
-    for row in found.listed[:SHOWN]:
-        details.add_row(*(plain(str(row[name])) for name in ("finding", "queue", "id", "detail")))
-    session.say(details)
+    for row in found.findings[:MAX_LISTED]:
+        details.add_row(*(safe(str(row[name])) for name in ("finding", "queue", "id", "detail")))
+    session.print(details)
 
 
-def _praise(session: Session, found: Audit) -> None:
+def _print_verdict(session: Session, found: AuditResult) -> None:
     if not found.proven:
-        session.say("Nothing was lost of all that the journal still tells.", "green")
-    elif _is_of_nothing(found):
-        session.say(f"{NOTHING.capitalize()}.", "yellow")
+        session.print("Nothing was lost of all that the journal still tells.", "green")
+    elif _is_empty(found):
+        session.print(f"{NOTHING_TO_AUDIT.capitalize()}.", "yellow")
     else:
-        session.say("Nothing was lost.", "green")
+        session.print("Nothing was lost.", "green")

@@ -11,32 +11,32 @@ import click
 from rich.text import Text
 
 from ackline.cli.app import command
+from ackline.cli.output.tables import new_table
+from ackline.cli.output.text import duration, pluralize, safe, truncate
 from ackline.cli.pipeline import pipeline
-from ackline.cli.pipeline.errors import ending
-from ackline.cli.pipeline.gaps import in_words
-from ackline.cli.pipeline.starting import (
+from ackline.cli.pipeline.gap_text import gap_text
+from ackline.cli.pipeline.preflight import (
     lake_option,
     master_option,
-    require_extra,
-    require_file_place,
+    require_spark,
+    require_writable_file,
     start_spark,
 )
+from ackline.cli.pipeline.spark_errors import stopping_spark
 from ackline.cli.session import Session
-from ackline.cli.tables import new_table
-from ackline.cli.words import count, plain, shorten, span
 
 if TYPE_CHECKING:
-    from ackline.spark.reports.facts import Report, Rows
+    from ackline.spark.reports.report_data import Report, Rows
 
 Cells = dict[str, Callable[[dict[str, Any]], str | Text]]
 """The columns of a table, each with what it shows of a row."""
 
-NARROW = 120
+NARROW_WIDTH = 120
 """In a terminal narrower than this, counts and times are two tables."""
 
 BARS = " ▁▂▃▄▅▆▇█"
-WIDEST = 72
-LEAST_NAME = 12
+MAX_WIDTH = 72
+MIN_NAME_WIDTH = 12
 """Characters of a name that are shown at least in a narrow terminal."""
 
 
@@ -62,81 +62,83 @@ def report(
 
     The lake is as the last `ackline pipeline run` left it; no store is needed.
     """
-    require_extra()
+    require_spark()
     from ackline.spark.lake.lake import Lake
 
     if html is not None:
-        require_file_place(html)
+        require_writable_file(html)
     Lake(lake).require()
     now = datetime.datetime.now(datetime.UTC)
     spark = start_spark(session, master)
-    from ackline.spark.reports.facts import gather
+    from ackline.spark.reports.report_data import collect_report
 
-    with ending(spark, "there is no report"), session.notices.status("reading the lake"):
-        found = gather(spark, Lake(lake), days, now)
+    with stopping_spark(spark, "there is no report"), session.notices.status("reading the lake"):
+        found = collect_report(spark, Lake(lake), days, now)
     if html is not None:
-        from ackline.spark.reports.page import page
+        from ackline.spark.reports.html_page import render_page
 
-        html.write_text(page(found, now), encoding="utf-8")
+        html.write_text(render_page(found, now), encoding="utf-8")
         session.notice(f"{html} has the report")
     if session.json:
-        session.document(found)
+        session.print_json(found)
     elif html is None:
         show(session, found, now)
 
 
 def show(session: Session, report: Report, now: datetime.datetime) -> None:
     """The report in the terminal."""
-    from ackline.spark.reports.shown import days_shown
+    from ackline.spark.reports.row_selection import format_days
 
-    session.say(f"{days_shown(report.first_day, report.last_day)}, UTC", "bold")
+    session.print(f"{format_days(report.first_day, report.last_day)}, UTC", "bold")
     _show_freshness(session, report, now)
     _show_gaps(session, report)
     _show_throughput(session, report)
     _show_traffic(session, report)
     _show_slo(session, report)
     _show_errors(session, report)
-    _show_stalls(session, report)
+    _show_expired(session, report)
     _show_workers(session, report)
     _show_hours(session, report)
     _show_forecast(session, report)
 
 
 def _title(session: Session, text: str) -> None:
-    session.say()
-    session.say(text, "bold")
+    session.print()
+    session.print(text, "bold")
 
 
 def _show_freshness(session: Session, report: Report, now: datetime.datetime) -> None:
-    from ackline.spark.reports.shown import freshness, is_stale
+    from ackline.spark.reports.row_selection import freshness, is_stale
 
     look = "yellow" if is_stale(report.last_at, now) else "dim"
-    session.say(freshness(report.last_at, report.read_at, now), look)
+    session.print(freshness(report.last_at, report.read_at, now), look)
 
 
 def _show_gaps(session: Session, report: Report) -> None:
     if not report.gaps:
         return
-    session.say("Events are missing: the journal had dropped them before they were read.", "yellow")
+    session.print(
+        "Events are missing: the journal had dropped them before they were read.", "yellow"
+    )
     for gap in report.gaps:
-        session.say(in_words(gap))
-    session.say()
+        session.print(gap_text(gap))
+    session.print()
 
 
 def _show_throughput(session: Session, report: Report) -> None:
     total = report.total
-    session.say(
-        f"{count(total['enqueued'], 'job')} enqueued, {total['completed']:,} completed "
+    session.print(
+        f"{pluralize(total['enqueued'], 'job')} enqueued, {total['completed']:,} completed "
         f"({total['at_once']:,} at the first try), {total['failed']:,} into the DLQ, "
         f"{total['cancelled']:,} cancelled"
     )
     values = [row["enqueued"] for row in report.hours]
     if values:
         _title(session, "Jobs an hour")
-        session.say(Text(f"{sparkline(values)}  at most {max(values):,}", "cyan"))
+        session.print(Text(f"{sparkline(values)}  at most {max(values):,}", "cyan"))
 
 
-def sparkline(values: list[float], width: int = WIDEST) -> str:
+def sparkline(values: list[float], width: int = MAX_WIDTH) -> str:
     """Values as a line of bars; if there are many, each bar is the largest of several."""
     each = -(-len(values) // width)
     tops = [max(values[start : start + each]) for start in range(0, len(values), each)]
@@ -146,26 +148,26 @@ def sparkline(values: list[float], width: int = WIDEST) -> str:
 
 
 def _show_traffic(session: Session, report: Report) -> None:
-    narrow = session.console.width < NARROW
-    tables = (_counts(), _times(narrow)) if narrow else ({**_counts(), **_times(narrow)},)
-    from ackline.spark.reports.shown import chosen
+    narrow = session.console.width < NARROW_WIDTH
+    tables = (_counts(), _durations(narrow)) if narrow else ({**_counts(), **_durations(narrow)},)
+    from ackline.spark.reports.row_selection import select_traffic
 
     for name, rows in report.traffic.items():
         _title(session, f"By {name}")
         if not rows:
-            session.say("Nothing happened to jobs.")
+            session.print("Nothing happened to jobs.")
             continue
         labels = [name] if name in ("tenant", "queue") else ["queue", name]
         for index, numbers in enumerate(tables):
             if index:
-                session.say()
-            spare = [(label, LEAST_NAME) for label in labels]
-            table = new_table(*labels, *numbers, right=len(numbers), spare=spare)
-            for row in chosen(rows):
+                session.print()
+            spare = [(label, MIN_NAME_WIDTH) for label in labels]
+            table = new_table(*labels, *numbers, right=len(numbers), shrinkable=spare)
+            for row in select_traffic(rows):
                 names = (_label(row, label) for label in labels)
                 table.add_row(*names, *(cell(row) for cell in numbers.values()))
-            session.say(table)
-        _tell_left_out(session, rows)
+            session.print(table)
+        _print_omitted(session, rows)
 
 
 def _counts() -> Cells:
@@ -177,17 +179,17 @@ def _counts() -> Cells:
     }
 
 
-def _times(narrow: bool) -> Cells:
+def _durations(narrow: bool) -> Cells:
     quantiles = ("p50", "p99") if narrow else ("p50", "p90", "p99")
     return {
-        f"{measure} {quantile}": _span_of(f"{measure}_{quantile}")
+        f"{measure} {quantile}": _duration_of(f"{measure}_{quantile}")
         for measure in ("wait", "run")
         for quantile in quantiles
     }
 
 
 def _show_slo(session: Session, report: Report) -> None:
-    from ackline.spark.reports.shown import MOST
+    from ackline.spark.reports.row_selection import SHOWN_ROWS
 
     _title(session, "Objectives")
     table = new_table(
@@ -198,55 +200,56 @@ def _show_slo(session: Session, report: Report) -> None:
         "late in line",
         "attained",
         right=5,
-        spare=[("queue", LEAST_NAME)],
+        shrinkable=[("queue", MIN_NAME_WIDTH)],
     )
-    for row in report.slo[:MOST]:
+    for row in report.slo[:SHOWN_ROWS]:
         table.add_row(
             _label(row, "queue"),
-            _span(row["objective_seconds"]),
+            _duration(row["objective_seconds"]),
             f"{row['target']:.0%}",
             f"{row['deliveries']:,}",
             _bad(f"{row['late']:,}", row["late"]),
             _bad(f"{row['attained']:.2%}", not row["kept"]),
         )
-    session.say(table)
-    _tell_left_out(session, report.slo)
+    session.print(table)
+    _print_omitted(session, report.slo)
 
 
 def _show_errors(session: Session, report: Report) -> None:
-    from ackline.spark.reports.shown import MOST, places_in_code
+    from ackline.spark.reports.row_selection import SHOWN_ROWS, distinguishing_paths
 
     _title(session, "What went into the DLQ, redriven since or not")
     if not report.errors:
-        session.say("Nothing went into the DLQ.", "green")
+        session.print("Nothing went into the DLQ.", "green")
         return
-    rows = report.errors[:MOST]
-    in_code = places_in_code(rows)
+    rows = report.errors[:SHOWN_ROWS]
+    in_code = distinguishing_paths(rows)
     # Errors of the same message are told apart by a column of their own, which is not cut off.
     within = ["in"] if any(in_code) else []
     table = new_table(
-        *("jobs", "error", *within, "where", "for example"), spare=[("error", 20), ("where", 12)]
+        *("jobs", "error", *within, "where", "for example"),
+        shrinkable=[("error", 20), ("where", 12)],
     )
     for row, place in zip(rows, in_code, strict=True):
-        error = shorten(plain(f"{row['exception']}: {row['message']}"), 60)
+        error = truncate(safe(f"{row['exception']}: {row['message']}"), 60)
         first = row["examples"][0]["id"] if row["examples"] else ""
         table.add_row(
             f"{row['jobs']:,}",
             Text(error, "red"),
-            *([shorten(plain(place), 40)] if within else []),
-            shorten(plain(", ".join(row["places"])), 40),
-            shorten(plain(first), 36),
+            *([truncate(safe(place), 40)] if within else []),
+            truncate(safe(", ".join(row["places"])), 40),
+            truncate(safe(first), 36),
         )
-    session.say(table)
-    _tell_left_out(session, report.errors)
+    session.print(table)
+    _print_omitted(session, report.errors)
 
 
-def _show_stalls(session: Session, report: Report) -> None:
-    from ackline.spark.reports.shown import MOST
+def _show_expired(session: Session, report: Report) -> None:
+    from ackline.spark.reports.row_selection import SHOWN_ROWS
 
     _title(session, "Stalls and recovery")
-    if not report.stalls:
-        session.say("No worker was lost while it held a job.", "green")
+    if not report.stalled_queues:
+        session.print("No worker was lost while it held a job.", "green")
         return
     table = new_table(
         "queue",
@@ -256,17 +259,17 @@ def _show_stalls(session: Session, report: Report) -> None:
         "until again p50",
         "p99",
         right=5,
-        spare=[("queue", LEAST_NAME)],
+        shrinkable=[("queue", MIN_NAME_WIDTH)],
     )
-    for row in report.stalls[:MOST]:
+    for row in report.stalled_queues[:SHOWN_ROWS]:
         spans = (row[name] for name in ("stall_p50", "stall_p99", "recovery_p50", "recovery_p99"))
-        table.add_row(_label(row, "queue"), f"{row['stalled']:,}", *map(_span, spans))
-    session.say(table)
-    _tell_left_out(session, report.stalls)
+        table.add_row(_label(row, "queue"), f"{row['stalled']:,}", *map(_duration, spans))
+    session.print(table)
+    _print_omitted(session, report.stalled_queues)
 
 
 def _show_workers(session: Session, report: Report) -> None:
-    from ackline.spark.reports.shown import MOST
+    from ackline.spark.reports.row_selection import SHOWN_ROWS
 
     _title(session, "Workers, the least reliable first")
     table = new_table(
@@ -277,31 +280,31 @@ def _show_workers(session: Session, report: Report) -> None:
         "lost",
         "reliability",
         right=4,
-        spare=[("queue", LEAST_NAME)],
+        shrinkable=[("queue", MIN_NAME_WIDTH)],
     )
-    for row in report.workers[:MOST]:
+    for row in report.workers[:SHOWN_ROWS]:
         table.add_row(
-            shorten(plain(row["worker"]), 40),
+            truncate(safe(row["worker"]), 40),
             _label(row, "queue"),
             f"{row['deliveries']:,}",
             f"{row['errors']:,}",
             f"{row['stalled']:,}",
             _bad(f"{row['reliability']:.2%}", row["stalled"]),
         )
-    session.say(table)
-    _tell_left_out(session, report.workers)
+    session.print(table)
+    _print_omitted(session, report.workers)
 
 
 def _show_hours(session: Session, report: Report) -> None:
-    from ackline.spark.reports.plots import WEEKDAYS
+    from ackline.spark.reports.charts import WEEKDAYS
 
     _title(session, "Busiest hours, UTC")
     cells = {(row["weekday"], row["hour_of_day"]): row["enqueued"] for row in report.busiest}
     most = max(cells.values(), default=0) or 1
-    session.say(Text("     " + "".join(f"{hour:02d}    " for hour in range(0, 24, 3)), "dim"))
+    session.print(Text("     " + "".join(f"{hour:02d}    " for hour in range(0, 24, 3)), "dim"))
     for weekday, name in enumerate(WEEKDAYS, start=1):
         line = "".join(_shade(cells.get((weekday, hour), 0.0) / most) * 2 for hour in range(24))
-        session.say(Text(f"{name}  ", "dim") + Text(line, "cyan"))
+        session.print(Text(f"{name}  ", "dim") + Text(line, "cyan"))
 
 
 def _shade(share: float) -> str:
@@ -309,11 +312,11 @@ def _shade(share: float) -> str:
 
 
 def _show_forecast(session: Session, report: Report) -> None:
-    from ackline.spark.reports.facts import LIKE
-    from ackline.spark.reports.shown import MOST, foreseen, unforeseen
+    from ackline.spark.reports.report_data import FORECAST_BASIS
+    from ackline.spark.reports.row_selection import SHOWN_ROWS, no_forecast_note, with_forecast
 
     _title(session, "The next week")
-    known = foreseen(report.forecast)
+    known = with_forecast(report.forecast)
     unknown = [_label(row, "queue") for row in report.forecast if row not in known]
     table = new_table(
         "queue",
@@ -323,51 +326,53 @@ def _show_forecast(session: Session, report: Report) -> None:
         "at",
         "like",
         right=5,
-        spare=[("queue", LEAST_NAME)],
+        shrinkable=[("queue", MIN_NAME_WIDTH)],
     )
-    for row in known[:MOST]:
+    for row in known[:SHOWN_ROWS]:
         table.add_row(
             _label(row, "queue"),
-            _known(row["enqueued"], "{:,.0f}".format),
-            _known(row["busy_seconds"], span),
-            _known(row["peak_handlers"], "{:,}".format),
-            _known(row["peak_hour"], "{:%a %H:%M}".format),
-            LIKE[row["basis"]],
+            _or_dash(row["enqueued"], "{:,.0f}".format),
+            _or_dash(row["busy_seconds"], duration),
+            _or_dash(row["peak_handlers"], "{:,}".format),
+            _or_dash(row["peak_hour"], "{:%a %H:%M}".format),
+            FORECAST_BASIS[row["basis"]],
         )
     if known:
-        session.say(table)
-    _tell_left_out(session, known)
+        session.print(table)
+    _print_omitted(session, known)
     if unknown:
-        session.say(unforeseen(unknown))
+        session.print(no_forecast_note(unknown))
 
 
-def _tell_left_out(session: Session, rows: Rows) -> None:
+def _print_omitted(session: Session, rows: Rows) -> None:
     """Say how many rows of a list are not shown, and where they are."""
-    from ackline.spark.reports.shown import left_out
+    from ackline.spark.reports.row_selection import hidden_rows_note
 
-    if said := left_out(rows):
-        session.say(said, "dim")
+    if said := hidden_rows_note(rows):
+        session.print(said, "dim")
 
 
 def _label(row: dict[str, Any], name: str) -> str:
     if name == "queue" and row["tenant"] != "default":
-        return plain(f"{row['tenant']}/{row['queue']}")
-    return "not known" if row[name] is None else plain(str(row[name]))
+        return safe(f"{row['tenant']}/{row['queue']}")
+    return "not known" if row[name] is None else safe(str(row[name]))
 
 
-def _span_of(name: str) -> Callable[[dict[str, Any]], str]:
-    return lambda row: _span(row[name])
+def _duration_of(name: str) -> Callable[[dict[str, Any]], str]:
+    return lambda row: _duration(row[name])
 
 
-def _span(seconds: float | None) -> str:
-    return _known(seconds, lambda known: f"{known * 1000:.0f} ms" if known < 1 else span(known))
+def _duration(seconds: float | None) -> str:
+    return _or_dash(
+        seconds, lambda known: f"{known * 1000:.0f} ms" if known < 1 else duration(known)
+    )
 
 
 def _percent(share: float | None) -> str:
-    return _known(share, "{:.1%}".format)
+    return _or_dash(share, "{:.1%}".format)
 
 
-def _known(value: Any, shown: Callable[[Any], str]) -> str:
+def _or_dash(value: Any, shown: Callable[[Any], str]) -> str:
     return "-" if value is None else shown(value)
 
 

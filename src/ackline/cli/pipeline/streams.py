@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from ackline.cli.app import command
-from ackline.cli.exits import Refusal, UsageMistake
-from ackline.cli.options import any_queue_argument
+from ackline.cli.exits import Refusal, UsageError
+from ackline.cli.options.common import any_queue_argument
+from ackline.cli.output.tables import new_table
+from ackline.cli.output.text import safe
 from ackline.cli.pipeline import pipeline
 from ackline.cli.session import Session
-from ackline.cli.tables import new_table
-from ackline.cli.words import plain
 
 if TYPE_CHECKING:
     from ackline.spark.claims.manifests import StreamState
 
-Found = list[tuple[str, str, "StreamState"]]
+StreamStates = list[tuple[str, str, "StreamState"]]
 """Queues, their streams, and the states of these."""
 
 
@@ -38,39 +38,39 @@ def streams(session: Session, queue: str | None, forget: str | None) -> None:
     if forget is not None:
         _forget(session, queue, forget)
         return
-    found = _found(session, queue)
+    found = _stream_states(session, queue)
     if session.json:
-        session.document({"streams": [_document(*one) for one in found]})
+        session.print_json({"streams": [_document(*one) for one in found]})
     elif found:
         _show(session, found)
     else:
-        session.say("No stream claims jobs.")
+        session.print("No stream claims jobs.")
 
 
-def _found(session: Session, queue: str | None) -> Found:
-    from ackline.spark.claims.stream_keys import streams_of
+def _stream_states(session: Session, queue: str | None) -> StreamStates:
+    from ackline.spark.claims.stream_keys import list_streams
 
     names = [queue] if queue is not None else list(session.queues)
-    known = [session.known_queue(name) for name in names]
+    known = [session.existing_queue(name) for name in names]
     return [
         (source.name, stream, state)
         for source in known
-        for stream, state in streams_of(source.store, source.key).items()
+        for stream, state in list_streams(source.store, source.key).items()
     ]
 
 
 def _forget(session: Session, queue: str | None, name: str) -> None:
     if queue is None:
-        raise UsageMistake("name the queue, too: ackline pipeline streams QUEUE --forget NAME")
-    if name not in [stream for _, stream, _ in _found(session, queue)]:
+        raise UsageError("name the queue, too: ackline pipeline streams QUEUE --forget NAME")
+    if name not in [stream for _, stream, _ in _stream_states(session, queue)]:
         raise Refusal(f"queue {queue!r} has no stream {name!r}")
-    from ackline.spark.claims.forgetting import forget
+    from ackline.spark.claims.forgetting import forget_stream
 
-    forget(session.queues, queue, name)
+    forget_stream(session.queues, queue, name)
     if session.json:
-        session.document({"forgotten": name})
+        session.print_json({"forgotten": name})
     else:
-        session.line(f"{plain(name)} forgotten")
+        session.print_line(f"{safe(name)} forgotten")
 
 
 def _document(queue: str, stream: str, state: StreamState) -> dict[str, object]:
@@ -82,8 +82,8 @@ def _document(queue: str, stream: str, state: StreamState) -> dict[str, object]:
     }
 
 
-def _show(session: Session, found: Found) -> None:
+def _show(session: Session, found: StreamStates) -> None:
     table = new_table("queue", "stream", "committed", "drivers", right=2)
     for queue, stream, state in found:
-        table.add_row(plain(queue), plain(stream), f"{state.committed:,}", f"{state.epoch:,}")
-    session.say(table)
+        table.add_row(safe(queue), safe(stream), f"{state.committed:,}", f"{state.epoch:,}")
+    session.print(table)

@@ -8,34 +8,34 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 import msgspec
 from litestar.types import HTTPScope, Receive
 
-from ackline.errors import JobNotFound
-from ackline.job import Draft, QueueKey, Record, State
-from ackline.lifecycle import KEEPS_ID
-from ackline.limits import require_name
+from ackline.core.errors import JobNotFound
+from ackline.core.job import Draft, QueueKey, Record, State
+from ackline.core.lifecycle import STATES_THAT_KEEP_ID
+from ackline.core.limits import require_name
 from ackline.queues import Queues
-from ackline.service.auth.authorization import RULES, Access, Reach, Scope, is_read
+from ackline.service.auth.permissions import RULES, Impact, Permission, Scope, is_read_only
 from ackline.service.auth.principal import Principal
-from ackline.service.body_memory import body_of
-from ackline.service.problems import Conflict, Forbidden, NotFound, TooLarge
-from ackline.stores.base import QueueInfo, find_each
+from ackline.service.http.body_memory import received_body
+from ackline.service.http.problems import Conflict, Forbidden, NotFound, TooLarge
+from ackline.stores.contract import QueueInfo, find_each_job
 
 if TYPE_CHECKING:
+    from ackline.service.queues import MeteredQueue
     from ackline.service.runtime import Runtime
-    from ackline.service.served_queue import ServedQueue
-    from ackline.service.slow_work import Steps
+    from ackline.service.threads.slow_work import Chunks
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
 
-NAMES = "ackline.names"
+WAITING_QUEUES = "ackline.names"
 """Where a request's scope has the queue names that it waits for, and whose they are."""
 
-REPLACED = frozenset(State) - KEEPS_ID
+REPLACEABLE = frozenset(State) - STATES_THAT_KEEP_ID
 """Jobs that an enqueue of the same id replaces."""
 
 
-def taken(id: str) -> Conflict:
+def id_conflict(id: str) -> Conflict:
     """The error if an id belongs to a failed or cancelled job that the caller may not touch."""
     return Conflict(f"the id {id!r} is taken by a job that your token is not for")
 
@@ -53,29 +53,29 @@ class Caller:
         self.tenant = principal.tenant
         self._scope = scope
 
-    def will_wait_for(self, names: int) -> None:
+    def count_waiting_queues(self, names: int) -> None:
         """Count the queues that this request waits for until it is over; refuses too many.
 
         What the request sent is not kept meanwhile.
         """
-        self.runtime.limits.take_names(self.tenant, names)
-        body_of(self._scope).forget()
-        cast("dict[str, Any]", self._scope)[NAMES] = (self.tenant, names)
+        self.runtime.limits.count_waiting_queues(self.tenant, names)
+        received_body(self._scope).release()
+        cast("dict[str, Any]", self._scope)[WAITING_QUEUES] = (self.tenant, names)
 
-    async def slowly(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run_slow(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run something that blocks for longer than a moment: a search, an act on many jobs."""
         return await self.runtime.slow_work.call(self.tenant, function, *args, **kwargs)
 
-    async def in_steps(self, steps: Steps[T]) -> T:
+    async def run_chunks(self, steps: Chunks[T]) -> T:
         """Take steps that block, with room for other tenants' work between any two."""
-        return await self.runtime.slow_work.take(self.tenant, steps)
+        return await self.runtime.slow_work.run_chunks(self.tenant, steps)
 
     @property
     def by(self) -> str:
         """Its name in the journal."""
         return self.principal.name
 
-    def require(self, *accesses: Access) -> None:
+    def require(self, *accesses: Permission) -> None:
         """Refuse a caller that may do none of these."""
         if any(map(self.principal.may, accesses)):
             return
@@ -85,11 +85,11 @@ class Caller:
             words = " or ".join(sorted(scopes))
             raise Forbidden(f"your token lacks the scope {words}, which this needs")
         for rule in rules:
-            self.require_reach(rule.reach)
+            self.require_unrestricted(rule.impact)
 
-    def require_reach(self, reach: Reach) -> None:
+    def require_unrestricted(self, reach: Impact) -> None:
         """Refuse an act on more than a limited caller's own queues and kinds."""
-        if not self.principal.reaches(reach):
+        if not self.principal.is_unrestricted_for(reach):
             raise Forbidden(
                 "your token is limited to some kinds or queues of its tenant, "
                 f"and this affects {reach}"
@@ -101,19 +101,19 @@ class Caller:
         if not self.principal.may_use_queue(name):
             raise Forbidden(f"your token is not for queue {name!r}")
 
-    def queue(self, name: str, access: Access) -> ServedQueue:
+    def queue(self, name: str, access: Permission) -> MeteredQueue:
         """A queue that the caller may do this with, whether it exists or not."""
         self.require(access)
         self.require_queue(name)
-        return self.runtime.queue(QueueKey(self.tenant, name), keep=not is_read(access))
+        return self.runtime.queue(QueueKey(self.tenant, name), keep=not is_read_only(access))
 
-    async def known_queue(self, name: str, access: Access) -> ServedQueue:
+    async def existing_queue(self, name: str, access: Permission) -> MeteredQueue:
         """Like `queue`, but it must exist: a typing error must not look like an empty queue."""
         queue = self.queue(name, access)
         await self.describe(name, access)
         return queue
 
-    async def describe(self, name: str, access: Access) -> QueueInfo:
+    async def describe(self, name: str, access: Permission) -> QueueInfo:
         """The store's description of a queue, or `NotFound`."""
         key = self.queue(name, access).sync.key
         found = await self.runtime.call(self.runtime.store.describe, key.tenant, key.name)
@@ -121,11 +121,11 @@ class Caller:
             raise NotFound(f"there is no queue {name!r}; it comes into being with its first job")
         return found[0]
 
-    async def job(self, queue: str, id: str, access: Access) -> tuple[ServedQueue, Record]:
+    async def job(self, queue: str, id: str, access: Permission) -> tuple[MeteredQueue, Record]:
         """A job with its queue; `JobNotFound` also if it is of a kind that is not the caller's."""
         found = self.queue(queue, access)
         [record] = await self.runtime.call(self.runtime.store.get, found.sync.key, [id])
-        if record is None or not self.principal.sees(record):
+        if record is None or not self.principal.can_see(record):
             raise JobNotFound(queue, id)
         return found, record
 
@@ -134,27 +134,27 @@ class Caller:
         if not self.principal.may_use_kind(kind):
             raise Forbidden(f"your token is not for jobs of kind {kind!r}")
 
-    def sees(self, queue: QueueKey, ids: Sequence[str]) -> list[bool]:
+    def can_see_each(self, queue: QueueKey, ids: Sequence[str]) -> list[bool]:
         """For each id: whether its job does not exist, or the caller may touch it. This blocks."""
         if self.principal.kinds is None:
             return [True] * len(ids)
-        found = find_each(self.runtime.store, queue, ids)
-        return [job is None or self.principal.sees(job) for job in found]
+        found = find_each_job(self.runtime.store, queue, ids)
+        return [job is None or self.principal.can_see(job) for job in found]
 
-    async def require_own(self, queue: ServedQueue, ids: Sequence[str]) -> None:
+    async def require_replaceable(self, queue: MeteredQueue, ids: Sequence[str]) -> None:
         """Refuse to replace failed jobs that the caller may not touch."""
         if self.principal.kinds is not None and ids:
-            await self.runtime.call(self.require_own_ids, queue.sync.key, ids)
+            await self.runtime.call(self.require_replaceable_blocking, queue.sync.key, ids)
 
-    def require_own_ids(self, queue: QueueKey, ids: Sequence[str]) -> None:
+    def require_replaceable_blocking(self, queue: QueueKey, ids: Sequence[str]) -> None:
         """Like `require_own`, for code that may block."""
         if self.principal.kinds is None:
             return
-        for job in find_each(self.runtime.store, queue, ids):
-            if job is not None and job.state in REPLACED and not self.principal.sees(job):
-                raise taken(job.id)
+        for job in find_each_job(self.runtime.store, queue, ids):
+            if job is not None and job.state in REPLACEABLE and not self.principal.can_see(job):
+                raise id_conflict(job.id)
 
-    def owned(self, draft: Draft) -> Draft:
+    def limited_to_kinds(self, draft: Draft) -> Draft:
         """A draft that replaces no failed job that the caller may not touch."""
         kinds = self.principal.kinds
         if kinds is None:
@@ -176,12 +176,12 @@ class Caller:
         if size > most:
             raise TooLarge(f"{size:,} at once; the limit is {most:,}: send several requests")
 
-    def require_keys(self, keys: Collection[object] | None) -> None:
+    def require_undelivered_keys(self, keys: Collection[object] | None) -> None:
         """Refuse `keys_if_undelivered` to a limited caller: keys belong to the whole tenant."""
         if keys:
-            self.require(Access.NAME_KEYS)
+            self.require(Permission.SET_UNDELIVERED_KEYS)
 
-    def room(self, access: Access) -> Queues:
+    def tenant_queues(self, access: Permission) -> Queues:
         """The tenant's keys and its list of queues."""
         self.require(access)
         return Queues(self.runtime.store, self.tenant)

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ackline.limits import require_name
-from ackline.service.auth.authorization import Scope
+from ackline.core.limits import require_name
+from ackline.service.auth.permissions import Scope
 from ackline.service.auth.principal import Principal
 
 SERVICE_TENANT = "ackline.service"
@@ -23,7 +23,7 @@ Algorithm = Literal[
     "HS256", "HS384", "HS512",
 ]  # fmt: skip
 
-LONGEST_LEEWAY = 60.0
+MAX_LEEWAY = 60.0
 
 
 class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,7 +46,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The tenants that its tokens may name; by default all."""
     operators: bool = False
     """Whether the scope `operator` in its tokens counts."""
-    leeway: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_LEEWAY)] = 10.0
+    leeway: Annotated[float, msgspec.Meta(ge=0, le=MAX_LEEWAY)] = 10.0
     """Seconds that its clock may differ from ours."""
     tenant_claim: str = "tenant"
     scope_claim: str = "scope"
@@ -87,12 +87,14 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     expires: Annotated[datetime.datetime, msgspec.Meta(tz=True)] | None = None
 
     def __post_init__(self) -> None:
-        digits = self.hash.removeprefix(HASHED_BY)
+        digits = self.hash.removeprefix(HASH_PREFIX)
         if digits == self.hash or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
-            raise ValueError(f"the hash of API key {self.id} must be {HASHED_BY} and 64 hex digits")
+            raise ValueError(
+                f"the hash of API key {self.id} must be {HASH_PREFIX} and 64 hex digits"
+            )
         require_tenant(self.tenant)
 
-    def opens_with(self, key: str) -> bool:
+    def matches(self, key: str) -> bool:
         """Whether this is the key, compared in constant time."""
         return hmac.compare_digest(self.hash, hash_of(key))
 
@@ -115,12 +117,12 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
 
-HASHED_BY = "sha256:"
+HASH_PREFIX = "sha256:"
 
 
 def hash_of(key: str) -> str:
     """The hash of an API key. The key is as random as its hash is long: one round is enough."""
-    return HASHED_BY + hashlib.sha256(key.encode()).hexdigest()
+    return HASH_PREFIX + hashlib.sha256(key.encode()).hexdigest()
 
 
 def require_tenant(tenant: Any) -> None:

@@ -6,11 +6,11 @@ from typing import assert_never
 
 import msgspec
 
-from ackline.events import Event
-from ackline.job import Record
+from ackline.core.events import Event
+from ackline.core.job import Record
 from ackline.queues import DEFAULT_TENANT
-from ackline.service.auth.authorization import RULES, Access, Reach, Scope, access_of_key
-from ackline.stores.base import Key, QueueInfo, StoreInfo
+from ackline.service.auth.permissions import RULES, Impact, Permission, Scope, permission_for_key
+from ackline.stores.contract import KeyValue, QueueInfo, StoreInfo
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -29,19 +29,19 @@ class Principal(msgspec.Struct, frozen=True):
 
     # --- what it may do ---
 
-    def may(self, access: Access) -> bool:
+    def may(self, access: Permission) -> bool:
         """Whether it may do or read this."""
         rule = RULES[access]
-        return bool(self.scopes & rule.scopes) and self.reaches(rule.reach)
+        return bool(self.scopes & rule.scopes) and self.is_unrestricted_for(rule.impact)
 
-    def reaches(self, reach: Reach) -> bool:
+    def is_unrestricted_for(self, reach: Impact) -> bool:
         """Whether it is not limited in what an act on so much affects."""
         match reach:
-            case Reach.ITS_OWN:
+            case Impact.OWN_JOBS:
                 return True
-            case Reach.ALL_KINDS:
+            case Impact.ALL_KINDS:
                 return self.kinds is None
-            case Reach.TENANT:
+            case Impact.TENANT:
                 return self.kinds is None and self.queues is None
             case _:
                 assert_never(reach)
@@ -59,13 +59,13 @@ class Principal(msgspec.Struct, frozen=True):
 
         Who may read jobs may also read Ackline's own keys that affect no more than its own kinds.
         """
-        access = access_of_key(prefix)
-        own = access is not Access.READ_KEYS and self.reaches(RULES[access].reach)
-        return self.may(access) or (own and self.may(Access.READ_JOBS))
+        access = permission_for_key(prefix)
+        own = access is not Permission.READ_KEYS and self.is_unrestricted_for(RULES[access].impact)
+        return self.may(access) or (own and self.may(Permission.READ_JOBS))
 
     # --- what it gets to see ---
 
-    def sees(self, found: Record | Event | QueueInfo | Key) -> bool:
+    def can_see(self, found: Record | Event | QueueInfo | KeyValue) -> bool:
         """Whether something of its tenant exists for it; what is of a whole queue has no kind."""
         match found:
             case Record():
@@ -75,35 +75,35 @@ class Principal(msgspec.Struct, frozen=True):
                 return own and (not found.id or self.may_use_kind(found.kind))
             case QueueInfo():
                 return self.may_use_queue(found.key.name)
-            case Key():
-                own = access_of_key(found.key) is not Access.READ_KEYS
+            case KeyValue():
+                own = permission_for_key(found.key) is not Permission.READ_KEYS
                 queue = found.key[2:3] if own else ()
                 return self.may_read_keys(found.key) and all(map(self.may_use_queue, queue))
             case _:
                 assert_never(found)
 
-    def job(self, job: Record) -> Record:
+    def redact_job(self, job: Record) -> Record:
         """A job, without what is in it if the caller may not read jobs."""
-        if self.may(Access.READ_JOBS):
+        if self.may(Permission.READ_JOBS):
             return job
-        result = job.result if self.may(Access.AWAIT) else None
-        job = msgspec.structs.replace(job.for_settling(), result=result)
-        if self.may(Access.SETTLE):
+        result = job.result if self.may(Permission.READ_RESULT) else None
+        job = msgspec.structs.replace(job.without_handler_data(), result=result)
+        if self.may(Permission.SETTLE):
             return job
         options = msgspec.structs.replace(job.options, keys_if_undelivered=(), callback_url=None)
         return msgspec.structs.replace(job, options=options)
 
-    def queue(self, info: QueueInfo) -> QueueInfo:
+    def redact_queue(self, info: QueueInfo) -> QueueInfo:
         """A queue; for callers that only need its settings, without its counts."""
-        if self.may(Access.READ_QUEUES) or self.may(Access.CONFIGURE):
+        if self.may(Permission.READ_QUEUES) or self.may(Permission.CONFIGURE):
             return info
         return msgspec.structs.replace(info, counts={})
 
-    def store(self, info: StoreInfo) -> StoreInfo:
+    def redact_store(self, info: StoreInfo) -> StoreInfo:
         """What a store is, without its location and details, which only concern the service."""
-        troubles = info.troubles if self.may(Access.READ_TROUBLES) else ()
+        troubles = info.issues if self.may(Permission.READ_HEALTH_ISSUES) else ()
         return msgspec.structs.replace(info, location="", details={}, troubles=troubles)
 
 
-ANYONE_HERE = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=True)
+LOOPBACK_PRINCIPAL = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=True)
 """Whoever reaches the loopback address of this machine."""

@@ -8,21 +8,21 @@ import time
 
 import msgspec
 
-from ackline.limits import OWN_KEYS
+from ackline.core.limits import RESERVED_KEY_PREFIX
 from ackline.service.auth.credentials import SERVICE_TENANT
 from ackline.service.auth.principal import Principal
-from ackline.service.problems import Unauthorized
-from ackline.stores.base import KeyWrite, Store, find_key
+from ackline.service.http.problems import Unauthorized
+from ackline.stores.contract import KeyWrite, Store, find_key
 
-LIFE = 30
+TTL = 30
 """Seconds for which a ticket can be used."""
 
-ROOM = (OWN_KEYS, "tickets")
-SWEPT = 100
+TICKETS_PREFIX = (RESERVED_KEY_PREFIX, "tickets")
+EXPIRED_BATCH = 100
 """How many expired tickets are deleted at most when a new one is made."""
 
 
-class Stub(msgspec.Struct, frozen=True):
+class StoredTicket(msgspec.Struct, frozen=True):
     """What is kept of a ticket: who asked for it."""
 
     principal: Principal
@@ -30,10 +30,10 @@ class Stub(msgspec.Struct, frozen=True):
 
 def issue(store: Store, principal: Principal) -> str:
     """Make a ticket; the store keeps its hash, so that any process knows it."""
-    expires = int(time.time()) + LIFE
+    expires = int(time.time()) + TTL
     ticket = f"{expires}-{secrets.token_urlsafe(32)}"
-    _sweep(store)
-    value = msgspec.json.encode(Stub(principal))
+    _delete_expired(store)
+    value = msgspec.json.encode(StoredTicket(principal))
     store.write_keys(SERVICE_TENANT, [KeyWrite(key=_key(ticket), value=value, version=0)])
     return ticket
 
@@ -47,7 +47,7 @@ def redeem(store: Store, ticket: str) -> Principal:
     used = KeyWrite(key=key, value=None, version=found.version)
     if not store.write_keys(SERVICE_TENANT, [used]):
         raise _refused()
-    return msgspec.json.decode(found.value, type=Stub).principal
+    return msgspec.json.decode(found.value, type=StoredTicket).principal
 
 
 def _refused() -> Unauthorized:
@@ -59,12 +59,12 @@ def _key(ticket: str) -> tuple[str, ...]:
     if not (expires.isascii() and expires.isdecimal() and len(expires) <= 10):
         raise _refused()
     # Ordered by expiry, so that the expired ones come first.
-    return (*ROOM, expires.zfill(10), hashlib.sha256(ticket.encode()).hexdigest())
+    return (*TICKETS_PREFIX, expires.zfill(10), hashlib.sha256(ticket.encode()).hexdigest())
 
 
-def _sweep(store: Store) -> None:
+def _delete_expired(store: Store) -> None:
     now = time.time()
-    kept = store.read_keys(SERVICE_TENANT, ROOM, SWEPT)
+    kept = store.read_keys(SERVICE_TENANT, TICKETS_PREFIX, EXPIRED_BATCH)
     expired = [KeyWrite(key=entry.key, value=None) for entry in kept if int(entry.key[2]) <= now]
     if expired:
         store.write_keys(SERVICE_TENANT, expired)

@@ -1,5 +1,5 @@
 """Limits for tenants and strangers, the same for all processes of one machine."""
 
-from ackline.service.limits.limits import Limits
+from ackline.service.limits.limiter import Limiter
 
-__all__ = ["Limits"]
+__all__ = ["Limiter"]

@@ -1,7 +1,7 @@
 """What Prometheus reads: requests, streams, work, sweeps, and what the queues hold."""
 
+from ackline.service.metrics.http_requests import MeasureRequests
 from ackline.service.metrics.metrics import Metrics
-from ackline.service.metrics.queues import age_of_first
-from ackline.service.metrics.requests import Measured
+from ackline.service.metrics.queues import oldest_age
 
-__all__ = ["Measured", "Metrics", "age_of_first"]
+__all__ = ["MeasureRequests", "Metrics", "oldest_age"]

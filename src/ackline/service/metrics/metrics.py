@@ -12,12 +12,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from ackline.service.metrics.process import Process
-from ackline.service.metrics.queues import Queues
-from ackline.service.metrics.requests import Requests
-from ackline.service.metrics.siblings import Siblings, merge
-from ackline.service.metrics.work import Work
-from ackline.service.shared_calls import SharedCalls
+from ackline.service.metrics.http_requests import RequestCollector
+from ackline.service.metrics.job_timings import JobTimings
+from ackline.service.metrics.multiprocess import SharedMetrics, merge
+from ackline.service.metrics.process import ProcessCollector
+from ackline.service.metrics.queues import QueueCollector
+from ackline.service.threads.single_flight import SingleFlight
 
 if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
@@ -28,15 +28,15 @@ class Metrics:
 
     def __init__(self, runtime: Runtime, folder: Path | None = None) -> None:
         self._runtime = runtime
-        self.requests = Requests()
-        self.work = Work()
+        self.requests = RequestCollector()
+        self.job_timings = JobTimings()
         self._own = CollectorRegistry()
-        for collector in (self.requests, self.work, Process(runtime)):
+        for collector in (self.requests, self.job_timings, ProcessCollector(runtime)):
             self._own.register(collector)
-        self._siblings = Siblings(folder, runtime.worker) if folder is not None else None
+        self._siblings = SharedMetrics(folder, runtime.worker) if folder is not None else None
         # Apart from all other work: what holds that up must be seen here.
         self._thread = ThreadPoolExecutor(1, "ackline metrics")
-        self._scrapes = SharedCalls()
+        self._scrapes = SingleFlight()
 
     def publish(self) -> None:
         """Publish this process's figures for the other processes."""
@@ -49,16 +49,16 @@ class Metrics:
 
     def text(self) -> bytes:
         """All figures as they are now; it asks the store, so off the event loop."""
-        self.work.keep([info.key for info in self._runtime.store.describe(None)])
+        self.job_timings.retain_queues([info.key for info in self._runtime.store.describe(None)])
         registry = CollectorRegistry()
-        registry.register(Queues(self._runtime))
-        registry.register(_Together(self._own, self._siblings))
+        registry.register(QueueCollector(self._runtime))
+        registry.register(_MergedCollector(self._own, self._siblings))
         return generate_latest(registry)
 
     def text_for(self, tenant: str, may_see: Callable[[str], bool]) -> bytes:
         """What the queues of one tenant hold, as far as the caller may see them."""
         registry = CollectorRegistry()
-        registry.register(Queues(self._runtime, tenant, may_see))
+        registry.register(QueueCollector(self._runtime, tenant, may_see))
         return generate_latest(registry)
 
     def close(self) -> None:
@@ -69,8 +69,8 @@ class Metrics:
         return asyncio.get_running_loop().run_in_executor(self._thread, function)
 
 
-class _Together(Collector):
-    def __init__(self, own: CollectorRegistry, siblings: Siblings | None) -> None:
+class _MergedCollector(Collector):
+    def __init__(self, own: CollectorRegistry, siblings: SharedMetrics | None) -> None:
         self._own = own
         self._siblings = siblings
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
 
 
-class Process(Collector):
+class ProcessCollector(Collector):
     """What this process does."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -28,7 +28,7 @@ class Process(Collector):
         done = CounterMetricFamily(
             "ackline_maintenance", "What the loops have done.", labels=["loop", "what"]
         )
-        for loop in (loop.stats() for loop in self._runtime.caretaker.loops):
+        for loop in (loop.stats() for loop in self._runtime.background.loops):
             if loop.last_run is not None:
                 lag.add_metric([loop.name], max(0.0, time.time() - loop.last_run))
             for what, number in loop.done.items():

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ackline.job import QueueKey, State
-from ackline.queue.recovery import Way, recovered
-from ackline.stores.base import Filter, QueueInfo, Store
+from ackline.core.job import QueueKey, State
+from ackline.queue.metadata.recovery_counts import RecoveredBy, load_recovery_counts
+from ackline.stores.contract import Filter, QueueInfo, Store
 
 if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FIRST = Filter(states=frozenset({State.QUEUED}))
 
 
-class Queues(Collector):
+class QueueCollector(Collector):
     """The queues of one tenant, or of all."""
 
     def __init__(
@@ -50,9 +50,9 @@ class Queues(Collector):
             place = [info.key.tenant, info.key.name]
             for state, number in info.counts.items():
                 jobs.add_metric([*place, state], number)
-            oldest.add_metric(place, age_of_first(store, info, now))
-            by_way = recovered(store, info.key)
-            for way in Way:
+            oldest.add_metric(place, oldest_age(store, info, now))
+            by_way = load_recovery_counts(store, info.key)
+            for way in RecoveredBy:
                 expired.add_metric([*place, way], by_way[way].jobs if way in by_way else 0)
         yield from (jobs, oldest, expired)
 
@@ -60,15 +60,15 @@ class Queues(Collector):
         return self._may_see(info.key.name)
 
 
-def age_of_first(store: Store, info: QueueInfo, now: float) -> float:
+def oldest_age(store: Store, info: QueueInfo, now: float) -> float:
     """How long the first job in line has been there; 0 if there is none."""
     if not info.counts[State.QUEUED]:
         return 0.0
-    first = first_in_line(store, info.key)
+    first = next_job_created_at(store, info.key)
     return 0.0 if first is None else max(0.0, now - first)
 
 
-def first_in_line(store: Store, queue: QueueKey) -> float | None:
+def next_job_created_at(store: Store, queue: QueueKey) -> float | None:
     """When the first job in line was enqueued; None if there is none."""
     first = store.page(queue, _FIRST, None, 1).jobs
     return first[0].created_at if first else None

@@ -10,18 +10,18 @@ from litestar.di import NamedDependency
 from litestar.openapi.datastructures import ResponseSpec
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
-from ackline.service.auth.guard import HALF_OPEN, OPEN
-from ackline.service.handlers import get_or_head
-from ackline.service.health import SHOWN, Readiness, examine
+from ackline.service.auth.guard import NO_AUTH, OPTIONAL_AUTH
+from ackline.service.auth.permissions import Permission
+from ackline.service.readiness import PUBLIC_CHECKS, Readiness, check_readiness
+from ackline.service.routes.decorators import get_or_head
 from ackline.service.runtime import Runtime
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")
 """Litestar adds the character set by itself."""
 
 
-@get_or_head("/livez", summary="Is the process alive?", opt=OPEN)
+@get_or_head("/livez", summary="Is the process alive?", opt=NO_AUTH)
 async def livez() -> dict[str, str]:
     """Answers as long as the event loop runs; the store is not asked."""
     return {"status": "alive"}
@@ -33,7 +33,7 @@ NOT_READY = ResponseSpec(
 
 
 @get_or_head(
-    "/readyz", summary="Should it get requests?", opt=HALF_OPEN, responses={503: NOT_READY}
+    "/readyz", summary="Should it get requests?", opt=OPTIONAL_AUTH, responses={503: NOT_READY}
 )
 async def readyz(
     request: Request[Any, Any, Any], runtime: NamedDependency[Runtime]
@@ -44,9 +44,9 @@ async def readyz(
     Where callers have to authenticate, only those who did see the checks, and only admins what
     troubles the store.
     """
-    readiness, user = await examine(runtime), request.scope["user"]
-    if user is None or not user.may(Access.READ_TROUBLES):
-        shown = frozenset[str]() if user is None else SHOWN
+    readiness, user = await check_readiness(runtime), request.scope["user"]
+    if user is None or not user.may(Permission.READ_HEALTH_ISSUES):
+        shown = frozenset[str]() if user is None else PUBLIC_CHECKS
         checks = {name: check for name, check in readiness.checks.items() if name in shown}
         readiness = msgspec.structs.replace(readiness, checks=checks)
     return Response(readiness, status_code=200 if readiness.ready else 503)
@@ -55,12 +55,14 @@ async def readyz(
 @get_or_head("/metrics", summary="Figures for Prometheus", media_type=MediaType.TEXT)
 async def metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
     """What the queues hold; for operators those of all tenants, and what this process does."""
-    caller.require(Access.READ_FIGURES)
+    caller.require(Permission.READ_STATS)
     figures = caller.runtime.metrics
     if caller.principal.operator:
         text = await figures.scrape()
     else:
-        text = await caller.slowly(figures.text_for, caller.tenant, caller.principal.may_use_queue)
+        text = await caller.run_slow(
+            figures.text_for, caller.tenant, caller.principal.may_use_queue
+        )
     return Response(text, media_type=MEDIA_TYPE)
 
 

@@ -11,13 +11,13 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 from litestar.response import Stream
 
 from ackline.service.auth.caller import Caller
-from ackline.service.bodies import Body
-from ackline.service.handlers import delete, get, get_or_head, put
-from ackline.service.key_documents import KeyDocument
-from ackline.service.key_room import Room
-from ackline.service.message_bodies import Done
-from ackline.service.paths import parts_of
-from ackline.service.streams import stream_response
+from ackline.service.http.paths import key_parts
+from ackline.service.http.request_body import Body
+from ackline.service.http.sse import stream_response
+from ackline.service.keyspace.documents import KeyDocument
+from ackline.service.keyspace.keyspace import Keyspace
+from ackline.service.routes.decorators import delete, get, get_or_head, put
+from ackline.service.routes.simple.bodies import Ok
 
 Prefix = Annotated[
     list[str] | None,
@@ -32,7 +32,7 @@ WholeKey = Annotated[
 ]
 
 
-class NewValue(Body):
+class KeyBody(Body):
     """A value; with a version, only if the key still has it (0: only if there is none)."""
 
     value: msgspec.Raw
@@ -51,13 +51,13 @@ async def list_keys(
     Of large ones, fewer than `limit` come at once: read on behind the last one until none come.
     """
     behind = tuple(after) if after else None
-    return await Room(caller).find_all(tuple(prefix or ()), limit, behind)
+    return await Keyspace(caller).find_all(tuple(prefix or ()), limit, behind)
 
 
 @get_or_head("/keys/{key:path}", summary="Read a key", problems=(404,))
 async def get_key(key: WholeKey, caller: NamedDependency[Caller]) -> KeyDocument:
     """One key with its value."""
-    return await Room(caller).get(parts_of(key))
+    return await Keyspace(caller).get(key_parts(key))
 
 
 @put(
@@ -67,17 +67,17 @@ async def get_key(key: WholeKey, caller: NamedDependency[Caller]) -> KeyDocument
     example={"value": {"seen": True}, "version": 0},
 )
 async def set_key(
-    key: WholeKey, data: JSONBody[NewValue], caller: NamedDependency[Caller]
+    key: WholeKey, data: JSONBody[KeyBody], caller: NamedDependency[Caller]
 ) -> KeyDocument:
     """Set a value, whatever it was, or only if nobody else changed it."""
-    return await Room(caller).set(parts_of(key), data.value, data.version)
+    return await Keyspace(caller).set(key_parts(key), data.value, data.version)
 
 
 @delete("/keys/{key:path}", status_code=200, summary="Delete a key", problems=(404,))
-async def delete_key(key: WholeKey, caller: NamedDependency[Caller]) -> Done:
+async def delete_key(key: WholeKey, caller: NamedDependency[Caller]) -> Ok:
     """Gone for good."""
-    await Room(caller).delete(parts_of(key))
-    return Done()
+    await Keyspace(caller).delete(key_parts(key))
+    return Ok()
 
 
 @get("/watch", summary="Watch keys (SSE)", media_type="text/event-stream")
@@ -87,7 +87,7 @@ async def watch_keys(caller: NamedDependency[Caller], prefix: Prefix = None) -> 
     At most 10,000 keys can be watched at once: 422 if there are more, and `error` before the
     stream ends if there come to be more.
     """
-    return stream_response(await Room(caller).watch(tuple(prefix or ())))
+    return stream_response(await Keyspace(caller).watch(tuple(prefix or ())))
 
 
 router = Router(

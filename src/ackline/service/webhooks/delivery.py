@@ -9,25 +9,25 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from ackline.events import Event
-from ackline.job import QueueKey, Record, State
+from ackline.core.events import Event
+from ackline.core.job import QueueKey, Record, State
 from ackline.queue import NewJob, Queue
-from ackline.queue.documents import event_document, result_of
+from ackline.queue.transfer.documents import event_document, result_json
 from ackline.queues import Queues
 from ackline.service.auth.credentials import SERVICE_TENANT
-from ackline.service.webhooks.lanes import lane_of
+from ackline.service.webhooks.concurrency import group_for
 from ackline.service.webhooks.webhook import Webhook
-from ackline.stores.base import Store
+from ackline.stores.contract import Store
 
 QUEUE = QueueKey(SERVICE_TENANT, "webhooks")
 KIND = "deliver"
 TEST = "test"
 """The type of a message about no event."""
 
-LONGEST_RESULT = 256 * 1024
+MAX_RESULT = 256 * 1024
 """Bytes of a result that a callback carries; a larger one has to be fetched."""
 
-LONGEST_PAYLOAD = 4 * 1024 * 1024
+MAX_PAYLOAD = 4 * 1024 * 1024
 """Bytes of a delivery: always enough, because its parts have limits of their own."""
 
 _encode = msgspec.json.Encoder().encode
@@ -42,7 +42,7 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str | None = None
 
 
-class Body(msgspec.Struct, frozen=True):
+class WebhookMessage(msgspec.Struct, frozen=True):
     """What a receiver reads."""
 
     type: str
@@ -54,15 +54,17 @@ class Body(msgspec.Struct, frozen=True):
 def open_queue(store: Store) -> Queue[Delivery, Any]:
     """The queue of all deliveries. No caller is of its tenant, so none can write to it."""
     queues = Queues(store, QUEUE.tenant)
-    return queues.queue(QUEUE.name, payload=Delivery, max_payload=LONGEST_PAYLOAD)
+    return queues.queue(QUEUE.name, payload=Delivery, max_payload=MAX_PAYLOAD)
 
 
-def of_event(webhook: Webhook, event: Event, lanes: int) -> NewJob[Delivery]:
+def event_delivery(webhook: Webhook, event: Event, group_count: int) -> NewJob[Delivery]:
     """The delivery of an event to a webhook."""
-    return _job(webhook, event, msgspec.to_builtins(event_document(event)), None, lanes)
+    return _job(webhook, event, msgspec.to_builtins(event_document(event)), None, group_count)
 
 
-def of_end(webhook: Webhook, event: Event, record: Record | None, lanes: int) -> NewJob[Delivery]:
+def callback_delivery(
+    webhook: Webhook, event: Event, record: Record | None, lanes: int
+) -> NewJob[Delivery]:
     """The callback to a job's own URL at its end, with its result or its error.
 
     The event has the URL: by now the job may be gone, moved, or replaced by one with another URL.
@@ -72,9 +74,9 @@ def of_end(webhook: Webhook, event: Event, record: Record | None, lanes: int) ->
     return _job(webhook, event, data, event.callback, lanes)
 
 
-def of_test(webhook: Webhook, id: str, now: float, lanes: int) -> NewJob[Delivery]:
+def test_delivery(webhook: Webhook, id: str, now: float, lanes: int) -> NewJob[Delivery]:
     """A message about no event, to see whether it arrives."""
-    body = Body(TEST, _iso(now), {"webhook": webhook.id})
+    body = WebhookMessage(TEST, _iso(now), {"webhook": webhook.id})
     return _new(webhook, id, body, None, lanes)
 
 
@@ -91,8 +93,8 @@ def _outcome_from_event(event: Event) -> dict[str, Any]:
 
 def _outcome(record: Record) -> dict[str, Any]:
     if record.state is State.COMPLETED:
-        result = result_of(record)
-        fits = len(bytes(result)) <= LONGEST_RESULT
+        result = result_json(record)
+        fits = len(bytes(result)) <= MAX_RESULT
         return {"result": result} if fits else {"result_left_out": True}
     failure = record.failure
     return {"error": f"{failure.type}: {failure.message}" if failure is not None else None}
@@ -102,13 +104,15 @@ def _job(
     webhook: Webhook, event: Event, data: Any, url: str | None, lanes: int
 ) -> NewJob[Delivery]:
     id = delivery_id(webhook, event)
-    return _new(webhook, id, Body(event.act, _iso(event.at), data), url, lanes)
+    return _new(webhook, id, WebhookMessage(event.act, _iso(event.at), data), url, lanes)
 
 
-def _new(webhook: Webhook, id: str, body: Body, url: str | None, lanes: int) -> NewJob[Delivery]:
+def _new(
+    webhook: Webhook, id: str, body: WebhookMessage, url: str | None, lanes: int
+) -> NewJob[Delivery]:
     delivery = Delivery(webhook.tenant, webhook.id, msgspec.Raw(_encode(body)), url)
     return NewJob(
-        delivery, id=id, kind=KIND, group=lane_of(webhook.tenant, url or webhook.url or "", lanes)
+        delivery, id=id, kind=KIND, group=group_for(webhook.tenant, url or webhook.url or "", lanes)
     )
 
 

@@ -8,33 +8,34 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ackline.errors import EventsDropped, ReaderMoved
-from ackline.events import Event, Events, read_cursor
-from ackline.job import QueueKey
-from ackline.maintenance.loop import NOTHING_KNOWN, Loop
-from ackline.queue import JournalReader, NewJob, Queue, ReaderInfo, callbacks
-from ackline.queue.reader import registered_readers
+from ackline.core.errors import EventsDropped, ReaderMoved
+from ackline.core.events import Event, Events, read_cursor
+from ackline.core.job import QueueKey
+from ackline.maintenance.loop import AFTER_INTERVAL, MaintenanceLoop
+from ackline.queue import JournalReader, NewJob, Queue, ReaderInfo
+from ackline.queue.journal.reader import registered_readers
+from ackline.queue.metadata import callbacks
 from ackline.service.auth.credentials import SERVICE_TENANT
-from ackline.service.webhooks import book, delivery
+from ackline.service.webhooks import delivery, repository
 from ackline.service.webhooks.delivery import Delivery
-from ackline.service.webhooks.webhook import CALLBACKS, Webhook, callbacks_of
-from ackline.stores.base import Store, find_each
+from ackline.service.webhooks.webhook import CALLBACKS, Webhook, callback_webhook
+from ackline.stores.contract import Store, find_each_job
 
 logger = logging.getLogger("ackline.service")
 
-EVERY = 0.25
+POLL_EVERY = 0.25
 """Seconds between two looks into the journals."""
 
-ASK_AGAIN = 2.0
+CALLBACK_CHECK_EVERY = 2.0
 """Seconds after which to look again whether a tenant's jobs want callbacks."""
 
-ASKED_PER_SECOND = 50
+CALLBACK_CHECKS_PER_SECOND = 50
 """How many tenants at most are asked about in a second; with more, each is asked less often."""
 
-LOOK_AGAIN = 1.0
+REFRESH_EVERY = 1.0
 """Seconds after which to look although the journal has not grown."""
 
-LOOKED_AT, MOST_PAGES = 1000, 5
+SCAN_PAGE, MAX_SCAN_PAGES = 1000, 5
 """Events of a tenant that are looked at together, and how often, to find the queues to read."""
 
 PAGE = 500
@@ -42,7 +43,7 @@ READER = "webhooks"
 _UNKNOWN = object()
 
 
-class Dispatcher(Loop):
+class Dispatcher(MaintenanceLoop):
     """Reads the journals of queues with webhooks or callbacks, and enqueues deliveries.
 
     A page's deliveries are stored before the reader's place is saved. If that is never saved, the
@@ -50,17 +51,17 @@ class Dispatcher(Loop):
     """
 
     name = "dispatcher"
-    counts = ("dispatched",)
+    counters = ("dispatched",)
 
     def __init__(
         self, store: Store, on_wanted: Callable[[], None] = lambda: None, lanes: int = 1
     ) -> None:
-        super().__init__([], EVERY)
+        super().__init__([], POLL_EVERY)
         self._store = store
-        self._lanes = lanes
+        self._group_count = lanes
         self._on_wanted = on_wanted
         self._deliveries = delivery.open_queue(store)
-        self._all_webhooks = book.AllWebhooks(store)
+        self._all_webhooks = repository.WebhookCache(store)
         self._webhooks: Mapping[str, list[Webhook]] = {}
         self._callbacks: dict[str, str] = {}
         self._asked_at: dict[str, float] = {}
@@ -79,7 +80,7 @@ class Dispatcher(Loop):
         if end != self._end or now >= self._look_again:
             self._find_unread(end)
             # A webhook that is changed, or deleted, is not in the journal.
-            self._end, self._look_again = end, now + LOOK_AGAIN
+            self._end, self._look_again = end, now + REFRESH_EVERY
         return {queue: 0.0 for queue in self.queues if queue.key in self._unread}
 
     def _find_unread(self, end: str) -> None:
@@ -100,18 +101,18 @@ class Dispatcher(Loop):
         self._known = keys
         for tenant in wanting:
             if tenant in self._looked_through:
-                self._look_through(tenant, end)
+                self._scan_tenant(tenant, end)
             else:
-                self._read_all_of(tenant, end)
+                self._mark_all_unread(tenant, end)
         for tenant in self._looked_through.keys() - wanting:
             del self._looked_through[tenant]
 
-    def _look_through(self, tenant: str, end: str) -> None:
+    def _scan_tenant(self, tenant: str, end: str) -> None:
         """Find the queues of a tenant in which something has happened since the last look."""
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_SCAN_PAGES):
             try:
-                page = Events.of(
-                    self._store.events(None, self._looked_through[tenant], LOOKED_AT, tenant=tenant)
+                page = Events.from_sequence(
+                    self._store.events(None, self._looked_through[tenant], SCAN_PAGE, tenant=tenant)
                 )
             except EventsDropped:
                 break
@@ -119,11 +120,11 @@ class Dispatcher(Loop):
                 return
             self._unread |= {batch.queue for batch in page.batches}
             self._looked_through[tenant] = page.cursor
-            if len(page) < LOOKED_AT:
+            if len(page) < SCAN_PAGE:
                 return
-        self._read_all_of(tenant, end)
+        self._mark_all_unread(tenant, end)
 
-    def _read_all_of(self, tenant: str, end: str) -> None:
+    def _mark_all_unread(self, tenant: str, end: str) -> None:
         self._unread |= {key for key in self._known if key.tenant == tenant}
         self._looked_through[tenant] = end
 
@@ -134,13 +135,13 @@ class Dispatcher(Loop):
             # A note that cannot be read concerns the queues of its tenant, and no others.
             return True
 
-    def look_after(self, queue: Queue[Any, Any]) -> float:
+    def maintain(self, queue: Queue[Any, Any]) -> float:
         since = None if queue.key.tenant == SERVICE_TENANT else self._wanted_since(queue.key)
         if since is None:
             if queue.key.tenant != SERVICE_TENANT:
                 self._stop_reading(queue.key)
             self._unread.discard(queue.key)
-            return NOTHING_KNOWN
+            return AFTER_INTERVAL
         reader = self._reader(queue.key, since)
         try:
             events = reader.read(PAGE)
@@ -149,13 +150,15 @@ class Dispatcher(Loop):
             reader.cursor = error.cursor
             return 0.0
         if events:
-            self._pass_on(queue.key, events, reader)
+            self._enqueue_deliveries(queue.key, events, reader)
         if len(events) == PAGE or queue.key not in self._readers:
             return 0.0
         self._unread.discard(queue.key)
-        return NOTHING_KNOWN
+        return AFTER_INTERVAL
 
-    def _pass_on(self, key: QueueKey, events: list[Event], reader: JournalReader) -> None:
+    def _enqueue_deliveries(
+        self, key: QueueKey, events: list[Event], reader: JournalReader
+    ) -> None:
         # Until it has saved, the reader is past events that may have no deliveries yet.
         del self._readers[key]
         deliveries = self._deliveries_for(key, events)
@@ -183,17 +186,17 @@ class Dispatcher(Loop):
     def _callbacks_since(self, tenant: str) -> str | None:
         known = self._callbacks.get(tenant)
         # However many tenants there are, their notes are not all read every second.
-        pause = max(ASK_AGAIN, len(self._asked_at) / ASKED_PER_SECOND)
+        pause = max(CALLBACK_CHECK_EVERY, len(self._asked_at) / CALLBACK_CHECKS_PER_SECOND)
         if known is not None or time.monotonic() < self._asked_at.get(tenant, 0.0) + pause:
             return known
-        found = callbacks.since(self._store, tenant)
+        found = callbacks.callbacks_since(self._store, tenant)
         self._asked_at[tenant] = time.monotonic()
         if found is not None:
             info = self._store.info()
             # A note can only be past the journal's end in a store that was restored.
             found = min(found, info.cursor, key=read_cursor)
             self._callbacks[tenant] = found
-            book.add(self._store, callbacks_of(tenant, found, info.now))
+            repository.add(self._store, callback_webhook(tenant, found, info.now))
         return found
 
     # --- reading ---
@@ -202,13 +205,13 @@ class Dispatcher(Loop):
         reader = self._readers.get(key)
         if reader is None:
             reader = self._readers[key] = JournalReader(self._store, key, READER)
-            if not self._has_place(key):
+            if not self._has_position(key):
                 reader.cursor = since
         return reader
 
-    def _has_place(self, key: QueueKey) -> bool:
+    def _has_position(self, key: QueueKey) -> bool:
         """Whether a place is saved to go on from; past the journal's end it would miss events."""
-        place = _place(self._store, key)
+        place = _saved_position(self._store, key)
         if place is None:
             return False
         kept = read_cursor(place.cursor) <= read_cursor(self._store.info().cursor)
@@ -226,7 +229,7 @@ class Dispatcher(Loop):
         reader = self._readers.get(key)
         if key in self._readers and reader is None:
             return
-        if _place(self._store, key) is not None:
+        if _saved_position(self._store, key) is not None:
             (reader or JournalReader(self._store, key, READER)).forget()
         self._readers[key] = None
 
@@ -234,26 +237,28 @@ class Dispatcher(Loop):
 
     def _deliveries_for(self, key: QueueKey, events: list[Event]) -> list[NewJob[Delivery]]:
         # Read again, after the events: a webhook that existed when they happened is there now.
-        webhooks = book.read_of(self._store, key.tenant)
+        webhooks = repository.list_webhooks(self._store, key.tenant)
         deliveries = [
-            delivery.of_event(webhook, event, self._lanes)
+            delivery.event_delivery(webhook, event, self._group_count)
             for event in events
             for webhook in webhooks
-            if webhook.wants(event)
+            if webhook.matches(event)
         ]
         own = next((one for one in webhooks if one.id == CALLBACKS and one.active), None)
         if own is not None:
-            ends = [e for e in events if e.callback is not None and e.note != callbacks.RELAYED]
+            ends = [
+                e for e in events if e.callback is not None and e.note != callbacks.RELAYED_NOTE
+            ]
             deliveries += self._callbacks_for(own, key, ends)
         return deliveries
 
     def _callbacks_for(
         self, own: Webhook, key: QueueKey, events: list[Event]
     ) -> Iterable[NewJob[Delivery]]:
-        jobs = find_each(self._store, key, [event.id for event in events])
+        jobs = find_each_job(self._store, key, [event.id for event in events])
         for event, job in zip(events, jobs, strict=True):
-            yield delivery.of_end(own, event, job, self._lanes)
+            yield delivery.callback_delivery(own, event, job, self._group_count)
 
 
-def _place(store: Store, key: QueueKey) -> ReaderInfo | None:
+def _saved_position(store: Store, key: QueueKey) -> ReaderInfo | None:
     return next((info for info in registered_readers(store, key) if info.name == READER), None)

@@ -29,11 +29,11 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The waits between attempts; after the last one a delivery goes to the DLQ."""
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 64
     """Deliveries at once, per process; those of one tenant get a quarter of them at most."""
-    at_once: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 4
+    receiver_concurrency: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 4
     """Deliveries at once to one host and port for one tenant, over all processes."""
-    keep: Annotated[float, msgspec.Meta(ge=60)] = 86_400.0
+    keep_deliveries: Annotated[float, msgspec.Meta(ge=60)] = 86_400.0
     """How long a delivery that was made is listed."""
-    most: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 100
+    max_webhooks: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 100
     """Webhooks of one tenant."""
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ class Secret(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str
     until: float | None = None
 
-    def live(self, now: float) -> bool:
+    def is_valid(self, now: float) -> bool:
         """Whether it still signs."""
         return self.until is None or now < self.until
 
@@ -35,7 +35,7 @@ def new_secret() -> Secret:
     return Secret(PREFIX + base64.b64encode(secrets.token_bytes(LENGTH)).decode())
 
 
-def rotated(known: Iterable[Secret], now: float, overlap: float) -> tuple[Secret, ...]:
+def rotate(known: Iterable[Secret], now: float, overlap: float) -> tuple[Secret, ...]:
     """A new secret, and the previous one for `overlap` seconds more: never more than two."""
     newest = next(iter(known), None)
     if newest is None or not overlap:
@@ -47,7 +47,7 @@ def headers(id: str, at: float, body: bytes, known: Iterable[Secret]) -> dict[st
     """What goes with a body: its id, when it was sent, and a signature by each live secret."""
     moment = str(int(at))
     signed = b".".join([id.encode(), moment.encode(), body])
-    signatures = [_signature(secret, signed) for secret in known if secret.live(at)]
+    signatures = [_signature(secret, signed) for secret in known if secret.is_valid(at)]
     return {
         "webhook-id": id,
         "webhook-timestamp": moment,

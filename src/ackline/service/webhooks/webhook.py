@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from ackline.events import Act, Event, read_cursor
-from ackline.job import State
+from ackline.core.events import Act, Event, read_cursor
+from ackline.core.job import State
 from ackline.service.webhooks.signing import Secret, new_secret
-from ackline.stores.base import StoreInfo
+from ackline.stores.contract import StoreInfo
 
 FILTERS = ("acts", "states", "queues", "kinds")
 
@@ -45,7 +45,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The cursor after which it gets events of a queue."""
         return self.since_of.get(queue, self.since)
 
-    def wants(self, event: Event) -> bool:
+    def matches(self, event: Event) -> bool:
         """Whether it gets an event."""
         return (
             self.active
@@ -76,23 +76,25 @@ def new_webhook(tenant: str, url: str, now: StoreInfo, **fields: Any) -> Webhook
     )
 
 
-def filters(fields: Mapping[str, Any]) -> dict[str, Any]:
+def filter_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The filters among these fields, as a webhook has them."""
     found = {name: fields[name] for name in FILTERS if name in fields}
     return {name: None if value is None else frozenset(value) for name, value in found.items()}
 
 
-def altered(found: Webhook, changes: Mapping[str, Any], end: str) -> Webhook:
+def with_changes(found: Webhook, changes: Mapping[str, Any], end: str) -> Webhook:
     """A webhook with other fields; events that it did not get until now, it gets from `end` on."""
     since, since_of = found.since, found.since_of
     if changes.get("active") and not found.active:
         since, since_of = end, {}
     elif "queues" in changes:
-        since, since_of = _widened(found, changes["queues"], end)
+        since, since_of = _since_after_widening(found, changes["queues"], end)
     return msgspec.structs.replace(found, **changes, since=since, since_of=since_of)
 
 
-def _widened(found: Webhook, queues: frozenset[str] | None, end: str) -> tuple[str, dict[str, str]]:
+def _since_after_widening(
+    found: Webhook, queues: frozenset[str] | None, end: str
+) -> tuple[str, dict[str, str]]:
     before = found.queues
     if queues is not None:
         new = frozenset() if before is None else queues - before
@@ -102,7 +104,7 @@ def _widened(found: Webhook, queues: frozenset[str] | None, end: str) -> tuple[s
     return end, {name: found.since_for(name) for name in before}
 
 
-def callbacks_of(tenant: str, since: str, now: float) -> Webhook:
+def callback_webhook(tenant: str, since: str, now: float) -> Webhook:
     """The webhook of a tenant's callbacks, with a secret that nobody has seen yet."""
     return Webhook(
         id=CALLBACKS,

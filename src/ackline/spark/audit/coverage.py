@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ackline.errors import EventsDropped
-from ackline.events import make_cursor, read_cursor
-from ackline.job import QueueKey
+from ackline.core.errors import EventsDropped
+from ackline.core.events import make_cursor, read_cursor
+from ackline.core.job import QueueKey
 from ackline.queues import Queues
-from ackline.spark.events.gaps import Gap, missing_after
-from ackline.spark.events.horizon import require_within
-from ackline.spark.events.journal import NOTHING_DROPPED, just_before
-from ackline.spark.events.offset import OLDEST
+from ackline.spark.journal.gaps import Gap, find_gap
+from ackline.spark.journal.journals import JOURNAL_START, cursor_before
 from ackline.spark.lake.lake import Lake
+from ackline.spark.streams.events.high_watermark import require_below_watermark
+from ackline.spark.streams.events.offset import OLDEST
 
 
-class Kept(msgspec.Struct, frozen=True):
+class QueueSpan(msgspec.Struct, frozen=True):
     """The first and the last event that a lake has of one queue."""
 
     first: str
@@ -28,16 +28,16 @@ class Kept(msgspec.Struct, frozen=True):
 class Coverage:
     """How far the events of some queues reach, in a lake and after that in its store."""
 
-    def __init__(self, queues: Queues, lake: Lake, kept: Mapping[str, Kept]) -> None:
+    def __init__(self, queues: Queues, lake: Lake, kept: Mapping[str, QueueSpan]) -> None:
         self._store, self._tenant = queues.store, queues.tenant
         self._end = queues.info().cursor
         self._mark, self._gaps = lake.require(), lake.gaps
         self._some_dropped = any(batch.dropped and batch.events for batch in lake.log.batches)
         self._kept = kept
-        require_within(queues, None, (one.last for one in kept.values()))
+        require_below_watermark(queues, None, (one.last for one in kept.values()))
 
     @property
-    def lacking(self) -> set[str]:
+    def incomplete_queues(self) -> set[str]:
         """Queues of which the lake is known to lack events, also those that nobody else knows."""
         first = self._mark.first_events
         headless = {queue for queue, cursor in first.items() if cursor is None}
@@ -52,7 +52,7 @@ class Coverage:
         keys = [QueueKey(self._tenant, name) for name in names]
         try:
             pages = [self._store.events(key, self._last(key.name), 1) for key in keys]
-            firsts = [just_before(page[0]) for page in pages if page]
+            firsts = [cursor_before(page[0]) for page in pages if page]
             start = min([*firsts, end], key=read_cursor)
             for key in keys:
                 self._store.events(key, start, 1)
@@ -60,29 +60,29 @@ class Coverage:
             return OLDEST
         return start
 
-    def unseen(self, queue: str) -> list[Gap]:
+    def gaps(self, queue: str) -> list[Gap]:
         """What is missing before the lake, in it, and between it and the store."""
         key = QueueKey(self._tenant, queue)
         skipped = [gap for gap in self._gaps if gap.queue == queue]
-        since = missing_after(self._store, key, self._last(queue))
+        since = find_gap(self._store, key, self._last(queue))
         found = [gap for gap in (self._beginning(key), *skipped, since) if gap is not None]
-        if not found and queue in self.lacking:
+        if not found and queue in self.incomplete_queues:
             # All of it is gone: its beginning before the lake was made, the rest since.
-            return [Gap(queue=queue, after=NOTHING_DROPPED, until=self._end)]
+            return [Gap(queue=queue, after=JOURNAL_START, until=self._end)]
         return found
 
     def _last(self, queue: str) -> str:
         kept = self._kept.get(queue)
-        return NOTHING_DROPPED if kept is None else kept.last
+        return JOURNAL_START if kept is None else kept.last
 
     def _beginning(self, key: QueueKey) -> Gap | None:
         kept = self._kept.get(key.name)
         if kept is None or self._is_whole(key, kept):
             return None
         until = make_cursor(read_cursor(kept.first)[0], 0)
-        return Gap(queue=key.name, after=NOTHING_DROPPED, until=until, kept_from=kept.first_at)
+        return Gap(queue=key.name, after=JOURNAL_START, until=until, retained_from=kept.first_at)
 
-    def _is_whole(self, key: QueueKey, kept: Kept) -> bool:
+    def _is_whole(self, key: QueueKey, kept: QueueSpan) -> bool:
         """Whether the first event that the lake has of a queue is the queue's first ever."""
         first = self._mark.first_events
         if key.name in first:

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ackline.queues import Queues
-from ackline.spark.events.gaps import Gap, missing_after
-from ackline.spark.pipelines.journal import up_to
+from ackline.spark.journal.gaps import Gap, find_gap
+from ackline.spark.transforms.journal_slices import up_to
 
 
 class StoreTables:
@@ -29,7 +29,7 @@ class StoreTables:
         self.names = None if names is None else sorted(set(names))
         self.infos = [
             info
-            for info in queues.store.describe(queues.tenant, dropped=True)
+            for info in queues.store.describe(queues.tenant, include_dropped=True)
             if self.names is None or info.key.name in self.names
         ]
         """The queues that have a journal, including those that were dropped."""
@@ -42,25 +42,25 @@ class StoreTables:
     def read(self, table: str, **options: str) -> DataFrame:
         """A table with the rows of these queues."""
         reader = self.spark.read.format("ackline").options(**self._options, **options)
-        if (alone := self._alone(table)) is not None:
+        if (alone := self._single_queue(table)) is not None:
             return reader.option("queue", alone).load(table)
-        return self.of_these(reader.load(table))
+        return self.filter_rows(reader.load(table))
 
-    def of_these(self, rows: DataFrame) -> DataFrame:
+    def filter_rows(self, rows: DataFrame) -> DataFrame:
         """The rows of these queues."""
         return rows if self.names is None else rows.where(F.col("queue").isin(self.names))
 
-    def among_these(self, names: Collection[str]) -> set[str]:
+    def filter_names(self, names: Collection[str]) -> set[str]:
         """Those names that are names of these queues."""
         return set(names) if self.names is None else set(names).intersection(self.names)
 
-    def _alone(self, table: str) -> str | None:
+    def _single_queue(self, table: str) -> str | None:
         """The queue to ask the store for, if it is only one; a dropped queue has no jobs."""
         if self.names is None or len(self.names) != 1:
             return None
         (name,) = self.names
         journal = table == "events"
-        found = self.queues.store.describe(self.queues.tenant, name, dropped=journal)
+        found = self.queues.store.describe(self.queues.tenant, name, include_dropped=journal)
         return name if found else None
 
 
@@ -77,5 +77,5 @@ class StoreHistory:
     def unseen(self) -> tuple[Gap, ...]:
         """The events that the journals have dropped."""
         store = self._tables.queues.store
-        gaps = (missing_after(store, info.key) for info in self._tables.infos)
+        gaps = (find_gap(store, info.key) for info in self._tables.infos)
         return tuple(gap for gap in gaps if gap is not None)

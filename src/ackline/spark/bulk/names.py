@@ -6,7 +6,7 @@ import re
 from urllib.parse import unquote
 
 
-def quoted(name: str) -> str:
+def quote_column(name: str) -> str:
     """The name of a column, escaped for Spark, which would take a dot for access to a field.
 
     >>> quoted("a.b")
@@ -15,10 +15,10 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def local_name(uri: str) -> str:
+def display_path(uri: str) -> str:
     """A file as its user calls it.
 
-    >>> local_name("file:///data/all%20mails.csv"), local_name("s3://data/mails.csv")
+    >>> display_path("file:///data/all%20mails.csv"), display_path("s3://data/mails.csv")
     ('/data/all mails.csv', 's3://data/mails.csv')
     """
     return unquote(re.sub("^file:(//)?(?=/)", "", uri))

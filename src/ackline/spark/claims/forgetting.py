@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from ackline.queues import Queues
-from ackline.spark.claims.intake import Intake
-from ackline.spark.claims.keeper import LeaseKeeper
-from ackline.spark.claims.manifest_room import ManifestRoom
-from ackline.spark.options import ReadClaims
+from ackline.spark.claims.manifest_room import ManifestStore
+from ackline.spark.options import ClaimsOptions
+from ackline.spark.streams.claims.claimer import Claimer
+from ackline.spark.streams.claims.lease_renewer import LeaseRenewer
 
 
-def forget(queues: Queues, queue: str, stream: str) -> None:
+def forget_stream(queues: Queues, queue: str, stream: str) -> None:
     """Forget a stream; a query that still reads it is fenced off. Safe to repeat."""
-    options = ReadClaims(store="", table="jobs", queue=queue, stream_id=stream)
+    options = ClaimsOptions(store="", table="jobs", queue=queue, stream_id=stream)
     source = queues[queue]
-    room = ManifestRoom(source.store, source.key, stream)
-    keeper = LeaseKeeper(source.store, source.key, options.worker, options.lease, room.fenced)
+    room = ManifestStore(source.store, source.key, stream)
+    keeper = LeaseRenewer(
+        source.store, source.key, options.worker_id, options.lease, room.is_fenced
+    )
     room.begin(lambda _state: None)
     room.restart()
-    Intake(source, options, room, keeper).sweep()
-    room.forget()
+    Claimer(source, options, room, keeper).release_orphans()
+    room.delete()

@@ -11,25 +11,25 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from ackline.ids import new_id
-from ackline.job import QueueKey
-from ackline.spark.claims.leases import Lease
-from ackline.spark.claims.manifests import Manifest, StreamState, WaitingJobs
+from ackline.core.ids import new_id
+from ackline.core.job import QueueKey
+from ackline.spark.claims.manifests import Manifest, PendingBatch, StreamState
 from ackline.spark.claims.stream_keys import StreamKeys
 from ackline.spark.errors import StreamFenced
-from ackline.stores.base import KeyWrite, Store
+from ackline.spark.streams.claims.leases import Lease
+from ackline.stores.contract import KeyWrite, Store
 
-KEPT = 20
+RETAINED_MANIFESTS = 20
 """How many committed manifests stay, because Spark may go back to them."""
 
 NO_VERSION = -1
 """A version that no key ever has."""
 
-Accept = Callable[[StreamState], None]
+StateCheck = Callable[[StreamState], None]
 """Raises if a checkpoint and the state of the stream do not belong together."""
 
 
-class ManifestRoom:
+class ManifestStore:
     """The state, the manifests and the waiting jobs of one stream, as the store has them.
 
     `begin` reads them once; from then on this driver is the only one that can write.
@@ -42,10 +42,10 @@ class ManifestRoom:
         self._version = 0
         self.state = StreamState("")
         self.manifests: dict[int, Manifest] = {}
-        self.waiting: dict[int, WaitingJobs] = {}
+        self.pending: dict[int, PendingBatch] = {}
         """Jobs that are to be micro-batches of their own, by a number that each keeps."""
 
-    def begin(self, accept: Accept) -> None:
+    def begin(self, accept: StateCheck) -> None:
         """Take the stream over from its last driver if its state is accepted, and load the rest."""
         while True:
             found, version = self._keys.find_state()
@@ -60,7 +60,7 @@ class ManifestRoom:
         """Read what the store has; `StreamFenced` if another driver has begun."""
         self.state, self._version = self._found()
         self.manifests = self._keys.read_manifests()
-        self.waiting = self._keys.read_waiting()
+        self.pending = self._keys.read_waiting()
 
     def save(
         self,
@@ -68,15 +68,15 @@ class ManifestRoom:
         manifest: Manifest | None = None,
         *,
         taken: int | None = None,
-        added: Sequence[WaitingJobs] = (),
+        added: Sequence[PendingBatch] = (),
     ) -> None:
         """Write all of it or nothing; `StreamFenced` if another driver has begun.
 
         `taken` is the number of jobs that wait no longer, and `added` are jobs that wait from now,
         the first of them under the highest number.
         """
-        new = dict(enumerate(reversed(added), max(self.waiting, default=-1) + 1))
-        old = [batch for batch in self.manifests if batch <= state.committed - KEPT]
+        new = dict(enumerate(reversed(added), max(self.pending, default=-1) + 1))
+        old = [batch for batch in self.manifests if batch <= state.committed - RETAINED_MANIFESTS]
         changes = [self._keys.set_waiting(number, jobs) for number, jobs in new.items()]
         changes += [self._keys.delete_manifest(batch) for batch in old]
         if manifest is not None:
@@ -85,13 +85,13 @@ class ManifestRoom:
             changes.append(self._keys.delete_waiting(taken))
         self._write(state, changes)
         self.state = state
-        self.waiting |= new
+        self.pending |= new
         for batch in old:
             del self.manifests[batch]
         if manifest is not None:
             self.manifests[manifest.batch] = manifest
         if taken is not None:
-            del self.waiting[taken]
+            del self.pending[taken]
 
     def confirm(self) -> bool:
         """Whether the store still has what was loaded or saved here last.
@@ -109,11 +109,11 @@ class ManifestRoom:
         """Delete all manifests and what waits, and begin as if the stream were new."""
         fresh = StreamState(new_id(), self.state.epoch, self._by)
         changes = [self._keys.delete_manifest(batch) for batch in self.manifests]
-        changes += [self._keys.delete_waiting(number) for number in self.waiting]
+        changes += [self._keys.delete_waiting(number) for number in self.pending]
         self._write(fresh, changes)
-        self.state, self.manifests, self.waiting = fresh, {}, {}
+        self.state, self.manifests, self.pending = fresh, {}, {}
 
-    def forget(self) -> None:
+    def delete(self) -> None:
         """Delete the state of a stream that was restarted and holds no jobs any more."""
         self._write(None, [])
 
@@ -121,20 +121,20 @@ class ManifestRoom:
         """The state in the store, whichever driver wrote it."""
         return self._keys.find_state()[0]
 
-    def fenced(self) -> bool:
+    def is_fenced(self) -> bool:
         """Whether another driver has taken over. Any thread may call this."""
         found = self.find()
-        return found is None or found.by != self._by
+        return found is None or found.driver != self._by
 
     @property
-    def held(self) -> set[Lease]:
+    def leases(self) -> set[Lease]:
         """Every lease that the stream is still responsible for."""
         batches: Iterable[tuple[Lease, ...]] = (
             manifest.leases
             for manifest in self.manifests.values()
             if manifest.batch > self.state.committed
         )
-        waiting = (jobs.leases for jobs in self.waiting.values())
+        waiting = (jobs.leases for jobs in self.pending.values())
         return {lease for leases in (*batches, *waiting) for lease in leases}
 
     def _write(self, state: StreamState | None, changes: list[KeyWrite]) -> None:
@@ -146,7 +146,7 @@ class ManifestRoom:
 
     def _undo_additions(self, changes: list[KeyWrite]) -> list[KeyWrite]:
         """Deletes what an unanswered write added: its jobs would wait beside those added now."""
-        unknown = self._keys.read_waiting().keys() - self.waiting.keys()
+        unknown = self._keys.read_waiting().keys() - self.pending.keys()
         changed = {change.key for change in changes}
         deletions = map(self._keys.delete_waiting, unknown)
         return [deletion for deletion in deletions if deletion.key not in changed]
@@ -154,11 +154,11 @@ class ManifestRoom:
     def _note_version(self) -> None:
         found, version = self._keys.find_state()
         # Never the version of another driver's state, which would then be overwritten.
-        ours = found is not None and found.by == self._by
+        ours = found is not None and found.driver == self._by
         self._version = version if ours else NO_VERSION
 
     def _found(self) -> tuple[StreamState, int]:
         found, version = self._keys.find_state()
-        if found is None or found.by != self._by:
+        if found is None or found.driver != self._by:
             raise StreamFenced(self._stream)
         return found, version

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ackline.spark.claims.leases import Lease
+from ackline.spark.streams.claims.leases import Lease
 
 
 class StreamState(msgspec.Struct, frozen=True):
@@ -14,17 +14,17 @@ class StreamState(msgspec.Struct, frozen=True):
     """Which run of the stream this is: the offsets in Spark's checkpoint name it."""
     epoch: int = 0
     """How many drivers have read it."""
-    by: str = ""
+    driver: str = ""
     """The driver that reads it now."""
     planned: int = 0
     """The last micro-batch that Spark is known to have logged."""
-    plans: int = 0
+    times_planned: int = 0
     """How often that micro-batch was begun."""
     committed: int = 0
     """The last micro-batch that is known to be done, and whose jobs are settled."""
-    proven: int = 0
+    last_nonempty_commit: int = 0
     """The last committed micro-batch that had jobs: then at least, the sink worked."""
-    offered: str = ""
+    offered_generation: str = ""
     """The generation in the newest offset of a first micro-batch that was handed out again.
 
     Spark may have logged that offset, or the one before, each in a checkpoint of its own. The one
@@ -32,7 +32,7 @@ class StreamState(msgspec.Struct, frozen=True):
     """
 
 
-class WaitingJobs(msgspec.Struct, frozen=True, array_like=True):
+class PendingBatch(msgspec.Struct, frozen=True, array_like=True):
     """Jobs that are to be one micro-batch: part of one that was split, or a suspect."""
 
     leases: tuple[Lease, ...]

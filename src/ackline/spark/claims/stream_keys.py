@@ -6,25 +6,25 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ackline.job import QueueKey
-from ackline.limits import OWN_KEYS
-from ackline.spark.claims.manifests import Manifest, StreamState, WaitingJobs
-from ackline.spark.stride import CHUNK
-from ackline.stores.base import Key, KeyWrite, Store, find_key
+from ackline.core.job import QueueKey
+from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.spark.claims.manifests import Manifest, PendingBatch, StreamState
+from ackline.spark.store.page_size import MAX_BATCH
+from ackline.stores.contract import KeyValue, KeyWrite, Store, find_key
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_state = msgspec.msgpack.Decoder(StreamState).decode
-_decode_jobs = msgspec.msgpack.Decoder(WaitingJobs).decode
+_decode_jobs = msgspec.msgpack.Decoder(PendingBatch).decode
 
 
-def path_of(queue: QueueKey) -> tuple[str, ...]:
+def key_prefix(queue: QueueKey) -> tuple[str, ...]:
     """The prefix of the keys of a queue's streams: a section follows, then the stream."""
-    return (OWN_KEYS, "claims", queue.name)
+    return (RESERVED_KEY_PREFIX, "claims", queue.name)
 
 
-def streams_of(store: Store, queue: QueueKey) -> dict[str, StreamState]:
+def list_streams(store: Store, queue: QueueKey) -> dict[str, StreamState]:
     """The streams that the store knows of a queue, and where they stand."""
-    entries = _keys_under(store, queue.tenant, (*path_of(queue), "state"))
+    entries = _keys_under(store, queue.tenant, (*key_prefix(queue), "state"))
     return {entry.key[-1]: _decode_state(entry.value) for entry in entries}
 
 
@@ -34,7 +34,7 @@ class StreamKeys:
     def __init__(self, store: Store, queue: QueueKey, stream: str) -> None:
         self._store = store
         self._tenant = queue.tenant
-        self._path = path_of(queue)
+        self._path = key_prefix(queue)
         self._stream = stream
 
     def find_state(self) -> tuple[StreamState | None, int]:
@@ -47,7 +47,7 @@ class StreamKeys:
         found = self._read("batch")
         return {batch: Manifest(batch, *msgspec.structs.astuple(found[batch])) for batch in found}
 
-    def read_waiting(self) -> dict[int, WaitingJobs]:
+    def read_waiting(self) -> dict[int, PendingBatch]:
         """The jobs that wait to be a micro-batch, by their number."""
         return self._read("waiting")
 
@@ -64,14 +64,14 @@ class StreamKeys:
 
     def set_manifest(self, manifest: Manifest) -> KeyWrite:
         """Writes a manifest."""
-        jobs = WaitingJobs(manifest.leases, manifest.suspected_in)
+        jobs = PendingBatch(manifest.leases, manifest.suspected_in)
         return KeyWrite(key=self._key("batch", manifest.batch), value=_encode(jobs))
 
     def delete_manifest(self, batch: int) -> KeyWrite:
         """Deletes the manifest of a micro-batch."""
         return KeyWrite(key=self._key("batch", batch), value=None)
 
-    def set_waiting(self, number: int, jobs: WaitingJobs) -> KeyWrite:
+    def set_waiting(self, number: int, jobs: PendingBatch) -> KeyWrite:
         """Writes jobs that wait."""
         return KeyWrite(key=self._key("waiting", number), value=_encode(jobs))
 
@@ -86,17 +86,17 @@ class StreamKeys:
     def _key(self, section: str, number: int) -> tuple[str, ...]:
         return (*self._path, section, self._stream, f"{number:016d}")
 
-    def _read(self, section: str) -> dict[int, WaitingJobs]:
+    def _read(self, section: str) -> dict[int, PendingBatch]:
         entries = _keys_under(self._store, self._tenant, (*self._path, section, self._stream))
         return {int(entry.key[-1]): _decode_jobs(entry.value) for entry in entries}
 
 
-def _keys_under(store: Store, tenant: str, prefix: tuple[str, ...]) -> Iterator[Key]:
+def _keys_under(store: Store, tenant: str, prefix: tuple[str, ...]) -> Iterator[KeyValue]:
     """All keys that begin with these parts, in order, however many."""
     after: tuple[str, ...] | None = None
     while True:
-        page = store.read_keys(tenant, prefix, CHUNK, after)
+        page = store.read_keys(tenant, prefix, MAX_BATCH, after)
         yield from page
-        if len(page) < CHUNK:
+        if len(page) < MAX_BATCH:
             return
         after = page[-1].key

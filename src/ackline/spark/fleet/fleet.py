@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from ackline.errors import ConfigError
-from ackline.limits import require_name
+from ackline.core.errors import ConfigError
+from ackline.core.limits import require_name
 from ackline.queue import Queue
-from ackline.spark.store_address import StoreFile
+from ackline.spark.store.address import StoreFile
 
 Load = Callable[[], Sequence[Queue[Any, Any]]]
 """Makes the queues and their handlers, on the driver and on each executor."""

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ackline.errors import StoreError
-from ackline.job import LIVE
-from ackline.pauses import Pauses
+from ackline.core.backoff import ExponentialDelay
+from ackline.core.errors import StoreError
+from ackline.core.job import LIVE
 from ackline.queue import Queue
-from ackline.queue.copying import each_job
-from ackline.stores.base import Filter
+from ackline.queue.transfer.snapshot import snapshot_jobs
+from ackline.stores.contract import Filter
 
 logger = logging.getLogger("ackline")
 
@@ -42,7 +42,7 @@ class Looks:
     ) -> None:
         self._queues = queues
         self._clock = clock
-        self._pauses = Pauses(*PAUSES)
+        self._pauses = ExponentialDelay(*PAUSES)
         self._next_at = clock() + self._pauses.next()
 
     @property
@@ -77,7 +77,7 @@ def has_nothing_to_do(queues: Sequence[Queue[Any, Any]]) -> bool:
 
 def _has_work(queue: Queue[Any, Any]) -> bool:
     which = Filter(states=LIVE, kinds=queue.handlers.kinds)
-    return any(each_job(queue.store, queue.key, which, PIECE))
+    return any(snapshot_jobs(queue.store, queue.key, which, PIECE))
 
 
 def warn_of_left_jobs(queues: Sequence[Queue[Any, Any]]) -> None:
@@ -91,7 +91,7 @@ def warn_of_left_jobs(queues: Sequence[Queue[Any, Any]]) -> None:
 
 def _warn_of_left_jobs(queue: Queue[Any, Any]) -> None:
     left, seen = Counter[str](), 0
-    for piece in each_job(queue.store, queue.key, Filter(states=LIVE), PIECE):
+    for piece in snapshot_jobs(queue.store, queue.key, Filter(states=LIVE), PIECE):
         seen += len(piece)
         left.update(job.kind for job in piece if job.kind not in queue.handlers.kinds)
         if seen >= COUNTED:

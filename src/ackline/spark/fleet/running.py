@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 from pyspark.sql import SparkSession
 
-from ackline.errors import ConfigError, StoreError
-from ackline.pauses import Pauses
+from ackline.core.backoff import ExponentialDelay
+from ackline.core.errors import ConfigError, StoreError
 from ackline.queue import Queue
 from ackline.spark.fleet.fleet import Fleet, Load, Served
 from ackline.spark.fleet.remaining import has_nothing_to_do, warn_of_left_jobs
 from ackline.spark.fleet.stop_flag import StopFlag
 from ackline.spark.fleet.task import SCHEMA, serve
-from ackline.spark.store_address import StoreFile, files_of, require_one_machine
+from ackline.spark.store.address import StoreFile, require_local_master, store_files
 from ackline.spark.worker_names import fleet_worker
 
 logger = logging.getLogger("ackline")
@@ -66,7 +66,7 @@ def _run_once(spark: SparkSession, load: Load, fleet: Fleet) -> list[Served]:
 
 def _despite_losses(act: Callable[[], list[Served]], flag: StopFlag) -> list[Served]:
     """Call `act` again when Spark gives up: it adds up the losses of a task for a fleet's life."""
-    pauses = Pauses(*RESTARTS)
+    pauses = ExponentialDelay(*RESTARTS)
     while True:
         began = time.monotonic()
         try:
@@ -102,11 +102,11 @@ def _noticing_free_seats(queue: Queue[Any, Any], fleet: Fleet) -> Iterator[None]
 def warn_of_free_seats(queue: Queue[Any, Any], fleet: Fleet, began: float) -> None:
     """Warn if fewer workers than there should be have sent a heartbeat since `began`."""
     try:
-        workers = [worker for worker in queue.workers() if worker.seen_at >= began]
+        workers = [worker for worker in queue.workers() if worker.last_heartbeat_at >= began]
         leaving = fleet.until_empty and has_nothing_to_do([queue])
     except StoreError:
         return  # The workers report that, with more details.
-    here = sum(worker.beat.id.startswith(fleet_worker(fleet.name)) for worker in workers)
+    here = sum(worker.heartbeat.id.startswith(fleet_worker(fleet.name)) for worker in workers)
     if here < fleet.executors and not leaving:
         logger.warning(
             "only %d of %d workers of fleet %s have begun after %g s: if Spark has no slots for "
@@ -134,11 +134,11 @@ def _files_for(
     spark: SparkSession, queues: Sequence[Queue[Any, Any]], shared: bool
 ) -> tuple[StoreFile, ...]:
     """The stores that are files; refused if Spark's workers may run on other machines."""
-    files = files_of(queues)
+    files = store_files(queues)
     # With Spark Connect, only a worker knows on which machine it is: it checks for itself.
     context = getattr(spark, "sparkContext", None)
     if context is not None and not shared:
         for file in files:
-            require_one_machine(file, context.master, "set shared_files=True")
+            require_local_master(file, context.master, "set shared_files=True")
     host = socket.gethostname()
-    return tuple(StoreFile(path=file, host=host, shared=shared) for file in files)
+    return tuple(StoreFile(path=file, host=host, shared_files=shared) for file in files)

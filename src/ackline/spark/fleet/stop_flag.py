@@ -6,11 +6,11 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from ackline.errors import StoreError
-from ackline.ids import new_id
-from ackline.limits import OWN_KEYS
+from ackline.core.errors import StoreError
+from ackline.core.ids import new_id
+from ackline.core.limits import RESERVED_KEY_PREFIX
 from ackline.queue import Queue
-from ackline.stores.base import KeyWrite, find_key
+from ackline.stores.contract import KeyWrite, find_key
 
 logger = logging.getLogger("ackline")
 
@@ -28,7 +28,7 @@ class StopFlag:
     ) -> None:
         self._before = frozenset(before)
         self._keys = [
-            (queue.store, queue.key.tenant, (OWN_KEYS, "fleets", queue.key.name, fleet))
+            (queue.store, queue.key.tenant, (RESERVED_KEY_PREFIX, "fleets", queue.key.name, fleet))
             for queue in queues
         ]
 

@@ -12,16 +12,16 @@ from typing import Any, NoReturn
 import msgspec
 import pyarrow
 
-from ackline.errors import ConfigError
-from ackline.ids import new_id
+from ackline.core.errors import ConfigError
+from ackline.core.ids import new_id
 from ackline.queue import Job, Queue
 from ackline.spark.fleet.fleet import Fleet, Load, Served
 from ackline.spark.fleet.remaining import Looks
 from ackline.spark.fleet.stop_flag import StopFlag
-from ackline.spark.store_address import StoreFile, files_of
+from ackline.spark.store.address import StoreFile, store_files
 from ackline.spark.worker_names import fleet_worker
 from ackline.worker import Execution, Hooks, Worker
-from ackline.worker.patience import keep_trying
+from ackline.worker.startup_retry import retry_until_available
 
 PAUSE = 0.5
 """Seconds between looks at the flag."""
@@ -59,12 +59,12 @@ def work(load: Load, fleet: Fleet) -> Served:
     )
     flag = StopFlag(queues, fleet.name, fleet.asked_before or ())
     # The flag can be read as soon as the store is back: it is checked before each start.
-    if keep_trying(lambda: _start(worker, flag), threading.Event()):
+    if retry_until_available(lambda: _start(worker, flag), threading.Event()):
         try:
             _wait(worker, flag, fleet.until_empty)
         finally:
             worker.stop()
-        if worker.trouble is not None and not flag.raised:
+        if worker.error is not None and not flag.raised:
             _end_process()
     return Served(worker.id, tally.ended, tally.failed)
 
@@ -93,7 +93,7 @@ def _reach(load: Load, files: Sequence[StoreFile]) -> Sequence[Queue[Any, Any]]:
     """
     for file in files:
         file.require_here()
-    queues = keep_trying(load, threading.Event())
+    queues = retry_until_available(load, threading.Event())
     assert queues is not None
     _require_same_files(queues, files)
     return queues
@@ -112,7 +112,7 @@ def _require_same_files(queues: Sequence[Queue[Any, Any]], files: Sequence[Store
 
     A relative path, or a variable that only the driver has, would lead to an empty store.
     """
-    for path in files_of(queues):
+    for path in store_files(queues):
         if path not in [file.path for file in files]:
             raise ConfigError(
                 f"{socket.gethostname()} has opened {path}, which is not the store of the fleet: "
@@ -123,7 +123,7 @@ def _require_same_files(queues: Sequence[Queue[Any, Any]], files: Sequence[Store
 def _wait(worker: Worker, flag: StopFlag, until_empty: bool) -> None:
     pause, looks = threading.Event(), Looks(worker.queues)
     while not flag.raised and not (until_empty and looks.done):
-        if worker.trouble is not None:
+        if worker.error is not None:
             return
         pause.wait(PAUSE)
 

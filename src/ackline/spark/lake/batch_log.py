@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from ackline.spark.events.gaps import Gap
+from ackline.spark.journal.gaps import Gap
 from ackline.spark.lake.folder import Folder, Stamp
 from ackline.spark.lake.layout import LOG
 

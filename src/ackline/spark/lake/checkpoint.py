@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from ackline.spark.events.offset import EventsOffset, read_offset
 from ackline.spark.lake.damage import naming_damage, unreadable
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.layout import CHECKPOINT
 from ackline.spark.paths import open_folder
+from ackline.spark.streams.events.offset import EventsOffset, parse_offset
 
 
 def committed_offset(lake: Lake) -> EventsOffset | None:
@@ -25,6 +25,6 @@ def committed_offset(lake: Lake) -> EventsOffset | None:
         lines = file.read().splitlines()
     try:
         # A version, Spark's own settings, and the offset of the only source: a line each.
-        return read_offset(msgspec.json.decode(b"".join(lines[-1:])))
+        return parse_offset(msgspec.json.decode(b"".join(lines[-1:])))
     except msgspec.DecodeError as error:
         raise unreadable(path, error) from None

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from ackline.errors import StoreError
-from ackline.ids import new_id
-from ackline.limits import OWN_KEYS
+from ackline.core.errors import StoreError
+from ackline.core.ids import new_id
+from ackline.core.limits import RESERVED_KEY_PREFIX
 from ackline.queues import Queues
 from ackline.spark.errors import LakeClaimed
-from ackline.spark.store_address import StoreAddress
-from ackline.stores.base import Key, KeyWrite, find_key
+from ackline.spark.store.address import StoreAddress
+from ackline.stores.contract import KeyValue, KeyWrite, find_key
 
 logger = logging.getLogger("ackline")
 
@@ -64,7 +64,7 @@ class LakeClaim:
     ) -> None:
         self._store, self._tenant = queues.store, queues.tenant
         self._lake = lake
-        self._key = (OWN_KEYS, "spark", "lakes", lake)
+        self._key = (RESERVED_KEY_PREFIX, "spark", "lakes", lake)
         self._path = path
         self._clock, self._pause = clock, pause
         self._lock = threading.Lock()
@@ -126,7 +126,7 @@ class LakeClaim:
             gone = KeyWrite(key=self._key, value=None, version=found.version)
             self._store.write_keys(self._tenant, [gone])
 
-    def _require_dead(self, found: Key) -> None:
+    def _require_dead(self, found: KeyValue) -> None:
         """Watch another run for as long as it takes to know whether it lives."""
         until, holder = self._clock() + SILENCE, _read(found)
         while not _is_gone(holder) and self._clock() < until:
@@ -164,7 +164,7 @@ class LakeClaim:
                 # If this thread ended, the run would work on until another takes the lake over.
                 logger.error("the claim on the lake could not be renewed: %r", error)
 
-    def _find(self) -> Key | None:
+    def _find(self) -> KeyValue | None:
         return find_key(self._store, self._tenant, self._key)
 
     def _write(self, holder: Holder, version: int) -> KeyWrite:
@@ -195,7 +195,7 @@ def _this_run() -> Holder:
     )
 
 
-def _read(entry: Key) -> Holder:
+def _read(entry: KeyValue) -> Holder:
     return msgspec.msgpack.decode(entry.value, type=Holder)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from ackline.ids import new_id
+from ackline.core.ids import new_id
 from ackline.spark.errors import LakeDamaged
 from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.counts import require_whole
@@ -37,7 +37,7 @@ from ackline.spark.lake.layout import (
 )
 from ackline.spark.lake.micro_batch import pass_nothing
 from ackline.spark.lake.writing import write_table
-from ackline.spark.pipelines import clusters, traffic, workers
+from ackline.spark.transforms import error_groups, traffic, workers
 
 TOGETHER = 16
 """This many batches become one, and this many of those become one again."""
@@ -45,9 +45,9 @@ TOGETHER = 16
 _ADDED_UP: dict[Table, Callable[[DataFrame], DataFrame]] = {
     EVENTS: lambda rows: rows.coalesce(1),
     JOBS: lambda rows: rows.coalesce(1),
-    TRAFFIC: lambda rows: traffic.add_up(rows, ("day", "hour", *traffic.GROUP)).coalesce(1),
-    WORKERS: lambda rows: workers.add_up(rows, ("day", *workers.GROUP)).coalesce(1),
-    ERRORS: lambda rows: clusters.add_up(rows, ("day", *clusters.GROUP)).coalesce(1),
+    TRAFFIC: lambda rows: traffic.merge(rows, ("day", "hour", *traffic.GROUP_KEY)).coalesce(1),
+    WORKERS: lambda rows: workers.merge(rows, ("day", *workers.GROUP_KEY)).coalesce(1),
+    ERRORS: lambda rows: error_groups.merge(rows, ("day", *error_groups.GROUP_KEY)).coalesce(1),
 }
 
 

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 import pyarrow
 
-from ackline.errors import ConfigError, MissingExtra
+from ackline.core.errors import ConfigError, MissingExtra
 from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.gold import BY_DAY, OF_ALL, SLO
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.layout import EVENTS, GOLD, JOBS, Table, batch_folder
-from ackline.spark.paths import overlap, uri_of
+from ackline.spark.paths import as_uri, paths_overlap
 
 BY_BATCH = (EVENTS, JOBS)
 
@@ -94,7 +94,7 @@ class DeltaTables:
 
     def _require_beside(self) -> None:
         """Refuse a path that overlaps the lake: they would mix, and Delta removes unknown files."""
-        if overlap(self.path, self._lake.folder.path):
+        if paths_overlap(self.path, self._lake.folder.path):
             raise ConfigError(
                 f"{self.path} and the lake {self._lake.folder.path} are one within the other, so "
                 f"their tables would mix: {ANOTHER_FOLDER}"
@@ -197,7 +197,7 @@ class DeltaTables:
         return delta(self._at(name)) if delta.is_deltatable(self._at(name)) else None
 
     def _at(self, name: Table) -> str:
-        return uri_of("/".join((self.path, *name)))
+        return as_uri("/".join((self.path, *name)))
 
 
 def rows_with_all_columns(folder: Folder, segments: tuple[str, ...]) -> pyarrow.RecordBatchReader:

@@ -10,11 +10,11 @@ import pyarrow.dataset
 import pyarrow.fs
 import pyarrow.parquet
 
-from ackline.errors import ConfigError
+from ackline.core.errors import ConfigError
 from ackline.spark.lake import placing
 from ackline.spark.lake.damage import naming_damage, unreadable
 from ackline.spark.lake.placing import Check, check_nothing, discard, is_aside, is_local, replacing
-from ackline.spark.paths import absolute, open_folder
+from ackline.spark.paths import absolute_path, open_folder
 
 BATCH = "batch_id="
 
@@ -26,7 +26,7 @@ class Folder:
     """Files and folders below one path; `/` separates its segments in every file system."""
 
     def __init__(self, path: str, check: Check = check_nothing) -> None:
-        self.path = absolute(path)
+        self.path = absolute_path(path)
         """As Spark writes it."""
         self.check = check
         """Called right before each change."""

@@ -18,9 +18,9 @@ from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.layout import ERRORS, GOLD, TRAFFIC, WORKERS, Table
 from ackline.spark.lake.reading import as_arrow, read_summaries, read_tables
-from ackline.spark.pipelines import clusters, traffic, workers
-from ackline.spark.pipelines.forecast import busiest, every_hour, forecast
-from ackline.spark.pipelines.objectives import attainment
+from ackline.spark.transforms import error_groups, traffic, workers
+from ackline.spark.transforms.forecast import busiest_hours, forecast_week, hourly_grid
+from ackline.spark.transforms.slo import attainment
 
 SLO = "slo"
 """The table that depends on the objectives of a lake."""
@@ -62,7 +62,7 @@ class Publisher:
         return sorted([*days, *judged_anew])
 
     def _publish(self, days: Sequence[datetime.date]) -> None:
-        hourly = traffic.add_up(self._summaries(TRAFFIC, days), ("day", "hour", *traffic.GROUP))
+        hourly = traffic.merge(self._summaries(TRAFFIC, days), ("day", "hour", *traffic.GROUP_KEY))
         hourly = hourly.persist()
         try:
             for name, frame in self._by_day(hourly, days).items():
@@ -78,28 +78,31 @@ class Publisher:
     def _slo(self, waits: DataFrame) -> DataFrame:
         by_queue = ("day", "tenant", "queue")
         objectives = self._lake.require().objectives
-        return attainment(traffic.add_up(waits, by_queue), by_queue, objectives)
+        return attainment(traffic.merge(waits, by_queue), by_queue, objectives)
 
     def _look_ahead(self, now: datetime.datetime) -> None:
-        hours = every_hour(self._recent("hourly", now)).persist()
+        hours = hourly_grid(self._recent("hourly", now)).persist()
         try:
-            for name, frame in (("busiest", busiest(hours)), ("forecast", forecast(hours, now))):
+            for name, frame in (
+                ("busiest", busiest_hours(hours)),
+                ("forecast", forecast_week(hours, now)),
+            ):
                 self._lake.folder.write_table(as_arrow(frame), GOLD, name, "all.parquet")
         finally:
             hours.unpersist()
 
     def _by_day(self, hourly: DataFrame, days: Sequence[datetime.date]) -> dict[str, DataFrame]:
-        by_hour, by_day = ("day", "hour", *traffic.GROUP), ("day", *traffic.GROUP)
-        of_worker, of_error = ("day", *workers.GROUP), ("day", *clusters.GROUP)
+        by_hour, by_day = ("day", "hour", *traffic.GROUP_KEY), ("day", *traffic.GROUP_KEY)
+        of_worker, of_error = ("day", *workers.GROUP_KEY), ("day", *error_groups.GROUP_KEY)
         return {
-            "hourly": traffic.figures(hourly, by_hour),
-            "daily": traffic.figures(traffic.add_up(hourly, by_day), by_day),
-            "latency": traffic.latency(hourly),
+            "hourly": traffic.finalize(hourly, by_hour),
+            "daily": traffic.finalize(traffic.merge(hourly, by_day), by_day),
+            "latency": traffic.latency_by_level(hourly),
             SLO: self._slo(hourly),
-            "workers": workers.figures(
-                workers.add_up(self._summaries(WORKERS, days), of_worker), of_worker
+            "workers": workers.finalize(
+                workers.merge(self._summaries(WORKERS, days), of_worker), of_worker
             ),
-            "errors": clusters.add_up(self._summaries(ERRORS, days), of_error),
+            "errors": error_groups.merge(self._summaries(ERRORS, days), of_error),
         }
 
     def _summaries(self, name: Table, days: Sequence[datetime.date]) -> DataFrame:

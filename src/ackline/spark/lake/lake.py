@@ -6,12 +6,12 @@ import shlex
 
 import msgspec
 
-from ackline.errors import ConfigError
-from ackline.ids import new_id
+from ackline.core.errors import ConfigError
+from ackline.core.ids import new_id
 from ackline.queues import Queues
 from ackline.spark.errors import LakeDamaged
-from ackline.spark.events.gaps import Gap, added
-from ackline.spark.events.journal import first_events
+from ackline.spark.journal.gaps import Gap, new_gaps
+from ackline.spark.journal.journals import first_cursors
 from ackline.spark.lake.batch_log import Batch, BatchLog
 from ackline.spark.lake.folder import Folder
 from ackline.spark.lake.layout import CHECKPOINT, LOG, MARK, OWN, Table, batch_folder
@@ -48,7 +48,7 @@ class Lake:
             self.change(store=queues.info().location)
         self._require_checkpoint()
         if not self._has_begun:
-            self.change(first_events=first_events(queues))
+            self.change(first_events=first_cursors(queues))
         return mark
 
     def require_of(self, queues: Queues, *, moved: bool = False) -> Mark:
@@ -124,7 +124,7 @@ class Lake:
         A batch lists them from the moment that it is complete, `lake.json` when its run has ended.
         """
         known, batches = self.require().gaps, self.log.batches
-        return known + added(batches[-1].gaps, known) if batches else known
+        return known + new_gaps(batches[-1].gaps, known) if batches else known
 
     def table(self, table: Table, number: int) -> str:
         """The own folder of one batch of a table, for Spark."""

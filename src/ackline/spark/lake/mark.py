@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ackline.spark.events.gaps import Gap
-from ackline.spark.pipelines.objectives import DEFAULT_OBJECTIVES
+from ackline.spark.journal.gaps import Gap
+from ackline.spark.transforms.slo import DEFAULT_SLO
 
 SCHEMA = 1
 """The version of a lake's tables. It grows with each change that a reader would notice."""
@@ -21,7 +21,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     id: str
     """Identifies the lake, whatever path it is reached by."""
-    objectives: Mapping[str, float] = msgspec.field(default_factory=DEFAULT_OBJECTIVES.copy)
+    objectives: Mapping[str, float] = msgspec.field(default_factory=DEFAULT_SLO.copy)
     published: int = -1
     """The last batch that is in the gold tables."""
     published_with: Mapping[str, float] = {}

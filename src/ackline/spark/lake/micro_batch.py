@@ -10,9 +10,9 @@ import pyarrow.compute
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackline.errors import ConfigError
-from ackline.ids import new_id
-from ackline.spark.events.gaps import Gap
+from ackline.core.errors import ConfigError
+from ackline.core.ids import new_id
+from ackline.spark.journal.gaps import Gap
 from ackline.spark.lake.batch_log import Batch
 from ackline.spark.lake.counts import require_whole
 from ackline.spark.lake.lake import Lake
@@ -32,11 +32,11 @@ from ackline.spark.lake.reading import read_tables
 from ackline.spark.lake.skipped import gaps_up_to
 from ackline.spark.lake.tracebacks import with_errors
 from ackline.spark.lake.writing import write_table
-from ackline.spark.pipelines import clusters, traffic, workers
-from ackline.spark.pipelines.silver import lives_of, steps_with_times
-from ackline.spark.pipelines.so_far import carried
-from ackline.spark.rows import MICROSECONDS
-from ackline.spark.store_address import StoreAddress
+from ackline.spark.store.address import StoreAddress
+from ackline.spark.tables.job_rows import TIMESTAMP
+from ackline.spark.transforms import error_groups, traffic, workers
+from ackline.spark.transforms.job_runs import job_runs, timed_steps
+from ackline.spark.transforms.open_jobs import open_jobs
 
 Rows = dict[Table, int]
 """How many rows each table got."""
@@ -92,8 +92,8 @@ class MicroBatch:
         new = events.withColumn("new", F.lit(True))
         before = self._went_on(spark, number)
         if before is None:
-            return steps_with_times(new)
-        return steps_with_times(
+            return timed_steps(new)
+        return timed_steps(
             new.unionByName(before.withColumn("new", F.lit(False)), allowMissingColumns=True)
         )
 
@@ -113,11 +113,13 @@ class MicroBatch:
     def _write(self, steps: DataFrame, number: int) -> Rows:
         new = steps.where("new")
         tables = {
-            JOBS: lives_of(steps.where("not goes_on")),
-            OPEN: carried(steps),
-            TRAFFIC: traffic.parts_of(new),
-            WORKERS: workers.parts_of(new),
-            ERRORS: clusters.parts_of(with_errors(clusters.failed(new), self._address)),
+            JOBS: job_runs(steps.where("not goes_on")),
+            OPEN: open_jobs(steps),
+            TRAFFIC: traffic.partial(new),
+            WORKERS: workers.partial(new),
+            ERRORS: error_groups.partial(
+                with_errors(error_groups.dead_lettered(new), self._address)
+            ),
         }
         rows: Rows = {}
         for name, table in tables.items():
@@ -144,7 +146,7 @@ def _summary(lake: Lake, number: int, rows: Rows, gaps: list[Gap]) -> Batch:
     days: set[datetime.date] = set(pyarrow.compute.unique(worked["day"]).to_pylist())
     last = 0
     for chunk in lake.folder.dataset(*batch_folder(EVENTS, number)).to_batches(columns=["at"]):
-        at = chunk.column("at").cast(MICROSECONDS)
+        at = chunk.column("at").cast(TIMESTAMP)
         days.update(pyarrow.compute.unique(at.cast(pyarrow.date32())).to_pylist())
         last = max(last, pyarrow.compute.max(at.cast(pyarrow.int64())).as_py() or 0)
     return Batch(

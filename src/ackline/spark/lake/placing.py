@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow.fs
 
-from ackline.ids import new_id
+from ackline.core.ids import new_id
 
 UNFINISHED, OUTDATED = ".new", ".old"
 """The endings of the names of what is about to take a place, and of what was replaced."""

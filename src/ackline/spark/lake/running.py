@@ -13,8 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ackline.queues import Queues
 from ackline.spark.errors import LakeClaimed
-from ackline.spark.events.gaps import Gap, added
-from ackline.spark.events.reader_places import ReaderPlaces
+from ackline.spark.journal.gaps import Gap, new_gaps
 from ackline.spark.lake.checkpoint import committed_offset
 from ackline.spark.lake.claim import Fence, LakeClaim
 from ackline.spark.lake.compaction import Compaction
@@ -26,10 +25,11 @@ from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.layout import CHECKPOINT, GOLD, KEPT_BY_BATCH, LOG, OPEN, WRITING
 from ackline.spark.lake.micro_batch import MicroBatch, pass_nothing
 from ackline.spark.lake.placing import Check
-from ackline.spark.options import Common
-from ackline.spark.queue_names import naming_given
-from ackline.spark.retrying import RETRY_FOR, retrying
-from ackline.spark.store_address import find_address
+from ackline.spark.options import CommonOptions
+from ackline.spark.queue_names import queues_as_text
+from ackline.spark.store.address import resolve_address
+from ackline.spark.store.retry import DEFAULT_RETRY_FOR, retry_transient
+from ackline.spark.streams.events.reader_cursors import ReaderCursors
 
 NO_DELTA = "none"
 
@@ -93,7 +93,7 @@ def still_ours(passing: Callable[[str], None], claim: LakeClaim | Fence) -> Chec
 
     def check() -> None:
         passing("changing")
-        retrying(claim.check, RETRY_FOR)
+        retry_transient(claim.check, DEFAULT_RETRY_FOR)
 
     return check
 
@@ -120,13 +120,13 @@ class Run:
         self._batch = batch
         self._asked = asked
         self._pass = passing
-        common = Common(
+        common = CommonOptions(
             store=asked.url, table="events", tenant=asked.tenant, shared_files=asked.shared_files
         )
-        self._address = find_address(common)
+        self._address = resolve_address(common)
         self.lake = Lake(asked.lake)
         self._delta: DeltaTables | None = None
-        self._places = ReaderPlaces(queues, asked.reader)
+        self._places = ReaderCursors(queues, asked.reader)
 
     def to_now(self) -> Ran:
         """Take in what has happened up to now."""
@@ -177,7 +177,7 @@ class Run:
     def _once(self, claim: LakeClaim) -> Ran:
         began = time.monotonic()
         # By the store's clock, as the events are: this machine's may be wrong.
-        now = retrying(self._queues.info, RETRY_FOR).now
+        now = retry_transient(self._queues.info, DEFAULT_RETRY_FOR).now
         compaction = Compaction(self._spark, self.lake, self._pass)
         compaction.finish()
         # A batch that was logged but not committed is repeated, and counts for this run.
@@ -205,7 +205,7 @@ class Run:
         query = self._start(self._batch(lake, self._address, self._pass))
         try:
             while not query.awaitTermination(CHECK_EVERY):
-                retrying(claim.check, RETRY_FOR)
+                retry_transient(claim.check, DEFAULT_RETRY_FOR)
         finally:
             query.stop()
         self._save_place()
@@ -219,7 +219,7 @@ class Run:
         """
         offset = None if self._asked.reader is None else committed_offset(self.lake)
         if offset is not None:
-            retrying(lambda: self._places.save_offset(offset), RETRY_FOR)
+            retry_transient(lambda: self._places.save_offset(offset), DEFAULT_RETRY_FOR)
 
     def _note_gaps(self, query: StreamingQuery) -> list[Gap]:
         """Save the gaps of the stream in the lake; returns those that are new."""
@@ -229,7 +229,7 @@ class Run:
         gaps, known = msgspec.json.decode(ends[-1], type=Skipped).skipped, self.lake.require().gaps
         if gaps != known:
             self.lake.change(gaps=gaps)
-        return added(gaps, known)
+        return new_gaps(gaps, known)
 
     def _tidy(self, compaction: Compaction, now: float) -> tuple[int, int, int]:
         days = Publisher(self._spark, self.lake).publish(now)
@@ -260,7 +260,7 @@ class Run:
         if self._asked.events_per_batch is not None:
             options["maxEventsPerTrigger"] = str(self._asked.events_per_batch)
         if self._asked.skip_dropped:
-            options["skipDropped"] = naming_given(self._asked.skip_dropped)
+            options["skipDropped"] = queues_as_text(self._asked.skip_dropped)
         events = self._spark.readStream.format("ackline").options(**options).load("events")
         return (
             events.writeStream.foreachBatch(act)

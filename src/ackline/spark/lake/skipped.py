@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from ackline.spark.events.gap_notes import GapNotes
-from ackline.spark.events.gaps import Gap
-from ackline.spark.events.offset import EventsOffset
+from ackline.spark.journal.gaps import Gap
 from ackline.spark.lake.damage import unreadable
 from ackline.spark.lake.lake import Lake
 from ackline.spark.lake.layout import CHECKPOINT
-from ackline.spark.retrying import RETRY_FOR, retrying
-from ackline.spark.store_address import StoreAddress
+from ackline.spark.store.address import StoreAddress
+from ackline.spark.store.retry import DEFAULT_RETRY_FOR, retry_transient
+from ackline.spark.streams.events.offset import EventsOffset
+from ackline.spark.streams.events.pending_gaps import PendingGaps
 
 OFFSETS = (*CHECKPOINT, "offsets")
 
@@ -25,8 +25,8 @@ def gaps_up_to(number: int, lake: Lake, address: StoreAddress) -> list[Gap]:
     offset = offset_of(number, lake)
     if offset is None:
         return []
-    noted = retrying(lambda: _noted(address, offset.stream), RETRY_FOR)
-    return [*offset.skipped, *(gap for gap in noted if gap not in offset.skipped)]
+    noted = retry_transient(lambda: _noted(address, offset.gaps_key), DEFAULT_RETRY_FOR)
+    return [*offset.gaps, *(gap for gap in noted if gap not in offset.gaps)]
 
 
 def offset_of(number: int, lake: Lake) -> EventsOffset | None:
@@ -43,4 +43,4 @@ def offset_of(number: int, lake: Lake) -> EventsOffset | None:
 
 def _noted(address: StoreAddress, stream: str) -> list[Gap]:
     with address.open() as queues:
-        return GapNotes(queues).of(stream)
+        return PendingGaps(queues).get(stream)

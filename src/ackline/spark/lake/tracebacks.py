@@ -10,12 +10,12 @@ import pyarrow
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ackline.job import QueueKey, Record
+from ackline.core.job import QueueKey, Record
 from ackline.queues import Queues
-from ackline.spark.pipelines.clusters import NEEDED
-from ackline.spark.retrying import RETRY_FOR, retrying
-from ackline.spark.store_address import StoreAddress
-from ackline.spark.stride import PAGE_BYTES, Stride
+from ackline.spark.store.address import StoreAddress
+from ackline.spark.store.page_size import PAGE_BYTES, AdaptivePageSize
+from ackline.spark.store.retry import DEFAULT_RETRY_FOR, retry_transient
+from ackline.spark.transforms.error_groups import INPUT_COLUMNS
 
 CHUNK = 1000
 """Jobs per round trip, at most."""
@@ -28,7 +28,7 @@ NO_ERROR: Error = (None, None, None)
 
 def with_errors(failed: DataFrame, address: StoreAddress) -> DataFrame:
     """Steps into the DLQ with the error of the job, null if the store no longer has it."""
-    steps = failed.select(*NEEDED)
+    steps = failed.select(*INPUT_COLUMNS)
     error = [StructField(name, StringType()) for name in ERROR]
     columns = StructType([*steps.schema.fields, *error])
     return steps.mapInArrow(lambda batches: add_errors(address, batches), columns)
@@ -42,7 +42,7 @@ def add_errors(
     first = next(filled, None)
     if first is None:
         return  # Most tasks have no failed job: they need no connection.
-    with retrying(address.connect, RETRY_FOR) as queues:
+    with retry_transient(address.connect, DEFAULT_RETRY_FOR) as queues:
         for batch in chain([first], filled):
             yield _with_errors(queues, batch)
 
@@ -71,12 +71,12 @@ def _errors(queues: Queues, batch: pyarrow.RecordBatch) -> list[Error]:
 
 def _look_up(queues: Queues, key: QueueKey, ids: list[str]) -> Iterator[Record]:
     """The jobs that are still there, few at first, because they come with their payloads."""
-    stride = Stride(CHUNK)
+    stride = AdaptivePageSize(CHUNK)
     while ids:
         count = stride.next(PAGE_BYTES)
-        some = retrying(partial(queues.store.get, key, ids[:count]), RETRY_FOR)
+        some = retry_transient(partial(queues.store.get, key, ids[:count]), DEFAULT_RETRY_FOR)
         found = [job for job in some if job is not None]
-        stride.saw(found)
+        stride.observe_jobs(found)
         yield from found
         ids = ids[count:]
 

@@ -12,30 +12,30 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackline.events import Act
-from ackline.job import LIVE, State
-from ackline.lifecycle import FENCED
-from ackline.spark.pipelines.journal import among
-from ackline.spark.pipelines.lives import (
-    ANEW,
-    GIVEN_BACK,
-    JOB,
-    NOWHERE,
+from ackline.core.events import Act
+from ackline.core.job import LIVE, State
+from ackline.core.lifecycle import FENCED_ACTS
+from ackline.spark.pipelines.moves import count_moves
+from ackline.spark.transforms.journal_slices import mark_queues
+from ackline.spark.transforms.retention_limits import JobLimits, is_retained, settings_known
+from ackline.spark.transforms.steps import (
+    ABSENT,
+    JOB_KEY,
+    RETURNING_ACTS,
+    STARTING_ACTS,
     TERMINAL_STATES,
-    begins,
-    brings_another,
     is_arrival,
     is_legal,
+    is_new_job,
     last_states,
-    steps_of,
+    starts_run,
+    to_steps,
 )
-from ackline.spark.pipelines.moves import moves_of
-from ackline.spark.pipelines.terms import Terms, holds, is_kept
 
-LIVE_STATES = sorted(state.value for state in LIVE)
-OF_THE_HOLDER = sorted(act.value for act in FENCED)
+LIVE_STATE_NAMES = sorted(state.value for state in LIVE)
+LEASEHOLDER_ACTS = sorted(act.value for act in FENCED_ACTS)
 
-MEANINGS = {
+FINDINGS = {
     "lost": "the journal says that it is there, and the store does not have it",
     "unheard_of": "the store has it, and the journal never told how it came",
     "differs": "the store has it in another state than the journal says",
@@ -52,13 +52,13 @@ MEANINGS = {
 }
 """What each finding means."""
 
-OF_TWO_JOURNALS = ("moved_nowhere", "moved_from_nowhere")
+MOVE_FINDINGS = ("moved_nowhere", "moved_from_nowhere")
 """Findings about two queues; in a cluster, one may record its half of a move later."""
 
-OF_THIS_MOMENT = ("lost", "unheard_of", "differs", *OF_TWO_JOURNALS)
+TRANSIENT_FINDINGS = ("lost", "unheard_of", "differs", *MOVE_FINDINGS)
 """Findings that compare the journal with jobs that change while it is read."""
 
-OF_THE_STORED_JOB = ("delivered_too_often",)
+STORED_JOB_FINDINGS = ("delivered_too_often",)
 """Findings by what the store says of a job: not true of the one that had its id before."""
 
 
@@ -80,17 +80,17 @@ def findings(
     queues of the store, of which there are no events here. `result_ttl` is for how many seconds
     every completed job is kept at least, None if that is unknown: then none of them is missed.
     """
-    steps, terms = steps_of(events), Terms.of(events, limits, result_ttl)
+    steps, terms = to_steps(events), JobLimits.load(events, limits, result_ttl)
     parts = (
-        wrong_steps(steps, terms, trimmed),
-        wrong_lives(steps, jobs, terms),
-        wrong_ends(last_states(steps), jobs, terms, trimmed),
-        wrong_moves(events, [*trimmed, *unaudited]),
+        step_findings(steps, terms, trimmed),
+        run_findings(steps, jobs, terms),
+        final_state_findings(last_states(steps), jobs, terms, trimmed),
+        move_findings(events, [*trimmed, *unaudited]),
     )
     return reduce(DataFrame.unionByName, parts)
 
 
-def wrong_steps(steps: DataFrame, terms: Terms, trimmed: Collection[str] = ()) -> DataFrame:
+def step_findings(steps: DataFrame, terms: JobLimits, trimmed: Collection[str] = ()) -> DataFrame:
     """`broken`: entries that do not begin where the one before ended. `illegal`: not in `LEGAL`.
 
     An act that only the holder of a lease may do must name the token of the claim before it. That
@@ -100,32 +100,32 @@ def wrong_steps(steps: DataFrame, terms: Terms, trimmed: Collection[str] = ()) -
     entry of a job may be about any state.
     """
     first, ended = F.col("before").isNull(), F.col("entry_before")
-    kept = is_kept(F.col("before"), ended, F.col("at"))
+    kept = is_retained(F.col("before"), ended, F.col("at"))
     gone = F.col("before").isin(TERMINAL_STATES) & ~kept
     is_result = F.col("before") == State.COMPLETED.value
     too_early = (F.col("act") == Act.PRUNE.value) & is_result & kept
-    may_begin = F.col("trimmed") | (F.col("comes_from") == NOWHERE)
-    follows = (F.col("comes_from") == F.col("before")) | ((F.col("comes_from") == NOWHERE) & gone)
+    may_begin = F.col("trimmed") | (F.col("comes_from") == ABSENT)
+    follows = (F.col("comes_from") == F.col("before")) | ((F.col("comes_from") == ABSENT) & gone)
     broken = F.when(first, ~may_begin).otherwise(~follows | too_early)
     detail = F.concat(F.lit("was "), _state("before"), F.lit(", but "), _step())
-    rows = terms.beside(steps.withColumn("kind_before", ended["kind"]), "kind_before")
+    rows = terms.join(steps.withColumn("kind_before", ended["kind"]), "kind_before")
     return _found(
-        among(rows, "queue", trimmed, "trimmed"),
+        mark_queues(rows, "queue", trimmed, "trimmed"),
         _finding("broken", broken, detail),
         _finding("illegal", ~is_legal(), _step()),
-        *_wrong_leases(),
+        *_lease_findings(),
     )
 
 
-def _wrong_leases() -> tuple[Column, ...]:
+def _lease_findings() -> tuple[Column, ...]:
     act, before, held = F.col("act"), F.col("entry_before"), F.col("held")
     claims = act == Act.CLAIM.value
-    ends_lease = act.isin(OF_THE_HOLDER) | (
+    ends_lease = act.isin(LEASEHOLDER_ACTS) | (
         (act == Act.CANCEL.value) & (F.col("comes_from") == State.PROCESSING.value)
     )
     had = (
-        F.when(before["act"].isin(ANEW), 0)
-        .when(before["act"].isin(GIVEN_BACK), before["attempt"] - 1)
+        F.when(before["act"].isin(STARTING_ACTS), 0)
+        .when(before["act"].isin(RETURNING_ACTS), before["attempt"] - 1)
         .otherwise(before["attempt"])
     )
     token = F.format_string("%s under token %d, claimed under %d", act, F.col("token"), held)
@@ -135,11 +135,11 @@ def _wrong_leases() -> tuple[Column, ...]:
         _finding("stale_settle", ends_lease & (F.col("token") != held), token),
         _finding("token_not_growing", claims & (F.col("token") <= held), token),
         _finding("attempts_jump", claims & (F.col("attempt") != had + 1), counted),
-        _finding("kind_changed", ~begins() & (before["kind"] != F.col("kind")), kind),
+        _finding("kind_changed", ~starts_run() & (before["kind"] != F.col("kind")), kind),
     )
 
 
-def wrong_lives(steps: DataFrame, jobs: DataFrame, terms: Terms) -> DataFrame:
+def run_findings(steps: DataFrame, jobs: DataFrame, terms: JobLimits) -> DataFrame:
     """`ended_twice`: lives with several ends. `delivered_too_often`: with too many deliveries.
 
     An edit of a finished job is not an end. Deliveries are judged only for jobs that are kept, from
@@ -148,17 +148,17 @@ def wrong_lives(steps: DataFrame, jobs: DataFrame, terms: Terms) -> DataFrame:
     was_over = F.col("comes_from").isin(TERMINAL_STATES)
     is_end = F.col("leads_to").isin(TERMINAL_STATES) & ~was_over & ~is_arrival()
     lives = (
-        steps.groupBy(*JOB, "life")
+        steps.groupBy(*JOB_KEY, "life")
         .agg(
             F.count_if(is_end).alias("ends"),
             F.max(F.when(is_end, F.col("place"))).alias("ended"),
             F.max_by(F.struct("deliveries", "place"), "deliveries").alias("most"),
             F.min_by("at", "place").alias("began"),
             F.max(F.when(is_arrival(), F.col("attempt"))).alias("came_with"),
-            F.max(F.when(brings_another(), F.col("life"))).alias("first_life"),
+            F.max(F.when(is_new_job(), F.col("life"))).alias("first_life"),
         )
-        .withColumn("first_life", F.max("first_life").over(Window.partitionBy(*JOB)))
-        .join(_attempts_of(jobs, terms), [*JOB], "left")
+        .withColumn("first_life", F.max("first_life").over(Window.partitionBy(*JOB_KEY)))
+        .join(_attempts_of(jobs, terms), [*JOB_KEY], "left")
     )
     deliveries, allowed = F.col("most.deliveries"), _allowed()
     ends = F.concat(F.col("ends").cast("string"), F.lit(" ends"))
@@ -170,11 +170,11 @@ def wrong_lives(steps: DataFrame, jobs: DataFrame, terms: Terms) -> DataFrame:
     )
 
 
-def _attempts_of(jobs: DataFrame, terms: Terms) -> DataFrame:
+def _attempts_of(jobs: DataFrame, terms: JobLimits) -> DataFrame:
     """The `own` attempts of each job, and those of its kind or queue."""
-    rows = terms.beside(jobs.select(*JOB, "kind", "max_attempts"))
+    rows = terms.join(jobs.select(*JOB_KEY, "kind", "max_attempts"))
     own, others = F.col("max_attempts").alias("own"), F.col("limit.max_attempts").alias("others")
-    return rows.select(*JOB, own, others, "changed")
+    return rows.select(*JOB_KEY, own, others, "changed")
 
 
 def _allowed() -> Column:
@@ -184,68 +184,68 @@ def _allowed() -> Column:
     higher limit has one more delivery.
     """
     is_its_own = F.col("life") >= F.coalesce("first_life", F.lit(0))
-    began_under_it = (F.col("life") > 0) & holds(F.col("began"))
+    began_under_it = (F.col("life") > 0) & settings_known(F.col("began"))
     others = F.greatest("others", F.col("came_with") + 1)
     allowed = F.coalesce(F.col("own"), F.when(began_under_it, others))
     return F.when(is_its_own, allowed)
 
 
-def wrong_ends(
-    last: DataFrame, jobs: DataFrame, terms: Terms, trimmed: Collection[str] = ()
+def final_state_findings(
+    last: DataFrame, jobs: DataFrame, terms: JobLimits, trimmed: Collection[str] = ()
 ) -> DataFrame:
     """The state in which the journal leaves a job, compared with its state in the store.
 
     `lost`: should be in the store, and is not. `unheard_of`: is in the store, but not in the
     journal, which is whole. `differs`: is in the store in another state.
     """
-    kept = jobs.select(*JOB, F.col("state").alias("is"), F.lit(True).alias("kept"))
-    both = terms.beside(last).withColumn("recorded", F.lit(True)).join(kept, [*JOB], "full")
+    kept = jobs.select(*JOB_KEY, F.col("state").alias("is"), F.lit(True).alias("kept"))
+    both = terms.join(last).withColumn("recorded", F.lit(True)).join(kept, [*JOB_KEY], "full")
     in_journal, in_store = F.col("recorded").isNotNull(), F.col("kept").isNotNull()
     entry = F.struct("act", "at", "terms_at")
-    must_be_kept = is_kept(F.col("state"), entry, F.col("limit.now"))
-    lost = ~in_store & (F.col("state").isin(LIVE_STATES) | must_be_kept)
+    must_be_kept = is_retained(F.col("state"), entry, F.col("limit.now"))
+    lost = ~in_store & (F.col("state").isin(LIVE_STATE_NAMES) | must_be_kept)
     unheard_of = ~in_journal & ~F.col("trimmed")
     differs = in_journal & in_store & ~F.col("state").eqNullSafe(F.col("is"))
     is_in = F.concat(F.lit("is "), F.col("is"))
     return _found(
-        among(both, "queue", trimmed, "trimmed"),
+        mark_queues(both, "queue", trimmed, "trimmed"),
         _finding("lost", lost, F.concat(F.lit("last heard of as "), F.col("state"))),
         _finding("unheard_of", unheard_of, is_in),
         _finding("differs", differs, F.concat(is_in, F.lit(", should be "), _state("state"))),
     )
 
 
-def clear(found: DataFrame, since: DataFrame) -> DataFrame:
+def without_transient(found: DataFrame, since: DataFrame) -> DataFrame:
     """Leave out findings about this moment if the job has had events since.
 
     Those by the job that the store has, only if that may be another one since. One that goes on is
     still the same: if it is handed out without end, it has events at every moment.
     """
     # With the jobs of a dropped queue goes what was noted of their attempts.
-    may_be_another = brings_another() | (F.col("act") == Act.PURGE.value)
-    gone_on = since.groupBy(*JOB).agg(F.bool_or(may_be_another).alias("another"))
+    may_be_another = is_new_job() | (F.col("act") == Act.PURGE.value)
+    gone_on = since.groupBy(*JOB_KEY).agg(F.bool_or(may_be_another).alias("another"))
     found, gone_on = found.alias("found"), gone_on.alias("gone_on")
-    of_two = F.col("found.finding").isin(list(OF_TWO_JOURNALS))
+    of_two = F.col("found.finding").isin(list(MOVE_FINDINGS))
     same = [F.col(f"found.{name}") == F.col(f"gone_on.{name}") for name in ("tenant", "id")]
     here = of_two | (F.col("found.queue") == F.col("gone_on.queue"))
-    of_this_moment = F.col("found.finding").isin(list(OF_THIS_MOMENT))
-    of_another = F.col("gone_on.another") & F.col("found.finding").isin(list(OF_THE_STORED_JOB))
+    of_this_moment = F.col("found.finding").isin(list(TRANSIENT_FINDINGS))
+    of_another = F.col("gone_on.another") & F.col("found.finding").isin(list(STORED_JOB_FINDINGS))
     return found.join(gone_on, [*same, here, of_this_moment | of_another], "left_anti")
 
 
-def wrong_moves(events: DataFrame, unseen: Collection[str] = ()) -> DataFrame:
+def move_findings(events: DataFrame, unseen: Collection[str] = ()) -> DataFrame:
     """`moved_nowhere`: departures without an arrival. `moved_from_nowhere`: the reverse.
 
     A half that is missing is no finding if not all events of its queue were seen.
     """
     more_left = F.col("departures") > F.col("arrivals")
     more_came = F.col("arrivals") > F.col("departures")
-    moves = moves_of(events).withColumn(
+    moves = count_moves(events).withColumn(
         "queue", F.when(more_left, F.col("left")).otherwise(F.col("entered"))
     )
     for end in ("left", "entered"):
         # A queue that no note names counts as seen.
-        moves = among(moves, end, unseen, f"{end}_unseen")
+        moves = mark_queues(moves, end, unseen, f"{end}_unseen")
     nowhere, from_nowhere = more_left & ~F.col("entered_unseen"), more_came & ~F.col("left_unseen")
     return _found(
         moves,
@@ -271,13 +271,13 @@ def _finding(name: str, wrong: Column, detail: Column, place: Column | None = No
 def _found(rows: DataFrame, *findings: Column) -> DataFrame:
     """The findings on some rows, in one pass over them."""
     found = F.explode(F.array_compact(F.array(*findings))).alias("found")
-    columns = ("found.finding", *JOB, "found.place", "found.detail")
-    return rows.select(*JOB, found).select(*columns)
+    columns = ("found.finding", *JOB_KEY, "found.place", "found.detail")
+    return rows.select(*JOB_KEY, found).select(*columns)
 
 
 def _state(column: str) -> Column:
     state = F.col(column)
-    return F.when(state.isNull() | (state == NOWHERE), "not there").otherwise(state)
+    return F.when(state.isNull() | (state == ABSENT), "not there").otherwise(state)
 
 
 def _step() -> Column:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from ackline.events import Act
+from ackline.core.events import Act
 
-MOVE = ("tenant", "id", "kind", "state", "attempt", "left", "entered")
+MOVE_KEY = ("tenant", "id", "kind", "state", "attempt", "left", "entered")
 """What both halves of a move have in common: the job, its state, and the two queues."""
 
 
-def moves_of(events: DataFrame) -> DataFrame:
+def count_moves(events: DataFrame) -> DataFrame:
     """The moves of jobs, with how many `departures` and `arrivals` the journals record.
 
     `departed` and `arrived` are the places of the last ones. They are counted, and not put in
@@ -27,7 +27,7 @@ def moves_of(events: DataFrame) -> DataFrame:
         F.when(departs, F.col("place")).alias("departed"),
         F.when(~departs, F.col("place")).alias("arrived"),
     )
-    return halves.groupBy(*MOVE).agg(
+    return halves.groupBy(*MOVE_KEY).agg(
         F.count("departed").alias("departures"),
         F.count("arrived").alias("arrivals"),
         F.max("departed").alias("departed"),

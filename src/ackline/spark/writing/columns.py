@@ -31,14 +31,14 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from ackline.errors import ConfigError
-from ackline.spark.options import WriteJobs
+from ackline.core.errors import ConfigError
+from ackline.spark.options import JobsWriteOptions
 
 _TEXT = (StringType,)
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _SECONDS = (*_WHOLE, FloatType, DoubleType, DecimalType)
 
-OF_A_JOB: Mapping[str, tuple[type[DataType], ...]] = {
+JOB_COLUMNS: Mapping[str, tuple[type[DataType], ...]] = {
     "id": (*_TEXT, *_WHOLE),
     "queue": _TEXT,
     "kind": _TEXT,
@@ -58,14 +58,14 @@ OF_A_JOB: Mapping[str, tuple[type[DataType], ...]] = {
 }
 """Columns that describe a job, and the types that they may have."""
 
-WITHIN: Mapping[str, tuple[type[DataType], ...]] = {
+ELEMENT_TYPES: Mapping[str, tuple[type[DataType], ...]] = {
     "backoff": _SECONDS,
     "keys_if_undelivered": (ArrayType,),
     "headers": _TEXT,
 }
 """The types of the elements of lists and the values of maps."""
 
-OF_AN_OUTCOME: Mapping[str, tuple[type[DataType], ...]] = {
+OUTCOME_COLUMNS: Mapping[str, tuple[type[DataType], ...]] = {
     "id": _TEXT,
     "token": _WHOLE,
     "queue": _TEXT,
@@ -77,14 +77,14 @@ OF_AN_OUTCOME: Mapping[str, tuple[type[DataType], ...]] = {
 """Columns of a row that settles a claimed job."""
 
 
-IN_A_PAYLOAD = (
+PAYLOAD_TYPES = (
     *(StringType, BinaryType, BooleanType, NumericType, NullType),
     *(DateType, TimeType, TimestampType, TimestampNTZType, DayTimeIntervalType),
 )
 """What a payload may be made of, alone and in lists, maps and structs."""
 
 
-class WrongType(ConfigError):
+class WrongColumnType(ConfigError):
     """A column that describes a job has a type that it cannot have."""
 
     def __init__(self, column: str, kind: DataType, possible: str) -> None:
@@ -92,7 +92,7 @@ class WrongType(ConfigError):
         self.kind = kind
         self.problem = f"column {column!r} is {kind.simpleString()}, but must be {possible}"
         # Spark casts no text to a map or a list.
-        text = isinstance(kind, StringType) and column in WITHIN
+        text = isinstance(kind, StringType) and column in ELEMENT_TYPES
         how = "cast it, or read it with from_json" if text else "cast it"
         if text and column != "backoff":
             how = f"read it with from_json({column}, '{possible}')"
@@ -101,14 +101,14 @@ class WrongType(ConfigError):
         )
 
 
-class NoQueue(ConfigError):
+class MissingQueue(ConfigError):
     """Rows do not say which queue they are for."""
 
     def __init__(self) -> None:
         super().__init__("which queue? Set the option 'queue', or add a column of this name")
 
 
-class Columns(msgspec.Struct, frozen=True):
+class ColumnRoles(msgspec.Struct, frozen=True):
     """The columns of a DataFrame by what they are for."""
 
     of_job: tuple[str, ...]
@@ -119,21 +119,21 @@ class Columns(msgspec.Struct, frozen=True):
     """Those that form the payload together, if no single column is the payload."""
 
 
-def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
+def classify_columns(schema: StructType, options: JobsWriteOptions) -> ColumnRoles:
     """Sort a DataFrame's columns by use, or refuse it and say what to do."""
     types = {field.name: field.dataType for field in schema.fields}
-    _require_spelling(types, (*OF_A_JOB, "payload"))
-    _require_types(types, OF_A_JOB)
+    _require_spelling(types, (*JOB_COLUMNS, "payload"))
+    _require_types(types, JOB_COLUMNS)
     _require_names(schema, "the rows")
     for name, kind in types.items():
-        if name not in OF_A_JOB:
+        if name not in JOB_COLUMNS:
             _require_storable(kind, name)
-    of_job = tuple(name for name in types if name in OF_A_JOB)
-    others = tuple(name for name in types if name not in OF_A_JOB and name != "payload")
+    of_job = tuple(name for name in types if name in JOB_COLUMNS)
+    others = tuple(name for name in types if name not in JOB_COLUMNS and name != "payload")
     if "payload" in types and others:
         raise ConfigError(
             f"there is a column 'payload', and beside it {_quoted(others)}, which no job has: drop "
-            f"{_them(others)}, or leave 'payload' out to make all other columns the payload"
+            f"{_pronoun(others)}, or leave 'payload' out to make all other columns the payload"
         )
     if "payload" not in types and not others:
         raise ConfigError("there is no column for the payload: call one 'payload'")
@@ -145,19 +145,19 @@ def columns_of_jobs(schema: StructType, options: WriteJobs) -> Columns:
     if options.id_from == "content" and "id" in of_job:
         raise ConfigError("there is a column 'id', and idFrom=content: drop one of them")
     if options.queue is None and "queue" not in of_job:
-        raise NoQueue
-    return Columns(of_job, "payload" if "payload" in types else None, others)
+        raise MissingQueue
+    return ColumnRoles(of_job, "payload" if "payload" in types else None, others)
 
 
-def require_outcomes(schema: StructType, queue: str | None) -> None:
+def require_outcome_columns(schema: StructType, queue: str | None) -> None:
     """Refuse a DataFrame that does not say which job had which outcome."""
     types = {field.name: field.dataType for field in schema.fields}
-    _require_spelling(types, OF_AN_OUTCOME)
-    _require_types(types, OF_AN_OUTCOME)
-    if others := [name for name in types if name not in OF_AN_OUTCOME]:
+    _require_spelling(types, OUTCOME_COLUMNS)
+    _require_types(types, OUTCOME_COLUMNS)
+    if others := [name for name in types if name not in OUTCOME_COLUMNS]:
         raise ConfigError(
-            f"an outcome has no {_quoted(others)}: drop {_them(others)}. It has "
-            f"{', '.join(OF_AN_OUTCOME)}"
+            f"an outcome has no {_quoted(others)}: drop {_pronoun(others)}. It has "
+            f"{', '.join(OUTCOME_COLUMNS)}"
         )
     missing = [name for name in ("id", "token", "outcome") if name not in types]
     if queue is None and "queue" not in types:
@@ -186,7 +186,7 @@ def _require_types(
 ) -> None:
     for name, kind in types.items():
         if name in known and not (isinstance(kind, known[name]) and _fits_within(name, kind)):
-            raise WrongType(name, kind, _possible(name, known[name]))
+            raise WrongColumnType(name, kind, _possible(name, known[name]))
 
 
 def _require_storable(kind: DataType, where: str) -> None:
@@ -206,7 +206,7 @@ def _require_storable(kind: DataType, where: str) -> None:
 
 
 def _require_value(kind: DataType, where: str) -> None:
-    if not isinstance(kind, IN_A_PAYLOAD):
+    if not isinstance(kind, PAYLOAD_TYPES):
         how = "to_json makes text of it" if isinstance(kind, VariantType) else "cast it"
         raise ConfigError(f"{where} is {kind.simpleString()}, which no payload can hold: {how}")
 
@@ -219,9 +219,11 @@ def _require_names(schema: StructType, where: str) -> None:
 def _fits_within(name: str, kind: DataType) -> bool:
     match kind:
         case ArrayType():
-            return isinstance(kind.elementType, WITHIN[name])
+            return isinstance(kind.elementType, ELEMENT_TYPES[name])
         case MapType():
-            return isinstance(kind.keyType, StringType) and isinstance(kind.valueType, WITHIN[name])
+            return isinstance(kind.keyType, StringType) and isinstance(
+                kind.valueType, ELEMENT_TYPES[name]
+            )
         case _:
             return True
 
@@ -241,7 +243,7 @@ def _words(name: str, kind: type[DataType]) -> str:
     return f"array<{within[name]}>" if kind is ArrayType else kind.typeName()
 
 
-def _them(names: Sequence[str]) -> str:
+def _pronoun(names: Sequence[str]) -> str:
     return "it" if len(names) == 1 else "them"
 
 

@@ -10,24 +10,24 @@ from typing import Any, cast
 import msgspec
 import pyarrow
 
-from ackline.errors import InvalidJob, InvalidName, InvalidOption, InvalidPayload
-from ackline.job import Draft
+from ackline.core.errors import InvalidJob, InvalidName, InvalidOption, InvalidPayload
+from ackline.core.job import Draft
 from ackline.queue import Queue
-from ackline.queue.drafting import CallOptions
+from ackline.queue.drafts.builder import CallOptions
 from ackline.queues import Queues
-from ackline.spark.options import WriteJobs
-from ackline.spark.writing.columns import Columns
-from ackline.spark.writing.instants import in_utc
-from ackline.spark.writing.json_text import json_bytes
-from ackline.spark.writing.rejected import RejectedRow, rows_of
+from ackline.spark.options import JobsWriteOptions
+from ackline.spark.writing.columns import ColumnRoles
+from ackline.spark.writing.json_columns import validated_json
+from ackline.spark.writing.rejected import RejectedRow, iterate_rows
+from ackline.spark.writing.utc_timestamps import timestamps_to_utc
 
 _SECONDS = frozenset({"delay", "run_at", "lease", "timeout", "result_ttl"})
 
 
-class DraftMaker:
+class DraftBuilder:
     """Makes drafts of the rows of one task."""
 
-    def __init__(self, queues: Queues, options: WriteJobs, columns: Columns) -> None:
+    def __init__(self, queues: Queues, options: JobsWriteOptions, columns: ColumnRoles) -> None:
         self._queues = queues
         self._columns = columns
         self._options = options
@@ -37,9 +37,9 @@ class DraftMaker:
         }
         """The options that hold for all jobs, whatever their rows say."""
 
-    def make(self, batch: pyarrow.RecordBatch) -> Iterator[tuple[str, Draft] | RejectedRow]:
+    def build(self, batch: pyarrow.RecordBatch) -> Iterator[tuple[str, Draft] | RejectedRow]:
         """A draft with its queue for each row, or why there is none."""
-        for row in rows_of(in_utc(batch)):
+        for row in iterate_rows(timestamps_to_utc(batch)):
             if isinstance(row, RejectedRow):
                 yield row
                 continue
@@ -54,7 +54,7 @@ class DraftMaker:
             raise InvalidName("the row names no queue")
         queue = self._queues[name]
         call_options = {
-            column: _plain(column, row[column])
+            column: _option_value(column, row[column])
             for column in self._columns.of_job
             if row[column] is not None and column != "queue"
         } | self._of_all
@@ -63,7 +63,7 @@ class DraftMaker:
         payload = self._payload(queue, row)
         if self._options.id_from == "content":
             call_options["id"] = content_id(name, str(call_options.get("kind", "")), payload)
-        draft = queue.drafter.draft(None, cast(CallOptions, call_options))
+        draft = queue.draft_builder.draft(None, cast(CallOptions, call_options))
         return name, msgspec.structs.replace(draft, payload=payload)
 
     def _payload(self, queue: Queue[Any, Any], row: dict[str, Any]) -> bytes:
@@ -75,7 +75,7 @@ class DraftMaker:
                 raise InvalidPayload("the row has no payload")
             return queue.serdes.encode_payload(value)
         # As `Raw`, it is only measured, not rewritten.
-        return queue.serdes.encode_payload(msgspec.Raw(json_bytes("payload", value)))
+        return queue.serdes.encode_payload(msgspec.Raw(validated_json("payload", value)))
 
 
 def content_id(queue: str, kind: str, payload: bytes) -> str:
@@ -87,7 +87,7 @@ def content_id(queue: str, kind: str, payload: bytes) -> str:
     return parts.hexdigest()
 
 
-def _plain(column: str, value: Any) -> Any:
+def _option_value(column: str, value: Any) -> Any:
     if isinstance(value, Decimal):
         value = float(value)
     if column == "id":

@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 import pyarrow
 
-from ackline.errors import InvalidJob
+from ackline.core.errors import InvalidJob
 
-LISTED = 10
+SHOWN_ROWS = 10
 """How many rejected rows an error shows."""
 
 REJECTED_PATH = "rejectedPath"
 """The option of the format that names a folder for rejected rows."""
 
-LONGEST_LISTED = 10_000
+MAX_LISTED_CHARS = 10_000
 """Characters of a row that is listed; a folder has all of it."""
 
-UNREADABLE = (KeyError, OverflowError, ValueError)
+CONVERSION_ERRORS = (KeyError, OverflowError, ValueError)
 """What Arrow raises for a value that Python cannot represent, such as a time in the year 10000."""
 
 
@@ -36,17 +36,17 @@ class RowsRejected(InvalidJob):
         stopped: bool = False,
         option: str = REJECTED_PATH,
     ) -> None:
-        shown = "\n".join(f"  {one.row[:200]}: {one.reason}" for one in rows[:LISTED])
-        more = f"\n  and {len(rows) - LISTED:,} more" if len(rows) > LISTED else ""
+        shown = "\n".join(f"  {one.row[:200]}: {one.reason}" for one in rows[:SHOWN_ROWS])
+        more = f"\n  and {len(rows) - SHOWN_ROWS:,} more" if len(rows) > SHOWN_ROWS else ""
         were = "row was" if len(rows) == 1 else "rows were"
         super().__init__(
-            f"{len(rows):,} {were} refused; {_done(others, stopped)}. "
+            f"{len(rows):,} {were} refused; {_describe_written(others, stopped)}. "
             "Correct them and write again, which writes nothing twice, or name a folder for them "
             f"({option}), which takes any number:\n{shown}{more}"
         )
 
 
-def _done(others: int, stopped: bool) -> str:
+def _describe_written(others: int, stopped: bool) -> str:
     if stopped:
         return f"so its task stopped after it had written {others:,} others"
     if others == 0:
@@ -82,20 +82,20 @@ class RejectedRow(msgspec.Struct, frozen=True):
     @property
     def shortened(self) -> RejectedRow:
         """The same with as much of the row as can be shown."""
-        if len(self.row) <= LONGEST_LISTED:
+        if len(self.row) <= MAX_LISTED_CHARS:
             return self
-        return RejectedRow(self.row[:LONGEST_LISTED] + "…", self.error, self.reason)
+        return RejectedRow(self.row[:MAX_LISTED_CHARS] + "…", self.error, self.reason)
 
 
 def _as_text(value: Any) -> str:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
-def rows_of(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any] | RejectedRow]:
+def iterate_rows(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any] | RejectedRow]:
     """The rows of a batch; one with a value that cannot be read does not spoil the others."""
     try:
         yield from batch.to_pylist(maps_as_pydicts="strict")
-    except UNREADABLE:
+    except CONVERSION_ERRORS:
         for number in range(batch.num_rows):
             yield _row_of(batch, number)
 
@@ -106,13 +106,13 @@ def _row_of(batch: pyarrow.RecordBatch, number: int) -> dict[str, Any] | Rejecte
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
             row[name] = column[number].as_py(maps_as_pydicts="strict")
-        except UNREADABLE as error:
-            row[name] = _as_it_is(column[number])
+        except CONVERSION_ERRORS as error:
+            row[name] = _raw_value(column[number])
             reason = reason or f"column {name!r} cannot be read: {error}"
     return RejectedRow.of(row, InvalidJob(reason)) if reason else row
 
 
-def _as_it_is(value: pyarrow.Scalar[Any]) -> bytes | int | str:
+def _raw_value(value: pyarrow.Scalar[Any]) -> bytes | int | str:
     """The bytes of a text that is invalid, or the number of a time that Python does not know."""
     if pyarrow.types.is_string(value.type) or pyarrow.types.is_large_string(value.type):
         return bytes(value.as_buffer().to_pybytes())

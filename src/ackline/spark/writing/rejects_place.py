@@ -11,18 +11,18 @@ import msgspec
 import pyarrow
 import pyarrow.parquet
 
-from ackline.spark.options import Writing
-from ackline.spark.paths import absolute, is_local, open_folder
-from ackline.spark.store_address import StoreAddress
+from ackline.spark.options import WriteOptions
+from ackline.spark.paths import absolute_path, is_local, open_folder
+from ackline.spark.store.address import StoreAddress
 from ackline.spark.writing.rejected import REJECTED_PATH, RejectedRow, RowsRejected
-from ackline.spark.writing.task_names import partition_number
+from ackline.spark.writing.task_names import partition_id
 
-SCHEMA = pyarrow.schema(
+REJECTED_SCHEMA = pyarrow.schema(
     [("row", pyarrow.string()), ("error", pyarrow.string()), ("reason", pyarrow.string())]
 )
 
 
-class TaskRejects(Protocol):
+class RejectedRowsSink(Protocol):
     """The rejected rows of one task."""
 
     listed: list[RejectedRow]
@@ -36,52 +36,52 @@ class TaskRejects(Protocol):
         """Keep these; `written` other rows have been written so far."""
 
 
-class RejectsPlace(msgspec.Struct, frozen=True):
+class RejectedRowsTarget(msgspec.Struct, frozen=True):
     """Where the tasks of one write keep what they reject; this is sent to the tasks."""
 
     folder: str | None
     """Its path as Spark writes it; None if rejected rows are listed."""
     name: str
     """The name of the write, which is part of the names of its files."""
-    most: int
+    max_listed: int
     """How many rows of a task are listed if there is no folder; with more, the task fails."""
 
     option: str = REJECTED_PATH
     """What its user says to name a folder."""
 
     @classmethod
-    def planned(
+    def create(
         cls, path: str | None, name: str, most: int, option: str = REJECTED_PATH
-    ) -> RejectsPlace:
+    ) -> RejectedRowsTarget:
         """A place that is the same for every task; a folder that cannot be reached is refused."""
         if path is None:
             return cls(None, name, most, option)
         open_folder(path)
-        return cls(absolute(path), name, most, option)
+        return cls(absolute_path(path), name, most, option)
 
-    def named(self, name: str) -> RejectsPlace:
+    def named(self, name: str) -> RejectedRowsTarget:
         """The same for another write."""
         return msgspec.structs.replace(self, name=name)
 
-    def opened(self, address: StoreAddress) -> AbstractContextManager[TaskRejects]:
+    def open(self, address: StoreAddress) -> AbstractContextManager[RejectedRowsSink]:
         """Open it for one task; `address` knows which machine planned the query."""
         if self.folder is None:
-            return nullcontext(ListedRejects(self.most, self.option))
+            return nullcontext(RejectedRowsList(self.max_listed, self.option))
         if is_local(self.folder):
             address.require_visible(
                 f"the folder {self.folder} for rejected rows",
                 "name one that all machines reach, such as s3://bucket/rejected",
             )
-        return FiledRejects(self.folder, self.name)
+        return RejectedRowsFile(self.folder, self.name)
 
 
-def rejects_of(options: Writing) -> RejectsPlace:
+def rejected_rows_target(options: WriteOptions) -> RejectedRowsTarget:
     """Where the tasks of a writer keep what they reject, under a name that no other write has."""
     name = f"write-{uuid.uuid4()}"
-    return RejectsPlace.planned(options.rejected_path, name, options.max_rejected)
+    return RejectedRowsTarget.create(options.rejected_path, name, options.max_rejected)
 
 
-class ListedRejects:
+class RejectedRowsList:
     """The rejected rows of a task that has no folder for them."""
 
     def __init__(self, most: int, option: str) -> None:
@@ -101,7 +101,7 @@ class ListedRejects:
             raise RowsRejected(self.listed, written, stopped=True, option=self._option)
 
 
-class FiledRejects:
+class RejectedRowsFile:
     """The rejected rows of a task in a file, whole and in any number.
 
     The file is named by the write and the task's number, so a task that is tried again replaces its
@@ -112,7 +112,7 @@ class FiledRejects:
         self.count = 0
         self.listed: list[RejectedRow] = []
         self._files, self._root = open_folder(folder)
-        self._path = f"{self._root}/{name}-{partition_number():05d}.parquet"
+        self._path = f"{self._root}/{name}-{partition_id():05d}.parquet"
         # Readers of Parquet pass over hidden files.
         self._new = f"{self._root}/.{name}-{uuid.uuid4()}"
         self._writer: pyarrow.parquet.ParquetWriter | None = None
@@ -123,10 +123,12 @@ class FiledRejects:
             return
         if self._writer is None:
             self._files.create_dir(self._root, recursive=True)
-            self._writer = pyarrow.parquet.ParquetWriter(self._new, SCHEMA, filesystem=self._files)
+            self._writer = pyarrow.parquet.ParquetWriter(
+                self._new, REJECTED_SCHEMA, filesystem=self._files
+            )
         self.count += len(rows)
         listed = [msgspec.structs.asdict(row) for row in rows]
-        self._writer.write_table(pyarrow.Table.from_pylist(listed, SCHEMA))
+        self._writer.write_table(pyarrow.Table.from_pylist(listed, REJECTED_SCHEMA))
 
     def __enter__(self) -> Self:
         return self

@@ -7,7 +7,7 @@ import uuid
 from pyspark import TaskContext
 
 
-def partition_number() -> int:
+def partition_id() -> int:
     """The number of this task among those of its write."""
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()

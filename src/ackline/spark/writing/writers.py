@@ -12,29 +12,29 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from ackline.spark.options import Writing
-from ackline.spark.store_address import StoreAddress
-from ackline.spark.writing.rejects_place import RejectsPlace, rejects_of
-from ackline.spark.writing.results import TaskResult, require_none_listed, results_in
+from ackline.spark.options import WriteOptions
+from ackline.spark.store.address import StoreAddress
+from ackline.spark.writing.rejects_place import RejectedRowsTarget, rejected_rows_target
+from ackline.spark.writing.results import TaskResult, require_none_rejected, task_results
 from ackline.spark.writing.task_names import micro_batch_name
 
 
 class RowWriter(ABC):
     """Writes rows to a store; refused ones are kept in a folder, or reported at the end."""
 
-    def __init__(self, options: Writing, address: StoreAddress) -> None:
+    def __init__(self, options: WriteOptions, address: StoreAddress) -> None:
         self.address = address
-        self.rejects_place = rejects_of(options)
+        self.rejects_place = rejected_rows_target(options)
 
     @abstractmethod
     def write_rows(
-        self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectsPlace
+        self, batches: Iterator[pyarrow.RecordBatch], rejects_place: RejectedRowsTarget
     ) -> TaskResult:
         """Write the rows of one task. Done twice, the second time changes nothing."""
 
     def report(self, results: Sequence[TaskResult]) -> None:
         """All tasks are done: raise or log what was refused."""
-        require_none_listed(results)
+        require_none_rejected(results)
 
 
 class TableWriter(RowWriter, DataSourceArrowWriter):
@@ -46,7 +46,7 @@ class TableWriter(RowWriter, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks are done."""
-        self.report(results_in(messages))
+        self.report(task_results(messages))
 
 
 class StreamWriter(RowWriter, DataSourceStreamArrowWriter):
@@ -58,4 +58,4 @@ class StreamWriter(RowWriter, DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """The micro-batch is done."""
-        self.report(results_in(messages))
+        self.report(task_results(messages))

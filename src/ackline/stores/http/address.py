@@ -7,8 +7,14 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 import msgspec
 
-from ackline.errors import ConfigError
-from ackline.stores.options import Reader, file, read_options, seconds, yes
+from ackline.core.errors import ConfigError
+from ackline.stores.shared.url_options import (
+    OptionParser,
+    parse_bool,
+    parse_file,
+    parse_options,
+    parse_seconds,
+)
 
 PORTS = {"http": 80, "https": 443}
 BASE = "/api"
@@ -53,7 +59,7 @@ def read_address(url: str) -> Address:
         "base": parts.path.rstrip("/") if parts.path else BASE,
     }
     options = parse_qsl(parts.query, keep_blank_values=True)
-    address = Address(**given | read_options("http", _READERS, options))  # type: ignore[arg-type]
+    address = Address(**given | parse_options("http", _OPTIONS, options))  # type: ignore[arg-type]
     if address.ca and not address.tls:
         raise ConfigError("ca is for TLS: the URL then starts with https")
     return address
@@ -85,5 +91,9 @@ def _is_here(host: str) -> bool:
         return False
 
 
-_READERS: dict[str, Reader] = {"timeout": seconds, "ca": file, "plaintext": yes}
+_OPTIONS: dict[str, OptionParser] = {
+    "timeout": parse_seconds,
+    "ca": parse_file,
+    "plaintext": parse_bool,
+}
 """The options that a URL's query may have, and how they are read."""

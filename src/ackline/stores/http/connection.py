@@ -11,26 +11,26 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
-from ackline.errors import AcklineError, ConfigError, StoreClosed
+from ackline.core.errors import AcklineError, ConfigError, StoreClosed
 from ackline.stores.http.address import Address
-from ackline.stores.http.errors import broken, error_of
-from ackline.stores.wire import MSGPACK, READ_ON_HEADER, TENANT_HEADER
+from ackline.stores.http.errors import connection_error, error_of
+from ackline.stores.wire import CONTINUE_AFTER_HEADER, MSGPACK, TENANT_HEADER
 
-MOST_IDLE = 32
+MAX_IDLE_CONNECTIONS = 32
 """The most connections kept for later calls; calls make as many as they need."""
 
 PATH = "/v1/store/"
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """What a service answered."""
 
     body: bytes
-    read_on: str | None
+    continue_after: str | None
     """The cursor after which to ask again, if the service had no time to look any further."""
 
 
-class Connections:
+class ConnectionPool:
     """All connections of one store; each call has one of its own, so threads share nothing."""
 
     def __init__(self, address: Address, token: str | None) -> None:
@@ -44,7 +44,7 @@ class Connections:
             )
         self._tls: ssl.SSLContext | None = None
         # A deque needs no lock, which a fork could leave held.
-        self._idle: deque[http.client.HTTPConnection] = deque(maxlen=MOST_IDLE)
+        self._idle: deque[http.client.HTTPConnection] = deque(maxlen=MAX_IDLE_CONNECTIONS)
         self._pid = 0
         self._opened = False
 
@@ -60,13 +60,13 @@ class Connections:
     def close(self) -> None:
         """Close the idle connections; the others are closed when their call ends."""
         self._opened = False
-        idle, self._idle = self._idle, deque(maxlen=MOST_IDLE)
+        idle, self._idle = self._idle, deque(maxlen=MAX_IDLE_CONNECTIONS)
         for connection in idle:
             connection.close()
 
-    def post(self, verb: str, body: bytes, tenant: str | None = None) -> Answer:
+    def post(self, verb: str, body: bytes, tenant: str | None = None) -> Response:
         """Send a verb, once, and return the answer; raises one of Ackline's errors on a failure."""
-        connection = self._take()
+        connection = self._acquire()
         try:
             connection.request("POST", self.path_of(verb), body, self.headers(tenant))
             response = connection.getresponse()
@@ -76,7 +76,7 @@ class Connections:
             answer = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
-            raise broken(self.where, error) from error
+            raise connection_error(self.where, error) from error
         except BaseException:
             # The rest of this answer would be taken for the answer to the next call.
             connection.close()
@@ -87,7 +87,7 @@ class Connections:
             self._idle.append(connection)
         if response.status != 200:
             raise self.error_of(response.status, answer)
-        return Answer(answer, response.headers.get(READ_ON_HEADER))
+        return Response(answer, response.headers.get(CONTINUE_AFTER_HEADER))
 
     def connect(self, timeout: float) -> http.client.HTTPConnection:
         """A new connection for the caller alone; it connects at its first request."""
@@ -111,17 +111,17 @@ class Connections:
         """The error that an answer stands for."""
         return error_of(self.where, status, body)
 
-    def _take(self) -> http.client.HTTPConnection:
+    def _acquire(self) -> http.client.HTTPConnection:
         self._require_open()
         if self._pid != os.getpid():
             # After a fork, open connections are the parent's.
-            self._pid, self._idle = os.getpid(), deque(maxlen=MOST_IDLE)
+            self._pid, self._idle = os.getpid(), deque(maxlen=MAX_IDLE_CONNECTIONS)
         while True:
             try:
                 connection = self._idle.pop()
             except IndexError:
                 return self.connect(self.address.timeout)
-            if _is_quiet(connection):
+            if _is_alive(connection):
                 return connection
             connection.close()
 
@@ -130,7 +130,7 @@ class Connections:
             raise StoreClosed(f"the store at {self.where} is closed: open() it")
 
 
-def _is_quiet(connection: http.client.HTTPConnection) -> bool:
+def _is_alive(connection: http.client.HTTPConnection) -> bool:
     """Whether nothing came while it was idle; if something did, the server has hung up."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)

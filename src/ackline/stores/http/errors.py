@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ackline import errors
-from ackline.errors import AcklineError, StoreError, StoreMismatch, StoreUnavailable
+from ackline.core import errors
+from ackline.core.errors import AcklineError, StoreError, StoreMismatch, StoreUnavailable
 
-TYPES = "urn:ackline:problem:"
+TYPE_PREFIX = "urn:ackline:problem:"
 """The beginning of the type of every problem that a service reports."""
 
-KINDS: Mapping[str, type[AcklineError]] = {
+ERROR_TYPES: Mapping[str, type[AcklineError]] = {
     "bad-body": errors.InvalidOption,
     "bad-request": errors.InvalidOption,
     "invalid-job": errors.InvalidJob,
@@ -32,7 +32,7 @@ KINDS: Mapping[str, type[AcklineError]] = {
 }
 """The error from which the service made a problem, by the problem's type."""
 
-PASSING = frozenset({408, 425, 429, 502, 503, 504})
+TRANSIENT_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
 """Statuses that may go away at the next try, whether the service or a proxy answered."""
 
 
@@ -47,9 +47,9 @@ class Problem(msgspec.Struct):
 def error_of(where: str, status: int, body: bytes) -> AcklineError:
     """The error that an answer stands for."""
     problem = _read(body)
-    kind = KINDS.get(problem.type.removeprefix(TYPES))
-    if kind is not None and problem.type.startswith(TYPES):
-        return _rebuilt(kind, problem)
+    kind = ERROR_TYPES.get(problem.type.removeprefix(TYPE_PREFIX))
+    if kind is not None and problem.type.startswith(TYPE_PREFIX):
+        return _rebuild(kind, problem)
     if status == 401:
         return StoreError(
             f"{where} wants a token that it knows ({problem.detail}): "
@@ -65,12 +65,12 @@ def error_of(where: str, status: int, body: bytes) -> AcklineError:
     if status == 413:
         why = problem.detail or "send less at once"
         return errors.InvalidPayload(f"{where} takes no request of this size: {why}")
-    if status in PASSING:
+    if status in TRANSIENT_STATUSES:
         return StoreUnavailable(f"{where} cannot do it now ({status}): {problem.detail}")
     return StoreError(f"{where} failed ({status}): {problem.detail or 'its log may say why'}")
 
 
-def broken(where: str, error: Exception) -> StoreError:
+def connection_error(where: str, error: Exception) -> StoreError:
     """The error for a connection that could not be made, or was cut."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return StoreError(
@@ -91,7 +91,7 @@ def _read(body: bytes) -> Problem:
         return Problem()  # perhaps a proxy's answer, which has its own format
 
 
-def _rebuilt(kind: type[AcklineError], problem: Problem) -> AcklineError:
+def _rebuild(kind: type[AcklineError], problem: Problem) -> AcklineError:
     """An error with its original message; its constructor would make a new one."""
     error = kind.__new__(kind)
     error.args = (problem.detail,)

@@ -8,22 +8,23 @@ from typing import Any
 
 import msgspec
 
-from ackline.config import QueueSettings, readable
-from ackline.events import Event
-from ackline.job import Draft, QueueKey, Record, State
-from ackline.lifecycle import Transition, Verdict
-from ackline.stores.base import (
-    ANSWER_BYTES,
-    REPAIR_LIMIT,
-    BeatReply,
+from ackline.core.config import QueueSettings, validated_settings
+from ackline.core.events import Event
+from ackline.core.job import Draft, QueueKey, Record, State
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.stores.contract import (
+    CLAIM_MAINTENANCE_LIMIT,
+    MAX_ANSWER_BYTES,
     Capabilities,
-    Claimed,
     ClaimRequest,
+    ClaimResult,
     Filter,
-    Hold,
-    Joining,
-    Key,
+    Heartbeat,
+    HeartbeatReply,
+    JoinContext,
+    KeyValue,
     KeyWrite,
+    LeaseExtension,
     Listener,
     NextDue,
     Page,
@@ -33,15 +34,14 @@ from ackline.stores.base import (
     StoreInfo,
     Subscription,
     Topic,
-    WorkerBeat,
     WorkerRecord,
     refuse_to_join,
 )
-from ackline.stores.budget import Budget
 from ackline.stores.http.address import Address
-from ackline.stores.http.calls import Calls
-from ackline.stores.http.connection import Connections
-from ackline.stores.http.listen import HttpListener, HttpSubscription
+from ackline.stores.http.client import StoreClient
+from ackline.stores.http.connection import ConnectionPool
+from ackline.stores.http.notify import HttpListener, HttpSubscription
+from ackline.stores.shared.byte_limit import ByteLimit
 from ackline.stores.wire import LISTEN, VERBS, tenant_of
 
 
@@ -52,19 +52,19 @@ class HttpStore:
     """
 
     capabilities = Capabilities(
-        name="http", persistent=True, shared=True, batch=200, journal=1_000_000
+        name="http", persistent=True, shared=True, batch_size=200, max_journal=1_000_000
     )
     """Used until it is open; from then on, the service's."""
 
     def __init__(self, address: Address, token: str | None = None) -> None:
-        self._connections = Connections(address, token)
-        self._calls = Calls(self._connections)
+        self._connections = ConnectionPool(address, token)
+        self._calls = StoreClient(self._connections)
         self._listeners: set[HttpListener] = set()
 
     def open(self) -> None:
         self._connections.open()
         try:
-            self.capabilities = self._calls.greet().capabilities
+            self.capabilities = self._calls.handshake().capabilities
         except BaseException:
             self._connections.close()
             raise
@@ -77,7 +77,7 @@ class HttpStore:
     @property
     def tenant(self) -> str:
         """The tenant whose queues the token opens."""
-        return self._calls.welcome.tenant
+        return self._calls.limits.tenant
 
     def info(self) -> StoreInfo:
         info = self._calls.ask(Store.info)
@@ -85,7 +85,7 @@ class HttpStore:
             info,
             name="http",
             location=self._connections.where,
-            version=f"{self._calls.welcome.version} over {info.name} {info.version}",
+            version=f"{self._calls.limits.version} over {info.name} {info.version}",
         )
 
     def now(self) -> float:
@@ -103,8 +103,8 @@ class HttpStore:
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
-    ) -> Claimed:
-        request = msgspec.structs.replace(request, limit=self._calls.answerable(request.limit))
+    ) -> ClaimResult:
+        request = msgspec.structs.replace(request, limit=self._calls.clamp_limit(request.limit))
         arguments = {"queue": queue, "request": request, "transitions": transitions}
         if transitions and self._calls.too_many(transitions, VERBS["claim"].pack(arguments)):
             verdicts = self.apply(queue, transitions)
@@ -116,16 +116,18 @@ class HttpStore:
             Store.apply, "transitions", queue=queue, transitions=transitions
         )
 
-    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
-        lost, cancelled, most = list[int](), list[int](), self._calls.welcome.max_batch
+    def heartbeat(
+        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+    ) -> HeartbeatReply:
+        lost, cancelled, most = list[int](), list[int](), self._calls.limits.max_batch
         for start in range(0, max(1, len(holds)), most):
             part = holds[start : start + most]
             reply = self._calls.ask(Store.heartbeat, queue=queue, beat=beat, holds=part)
             lost += [start + index for index in reply.lost]
             cancelled += [start + index for index in reply.cancelled]
-        return BeatReply(lost, cancelled)
+        return HeartbeatReply(lost, cancelled)
 
-    def join(self, connection: object) -> Joining:
+    def join(self, connection: object) -> JoinContext:
         del connection
         return refuse_to_join("a service, over HTTP,")
 
@@ -144,15 +146,15 @@ class HttpStore:
         return self._calls.ask_in_rounds(Store.promote, limit, queue=queue)
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
     ) -> list[Record]:
-        if worker is not None and limit > self._calls.welcome.max_answer:
-            return list(itertools.islice(self._held(queue, worker), limit))
-        limit = self._calls.answerable(limit)
+        if worker is not None and limit > self._calls.limits.max_answer:
+            return list(itertools.islice(self._leases_of_worker(queue, worker), limit))
+        limit = self._calls.clamp_limit(limit)
         return self._calls.ask(Store.leases, queue=queue, worker=worker, limit=limit)
 
-    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
-        return self._calls.ask_in_rounds(Store.prune, limit, queue=queue, keep_from=keep_from)
+    def prune(self, queue: QueueKey, limit: int, needed_after: str | None = None) -> int:
+        return self._calls.ask_in_rounds(Store.prune, limit, queue=queue, keep_from=needed_after)
 
     # --- looking ---
 
@@ -165,27 +167,27 @@ class HttpStore:
     def page(
         self,
         queue: QueueKey,
-        which: Filter,
+        job_filter: Filter,
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
-        max_bytes: int = ANSWER_BYTES,
+        max_bytes: int = MAX_ANSWER_BYTES,
     ) -> Page:
         return self._calls.ask(
             Store.page,
             queue=queue,
-            which=which,
+            which=job_filter,
             cursor=cursor,
-            limit=self._calls.answerable(limit),
+            limit=self._calls.clamp_limit(limit),
             newest_first=newest_first,
             max_bytes=max_bytes,
         )
 
     def describe(
-        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+        self, tenant: str | None, name: str | None = None, *, include_dropped: bool = False
     ) -> list[QueueInfo]:
         """All queues of the token's tenant; no token opens those of every tenant."""
-        return self._calls.ask(Store.describe, tenant=tenant, name=name, dropped=dropped)
+        return self._calls.ask(Store.describe, tenant=tenant, name=name, dropped=include_dropped)
 
     def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
         return self._calls.ask_each(Store.workers, "queues", queues=queues)
@@ -199,16 +201,16 @@ class HttpStore:
         tenant: str | None = None,
     ) -> Sequence[Event]:
         """The journal after a cursor; without a queue, of all queues of the token's tenant."""
-        limit = self._calls.answerable(limit)
+        limit = self._calls.clamp_limit(limit)
         return self._calls.ask(Store.events, queue=queue, after=after, limit=limit, tenant=tenant)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
         # News of queues beyond the service's limit is missed, as any news may be.
-        heard = queues[: self._calls.welcome.max_names]
+        heard = queues[: self._calls.limits.max_listened_queues]
         arguments: dict[str, Any] = {"queues": heard, "topic": topic, "kinds": kinds}
-        silence = 2 * self._calls.welcome.ping_every + self._connections.address.timeout
+        silence = 2 * self._calls.limits.ping_every + self._connections.address.timeout
         listener = HttpListener(
             self._connections,
             LISTEN.pack(arguments),
@@ -232,13 +234,13 @@ class HttpStore:
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
-        changed = readable(settings)
+        changed = validated_settings(settings)
         return self._calls.ask(
             Store.configure, queue=queue, settings=changed, by=by, expected=expected
         )
 
-    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
-        return self._calls.ask_in_rounds(Store.purge, limit, queue=queue, which=which, by=by)
+    def purge(self, queue: QueueKey, job_filter: Filter, limit: int, by: str = "") -> int:
+        return self._calls.ask_in_rounds(Store.purge, limit, queue=queue, which=job_filter, by=by)
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         return self._calls.ask(Store.drop, queue=queue, by=by)
@@ -252,16 +254,20 @@ class HttpStore:
         limit: int,
         after: tuple[str, ...] | None = None,
         max_bytes: int | None = None,
-    ) -> list[Key]:
-        keys, budget, most = list[Key](), Budget(max_bytes), self._calls.welcome.answer_bytes
+    ) -> list[KeyValue]:
+        keys, budget, most = (
+            list[KeyValue](),
+            ByteLimit(max_bytes),
+            self._calls.limits.max_answer_bytes,
+        )
         while True:
-            at_once = self._calls.answerable(limit - len(keys))
-            within = min(budget.left or most, most)
+            at_once = self._calls.clamp_limit(limit - len(keys))
+            within = min(budget.remaining or most, most)
             where = {"tenant": tenant, "prefix": prefix, "after": after}
             page = self._calls.ask(Store.read_keys, limit=at_once, max_bytes=within, **where)
             keys += page
             size = sum(len(entry.value) for entry in page)
-            budget.spend(size)
+            budget.add(size)
             ended = len(page) < at_once and size < within
             if ended or budget.reached or len(keys) == limit:
                 return keys
@@ -270,11 +276,11 @@ class HttpStore:
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         return self._calls.ask(Store.write_keys, tenant=tenant, writes=writes)
 
-    def _held(self, queue: QueueKey, worker: str) -> Iterator[Record]:
+    def _leases_of_worker(self, queue: QueueKey, worker: str) -> Iterator[Record]:
         """All jobs that a worker holds, by `page`: `leases` has no cursor to read on from."""
         which, cursor = Filter(states=frozenset({State.PROCESSING})), None
         while True:
-            page = self.page(queue, which, cursor, self._calls.welcome.max_answer)
+            page = self.page(queue, which, cursor, self._calls.limits.max_answer)
             held = (job.without_data() for job in page.jobs if job.worker == worker)
             yield from (msgspec.structs.replace(job, history=()) for job in held)
             cursor = page.cursor

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from ackline.clock import Clock
-from ackline.errors import ConfigError
+from ackline.core.clock import Clock
+from ackline.core.errors import ConfigError
 from ackline.stores.http.address import read_address
 from ackline.stores.http.store import HttpStore
 
-VARIABLE = "ACKLINE_TOKEN"
+TOKEN_VARIABLE = "ACKLINE_TOKEN"
 """The environment variable with the token, if the caller passes none."""
 
 
@@ -17,4 +17,4 @@ def from_url(url: str, clock: Clock | None = None, token: str | None = None) -> 
     """The store that a URL names: `http://` or `https://`, up to the service's base path."""
     if clock is not None:
         raise ConfigError("over HTTP, the clock is that of the service's store: leave it out")
-    return HttpStore(read_address(url), token or os.environ.get(VARIABLE))
+    return HttpStore(read_address(url), token or os.environ.get(TOKEN_VARIABLE))

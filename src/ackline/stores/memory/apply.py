@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ackline.job import Failure, Options, QueueKey, State
-from ackline.lifecycle import Transition, Verdict
+from ackline.core.job import Failure, Options, QueueKey, State
+from ackline.core.lifecycle import Transition, Verdict
 from ackline.stores.memory.data import QueueData, StoreData, StoredJob
-from ackline.stores.shared.apply import ApplyBatch, Change
+from ackline.stores.shared.apply import AppliedChange, ApplyPlan
 
 
 def apply(
@@ -15,17 +15,17 @@ def apply(
 ) -> list[Verdict]:
     """Apply each transition whose guard holds."""
     data = store.queue(queue)
-    batch = _Batch(store, data, len(transitions), now)
+    batch = _ApplyPlan(store, data, len(transitions), now)
     for index, transition in enumerate(transitions):
         batch.apply(index, transition)
     store.write_journal(data, now, batch.entries())
-    for target, arrival in batch.arrivals:
-        store.write_journal(store.make_queue(target), now, [arrival])
-    store.leave_groups(data, batch.left)
+    for target, arrival in batch.moved_in:
+        store.write_journal(store.ensure_queue(target), now, [arrival])
+    store.free_groups(data, batch.freed_groups)
     return batch.verdicts
 
 
-class _Batch(ApplyBatch[StoredJob]):
+class _ApplyPlan(ApplyPlan[StoredJob]):
     def __init__(self, store: StoreData, data: QueueData, size: int, now: float) -> None:
         super().__init__(data.key, data.settings, size, now)
         self._store = store
@@ -38,37 +38,37 @@ class _Batch(ApplyBatch[StoredJob]):
     def payload_of(self, job: StoredJob) -> bytes:
         return job.payload
 
-    def ends_of(self, job: StoredJob) -> tuple[bytes | None, Sequence[Failure]]:
+    def last_settling(self, job: StoredJob) -> tuple[bytes | None, Sequence[Failure]]:
         return job.result, job.history
 
     def options_of(self, _jobs: Sequence[int]) -> Mapping[int, Options]:
         return self._options
 
-    def write(self, job: StoredJob, transition: Transition, change: Change) -> None:
-        if change.ended is not None:
-            job.remember(change.ended)
+    def write(self, job: StoredJob, transition: Transition, change: AppliedChange) -> None:
+        if change.attempt is not None:
+            job.add_attempt(change.attempt)
         if transition.edit is not None and transition.edit.payload is not None:
             job.payload = transition.edit.payload
-        if transition.calls_back:
+        if transition.has_callback:
             self._options[job.num] = job.options
         data, queued = self._data, State.QUEUED
         stays = change.source is queued and job.state is queued
-        if stays and job.line is not data.ready.get(job.kind):
+        if stays and job.job_list is not data.ready.get(job.kind):
             data.park(job)
         else:
-            data.stand(job, job.state, job.at)
+            data.set_state(job, job.state, job.at)
 
-    def put_key(self, key: tuple[str, ...], job: StoredJob) -> None:
+    def write_key(self, key: tuple[str, ...], job: StoredJob) -> None:
         self._store.put_key(self.queue.tenant, key, job.payload)
 
     def move(self, job: StoredJob, target: QueueKey) -> bool:
         if self._store.queue(target).find(job.id, self.now) is not None:
             return False
-        there = self._store.make_queue(target)
+        there = self._store.ensure_queue(target)
         self._data.drop(job)
         if (old := there.jobs.get(job.id)) is not None:
             there.drop(old)
-        there.take_in(job)
+        there.add_moved(job)
         there.last_token = max(there.last_token, job.token)
-        there.stand(job, job.state, job.at)
+        there.set_state(job, job.state, job.at)
         return True

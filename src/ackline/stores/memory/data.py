@@ -8,28 +8,28 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ackline.config import DEFAULT_SETTINGS, QueueSettings
-from ackline.events import Batch, Entry, make_cursor
-from ackline.job import Draft, Failure, Options, QueueKey, Record, State
-from ackline.stores.base import HISTORY_LIMIT, Filter, Key, Subject, WorkerBeat
-from ackline.stores.memory.listen import Listeners
+from ackline.core.config import DEFAULT_SETTINGS, QueueSettings
+from ackline.core.events import Entry, JournalBatch, make_cursor
+from ackline.core.job import Draft, Failure, Options, QueueKey, Record, State
+from ackline.stores.contract import HISTORY_LIMIT, Filter, Heartbeat, KeyValue, Subject
+from ackline.stores.memory.notify import Listeners
 from ackline.stores.shared import paging
-from ackline.stores.shared.apply import JobState, topics_of
-from ackline.stores.shared.groups import LeftGroups
-from ackline.stores.shared.records import make_record
+from ackline.stores.shared.apply import MutableJob, topics_to_notify
+from ackline.stores.shared.groups import FreedGroups
+from ackline.stores.shared.record_encoding import make_record
 
 
-class StoredJob(JobState):
+class StoredJob(MutableJob):
     """A job in memory. It stands in exactly one line, at `at`."""
 
-    __slots__ = ("created_at", "history", "line", "options", "payload")
+    __slots__ = ("created_at", "history", "job_list", "options", "payload")
 
     def __init__(self, num: int, draft: Draft, now: float) -> None:
         super().__init__(num, draft.id, draft.kind, draft.options.group, draft.priority)
         self.payload = draft.payload
         self.options: Options = draft.options
         self.created_at = now
-        self.line: Line | None = None
+        self.job_list: JobList | None = None
         self.history: deque[Failure] | tuple[()] = ()
 
     def size(self, *, history: bool = True) -> int:
@@ -44,7 +44,7 @@ class StoredJob(JobState):
             + sum(len(end.message) + len(end.traceback) for end in self.history if history)
         )
 
-    def remember(self, ended: Failure) -> None:
+    def add_attempt(self, ended: Failure) -> None:
         """Add an attempt that did not complete; the oldest fall out."""
         if isinstance(self.history, tuple):
             self.history = deque(maxlen=HISTORY_LIMIT)
@@ -60,13 +60,13 @@ class StoredJob(JobState):
         )  # fmt: skip
 
 
-Place = tuple[float, int, StoredJob]
+ListEntry = tuple[float, int, StoredJob]
 
-Listed = tuple[paging.Place, StoredJob]
+SortedJob = tuple[paging.SortKey, StoredJob]
 """A job, and its place in a list of all jobs."""
 
 
-class Line:
+class JobList:
     """Jobs ordered by (at, num).
 
     Jobs mostly come in order, so they stand in a plain row that is taken from its front; the
@@ -74,21 +74,21 @@ class Line:
     outdated place behind, which is skipped when met.
     """
 
-    __slots__ = ("count", "heap", "row")
+    __slots__ = ("count", "heap", "tail")
 
     def __init__(self) -> None:
-        self.row: deque[Place] = deque()
-        self.heap: list[Place] = []
+        self.tail: deque[ListEntry] = deque()
+        self.heap: list[ListEntry] = []
         self.count = 0
 
-    def put(self, job: StoredJob, at: float) -> None:
+    def add(self, job: StoredJob, at: float) -> None:
         """Take a job out of the line it stands in, if any, and let it stand in this one."""
-        if job.line is not None:
-            job.line.count -= 1
-        job.line = self
+        if job.job_list is not None:
+            job.job_list.count -= 1
+        job.job_list = self
         job.at = at
         self.count += 1
-        row, num = self.row, job.num
+        row, num = self.tail, job.num
         if not row or at > row[-1][0] or (at == row[-1][0] and num >= row[-1][1]):
             row.append((at, num, job))
         else:
@@ -98,10 +98,10 @@ class Line:
 
     def first(self) -> StoredJob | None:
         """The job at the head of the line."""
-        row, heap = self.row, self.heap
-        while row and not self._stands(row[0]):
+        row, heap = self.tail, self.heap
+        while row and not self._is_current(row[0]):
             row.popleft()
-        while heap and not self._stands(heap[0]):
+        while heap and not self._is_current(heap[0]):
             heapq.heappop(heap)
         if heap and (not row or heap[0] < row[0]):
             return heap[0][2]
@@ -114,23 +114,23 @@ class Line:
 
     def jobs(self) -> list[StoredJob]:
         """All jobs of this line, in order."""
-        standing = filter(self._stands, (*self.row, *self.heap))
+        standing = filter(self._is_current, (*self.tail, *self.heap))
         seen = {job.num: job for _, _, job in standing}
         return sorted(seen.values(), key=lambda job: (job.at, job.num))
 
-    def _stands(self, place: Place) -> bool:
+    def _is_current(self, place: ListEntry) -> bool:
         at, _, job = place
-        return job.line is self and job.at == at
+        return job.job_list is self and job.at == at
 
     def _compact(self) -> None:
-        self.row = deque((job.at, job.num, job) for job in self.jobs())
+        self.tail = deque((job.at, job.num, job) for job in self.jobs())
         self.heap = []
 
 
 class WorkerEntry(msgspec.Struct, frozen=True):
     """A worker's last sign of life."""
 
-    beat: WorkerBeat
+    beat: Heartbeat
     seen_at: float
     expires_at: float
 
@@ -141,33 +141,33 @@ class QueueData:
     def __init__(self, key: QueueKey) -> None:
         self.key = key
         self.settings: QueueSettings = DEFAULT_SETTINGS
-        self.dropped_queue = False
+        self.is_dropped = False
         """Whether only its journal is left."""
         self.jobs: dict[str, StoredJob] = {}
         self._jobs_by_age = True
-        self.ready: dict[str, Line] = {}
-        self.parked: dict[str, dict[str, Line]] = {}
+        self.ready: dict[str, JobList] = {}
+        self.parked: dict[str, dict[str, JobList]] = {}
         self.running: dict[str, int] = {}
-        self.lines: dict[State, Line] = {state: Line() for state in State}
-        self.journal: list[Batch] = []
+        self.lists: dict[State, JobList] = {state: JobList() for state in State}
+        self.journal: list[JournalBatch] = []
         self.events = 0
-        self.dropped = (0, 0)
+        self.last_trimmed = (0, 0)
         self.workers: dict[str, WorkerEntry] = {}
         self.last_token = 0
-        self.listings: dict[bool, list[Listed]] = {}
+        self.sorted_jobs: dict[bool, list[SortedJob]] = {}
         """Its jobs in the order of pages (newest first or not), until one of them moves."""
 
     def find(self, id: str, now: float) -> StoredJob | None:
         """The job of this id, unless its retention is over."""
         job = self.jobs.get(id)
-        return None if job is not None and job.over(now) else job
+        return None if job is not None and job.past_retention(now) else job
 
-    def take_in(self, job: StoredJob) -> None:
+    def add_moved(self, job: StoredJob) -> None:
         """Keep a job that was moved here: it may be older than those that are here."""
         self.jobs[job.id] = job
         self._jobs_by_age = False
 
-    def those_of(self, which: Filter) -> Iterable[StoredJob]:
+    def candidates(self, which: Filter) -> Iterable[StoredJob]:
         """The jobs to search for matches, the oldest first: those of its ids, or else all."""
         if which.ids is None:
             if not self._jobs_by_age:
@@ -177,32 +177,32 @@ class QueueData:
         named = [job for id in which.ids if (job := self.jobs.get(id)) is not None]
         return sorted(named, key=lambda job: job.num)
 
-    def stand(self, job: StoredJob, state: State, at: float) -> None:
+    def set_state(self, job: StoredJob, state: State, at: float) -> None:
         """Put a job in the line of a state."""
-        if self.listings:
-            self.listings.clear()
+        if self.sorted_jobs:
+            self.sorted_jobs.clear()
         job.state = state
         if state is State.QUEUED:
             job.rank = at
             line = self.ready.get(job.kind)
             if line is None:
-                line = self.ready[job.kind] = Line()
-            line.put(job, at)
+                line = self.ready[job.kind] = JobList()
+            line.add(job, at)
         else:
-            self.lines[state].put(job, at)
+            self.lists[state].add(job, at)
 
     def drop(self, job: StoredJob) -> None:
         """Forget a job, wherever it is kept."""
-        self.listings.clear()
-        if job.line is not None:
-            job.line.count -= 1
-            job.line = None
+        self.sorted_jobs.clear()
+        if job.job_list is not None:
+            job.job_list.count -= 1
+            job.job_list = None
         del self.jobs[job.id]
 
     def park(self, job: StoredJob) -> None:
         """Set a queued job aside: its group has as many jobs running as allowed."""
         by_kind = self.parked.setdefault(job.group or "", {})
-        by_kind.setdefault(job.kind, Line()).put(job, job.rank)
+        by_kind.setdefault(job.kind, JobList()).add(job, job.rank)
 
     def unpark(self, group: str) -> bool:
         """Let as many parked jobs of a group stand in line as it has places for; False if none.
@@ -214,11 +214,11 @@ class QueueData:
         for line in self.parked.get(group, {}).values():
             for _ in range(min(places, line.count)):
                 if (job := line.first()) is not None:
-                    self.stand(job, State.QUEUED, job.rank)
+                    self.set_state(job, State.QUEUED, job.rank)
                     found = True
         return found
 
-    def forget_empty_lines(self) -> None:
+    def drop_empty_lists(self) -> None:
         """Drop the lines of kinds and groups that have no jobs any more."""
         self.ready = {kind: line for kind, line in self.ready.items() if line.count}
         self.parked = {
@@ -234,7 +234,7 @@ class QueueData:
 
     def counts(self) -> dict[State, int]:
         """How many jobs stand in each state."""
-        counts = {state: line.count for state, line in self.lines.items()}
+        counts = {state: line.count for state, line in self.lists.items()}
         parked = (line for by_kind in self.parked.values() for line in by_kind.values())
         counts[State.QUEUED] = sum(line.count for line in (*self.ready.values(), *parked))
         return counts
@@ -245,10 +245,10 @@ class StoreData:
 
     def __init__(self, listeners: Listeners) -> None:
         self._listeners = listeners
-        self.news: set[Subject] = set()
+        self.pending_wakeups: set[Subject] = set()
         """What listeners are to be told when the lock is released."""
         self.queues: dict[QueueKey, QueueData] = {}
-        self.keys: dict[tuple[str, tuple[str, ...]], Key] = {}
+        self.keys: dict[tuple[str, tuple[str, ...]], KeyValue] = {}
         self._last_job = 0
         self._last_batch = 0
         self._last_version = 0
@@ -257,31 +257,33 @@ class StoreData:
         """The data of a queue; if there is none, an empty one that is not kept."""
         return self.queues.get(queue) or QueueData(queue)
 
-    def make_queue(self, queue: QueueKey) -> QueueData:
+    def ensure_queue(self, queue: QueueKey) -> QueueData:
         """The data of a queue, made if need be."""
         data = self.queues.get(queue)
         if data is None:
             data = self.queues[queue] = QueueData(queue)
-        data.dropped_queue = False
+        data.is_dropped = False
         return data
 
     def write_journal(self, data: QueueData, at: float, entries: list[Entry]) -> None:
         """Append one batch, in the same step as the changes that it reports."""
         if entries:
             self._last_batch += 1
-            data.journal.append(Batch(self._last_batch, at, data.key, entries))
+            data.journal.append(JournalBatch(self._last_batch, at, data.key, entries))
             data.events += len(entries)
             if self._listeners.any:
-                self.news.update((data.key, topic) for topic in topics_of(entries))
+                self.pending_wakeups.update(
+                    (data.key, topic) for topic in topics_to_notify(entries)
+                )
 
-    def leave_groups(self, data: QueueData, left: LeftGroups) -> None:
+    def free_groups(self, data: QueueData, left: FreedGroups) -> None:
         """Count ended leases, and let parked jobs of these groups stand in line again."""
         for group, count in left.items():
             data.running[group] = running = data.running.get(group, 0) - count
             if running <= 0:
                 del data.running[group]
             if data.unpark(group):
-                self.news.add((data.key, "ready"))
+                self.pending_wakeups.add((data.key, "ready"))
 
     def journal_end(self) -> str:
         """The cursor after everything that has happened."""
@@ -294,4 +296,4 @@ class StoreData:
     def put_key(self, tenant: str, key: tuple[str, ...], value: bytes) -> None:
         """Set a key under a version that was never used before."""
         self._last_version += 1
-        self.keys[tenant, key] = Key(key=key, value=value, version=self._last_version)
+        self.keys[tenant, key] = KeyValue(key=key, value=value, version=self._last_version)

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 
-from ackline.errors import KeysChanged
-from ackline.events import Act, Entry
-from ackline.job import LIVE, Draft, QueueKey, State
-from ackline.lifecycle import Transition, rank
-from ackline.stores.base import (
-    REPAIR_LIMIT,
-    BeatReply,
-    Claimed,
+from ackline.core.errors import KeysChanged
+from ackline.core.events import Act, Entry
+from ackline.core.job import LIVE, Draft, QueueKey, State
+from ackline.core.lifecycle import Transition, rank
+from ackline.stores.contract import (
+    CLAIM_MAINTENANCE_LIMIT,
     ClaimRequest,
-    Hold,
+    ClaimResult,
+    Heartbeat,
+    HeartbeatReply,
     KeyWrite,
+    LeaseExtension,
     Receipt,
-    WorkerBeat,
 )
-from ackline.stores.budget import Budget
 from ackline.stores.memory.apply import apply
-from ackline.stores.memory.data import Line, QueueData, StoreData, StoredJob, WorkerEntry
-from ackline.stores.memory.looking import lapsed
-from ackline.stores.memory.operating import write_keys
+from ackline.stores.memory.data import JobList, QueueData, StoreData, StoredJob, WorkerEntry
+from ackline.stores.memory.operate import write_keys
+from ackline.stores.memory.queries import lapsed
+from ackline.stores.shared.byte_limit import ByteLimit
 from ackline.stores.shared.enqueue import plan_enqueue
 from ackline.stores.shared.heartbeat import JobLease, plan_heartbeat
 
@@ -32,19 +32,19 @@ def enqueue(
     store: StoreData, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite], now: float
 ) -> list[Receipt]:
     """Insert the jobs that are not there yet, and write the keys that came with them."""
-    data = store.make_queue(queue)
+    data = store.ensure_queue(queue)
     settings = data.settings
     plan = plan_enqueue(drafts, lambda id: data.find(id, now), _result_of, now, settings.ageing)
     if settings.max_jobs is not None:
         counts = data.counts()
-        plan.require_room(queue, settings, sum(counts[state] for state in LIVE))
+        plan.require_capacity(queue, settings, sum(counts[state] for state in LIVE))
     if keys and not write_keys(store, queue.tenant, keys):
         raise KeysChanged(str(queue))
     for draft, state, at in plan.new:
         if (old := data.jobs.get(draft.id)) is not None:
             data.drop(old)
         job = data.jobs[draft.id] = StoredJob(store.next_job(), draft, now)
-        data.stand(job, state, at)
+        data.set_state(job, state, at)
     store.write_journal(data, now, plan.entries)
     return plan.receipts
 
@@ -58,14 +58,14 @@ def claim(
     request: ClaimRequest,
     transitions: Sequence[Transition],
     now: float,
-) -> Claimed:
+) -> ClaimResult:
     """Apply transitions, promote due jobs, report lapsed ones, lease the next jobs in line."""
     verdicts = apply(store, queue, transitions, now) if transitions else []
-    data, budget = store.queue(queue), Budget(request.max_bytes)
+    data, budget = store.queue(queue), ByteLimit(request.max_bytes)
     taken: list[StoredJob] = []
     if not data.settings.paused:
-        promote(store, queue, REPAIR_LIMIT, now)
-        taken = _take(data, request, budget, now)
+        promote(store, queue, CLAIM_MAINTENANCE_LIMIT, now)
+        taken = _lease_next(data, request, budget, now)
     journal = [
         Entry(
             Act.CLAIM,
@@ -80,23 +80,25 @@ def claim(
         for job in taken
     ]
     store.write_journal(data, now, journal)
-    return Claimed(
+    return ClaimResult(
         jobs=[job.record(history=False) for job in taken],
         verdicts=verdicts,
-        lapsed=lapsed(data, now, REPAIR_LIMIT),
+        lapsed=lapsed(data, now, CLAIM_MAINTENANCE_LIMIT),
         next_at=_next_at(data, now),
         now=now,
-        more=budget.reached,
+        may_have_more=budget.reached,
     )
 
 
-def _take(data: QueueData, request: ClaimRequest, budget: Budget, now: float) -> list[StoredJob]:
+def _lease_next(
+    data: QueueData, request: ClaimRequest, budget: ByteLimit, now: float
+) -> list[StoredJob]:
     wanted = data.ready if request.kinds is None else request.kinds
     lines = [line for kind in wanted if (line := data.ready.get(kind)) is not None]
     taken: list[StoredJob] = []
     token = 0
     while (
-        len(taken) < request.limit and not budget.reached and (job := _first_of(lines)) is not None
+        len(taken) < request.limit and not budget.reached and (job := _next_job(lines)) is not None
     ):
         group = job.group
         if group is not None:
@@ -111,14 +113,14 @@ def _take(data: QueueData, request: ClaimRequest, budget: Budget, now: float) ->
         job.worker = request.worker
         job.started_at = now
         job.progress = None
-        data.stand(job, State.PROCESSING, now + request.lease_of(job.kind, job.options))
+        data.set_state(job, State.PROCESSING, now + request.lease_of(job.kind, job.options))
         taken.append(job)
-        if budget.limited:
-            budget.spend(job.size(history=False))
+        if budget.has_limit:
+            budget.add(job.size(history=False))
     return taken
 
 
-def _first_of(lines: list[Line]) -> StoredJob | None:
+def _next_job(lines: list[JobList]) -> StoredJob | None:
     if len(lines) == 1:
         return lines[0].first()
     heads = [job for line in lines if (job := line.first()) is not None]
@@ -127,18 +129,18 @@ def _first_of(lines: list[Line]) -> StoredJob | None:
 
 def _next_at(data: QueueData, now: float) -> float | None:
     due = () if data.settings.paused else (State.SCHEDULED, State.FAILING)
-    heads = [job.at for state in due if (job := data.lines[state].first()) is not None]
-    leased = data.lines[State.PROCESSING].first()
+    heads = [job.at for state in due if (job := data.lists[state].first()) is not None]
+    leased = data.lists[State.PROCESSING].first()
     if leased is not None and leased.at > now:
         heads.append(leased.at)
     return min(heads, default=None)
 
 
 def heartbeat(
-    store: StoreData, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold], now: float
-) -> BeatReply:
+    store: StoreData, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension], now: float
+) -> HeartbeatReply:
     """Note that a worker is alive, and extend its leases."""
-    data = store.make_queue(queue)
+    data = store.ensure_queue(queue)
     if beat.ttl > 0:
         data.workers[beat.id] = WorkerEntry(beat, now, now + beat.ttl)
     else:
@@ -152,22 +154,22 @@ def heartbeat(
 
     plan = plan_heartbeat(enumerate(holds), find, now)
     for job, deadline in plan.kept:
-        data.stand(job, State.PROCESSING, deadline)
-    return BeatReply(plan.lost, plan.cancelled)
+        data.set_state(job, State.PROCESSING, deadline)
+    return HeartbeatReply(plan.lost, plan.cancelled)
 
 
 def promote(store: StoreData, queue: QueueKey, limit: int, now: float) -> int:
     """Queue the jobs that are due, in the order of their times."""
     data = store.queue(queue)
     journal: list[Entry] = []
-    lines = [data.lines[State.SCHEDULED], data.lines[State.FAILING]]
+    lines = [data.lists[State.SCHEDULED], data.lists[State.FAILING]]
     while len(journal) < limit:
         heads = [job for line in lines if (job := line.first_due(now)) is not None]
         job = min(heads, key=lambda job: (job.at, job.num), default=None)
         if job is None:
             break
         source = job.state
-        data.stand(job, State.QUEUED, rank(job.at, job.priority, data.settings.ageing))
+        data.set_state(job, State.QUEUED, rank(job.at, job.priority, data.settings.ageing))
         journal.append(Entry(Act.PROMOTE, job.id, job.kind, source, State.QUEUED, job.attempts))
     store.write_journal(data, now, journal)
     return len(journal)

@@ -6,24 +6,25 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ackline.clock import Clock, SystemClock
-from ackline.config import QueueSettings, readable
-from ackline.errors import StoreClosed
-from ackline.events import Events
-from ackline.job import Draft, QueueKey, Record
-from ackline.lifecycle import Transition, Verdict
-from ackline.stores.base import (
-    ANSWER_BYTES,
-    REPAIR_LIMIT,
-    BeatReply,
+from ackline.core.clock import Clock, SystemClock
+from ackline.core.config import QueueSettings, validated_settings
+from ackline.core.errors import StoreClosed
+from ackline.core.events import Events
+from ackline.core.job import Draft, QueueKey, Record
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.stores.contract import (
+    CLAIM_MAINTENANCE_LIMIT,
+    MAX_ANSWER_BYTES,
     Capabilities,
-    Claimed,
     ClaimRequest,
+    ClaimResult,
     Filter,
-    Hold,
-    Joining,
-    Key,
+    Heartbeat,
+    HeartbeatReply,
+    JoinContext,
+    KeyValue,
     KeyWrite,
+    LeaseExtension,
     Listener,
     NextDue,
     Page,
@@ -32,14 +33,13 @@ from ackline.stores.base import (
     StoreInfo,
     Subscription,
     Topic,
-    WorkerBeat,
     WorkerRecord,
     refuse_to_join,
 )
-from ackline.stores.memory import jobs, looking, operating
+from ackline.stores.memory import jobs, operate, queries
 from ackline.stores.memory.apply import apply
 from ackline.stores.memory.data import StoreData
-from ackline.stores.memory.listen import Listeners
+from ackline.stores.memory.notify import Listeners
 from ackline.stores.shared.retention import prune_in_steps
 
 T = TypeVar("T")
@@ -53,14 +53,14 @@ class MemoryStore:
     """
 
     capabilities = Capabilities(
-        name="memory", persistent=False, shared=False, batch=500, journal=1_000_000
+        name="memory", persistent=False, shared=False, batch_size=500, max_journal=1_000_000
     )
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._listeners = Listeners()
-        self._kept = StoreData(self._listeners)
+        self._stored = StoreData(self._listeners)
         self._closed = False
 
     def open(self) -> None:
@@ -78,17 +78,17 @@ class MemoryStore:
     @property
     def _data(self) -> StoreData:
         self._require_open()
-        return self._kept
+        return self._stored
 
     def _write(self, change: Callable[..., T], *args: Any) -> T:
         """Change the data, at the time of the clock, and tell the listeners."""
         with self._lock:
             self._require_open()
-            answer = change(self._kept, *args, self._clock.now())
-            if news := self._kept.news:
-                self._kept.news = set()
+            answer = change(self._stored, *args, self._clock.now())
+            if news := self._stored.pending_wakeups:
+                self._stored.pending_wakeups = set()
         if news:
-            self._listeners.tell(news)
+            self._listeners.notify(news)
         return answer
 
     def info(self) -> StoreInfo:
@@ -113,66 +113,68 @@ class MemoryStore:
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
-    ) -> Claimed:
+    ) -> ClaimResult:
         return self._write(jobs.claim, queue, request, transitions)
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         return self._write(apply, queue, transitions)
 
-    def join(self, connection: object) -> Joining:
+    def join(self, connection: object) -> JoinContext:
         del connection
         return refuse_to_join("memory")
 
-    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
+    def heartbeat(
+        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+    ) -> HeartbeatReply:
         return self._write(jobs.heartbeat, queue, beat, holds)
 
     def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
         with self._lock:
-            return [looking.next_due(self._data.queue(queue)) for queue in queues]
+            return [queries.next_due(self._data.queue(queue)) for queue in queues]
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         return self._write(jobs.promote, queue, limit)
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
     ) -> list[Record]:
         with self._lock:
-            return looking.leases(self._data.queue(queue), worker, limit, self._clock.now())
+            return queries.leases(self._data.queue(queue), worker, limit, self._clock.now())
 
-    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
-        most = self.capabilities.journal
+    def prune(self, queue: QueueKey, limit: int, needed_after: str | None = None) -> int:
+        most = self.capabilities.max_journal
         return prune_in_steps(
-            queue, limit, lambda left: self._write(operating.prune, queue, left, most, keep_from)
+            queue, limit, lambda left: self._write(operate.prune, queue, left, most, needed_after)
         )
 
     def get(
         self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
     ) -> list[Record | None]:
         with self._lock:
-            return looking.get(self._data.queue(queue), ids, max_bytes, self._clock.now())
+            return queries.get(self._data.queue(queue), ids, max_bytes, self._clock.now())
 
     def page(
         self,
         queue: QueueKey,
-        which: Filter,
+        job_filter: Filter,
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
-        max_bytes: int = ANSWER_BYTES,
+        max_bytes: int = MAX_ANSWER_BYTES,
     ) -> Page:
         with self._lock:
             data, now = self._data.queue(queue), self._clock.now()
-            return looking.page(data, which, cursor, limit, newest_first, max_bytes, now)
+            return queries.page(data, job_filter, cursor, limit, newest_first, max_bytes, now)
 
     def describe(
-        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+        self, tenant: str | None, name: str | None = None, *, include_dropped: bool = False
     ) -> list[QueueInfo]:
         with self._lock:
-            return looking.describe(self._data, tenant, name, dropped)
+            return queries.describe(self._data, tenant, name, include_dropped)
 
     def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
         with self._lock:
-            return [looking.workers(self._data.queue(queue)) for queue in queues]
+            return [queries.workers(self._data.queue(queue)) for queue in queues]
 
     def events(
         self,
@@ -183,7 +185,7 @@ class MemoryStore:
         tenant: str | None = None,
     ) -> Events:
         with self._lock:
-            return looking.events(self._data, queue, after, limit, tenant)
+            return queries.events(self._data, queue, after, limit, tenant)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
@@ -204,13 +206,13 @@ class MemoryStore:
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
-        return self._write(operating.configure, queue, readable(settings), expected, by)
+        return self._write(operate.configure, queue, validated_settings(settings), expected, by)
 
-    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
-        return self._write(operating.purge, queue, which, limit, by)
+    def purge(self, queue: QueueKey, job_filter: Filter, limit: int, by: str = "") -> int:
+        return self._write(operate.purge, queue, job_filter, limit, by)
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
-        return self._write(operating.drop, queue, by)
+        return self._write(operate.drop, queue, by)
 
     def read_keys(
         self,
@@ -219,10 +221,10 @@ class MemoryStore:
         limit: int,
         after: tuple[str, ...] | None = None,
         max_bytes: int | None = None,
-    ) -> list[Key]:
+    ) -> list[KeyValue]:
         with self._lock:
-            return operating.read_keys(self._data, tenant, prefix, limit, after, max_bytes)
+            return operate.read_keys(self._data, tenant, prefix, limit, after, max_bytes)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         with self._lock:
-            return operating.write_keys(self._data, tenant, writes)
+            return operate.write_keys(self._data, tenant, writes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ackline.clock import Clock
-from ackline.errors import ConfigError
+from ackline.core.clock import Clock
+from ackline.core.errors import ConfigError
 from ackline.stores.memory.store import MemoryStore
 
 

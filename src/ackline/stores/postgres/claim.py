@@ -13,30 +13,41 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ackline.errors import CannotJoin, StoreError
-from ackline.events import Act, Entry
-from ackline.job import NO_OPTIONS, QueueKey, Record, State
-from ackline.lifecycle import Transition, Verdict
-from ackline.stores.base import REPAIR_LIMIT, Claimed, ClaimRequest
-from ackline.stores.budget import Budget
-from ackline.stores.postgres import look
-from ackline.stores.postgres.apply import NotPlain, apply
+from ackline.core.errors import CannotJoin, StoreError
+from ackline.core.events import Act, Entry
+from ackline.core.job import NO_OPTIONS, QueueKey, Record, State
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.stores.contract import CLAIM_MAINTENANCE_LIMIT, ClaimRequest, ClaimResult
+from ackline.stores.postgres import queries
+from ackline.stores.postgres.apply import NeedsLookup, apply
 from ackline.stores.postgres.engine import Engine
-from ackline.stores.postgres.groups import change_groups, enter_free
-from ackline.stores.postgres.job_rows import JobRows, LastLease
-from ackline.stores.postgres.leases import (
-    Finding,
-    locked_leases,
-    received,
-    send_for_leases,
+from ackline.stores.postgres.groups import change_running, lock_free_groups
+from ackline.stores.postgres.io.pipeline import Floats, Ints, Row
+from ackline.stores.postgres.io.transaction import (
+    SEND_EARLY_FROM,
+    PendingRows,
+    RetryTransaction,
+    Transaction,
 )
-from ackline.stores.postgres.pipeline import Floats, Ints, Row
-from ackline.stores.postgres.queues import QueueEntry, name_of, names_of
-from ackline.stores.postgres.scan_position import ODD, PROMOTED, Lane, Look, Place
-from ackline.stores.postgres.transaction import MANY, Again, Sent, Transaction
-from ackline.stores.shared.apply import GONE
-from ackline.stores.shared.packed import pack
-from ackline.stores.shared.records import SETTLING, STATES, decode_options
+from ackline.stores.postgres.job_rows import LastLease, NewRows
+from ackline.stores.postgres.leases import (
+    JobLookup,
+    lock_leases,
+    read_leases,
+    request_leases,
+)
+from ackline.stores.postgres.queue_cache import CachedQueue, decode_name, queue_parameters
+from ackline.stores.postgres.scan_position import (
+    FIRST_PROMOTED_LANE,
+    UNORDERED_LANE,
+    Lane,
+    Position,
+    Scan,
+)
+from ackline.stores.shared.apply import NO_JOB
+from ackline.stores.shared.byte_limit import ByteLimit
+from ackline.stores.shared.packed import pack_entries
+from ackline.stores.shared.record_encoding import SETTLING_ACTS, STATES_BY_CODE, decode_options
 
 _SAME, _DUE, _SEEN, _RANK, _JOB, _LINE, _LANE, _ATTEMPTS, _TOKEN = range(9)
 _ID, _KIND, _GROUP, _PRIORITY, _CREATED, _OPTIONS, _PAYLOAD = range(9, 16)
@@ -44,29 +55,29 @@ _WORKER, _STARTED, _ACT = range(16, 19)
 """Columns of a row of `pick`."""
 
 
-class Picking:
+class JobSelector:
     """The looks of one claim."""
 
-    def __init__(self, tx: Transaction, entry: QueueEntry) -> None:
+    def __init__(self, tx: Transaction, entry: CachedQueue) -> None:
         self.seen = 0
         """How many jobs the last look saw, including those that others have locked."""
         self._tx = tx
         self._entry = entry
         # Jobs promoted in a caller's transaction would have to wait for its end.
-        self._promoted = tx.callers
-        self._sent: tuple[float, Sent] | None = None
+        self._promoted = tx.is_borrowed
+        self._sent: tuple[float, PendingRows] | None = None
 
-    def send(self, look: Look, limit: int, max_bytes: int | None) -> None:
+    def send(self, look: Scan, limit: int, max_bytes: int | None) -> None:
         """Request the next jobs; `pick` waits for the answer."""
         began = time.monotonic()
-        values = scan_values(self._entry, look, limit, self._tx.clock, promoted=self._promoted)
+        values = scan_parameters(self._entry, look, limit, self._tx.clock, promoted=self._promoted)
         if max_bytes is None:
             self._sent = began, self._tx.send("pick", values)
         else:
             values |= {"max_bytes": max_bytes}
             self._sent = began, self._tx.send("pick_within", values)
 
-    def pick(self, look: Look, limit: int, max_bytes: int | None) -> list[Row]:
+    def pick(self, look: Scan, limit: int, max_bytes: int | None) -> list[Row]:
         """Take the next jobs; due ones are promoted first."""
         while True:
             if self._sent is None:
@@ -74,30 +85,30 @@ class Picking:
             first, rows = self._receive(look)
             if not first[_SAME]:
                 # The settings have changed in between.
-                raise Again
+                raise RetryTransaction
             if not first[_DUE] or self._promoted:
                 break
-            promote(self._tx, self._entry, REPAIR_LIMIT)
+            promote(self._tx, self._entry, CLAIM_MAINTENANCE_LIMIT)
             self._promoted = True
             look = self._entry.positions.look(dict.fromkeys(look.lines))
         self.seen = first[_SEEN]
         self._note(look, rows)
         return rows
 
-    def _receive(self, look: Look) -> tuple[Row, list[Row]]:
+    def _receive(self, look: Scan) -> tuple[Row, list[Row]]:
         assert self._sent is not None
         (sent_at, cursor), self._sent = self._sent, None
         rows = cursor.fetchall()
         look.cost = time.monotonic() - sent_at
-        return rows[0], _in_order(rows)
+        return rows[0], _sorted_rows(rows)
 
-    def _note(self, look: Look, rows: list[Row]) -> None:
+    def _note(self, look: Scan, rows: list[Row]) -> None:
         positions = self._entry.positions
-        self._tx.committed.append(lambda: positions.took(look, _last_places(rows)))
+        self._tx.on_commit.append(lambda: positions.advance(look, _last_positions(rows)))
 
 
-def scan_values(
-    entry: QueueEntry, look: Look, limit: int, clock: float | None, *, promoted: bool = False
+def scan_parameters(
+    entry: CachedQueue, look: Scan, limit: int, clock: float | None, *, promoted: bool = False
 ) -> dict[str, Any]:
     """What says which jobs are next in line."""
     return {
@@ -113,18 +124,18 @@ def scan_values(
     }
 
 
-def _in_order(rows: list[Row]) -> list[Row]:
+def _sorted_rows(rows: list[Row]) -> list[Row]:
     taken = [row for row in rows if row[_JOB] is not None]
-    taken.sort(key=_place_of)
+    taken.sort(key=_position_of)
     return taken
 
 
-def _place_of(row: Row) -> Place:
+def _position_of(row: Row) -> Position:
     return row[_RANK], row[_JOB]
 
 
-def _last_places(rows: list[Row]) -> dict[Lane, Place]:
-    return {(row[_LINE], row[_LANE]): _place_of(row) for row in rows}
+def _last_positions(rows: list[Row]) -> dict[Lane, Position]:
+    return {(row[_LINE], row[_LANE]): _position_of(row) for row in rows}
 
 
 def last_lease_of(row: Row) -> LastLease:
@@ -133,47 +144,47 @@ def last_lease_of(row: Row) -> LastLease:
     return LastLease(
         row[_ATTEMPTS] or 0,
         row[_TOKEN] or 0,
-        name_of(row[_WORKER]) if row[_WORKER] else "",
+        decode_name(row[_WORKER]) if row[_WORKER] else "",
         row[_STARTED],
-        None if act is None else SETTLING[act],
+        None if act is None else SETTLING_ACTS[act],
     )
 
 
-def promote(tx: Transaction, entry: QueueEntry, limit: int) -> int:
+def promote(tx: Transaction, entry: CachedQueue, limit: int) -> int:
     """Queue the jobs that are due, in the order of their times."""
     values = {"queue": entry.num, "now": tx.now, "limit": limit, "ageing": entry.settings.ageing}
     rows = sorted(tx.rows("promote", values))
     if not rows:
         return 0
-    changes, lowest = tx.changes_of(entry.key, entry.num), dict[Lane, Place]()
+    changes, lowest = tx.changes_of(entry.key, entry.num), dict[Lane, Position]()
     for at, num, id, kind, priority, code, attempts, line in rows:
-        source = STATES[code]
-        tx.shift(entry.num, source, State.QUEUED)
+        source = STATES_BY_CODE[code]
+        tx.change_counts(entry.num, source, State.QUEUED)
         changes.entries.append(
-            Entry(Act.PROMOTE, id.decode(), name_of(kind), source, State.QUEUED, attempts)
+            Entry(Act.PROMOTE, id.decode(), decode_name(kind), source, State.QUEUED, attempts)
         )
         place = (at - priority * entry.settings.ageing, num)
-        lane = (line, PROMOTED + priority)
+        lane = (line, FIRST_PROMOTED_LANE + priority)
         lowest[lane] = min(place, lowest.get(lane, place))
     for (line, lane_number), place in lowest.items():
         # At once, not after the commit: this transaction may be about to look for them.
-        entry.positions.lower(line, lane_number, place)
+        entry.positions.step_back_to(line, lane_number, place)
     return len(rows)
 
 
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
 
-LOOKS = 3
+MAX_SCANS = 3
 """How often one claim looks again after other claims were quicker to take the jobs."""
 
-STRIDE = 500
+MAX_READ_AHEAD = 500
 """The most jobs that are read beyond the wanted number, to get past a full group."""
 
-MOST_PARKED = 5000
+PARK_LIMIT = 5000
 """The most jobs of full groups that one transaction parks: others wait for its end."""
 
 
-class End(enum.Enum):
+class ClaimEnd(enum.Enum):
     """Why a claim has taken no more jobs than it has."""
 
     DONE = enum.auto()
@@ -188,50 +199,50 @@ class End(enum.Enum):
     """It has taken none, and passed over jobs that others have locked."""
 
 
-class Taking:
+class ClaimRun:
     """The jobs that one claim takes."""
 
     def __init__(
         self,
         tx: Transaction,
-        entry: QueueEntry,
+        entry: CachedQueue,
         request: ClaimRequest,
         *,
-        reads_past_busy: bool = True,
+        skip_locked_groups: bool = True,
     ) -> None:
         """Unless it `reads_past_busy`, it stops at a group that another transaction has locked."""
         self._tx = tx
         self._entry = entry
         self._request = request
         limit = entry.settings.group_limit
-        self._most_of_a_group = math.inf if request.ignore_group_limit else limit
-        self._reads_past_busy = reads_past_busy
+        self._group_limit = math.inf if request.ignore_group_limit else limit
+        self._reads_past_busy = skip_locked_groups
         self._token = 0
-        self._picking = Picking(tx, entry)
-        kinds, lines = request.kinds, entry.lines
+        self._picking = JobSelector(tx, entry)
+        kinds, lines = request.kinds, entry.kind_ids
         self._wanted = [line for kind, line in lines.items() if kinds is None or kind in kinds]
-        self._look: Look | None = None
+        self._look: Scan | None = None
         self._again = False
-        self._job_rows = JobRows(tx, entry)
+        self._job_rows = NewRows(tx, entry)
         self._taken: list[Row] = []
         self._entered: Counter[str] = Counter()
         self._running: dict[str, int] = {}
         self._busy: set[str] = set()
         self._parked = self._left_there = 0
-        self._budget = Budget(request.max_bytes)
+        self._budget = ByteLimit(request.max_bytes)
 
     @property
-    def end(self) -> End:
+    def end(self) -> ClaimEnd:
         """Why it has taken no more jobs."""
         if self._budget.reached:
-            return End.ENOUGH_BYTES
+            return ClaimEnd.ENOUGH_BYTES
         if self._is_at_locked_group:
-            return End.LOCKED_GROUP
-        if not self._taken and self._parked >= MOST_PARKED:
-            return End.FULL_GROUPS
+            return ClaimEnd.LOCKED_GROUP
+        if not self._taken and self._parked >= PARK_LIMIT:
+            return ClaimEnd.FULL_GROUPS
         if not self._taken and (self._picking.seen > 0 or self._busy):
-            return End.LOCKED_JOBS
-        return End.DONE
+            return ClaimEnd.LOCKED_JOBS
+        return ClaimEnd.DONE
 
     @property
     def _is_at_locked_group(self) -> bool:
@@ -240,31 +251,31 @@ class Taking:
     def begin(self) -> None:
         """Request jobs, without waiting for the answer yet."""
         self._look = self._entry.positions.look(self._wanted)
-        self._picking.send(self._look, max(0, self._request.limit), self._budget.left)
+        self._picking.send(self._look, max(0, self._request.limit), self._budget.remaining)
 
     def run(self, token: int = 0) -> list[Record]:
         """Take the next jobs whose groups have room, and lease them."""
         self._token, picking = token, self._picking
-        look: Look | None = self._look or self._entry.positions.look(self._wanted)
+        look: Scan | None = self._look or self._entry.positions.look(self._wanted)
         more, vain = 0, 0
         while look is not None:
             need = max(0, self._request.limit - len(self._taken))
-            rows = picking.pick(look, need + more, self._budget.left)
+            rows = picking.pick(look, need + more, self._budget.remaining)
             aside = self._sort_out(rows)
             if self._full or self._is_at_locked_group:
                 break
-            if max(self._parked, self._left_there) >= MOST_PARKED:
+            if max(self._parked, self._left_there) >= PARK_LIMIT:
                 break
             if aside:
                 # Jobs of a full group are in the way: read past them in longer and longer strides.
-                more = min(STRIDE, 2 * more + 16)
+                more = min(MAX_READ_AHEAD, 2 * more + 16)
                 continue
             vain += 1
-            if picking.seen <= len(rows) or vain > LOOKS:
+            if picking.seen <= len(rows) or vain > MAX_SCANS:
                 look = self._look_again(look)
         self._job_rows.write()
         if self._running:
-            change_groups(
+            change_running(
                 self._tx, self._entry, {name: self._entered[name] for name in self._running}
             )
         return self._lease() if self._taken else []
@@ -273,7 +284,7 @@ class Taking:
     def _full(self) -> bool:
         return len(self._taken) >= self._request.limit or self._budget.reached
 
-    def _look_again(self, look: Look) -> Look | None:
+    def _look_again(self, look: Scan) -> Scan | None:
         """If nothing was found behind the positions, look from further back, once."""
         if look.full or self._taken or self._again:
             return None
@@ -283,27 +294,27 @@ class Taking:
     def _sort_out(self, rows: list[Row]) -> int:
         """Take jobs whose groups have room; returns how many were set aside."""
         groups = {row[_GROUP] for row in rows if row[_GROUP] is not None}
-        if groups and self._tx.callers:
+        if groups and self._tx.is_borrowed:
             raise CannotJoin(
                 f"{self._entry.key} has jobs of groups, whose places would stay locked until you "
                 "commit: claim kinds= without groups, or not in a transaction; nothing was done"
             )
-        unknown = {name_of(group) for group in groups} - self._running.keys() - self._busy
+        unknown = {decode_name(group) for group in groups} - self._running.keys() - self._busy
         if unknown:
-            self._running |= enter_free(self._tx, self._entry, unknown)
+            self._running |= lock_free_groups(self._tx, self._entry, unknown)
             self._busy |= unknown - self._running.keys()
         if not groups and len(self._taken) + len(rows) <= self._request.limit:
-            for row in rows if self._budget.limited else ():
-                self._budget.spend(_size(row))
+            for row in rows if self._budget.has_limit else ():
+                self._budget.add(_size(row))
             self._taken += rows
             return 0
         aside = 0
         for row in rows:
             if self._full:
                 self._put_back(row)
-            elif row[_GROUP] is None or self._enter(row, name_of(row[_GROUP])):
+            elif row[_GROUP] is None or self._enter(row, decode_name(row[_GROUP])):
                 self._taken.append(row)
-                self._budget.spend(_size(row))
+                self._budget.add(_size(row))
             else:
                 aside += 1
         return aside
@@ -315,9 +326,9 @@ class Taking:
             self._put_back(row)
             self._left_there += 1
             return False
-        if self._running[group] + self._entered[group] >= self._most_of_a_group:
+        if self._running[group] + self._entered[group] >= self._group_limit:
             self._job_rows.park(
-                row[_JOB], name_of(row[_KIND]), group, row[_RANK], last_lease_of(row)
+                row[_JOB], decode_name(row[_KIND]), group, row[_RANK], last_lease_of(row)
             )
             self._parked += 1
             return False
@@ -325,12 +336,14 @@ class Taking:
         return True
 
     def _put_back(self, row: Row) -> None:
-        self._job_rows.ready(row[_JOB], name_of(row[_KIND]), ODD, row[_RANK], last_lease_of(row))
+        self._job_rows.ready(
+            row[_JOB], decode_name(row[_KIND]), UNORDERED_LANE, row[_RANK], last_lease_of(row)
+        )
 
     def _lease(self) -> list[Record]:
         tx, entry, worker = self._tx, self._entry, self._request.worker
         records = _records(entry, self._request, self._taken, self._tokens(), tx.now)
-        entry.plain = all(row[_OPTIONS] is None for row in self._taken)
+        entry.without_options = all(row[_OPTIONS] is None for row in self._taken)
         rows_of: dict[tuple[float, int], list[Row]] = {}
         for row, record in zip(self._taken, records, strict=True):
             rows_of.setdefault((record.deadline or 0.0, record.token), []).append(row)
@@ -341,7 +354,7 @@ class Taking:
             tx.send("add_lease", values)
             entry.lease_scan.lower(deadline)
         changes = tx.changes_of(entry.key, entry.num)
-        tx.shift(entry.num, _QUEUED, _PROCESSING, len(records))
+        tx.change_counts(entry.num, _QUEUED, _PROCESSING, len(records))
         changes.entries += [
             Entry(_CLAIM, job.id, job.kind, _QUEUED, _PROCESSING, job.attempts, job.token, worker)
             for job in records
@@ -351,9 +364,11 @@ class Taking:
     def _tokens(self) -> list[int]:
         """A token for each job: the same for all, except for kinds that are leased one by one."""
         tokens = [self._above(max(row[_TOKEN] or 0 for row in self._taken))] * len(self._taken)
-        kinds = self._entry.apart
-        apart = [n for n, row in enumerate(self._taken) if kinds and name_of(row[_KIND]) in kinds]
-        if apart and not self._tx.callers:
+        kinds = self._entry.single_lease_kinds
+        apart = [
+            n for n, row in enumerate(self._taken) if kinds and decode_name(row[_KIND]) in kinds
+        ]
+        if apart and not self._tx.is_borrowed:
             # Rows of their own are not enough: a SERIALIZABLE transaction conflicts with every
             # change of a row that it has read on its way, such as other rows of the same token.
             more = self._tx.rows("more_tokens", {"count": len(apart)})
@@ -381,7 +396,7 @@ def _lease_arrays(rows: list[Row]) -> dict[str, Any]:
 
 
 def _records(
-    entry: QueueEntry, request: ClaimRequest, rows: list[Row], tokens: Iterable[int], now: float
+    entry: CachedQueue, request: ClaimRequest, rows: list[Row], tokens: Iterable[int], now: float
 ) -> list[Record]:
     """The claimed jobs, which are also remembered."""
     records = []
@@ -389,14 +404,14 @@ def _records(
         record = _record(row, token, request, now)
         group = row[_GROUP]
         entry.remember(
-            record.id, (row[_JOB], record.kind, group and name_of(group), row[_PRIORITY])
+            record.id, (row[_JOB], record.kind, group and decode_name(group), row[_PRIORITY])
         )
         records.append(record)
     return records
 
 
 def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
-    kind = name_of(row[_KIND])
+    kind = decode_name(row[_KIND])
     options = decode_options(row[_OPTIONS])
     return Record(
         row[_ID].decode(),
@@ -416,29 +431,31 @@ def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
 
 logger = logging.getLogger("ackline")
 
-PAUSES = (0.001, 0.002, 0.004, 0.008)
+LOCKED_GROUP_DELAYS = (0.001, 0.002, 0.004, 0.008)
 """Seconds before each further look at groups that others have locked: most are locked no longer."""
 
-SOON = 0.2
+LOCKED_JOBS_DELAY = 0.2
 """Seconds after which to look again at jobs that others have locked: a rollback may free them."""
 
 
 def claim(
     engine: Engine, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition]
-) -> Claimed:
+) -> ClaimResult:
     """Apply the transitions, promote due jobs, lease the next in line, report lapsed ones."""
-    if not transitions and (quick := _claim_at_once(engine, queue, request)) is not None:
-        return claimed(engine, queue, quick)
+    if not transitions and (quick := _claim_in_one_statement(engine, queue, request)) is not None:
+        return claim_result(engine, queue, quick)
     try:
         answer = engine.write(lambda tx: _claim(engine, tx, queue, request, transitions))
-    except NotPlain:
+    except NeedsLookup:
         # A lease was lost, and its job may be among those that were just requested.
         answer = engine.write(
-            lambda tx: _claim(engine, tx, queue, request, transitions, patient=True)
+            lambda tx: _claim(engine, tx, queue, request, transitions, wait_for_leases=True)
         )
-    pauses = list(PAUSES)
-    while answer.end is End.FULL_GROUPS or (answer.end is End.LOCKED_GROUP and not answer.jobs):
-        if answer.end is End.LOCKED_GROUP:
+    pauses = list(LOCKED_GROUP_DELAYS)
+    while answer.end is ClaimEnd.FULL_GROUPS or (
+        answer.end is ClaimEnd.LOCKED_GROUP and not answer.jobs
+    ):
+        if answer.end is ClaimEnd.LOCKED_GROUP:
             # Between two transactions: this one's locks are gone.
             time.sleep(pauses.pop(0))
         again = functools.partial(
@@ -450,61 +467,76 @@ def claim(
             reads_past_busy=not pauses,
         )
         answer = engine.write(again)._replace(verdicts=answer.verdicts)
-    return claimed(engine, queue, answer)
+    return claim_result(engine, queue, answer)
 
 
-def _claim_at_once(engine: Engine, queue: QueueKey, request: ClaimRequest) -> Answer | None:
+def _claim_in_one_statement(
+    engine: Engine, queue: QueueKey, request: ClaimRequest
+) -> ClaimAnswer | None:
     """A claim in one statement and one message; None if what it met has to be handled in steps."""
-    entry = engine.queues.remembered(queue)
-    if entry is None or not entry.plain or entry.apart or entry.settings.paused:
+    entry = engine.queues.cached(queue)
+    if (
+        entry is None
+        or not entry.without_options
+        or entry.single_lease_kinds
+        or entry.settings.paused
+    ):
         return None
-    kinds = [kind for kind in entry.lines if request.kinds is None or kind in request.kinds]
+    kinds = [kind for kind in entry.kind_ids if request.kinds is None or kind in request.kinds]
     seconds = {request.lease_of(kind, NO_OPTIONS) for kind in kinds}
     # A pooler may have `notify` run in another session, which knows of no `take`.
-    if len(seconds) != 1 or request.max_bytes is not None or not engine.address.lasting:
+    if len(seconds) != 1 or request.max_bytes is not None or not engine.address.keeps_sessions:
         return None
-    look = entry.positions.look([entry.lines[kind] for kind in kinds])
+    look = entry.positions.look([entry.kind_ids[kind] for kind in kinds])
     values = {"worker": request.worker.encode(), "seconds": float(seconds.pop())}
-    values |= packed_parts(request.worker)
+    values |= entry_template(request.worker)
     began = time.monotonic()
 
-    def send(tx: Transaction) -> tuple[Sent, Sent]:
-        tx.news.add(("changes", queue))
-        tx.only_if_took = True
-        taken = tx.send("take", scan_values(entry, look, max(0, request.limit), tx.clock) | values)
+    def send(tx: Transaction) -> tuple[PendingRows, PendingRows]:
+        tx.wakeups.add(("changes", queue))
+        tx.notify_if_claimed = True
+        taken = tx.send(
+            "take", scan_parameters(entry, look, max(0, request.limit), tx.clock) | values
+        )
         return taken, tx.send("heads", {"queue": entry.num, "start": entry.lease_scan.start})
 
     answer, heads = engine.write(send)
     found = answer.fetchall()
     look.cost = time.monotonic() - began
     same, due, seen, *_, now, token, _ = found[0]
-    rows = _in_order(found)
+    rows = _sorted_rows(found)
     if not rows and (seen or due or not (same and look.full)):
         return None
-    entry.positions.took(look, _last_places(rows))
+    entry.positions.advance(look, _last_positions(rows))
     jobs = _records(entry, request, rows, [token] * len(rows), now)
     if jobs:
         entry.lease_scan.lower(jobs[0].deadline or 0.0)
-    return Answer(now, [], jobs, entry, heads)
+    return ClaimAnswer(now, [], jobs, entry, heads)
 
 
 @functools.lru_cache(maxsize=16)
-def packed_parts(worker: str) -> dict[str, bytes]:
+def entry_template(worker: str) -> dict[str, bytes]:
     """The parts that are the same in all journal entries of a worker's claims."""
-    packed = pack([Entry(_CLAIM, "", "", _QUEUED, _PROCESSING, 0, 0, worker)])[1:]
-    no_names, states, no_numbers = pack(""), pack(_QUEUED) + pack(_PROCESSING), pack(0)
+    packed = pack_entries([Entry(_CLAIM, "", "", _QUEUED, _PROCESSING, 0, 0, worker)])[1:]
+    no_names, states, no_numbers = (
+        pack_entries(""),
+        pack_entries(_QUEUED) + pack_entries(_PROCESSING),
+        pack_entries(0),
+    )
     head, tail = packed.split(2 * no_names + states + 2 * no_numbers, 1)
     return {"head": head, "states": states, "tail": tail}
 
 
-def claimed(engine: Engine, queue: QueueKey, answer: Answer) -> Claimed:
+def claim_result(engine: Engine, queue: QueueKey, answer: ClaimAnswer) -> ClaimResult:
     """The answer, with lapsed jobs and the time of the next job as far as they can be read."""
-    more = answer.end in (End.ENOUGH_BYTES, End.LOCKED_GROUP)
-    only = Claimed(jobs=answer.jobs, verdicts=answer.verdicts, now=answer.now, more=more)
+    more = answer.end in (ClaimEnd.ENOUGH_BYTES, ClaimEnd.LOCKED_GROUP)
+    only = ClaimResult(
+        jobs=answer.jobs, verdicts=answer.verdicts, now=answer.now, may_have_more=more
+    )
     if answer.entry is None:
         return only
     try:
-        return _looked_after(engine, queue, answer, answer.entry, only)
+        return _with_maintenance(engine, queue, answer, answer.entry, only)
     except StoreError as error:
         if not answer.jobs and not answer.verdicts:
             raise
@@ -513,57 +545,59 @@ def claimed(engine: Engine, queue: QueueKey, answer: Answer) -> Claimed:
         return only
 
 
-def _looked_after(
-    engine: Engine, queue: QueueKey, answer: Answer, entry: QueueEntry, only: Claimed
-) -> Claimed:
-    *due, leased = _heads(engine, entry, answer)
+def _with_maintenance(
+    engine: Engine, queue: QueueKey, answer: ClaimAnswer, entry: CachedQueue, only: ClaimResult
+) -> ClaimResult:
+    *due, leased = _next_times(engine, entry, answer)
     now, lapsed = answer.now, list[Record]()
     if entry.settings.paused:
         due = []
-    elif answer.end is End.LOCKED_JOBS:
-        due.append(now + SOON)
+    elif answer.end is ClaimEnd.LOCKED_JOBS:
+        due.append(now + LOCKED_JOBS_DELAY)
     if leased is not None and leased <= now:
-        lapsed = engine.read(lambda tx: look.leases(tx, engine.queues, queue, None, REPAIR_LIMIT))
+        lapsed = engine.read(
+            lambda tx: queries.leases(tx, engine.queues, queue, None, CLAIM_MAINTENANCE_LIMIT)
+        )
         leased = None
     next_at = min((time for time in (*due, leased) if time is not None), default=None)
     return msgspec.structs.replace(only, lapsed=lapsed, next_at=next_at)
 
 
-def _heads(engine: Engine, entry: QueueEntry, answer: Answer) -> Row:
+def _next_times(engine: Engine, entry: CachedQueue, answer: ClaimAnswer) -> Row:
     """The times of the first scheduled, failing and leased jobs; None where not asked for."""
     if entry.lease_scan.is_due(answer.now):
         began = time.monotonic()
         everything = {"queue": entry.num, "start": -math.inf}
         [heads] = engine.read(lambda tx: tx.rows("heads", everything))
-        entry.lease_scan.saw(heads[2], answer.now, time.monotonic() - began)
+        entry.lease_scan.finished(heads[2], answer.now, time.monotonic() - began)
         return heads
     return (None, None, None) if answer.heads is None else answer.heads.fetchall()[0]
 
 
-class Answer(NamedTuple):
+class ClaimAnswer(NamedTuple):
     """What a claim's transaction has brought."""
 
     now: float
     verdicts: list[Verdict]
     jobs: list[Record]
-    entry: QueueEntry | None
-    heads: Sent | None
+    entry: CachedQueue | None
+    heads: PendingRows | None
     """Its rows are read after the transaction, so that they cost no round trip of their own."""
-    end: End = End.DONE
+    end: ClaimEnd = ClaimEnd.DONE
 
 
-def answered(
+def claim_answer(
     tx: Transaction,
-    entry: QueueEntry,
+    entry: CachedQueue,
     verdicts: list[Verdict],
     jobs: list[Record],
     request: ClaimRequest,
-) -> Answer:
+) -> ClaimAnswer:
     """The answer of a claim; also asks when the next job is due, unless it found many at once."""
     heads = None
-    if len(jobs) < max(MANY, request.limit) and not entry.lease_scan.is_due(tx.now):
+    if len(jobs) < max(SEND_EARLY_FROM, request.limit) and not entry.lease_scan.is_due(tx.now):
         heads = tx.send("heads", {"queue": entry.num, "start": entry.lease_scan.start})
-    return Answer(tx.now, verdicts, jobs, entry, heads)
+    return ClaimAnswer(tx.now, verdicts, jobs, entry, heads)
 
 
 def _claim(
@@ -573,46 +607,48 @@ def _claim(
     request: ClaimRequest,
     transitions: Sequence[Transition],
     *,
-    patient: bool = False,
+    wait_for_leases: bool = False,
     reads_past_busy: bool = False,
-) -> Answer:
-    known = engine.queues.remembered(queue)
-    opening = tx.send("begin_claim", names_of(tx, queue))
+) -> ClaimAnswer:
+    known = engine.queues.cached(queue)
+    opening = tx.send("begin_claim", queue_parameters(tx, queue))
     locked, claiming = None, None
-    if not patient and known is not None and _changes_no_line(known, transitions):
+    if not wait_for_leases and known is not None and _leaves_ready_jobs_alone(known, transitions):
         # Sent in the same go: nothing is taken if the queue is no longer as remembered.
-        locked = send_for_leases(tx, known, transitions)
-        claiming = Taking(tx, known, request, reads_past_busy=reads_past_busy)
+        locked = request_leases(tx, known, transitions)
+        claiming = ClaimRun(tx, known, request, skip_locked_groups=reads_past_busy)
         claiming.begin()
     [row] = opening.fetchall()
     tx.now = row[3]
     entry = engine.queues.confirm(tx, queue, row)
     if claiming is not None and entry is not known:
         # The requests were made for a queue that has changed: none of their rows may be used.
-        raise Again
+        raise RetryTransaction
     if entry is None:
-        return Answer(tx.now, [GONE] * len(transitions), [], None, None)
+        return ClaimAnswer(tx.now, [NO_JOB] * len(transitions), [], None, None)
     verdicts: list[Verdict] = []
     if transitions:
         leases = (
-            locked_leases(tx, entry, transitions) if locked is None else received(tx, entry, locked)
+            lock_leases(tx, entry, transitions)
+            if locked is None
+            else read_leases(tx, entry, locked)
         )
-        finding = Finding(tx, entry, leases)
+        finding = JobLookup(tx, entry, leases)
         verdicts = apply(
             tx, engine.queues, entry, transitions, finding, only_plain=claiming is not None
         )
     if entry.settings.paused:
-        return answered(tx, entry, verdicts, [], request)
-    claiming = claiming or Taking(tx, entry, request, reads_past_busy=reads_past_busy)
+        return claim_answer(tx, entry, verdicts, [], request)
+    claiming = claiming or ClaimRun(tx, entry, request, skip_locked_groups=reads_past_busy)
     jobs = claiming.run(row[4])
-    return answered(tx, entry, verdicts, jobs, request)._replace(end=claiming.end)
+    return claim_answer(tx, entry, verdicts, jobs, request)._replace(end=claiming.end)
 
 
-def _changes_no_line(entry: QueueEntry, transitions: Sequence[Transition]) -> bool:
+def _leaves_ready_jobs_alone(entry: CachedQueue, transitions: Sequence[Transition]) -> bool:
     """Whether the jobs that are claimed next do not depend on these transitions."""
     if entry.settings.paused:
         return False
-    bodies = entry.bodies
+    bodies = entry.jobs
     for transition in transitions:
         body = bodies.get(transition.id)
         if transition.act is not Act.COMPLETE or body is None or body[2] is not None:

@@ -16,33 +16,33 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
-from ackline.clock import Clock
-from ackline.errors import StoreClosed, StoreError, StoreUnavailable
-from ackline.stores.postgres.address import Address
-from ackline.stores.postgres.errors import AGAIN, translate, translated
-from ackline.stores.postgres.migrate import Migrator, require_server
-from ackline.stores.postgres.pipeline import (
+from ackline.core.clock import Clock
+from ackline.core.errors import StoreClosed, StoreError, StoreUnavailable
+from ackline.stores.postgres.io.address import Address
+from ackline.stores.postgres.io.errors import RETRYABLE, translate_error, translate_errors
+from ackline.stores.postgres.io.migrate import Migrator, require_server
+from ackline.stores.postgres.io.pipeline import (
     NO_VALUES,
     Connection,
     Pipeline,
     Row,
-    compiled,
-    register,
+    compile_statement,
+    register_adapters,
 )
-from ackline.stores.postgres.queries import statements
-from ackline.stores.postgres.queues import Queues
-from ackline.stores.postgres.transaction import Again, Transaction
+from ackline.stores.postgres.io.transaction import RetryTransaction, Transaction
+from ackline.stores.postgres.queue_cache import QueueCache
+from ackline.stores.postgres.sql import statements
 
 
-class _Waiter:
+class _SlotWaiter:
     """A thread that waits for a place."""
 
-    __slots__ = ("lingers", "turn")
+    __slots__ = ("granted", "lingers")
 
     def __init__(self, lingers: bool) -> None:
         self.lingers = lingers
-        self.turn = threading.Lock()
-        self.turn.acquire()
+        self.granted = threading.Lock()
+        self.granted.acquire()
 
 
 class ConnectionSlots:
@@ -55,7 +55,7 @@ class ConnectionSlots:
         self._places = places
         self._for_lingering = for_lingering
         self._lock = threading.Lock()
-        self._line: deque[_Waiter] = deque()
+        self._line: deque[_SlotWaiter] = deque()
         self._used = 0
         self._lingering = 0
 
@@ -66,10 +66,10 @@ class ConnectionSlots:
             if self._fits(lingers):
                 self._enter(lingers)
                 return True
-            waiter = _Waiter(lingers)
+            waiter = _SlotWaiter(lingers)
             self._line.append(waiter)
         try:
-            came = waiter.turn.acquire(timeout=timeout)
+            came = waiter.granted.acquire(timeout=timeout)
         except BaseException:
             if not self._withdraw(waiter):
                 self.give(lingers=lingers)
@@ -85,7 +85,7 @@ class ConnectionSlots:
             if first is not None:
                 self._line.remove(first)
                 self._enter(first.lingers)
-                first.turn.release()
+                first.granted.release()
 
     def _fits(self, lingers: bool) -> bool:
         room = self._used < self._places
@@ -95,7 +95,7 @@ class ConnectionSlots:
         self._used += 1
         self._lingering += lingers
 
-    def _withdraw(self, waiter: _Waiter) -> bool:
+    def _withdraw(self, waiter: _SlotWaiter) -> bool:
         """Leave the line; False if the thread has been given a place all the same."""
         with self._lock:
             if waiter not in self._line:
@@ -104,14 +104,14 @@ class ConnectionSlots:
             return True
 
 
-OLDEST = 1800.0
+MAX_CONNECTION_AGE = 1800.0
 """Seconds after which a connection is made anew, so that none grows for ever."""
 
-KEPT = 2
+RESERVED_CONNECTIONS = 2
 """How many connections are kept free of calls that may wait for somebody's open transaction."""
 
 # Without these, a plan made while the tables were empty would scan them whole for ever.
-SESSION = {
+PLANNER_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
@@ -120,7 +120,7 @@ SESSION = {
     "jit": "off",
 }
 
-ALIVE = {
+KEEPALIVE_SETTINGS = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
@@ -131,10 +131,10 @@ ALIVE = {
 
 def session_settings(address: Address) -> dict[str, str]:
     """The settings of the store's sessions; none of them waits for ever for a lock."""
-    return {"lock_timeout": str(max(1, round(address.timeout * 1000))), **SESSION}
+    return {"lock_timeout": str(max(1, round(address.timeout * 1000))), **PLANNER_SETTINGS}
 
 
-class Connections:
+class ConnectionPool:
     """Hands each caller a connection of its own, up to a limit.
 
     The calling thread itself connects, so that it learns at once and in full if that fails.
@@ -147,14 +147,14 @@ class Connections:
         self._lock = threading.Lock()
         self._slots = self._new_slots()
         self._idle: list[Connection] = []
-        self._readers: set[Connection] = set()
+        self._read_only: set[Connection] = set()
         self._open = False
         self._process = 0
         self._inherited: list[object] = []
 
     def _new_slots(self) -> ConnectionSlots:
         places = self._address.connections
-        return ConnectionSlots(places, max(1, places - KEPT))
+        return ConnectionSlots(places, max(1, places - RESERVED_CONNECTIONS))
 
     def open(self) -> None:
         """Take calls; nothing is connected yet."""
@@ -193,7 +193,7 @@ class Connections:
             )
         try:
             self._require_open()
-            connection = self._rested() or self._make()
+            connection = self._idle_connection() or self._make()
         except BaseException:
             self._slots.give(lingers=lingers)
             raise
@@ -204,14 +204,14 @@ class Connections:
         if not self._open:
             raise StoreClosed(f"the store at {self._address} is closed: open() it")
 
-    def _rested(self) -> Connection | None:
+    def _idle_connection(self) -> Connection | None:
         """An idle connection that is still usable; others are closed."""
         while True:
             with self._lock:
                 if not self._idle:
                     return None
                 connection = self._idle.pop()
-            if connection.age() <= OLDEST and connection.is_quiet():
+            if connection.age() <= MAX_CONNECTION_AGE and connection.is_quiet():
                 return connection
             connection.close()
 
@@ -219,7 +219,7 @@ class Connections:
         connection = self.connect()
         try:
             if not self._greet(connection):
-                self._readers.add(connection)
+                self._read_only.add(connection)
         except BaseException:
             connection.close()
             raise
@@ -227,7 +227,7 @@ class Connections:
 
     def may_write(self, connection: Connection) -> bool:
         """Whether a connection that was taken may do more than read."""
-        return connection not in self._readers
+        return connection not in self._read_only
 
     def give(self, connection: Connection) -> None:
         """Take back a connection; if it broke, the idle ones are closed, too."""
@@ -241,7 +241,7 @@ class Connections:
                 self._idle.append(connection)
             else:
                 dropped.append(connection)
-            self._readers.discard(connection)
+            self._read_only.discard(connection)
         for unusable in dropped:
             unusable.close()
         self._slots.give(lingers=connection.lingers)
@@ -251,8 +251,8 @@ class Connections:
         address = self._address
         given = conninfo_to_dict(address.conninfo)
         options: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
-        options |= {name: value for name, value in ALIVE.items() if name not in given}
-        if address.lasting:
+        options |= {name: value for name, value in KEEPALIVE_SETTINGS.items() if name not in given}
+        if address.keeps_sessions:
             options |= {"prepare_threshold": 0, "options": _options(address, given.get("options"))}
         connection = Connection.connect(
             address.conninfo,
@@ -262,8 +262,8 @@ class Connections:
             **options,
         )
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-        register(connection)
-        if not address.prepares:
+        register_adapters(connection)
+        if not address.uses_prepared:
             connection.prepared = None
         return connection
 
@@ -279,7 +279,7 @@ def _options(address: Address, given: object) -> str:
 
 logger = logging.getLogger("ackline")
 
-TRIES = 20
+TRANSACTION_ATTEMPTS = 20
 """How often a transaction is tried that others keep getting in the way of."""
 
 T = TypeVar("T")
@@ -294,16 +294,16 @@ class Engine:
         self.address = address
         self.where = str(address)
         self.statements: Mapping[str, str] = statements(address.schema)
-        self._compiled = {name: compiled(text) for name, text in self.statements.items()}
-        self.queues = Queues()
-        self.connections = Connections(address, self._greet)
+        self._compiled = {name: compile_statement(text) for name, text in self.statements.items()}
+        self.queues = QueueCache()
+        self.connections = ConnectionPool(address, self._prepare_connection)
         settings = session_settings(address)
         self._settings = {"names": list(settings), "values": list(settings.values())}
-        self.tell: Callable[[Transaction], None] = _tell_nobody
-        self.tell_at_commit: Callable[[Transaction], None] = _tell_nobody
+        self.tell: Callable[[Transaction], None] = _notify_nobody
+        self.tell_at_commit: Callable[[Transaction], None] = _notify_nobody
         self._clock = clock
-        self._home: Row | None = None
-        self._muted = False
+        self._identity: Row | None = None
+        self._warned_not_notified = False
         self.pooled = False
         """Whether there is a pooler between this process and the server."""
 
@@ -321,11 +321,14 @@ class Engine:
     @contextlib.contextmanager
     def migrator(self) -> Iterator[Migrator]:
         """A migrator of the schema, on a connection of its own."""
-        with translated(self.where), contextlib.closing(self.connections.connect()) as connection:
+        with (
+            translate_errors(self.where),
+            contextlib.closing(self.connections.connect()) as connection,
+        ):
             require_server(connection, self.address)
             yield Migrator(connection, self.address)
 
-    def _greet(self, connection: Connection) -> bool:
+    def _prepare_connection(self, connection: Connection) -> bool:
         """Prepare a new connection, which may lead to another copy of the data.
 
         Returns whether it may write. A standby may not until it becomes the primary, and then
@@ -338,36 +341,37 @@ class Engine:
             self._execute(connection, "raise_epoch", NO_VALUES)
         return bool(writes)
 
-    def moment(self) -> float | None:
+    def clock_time(self) -> float | None:
         """The time of the store's own clock; None if the server's counts."""
         return None if self._clock is None else self._clock.now()
 
-    def home(self, *, anew: bool = False) -> Row:
+    def database_identity(self, *, refresh: bool = False) -> Row:
         """Which server, database and schema this is; read `anew` if it may have been replaced."""
-        if self._home is None or anew:
-            self._home = self.read(lambda tx: tx.rows("whereabouts"))[0]
-        return self._home
+        if self._identity is None or refresh:
+            self._identity = self.read(lambda tx: tx.rows("whereabouts"))[0]
+        return self._identity
 
     def write(self, work: Work[T], *, lingers: bool = False) -> T:
         """Run a transaction, several times if need be; it is done as a whole or not at all.
 
         A transaction that may have to wait for somebody's open one `lingers`.
         """
-        for turn in range(TRIES):
+        for turn in range(TRANSACTION_ATTEMPTS):
             try:
                 return self._run(work, "begin_write", lingers=lingers)
-            except Again:
+            except RetryTransaction:
                 pass
             except psycopg.Error as error:
-                if error.sqlstate not in AGAIN:
-                    raise translate(error, self.where) from error
+                if error.sqlstate not in RETRYABLE:
+                    raise translate_error(error, self.where) from error
             if turn:
                 time.sleep(random.uniform(0, 0.002 * turn))
         raise StoreUnavailable(
-            f"{self.where}: others kept changing the same jobs, {TRIES} times; nothing was changed"
+            f"{self.where}: others kept changing the same jobs, {TRANSACTION_ATTEMPTS} times; "
+            f"nothing was changed"
         )
 
-    def once(self, work: Work[T]) -> T:
+    def write_once(self, work: Work[T]) -> T:
         """Run a transaction that may have to wait for somebody's open one, only once.
 
         Raises `Again` if others got in its way: then nothing was done.
@@ -375,18 +379,18 @@ class Engine:
         try:
             return self._run(work, "begin_write", lingers=True)
         except psycopg.Error as error:
-            if error.sqlstate in AGAIN:
-                raise Again from error
-            raise translate(error, self.where) from error
+            if error.sqlstate in RETRYABLE:
+                raise RetryTransaction from error
+            raise translate_error(error, self.where) from error
 
     def read(self, work: Work[T]) -> T:
         """Read the data in one snapshot."""
-        with translated(self.where):
+        with translate_errors(self.where):
             return self._run(work, "begin_read")
 
     def statement(self, name: str, values: dict[str, Any]) -> None:
         """Run one statement by itself."""
-        with translated(self.where):
+        with translate_errors(self.where):
             self._using(self.connections.take(), lambda using: self._execute(using, name, values))
 
     def _execute(self, connection: Connection, name: str, values: Mapping[str, Any]) -> None:
@@ -396,53 +400,53 @@ class Engine:
             exchange.send(name, values)
             exchange.send("commit")
 
-    def fold(self, queue: int) -> None:
+    def compact_counts(self, queue: int) -> None:
         """Add up the changes of a queue's counts; it is optional, so a failure does no harm."""
         with contextlib.suppress(StoreError):
             self.statement("fold", {"queue": queue})
 
     def _run(self, work: Work[T], begin: str, *, lingers: bool = False) -> T:
-        with translated(self.where):
+        with translate_errors(self.where):
             connection = self.connections.take(lingers=lingers)
         return self._using(connection, lambda using: self._transact(using, work, begin))
 
     def _transact(self, connection: Connection, work: Work[T], begin: str) -> T:
         with Pipeline(connection, self._compiled) as exchange:
-            tx = Transaction(exchange, self.moment())
+            tx = Transaction(exchange, self.clock_time())
             tx.send(begin if self.connections.may_write(connection) else "begin_read")
-            if not self.address.lasting:
+            if not self.address.keeps_sessions:
                 tx.send("settings", self._settings)
             answer = work(tx)
             tx.flush()
             tx.send("commit")
-            if tx.news:
-                exchange.conclude()
+            if tx.wakeups:
+                exchange.ignore_later_errors()
                 self.tell(tx)
-        self._mind_missed(exchange.missed)
-        for done in tx.committed:
+        self._warn_not_notified(exchange.ignored_error)
+        for done in tx.on_commit:
             done()
         return answer
 
-    def _mind_missed(self, error: psycopg.Error | None) -> None:
+    def _warn_not_notified(self, error: psycopg.Error | None) -> None:
         """Warn once that nobody can be woken; what was written is committed all the same."""
-        if error is not None and not self._muted:
+        if error is not None and not self._warned_not_notified:
             logger.warning(
                 "%s: what was done is done, but nobody was woken for it, so those who wait see it "
                 "later: may this user SELECT from the table waiting? (%s)", self.where, error,
             )  # fmt: skip
-        self._muted = error is not None
+        self._warned_not_notified = error is not None
 
     def _using(self, connection: Connection, use: Callable[[Connection], T]) -> T:
         """Use a connection that was taken, then give it back."""
         try:
             return use(connection)
         except BaseException:
-            self._calm(connection)
+            self._reset_connection(connection)
             raise
         finally:
             self.connections.give(connection)
 
-    def _calm(self, connection: Connection) -> None:
+    def _reset_connection(self, connection: Connection) -> None:
         """Roll back a connection after an error; if that fails, close it."""
         try:
             if connection.pgconn.transaction_status != TransactionStatus.IDLE:
@@ -453,5 +457,5 @@ class Engine:
             connection.close()
 
 
-def _tell_nobody(_tx: Transaction) -> None:
+def _notify_nobody(_tx: Transaction) -> None:
     """Used where nobody listens."""

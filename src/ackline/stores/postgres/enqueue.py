@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ackline.errors import KeysChanged
-from ackline.job import NO_OPTIONS, Draft, QueueKey, State
-from ackline.lifecycle import rank
-from ackline.stores.base import KeyWrite, Receipt
+from ackline.core.errors import KeysChanged
+from ackline.core.job import NO_OPTIONS, Draft, QueueKey, State
+from ackline.core.lifecycle import rank
+from ackline.stores.contract import KeyWrite, Receipt
 from ackline.stores.postgres.engine import Engine
-from ackline.stores.postgres.job_rows import JobRows
-from ackline.stores.postgres.keys import write_keys
-from ackline.stores.postgres.pipeline import Blobs, Floats, Ints
-from ackline.stores.postgres.queues import QueueEntry, name_of
-from ackline.stores.postgres.transaction import Again, Sent, Transaction
+from ackline.stores.postgres.io.pipeline import ByteStrings, Floats, Ints
+from ackline.stores.postgres.io.transaction import PendingRows, RetryTransaction, Transaction
+from ackline.stores.postgres.job_rows import NewRows
+from ackline.stores.postgres.key_values import write_keys
+from ackline.stores.postgres.queue_cache import CachedQueue, decode_name
 from ackline.stores.shared.enqueue import EnqueuePlan, plan_enqueue
-from ackline.stores.shared.records import STATES, encode_options
+from ackline.stores.shared.record_encoding import STATES_BY_CODE, encode_options
 
-FOLD_FROM = 200
+COMPACT_FROM = 200
 """A limited queue with more changes of its counts than this folds them into one."""
 
 _QUEUED, _SCHEDULED = State.QUEUED, State.SCHEDULED
@@ -28,35 +28,35 @@ def enqueue(
     engine: Engine, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
 ) -> list[Receipt]:
     """Insert the jobs that are not there yet, and write the keys that came with them."""
-    entry = made(engine, queue, {draft.kind for draft in drafts})
+    entry = ensure_queue(engine, queue, {draft.kind for draft in drafts})
     if not drafts and not keys:
         return []
     plain = (
         not keys
         and entry.settings.max_jobs is None
-        and all(draft.surely_new and draft.run_at is None for draft in drafts)
+        and all(draft.assume_new and draft.run_at is None for draft in drafts)
     )
-    receipts = _insert_blindly(engine, entry, drafts) if plain else None
+    receipts = _insert_without_lookup(engine, entry, drafts) if plain else None
     if receipts is None:
         receipts = engine.write(
-            lambda tx: insert_checked(engine, tx, queue, drafts, keys), lingers=True
+            lambda tx: insert_after_lookup(engine, tx, queue, drafts, keys), lingers=True
         )
     return receipts
 
 
-def made(engine: Engine, queue: QueueKey, kinds: set[str]) -> QueueEntry:
+def ensure_queue(engine: Engine, queue: QueueKey, kinds: set[str]) -> CachedQueue:
     """The queue with lines for these kinds, in a transaction of its own if they are new."""
-    entry = engine.queues.remembered(queue)
-    if entry is None or entry.dropped or not kinds <= entry.lines.keys():
-        entry = engine.write(lambda tx: engine.queues.make(tx, queue, kinds))
+    entry = engine.queues.cached(queue)
+    if entry is None or entry.dropped or not kinds <= entry.kind_ids.keys():
+        entry = engine.write(lambda tx: engine.queues.ensure(tx, queue, kinds))
     return entry
 
 
 # --- all new ---
 
 
-def _insert_blindly(
-    engine: Engine, entry: QueueEntry, drafts: Sequence[Draft]
+def _insert_without_lookup(
+    engine: Engine, entry: CachedQueue, drafts: Sequence[Draft]
 ) -> list[Receipt] | None:
     """Insert in one statement; None if existing jobs have to be looked up first."""
     values = {"queue": entry.num, "version": entry.version, "ageing": entry.settings.ageing}
@@ -65,34 +65,36 @@ def _insert_blindly(
     else:
         statement, values = "add_new", values | _columns_of_new(entry, drafts)
 
-    def insert(tx: Transaction) -> tuple[Sent, EnqueuePlan[_Existing]]:
+    def insert(tx: Transaction) -> tuple[PendingRows, EnqueuePlan[_Existing]]:
         sent = tx.send(statement, values | {"now": tx.clock})
         # The server inserts while we write the journal entries.
-        tx.push(len(drafts))
+        tx.send_early(len(drafts))
         # By which clock makes no difference: these drafts have delays, not times.
         plan = plan_enqueue(drafts, _NOTHING.get, _Existing.result_of, 0.0, 0.0)
         changes = tx.changes_of(entry.key, entry.num)
-        changes.blind = True
+        changes.if_inserted = True
         changes.entries += plan.entries
         later = sum(state is _SCHEDULED for _, state, _ in plan.new)
-        tx.shift(entry.num, None, _SCHEDULED, later)
-        tx.shift(entry.num, None, _QUEUED, len(plan.new) - later)
+        tx.change_counts(entry.num, None, _SCHEDULED, later)
+        tx.change_counts(entry.num, None, _QUEUED, len(plan.new) - later)
         return sent, plan
 
     try:
-        sent, plan = engine.once(insert)
-    except Again:
+        sent, plan = engine.write_once(insert)
+    except RetryTransaction:
         return None
     rows = sent.fetchall()
     if not rows or rows[0][0] is None:
         return None
     now: float = rows[0][0]
-    for line, priority in {(entry.lines[draft.kind], draft.priority) for draft in drafts}:
-        entry.positions.lower(line, priority, (rank(now, priority, entry.settings.ageing), 0))
+    for line, priority in {(entry.kind_ids[draft.kind], draft.priority) for draft in drafts}:
+        entry.positions.step_back_to(
+            line, priority, (rank(now, priority, entry.settings.ageing), 0)
+        )
     return plan.receipts
 
 
-def _columns_of_one(entry: QueueEntry, draft: Draft) -> dict[str, Any]:
+def _columns_of_one(entry: CachedQueue, draft: Draft) -> dict[str, Any]:
     options, group = draft.options, draft.options.group
     return {
         "id": draft.id.encode(),
@@ -101,15 +103,15 @@ def _columns_of_one(entry: QueueEntry, draft: Draft) -> dict[str, Any]:
         "priority": draft.priority,
         "options": encode_options(options),
         "payload": draft.payload,
-        "line": entry.lines[draft.kind],
+        "line": entry.kind_ids[draft.kind],
         "delay": float(draft.delay),
     }
 
 
-def _columns_of_new(entry: QueueEntry, drafts: Sequence[Draft]) -> dict[str, Any]:
+def _columns_of_new(entry: CachedQueue, drafts: Sequence[Draft]) -> dict[str, Any]:
     delays = [draft.delay for draft in drafts]
     return _columns(drafts) | {
-        "lines": Ints([entry.lines[draft.kind] for draft in drafts]),
+        "lines": Ints([entry.kind_ids[draft.kind] for draft in drafts]),
         # If left out, all of them are NULL.
         "delays": Floats(delays if any(delays) else []),
     }
@@ -125,12 +127,12 @@ def _columns(drafts: Sequence[Draft]) -> dict[str, Any]:
         named = [draft.options.group for draft in drafts]
         groups = [None if group is None else group.encode() for group in named]
     return {
-        "ids": Blobs([draft.id.encode() for draft in drafts]),
-        "kinds": Blobs([draft.kind.encode() for draft in drafts]),
-        "groups": Blobs(groups),
+        "ids": ByteStrings([draft.id.encode() for draft in drafts]),
+        "kinds": ByteStrings([draft.kind.encode() for draft in drafts]),
+        "groups": ByteStrings(groups),
         "priorities": Ints([draft.priority for draft in drafts]),
-        "options": Blobs(options),
-        "payloads": Blobs([draft.payload for draft in drafts]),
+        "options": ByteStrings(options),
+        "payloads": ByteStrings([draft.payload for draft in drafts]),
     }
 
 
@@ -144,11 +146,11 @@ class _Existing:
 
     def __init__(self, row: tuple[Any, ...], now: float) -> None:
         _, self.num, kind, code, at, result, queued = row
-        self.kind = name_of(kind)
+        self.kind = decode_name(kind)
         self.result: bytes | None = result
         self.state: State | None = State.PROCESSING
         if code is not None:
-            state = STATES[code]
+            state = STATES_BY_CODE[code]
             self.state = None if state.terminal and at <= now else state
         elif queued:
             self.state = _QUEUED
@@ -161,7 +163,7 @@ class _Existing:
 _NOTHING: dict[str, _Existing] = {}
 
 
-def insert_checked(
+def insert_after_lookup(
     engine: Engine,
     tx: Transaction,
     queue: QueueKey,
@@ -171,35 +173,37 @@ def insert_checked(
     """Insert the jobs that are not there yet, after looking up those that are."""
     if keys and not write_keys(tx, queue.tenant, keys):
         raise KeysChanged(str(queue))
-    entry = engine.queues.make(tx, queue, {draft.kind for draft in drafts})
-    if entry.settings.max_jobs is not None and not tx.callers:
+    entry = engine.queues.ensure(tx, queue, {draft.kind for draft in drafts})
+    if entry.settings.max_jobs is not None and not tx.is_borrowed:
         tx.send("lock_room", {"queue": entry.num})
-    existing = _look_up(tx, entry, drafts)
+    existing = _find_existing(tx, entry, drafts)
     ageing = entry.settings.ageing
     plan = plan_enqueue(drafts, existing.get, _Existing.result_of, tx.now, ageing)
     if plan.new:
         if entry.settings.max_jobs is not None:
-            plan.require_room(entry.key, entry.settings, _count_live(tx, entry))
-        _make_way(tx, entry, plan.replaced)
+            plan.require_capacity(entry.key, entry.settings, _count_live(tx, entry))
+        _drop_replaced(tx, entry, plan.replaced)
         _insert(tx, entry, plan.new)
         tx.changes_of(entry.key, entry.num).entries += plan.entries
     return plan.receipts
 
 
-def _look_up(tx: Transaction, entry: QueueEntry, drafts: Sequence[Draft]) -> dict[str, _Existing]:
-    ids = Blobs(list({draft.id.encode() for draft in drafts}))
+def _find_existing(
+    tx: Transaction, entry: CachedQueue, drafts: Sequence[Draft]
+) -> dict[str, _Existing]:
+    ids = ByteStrings(list({draft.id.encode() for draft in drafts}))
     rows = tx.rows("known_jobs", {"queue": entry.num, "ids": ids})
     return {row[0].decode(): _Existing(row, tx.now) for row in rows}
 
 
-def _count_live(tx: Transaction, entry: QueueEntry) -> int:
+def _count_live(tx: Transaction, entry: CachedQueue) -> int:
     [(live, changes)] = tx.rows("live_count", {"queue": entry.num})
-    if changes > FOLD_FROM and not tx.callers:
+    if changes > COMPACT_FROM and not tx.is_borrowed:
         tx.send("fold", {"queue": entry.num})
     return int(live)
 
 
-def _make_way(tx: Transaction, entry: QueueEntry, replaced: list[_Existing]) -> None:
+def _drop_replaced(tx: Transaction, entry: CachedQueue, replaced: list[_Existing]) -> None:
     """Drop the jobs that new ones replace; if they have changed meanwhile, start again."""
     if not replaced:
         return
@@ -208,25 +212,25 @@ def _make_way(tx: Transaction, entry: QueueEntry, replaced: list[_Existing]) -> 
         tx.rows("lock_over", {"queue": entry.num, "jobs": Ints(nums), "now": tx.now})
     )
     if sorted(locked) != nums:
-        raise Again
+        raise RetryTransaction
     tx.changes_of(entry.key, entry.num)
     for code in locked.values():
-        tx.shift(entry.num, STATES[code], None)
+        tx.change_counts(entry.num, STATES_BY_CODE[code], None)
     tx.send("drop_jobs", {"jobs": Ints(nums)})
 
 
-def _insert(tx: Transaction, entry: QueueEntry, new: list[tuple[Draft, State, float]]) -> None:
+def _insert(tx: Transaction, entry: CachedQueue, new: list[tuple[Draft, State, float]]) -> None:
     columns = _columns([draft for draft, _, _ in new])
     rows = tx.rows("add_jobs", columns | {"queue": entry.num, "now": tx.now})
     if len(rows) != len(new):
-        raise Again
+        raise RetryTransaction
     nums = {id.decode(): num for id, num in rows}
     tx.changes_of(entry.key, entry.num)
-    job_rows = JobRows(tx, entry)
+    job_rows = NewRows(tx, entry)
     for draft, state, at in new:
         if state is _SCHEDULED:
-            job_rows.rest(nums[draft.id], state, at)
+            job_rows.inactive(nums[draft.id], state, at)
         else:
             job_rows.ready(nums[draft.id], draft.kind, draft.priority, at)
-        tx.shift(entry.num, None, state)
+        tx.change_counts(entry.num, None, state)
     job_rows.write()

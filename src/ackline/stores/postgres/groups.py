@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ackline.stores.postgres.pipeline import Blobs, Ints
-from ackline.stores.postgres.queues import QueueEntry
-from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.postgres.io.pipeline import ByteStrings, Ints
+from ackline.stores.postgres.io.transaction import Transaction
+from ackline.stores.postgres.queue_cache import CachedQueue
 
 
-def running_in(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dict[str, int]:
+def lock_groups(tx: Transaction, entry: CachedQueue, groups: Iterable[str]) -> dict[str, int]:
     """Lock groups; returns how many jobs of each are leased."""
     rows = tx.rows("enter_groups", {"queue": entry.num, "names": _names(groups)})
     return {name.decode(): running for name, running in rows}
 
 
-def enter_free(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dict[str, int]:
+def lock_free_groups(tx: Transaction, entry: CachedQueue, groups: Iterable[str]) -> dict[str, int]:
     """The same, but only of groups that nobody has locked.
 
     A caller's transaction that has settled a job of a group locks the group until its end: no
@@ -30,7 +30,7 @@ def enter_free(tx: Transaction, entry: QueueEntry, groups: Iterable[str]) -> dic
     return {name.decode(): running for name, running in rows}
 
 
-def change_groups(tx: Transaction, entry: QueueEntry, changes: Mapping[str, int]) -> None:
+def change_running(tx: Transaction, entry: CachedQueue, changes: Mapping[str, int]) -> None:
     """Count leases into groups, or out of them; groups are locked already."""
     names = sorted(changes)
     values = {"queue": entry.num, "names": _names(names)}
@@ -38,35 +38,35 @@ def change_groups(tx: Transaction, entry: QueueEntry, changes: Mapping[str, int]
     tx.send("forget_groups", values)
 
 
-def leave_groups(tx: Transaction, entry: QueueEntry, left: Mapping[str, int]) -> None:
+def free_groups(tx: Transaction, entry: CachedQueue, left: Mapping[str, int]) -> None:
     """Count ended leases, and let parked jobs of these groups stand in line again."""
     if not left:
         return
-    running = running_in(tx, entry, left)
-    change_groups(tx, entry, {group: -count for group, count in left.items()})
+    running = lock_groups(tx, entry, left)
+    change_running(tx, entry, {group: -count for group, count in left.items()})
     for group, count in left.items():
         room = entry.settings.group_limit - max(0, running[group] - count)
         if room > 0:
             unpark(tx, entry, group, room)
 
 
-def unpark(tx: Transaction, entry: QueueEntry, group: str, room: int) -> None:
+def unpark(tx: Transaction, entry: CachedQueue, group: str, limit: int) -> None:
     """Let `room` parked jobs of each kind stand in line: a claim may want only some kinds."""
-    values = {"queue": entry.num, "group": group.encode(), "room": room}
+    values = {"queue": entry.num, "group": group.encode(), "room": limit}
     if tx.rows("unpark", values):
-        tx.news.add(("ready", entry.key))
+        tx.wakeups.add(("ready", entry.key))
 
 
-def unpark_all(tx: Transaction, entry: QueueEntry, limit: int) -> None:
+def unpark_all(tx: Transaction, entry: CachedQueue, limit: int) -> None:
     """Unpark jobs of every group that has parked ones, because the limit has changed."""
     groups = [group.decode() for (group,) in tx.rows("parked_groups", {"queue": entry.num})]
     if not groups:
         return
-    running = running_in(tx, entry, groups)
-    change_groups(tx, entry, dict.fromkeys(groups, 0))
+    running = lock_groups(tx, entry, groups)
+    change_running(tx, entry, dict.fromkeys(groups, 0))
     for group in groups:
         unpark(tx, entry, group, max(0, limit - running[group]))
 
 
-def _names(groups: Iterable[str]) -> Blobs:
-    return Blobs([group.encode() for group in sorted(groups)])
+def _names(groups: Iterable[str]) -> ByteStrings:
+    return ByteStrings([group.encode() for group in sorted(groups)])

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ackline.events import Act
-from ackline.job import Failure, Record, State
-from ackline.stores.postgres.pipeline import Blobs, Floats, Ints, Row
-from ackline.stores.postgres.queues import Body, QueueEntry, name_of
-from ackline.stores.postgres.transaction import Transaction
-from ackline.stores.shared.apply import JobState
-from ackline.stores.shared.records import (
-    ACT_CODE,
-    CODE,
-    SETTLING,
-    STATES,
+from ackline.core.events import Act
+from ackline.core.job import Failure, Record, State
+from ackline.stores.postgres.io.pipeline import ByteStrings, Floats, Ints, Row
+from ackline.stores.postgres.io.transaction import Transaction
+from ackline.stores.postgres.queue_cache import CachedJob, CachedQueue, decode_name
+from ackline.stores.shared.apply import MutableJob
+from ackline.stores.shared.record_encoding import (
+    ACT_CODES,
+    SETTLING_ACTS,
+    STATE_CODES,
+    STATES_BY_CODE,
     decode_options,
     make_record,
 )
@@ -32,39 +32,41 @@ class LastLease(NamedTuple):
 
 NO_LEASE = LastLease()
 
-Last = LastLease | JobState
+AnyLastLease = LastLease | MutableJob
 """A job's last lease, by itself or as a part of the job."""
 
 
-class JobRows:
+class NewRows:
     """The rows of one queue that a transaction adds."""
 
-    def __init__(self, tx: Transaction, entry: QueueEntry) -> None:
+    def __init__(self, tx: Transaction, entry: CachedQueue) -> None:
         self._tx = tx
         self._entry = entry
         self._ready: list[tuple[Any, ...]] = []
         self._parked: list[tuple[Any, ...]] = []
         self._rest: list[tuple[Any, ...]] = []
 
-    def ready(self, num: int, kind: str, lane: int, rank: float, last: Last = NO_LEASE) -> None:
+    def ready(
+        self, num: int, kind: str, lane: int, rank: float, last: AnyLastLease = NO_LEASE
+    ) -> None:
         """Let a job stand in line."""
-        self._ready.append((self._entry.lines[kind], lane, rank, num, last))
+        self._ready.append((self._entry.kind_ids[kind], lane, rank, num, last))
 
-    def park(self, num: int, kind: str, group: str, rank: float, last: Last) -> None:
+    def park(self, num: int, kind: str, group: str, rank: float, last: AnyLastLease) -> None:
         """Let a queued job wait for its group."""
-        self._parked.append((group.encode(), self._entry.lines[kind], rank, num, last))
+        self._parked.append((group.encode(), self._entry.kind_ids[kind], rank, num, last))
 
-    def rest(
+    def inactive(
         self,
         num: int,
         state: State,
         at: float,
-        last: Last = NO_LEASE,
+        last: AnyLastLease = NO_LEASE,
         finished: float | None = None,
         result: bytes | None = None,
     ) -> None:
         """Let a job wait for its time, or stay as it ended."""
-        self._rest.append((num, CODE[state], at, last, finished, result))
+        self._rest.append((num, STATE_CODES[state], at, last, finished, result))
 
     def write(self) -> None:
         """Add the rows."""
@@ -73,32 +75,32 @@ class JobRows:
         if self._parked:
             self._write_parked()
         if self._rest:
-            self._write_rest()
+            self._write_inactive()
 
     def _write_ready(self) -> None:
         lines, lanes, ranks, nums, leases = zip(*self._ready, strict=True)
         values = {"lines": Ints(lines), "lanes": Ints(lanes), "ranks": Floats(ranks)}
         self._tx.send("add_ready", values | {"jobs": Ints(nums)} | _columns(leases))
-        positions, places = self._entry.positions, self._tx.places
+        positions, places = self._entry.positions, self._tx.added_positions
         for line, lane, rank, num, _ in self._ready:
             places[line, lane] = min((rank, num), places.get((line, lane), (rank, num)))
 
         def lower() -> None:
             for (line, lane), place in places.items():
-                positions.lower(line, lane, place)
+                positions.step_back_to(line, lane, place)
 
-        self._tx.committed.append(lower)
+        self._tx.on_commit.append(lower)
 
     def _write_parked(self) -> None:
         groups, lines, ranks, nums, leases = zip(*self._parked, strict=True)
-        values = {"queue": self._entry.num, "groups": Blobs(groups), "lines": Ints(lines)}
+        values = {"queue": self._entry.num, "groups": ByteStrings(groups), "lines": Ints(lines)}
         values |= {"ranks": Floats(ranks), "jobs": Ints(nums)}
         self._tx.send("park", values | _columns(leases))
 
-    def _write_rest(self) -> None:
+    def _write_inactive(self) -> None:
         nums, states, ats, leases, finished, results = zip(*self._rest, strict=True)
         values = {"queue": self._entry.num, "jobs": Ints(nums), "states": Ints(states)}
-        values |= {"ats": Floats(ats), "results": Blobs(results)}
+        values |= {"ats": Floats(ats), "results": ByteStrings(results)}
         values["finished"] = Floats([NO_TIME if at is None else at for at in finished])
         self._tx.send("add_rest", values | _columns(leases))
 
@@ -107,52 +109,52 @@ NO_TIME = float("-inf")
 """Stands for no time, because an array of times has no NULL."""
 
 
-def _columns(leases: tuple[Last, ...]) -> dict[str, Any]:
+def _columns(leases: tuple[AnyLastLease, ...]) -> dict[str, Any]:
     if all(last is NO_LEASE for last in leases):
         nothing, never = Ints([]), Floats([])
         # Shorter lists are filled up with NULL.
         return {
-            "attempts": nothing, "tokens": nothing, "acts": nothing, "workers": Blobs([]),
+            "attempts": nothing, "tokens": nothing, "acts": nothing, "workers": ByteStrings([]),
             "starts": never,
         }  # fmt: skip
     starts = [NO_TIME if last.started_at is None else last.started_at for last in leases]
     return {
         "attempts": Ints([last.attempts for last in leases]),
         "tokens": Ints([last.token for last in leases]),
-        "workers": Blobs([last.worker.encode() for last in leases]),
+        "workers": ByteStrings([last.worker.encode() for last in leases]),
         "starts": Floats(starts),
-        "acts": Ints([-1 if last.act is None else ACT_CODE[last.act] for last in leases]),
+        "acts": Ints([-1 if last.act is None else ACT_CODES[last.act] for last in leases]),
     }
 
 
-NOWHERE, READY, PARKED, REST, LEASED = range(5)
+NO_TABLE, READY, PARKED, INACTIVE, LEASED = range(5)
 """A job's home, the table in which it stands, as `standings` numbers them."""
 
 
-class Standing(JobState):
+class JobRow(MutableJob):
     """A job within a batch of transitions; its changes are written at the end of the batch."""
 
     __slots__ = ("home", "origin")
 
-    def __init__(self, id: str, body: Body) -> None:
+    def __init__(self, id: str, body: CachedJob) -> None:
         num, kind, group, priority = body
         super().__init__(num, id, kind, group, priority)
-        self.home = self.origin = NOWHERE
+        self.home = self.origin = NO_TABLE
 
 
-def resting(row: tuple[Any, ...]) -> Standing:
+def job_row(row: tuple[Any, ...]) -> JobRow:
     """A job from a row of `standings`; its home may be unknown."""
     num, id, kind, group, priority, home, state, at, *last = row
-    body = (num, name_of(kind), None if group is None else name_of(group), priority)
-    job = Standing(id.decode(), body)
+    body = (num, decode_name(kind), None if group is None else decode_name(group), priority)
+    job = JobRow(id.decode(), body)
     if home is not None:
         attempts, token, worker, started, act, finished = last
         job.home = job.origin = home
-        job.state, job.at, job.rank = STATES[state], at, at
+        job.state, job.at, job.rank = STATES_BY_CODE[state], at, at
         job.attempts, job.token = attempts or 0, token or 0
-        job.worker = name_of(worker) if worker else ""
+        job.worker = decode_name(worker) if worker else ""
         job.started_at, job.finished_at = started, finished
-        job.act = None if act is None else SETTLING[act]
+        job.act = None if act is None else SETTLING_ACTS[act]
     return job
 
 
@@ -167,8 +169,9 @@ def leased_record(row: Row) -> Record:
         started, asked, progress,
     ) = row  # fmt: skip
     return make_record(
-        id.decode(), name_of(kind), State.PROCESSING, payload, priority, decode_options(options),
-        attempts, created, token, name_of(worker), started, deadline, None, asked, progress,
+        id.decode(), decode_name(kind), State.PROCESSING, payload, priority,
+        decode_options(options),
+        attempts, created, token, decode_name(worker), started, deadline, None, asked, progress,
     )  # fmt: skip
 
 
@@ -184,7 +187,8 @@ def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
         started, finished, asked, progress, result, _,
     ) = row  # fmt: skip
     return make_record(
-        id.decode(), name_of(kind), STATES[code], payload, priority, decode_options(options),
-        attempts or 0, created, token or 0, name_of(worker) if worker else "", started, at,
+        id.decode(), decode_name(kind), STATES_BY_CODE[code], payload, priority,
+        decode_options(options),
+        attempts or 0, created, token or 0, decode_name(worker) if worker else "", started, at,
         finished, bool(asked), progress, result, history,
     )  # fmt: skip

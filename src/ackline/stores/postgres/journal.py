@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ackline.events import Batch, Events, make_cursor, read_cursor
-from ackline.job import QueueKey
-from ackline.stores.base import require_kept
-from ackline.stores.chunks import FIRST_CHUNK, next_chunk
-from ackline.stores.postgres.pipeline import Ints, Row
-from ackline.stores.postgres.queues import QueueEntry, Queues, queue_of
-from ackline.stores.postgres.transaction import EVENTS, Transaction
-from ackline.stores.shared.packed import unpack
+from ackline.core.events import Events, JournalBatch, make_cursor, read_cursor
+from ackline.core.job import QueueKey
+from ackline.stores.chunks import FIRST_READ_SIZE, next_read_size
+from ackline.stores.contract import require_not_trimmed
+from ackline.stores.postgres.io.pipeline import Ints, Row
+from ackline.stores.postgres.io.transaction import EVENTS_INDEX, Transaction
+from ackline.stores.postgres.queue_cache import CachedQueue, QueueCache, decode_queue
+from ackline.stores.shared.packed import unpack_entries
 from ackline.stores.shared.retention import plan_trim
 
 NUM_BITS, MOMENT_BITS = 40, 63
@@ -20,10 +20,10 @@ NUM_BITS, MOMENT_BITS = 40, 63
 TRIM_LIMIT = 1000
 """How many batches one transaction drops."""
 
-LOOKED_AT = 10
+TENANT_READ_FACTOR = 10
 """How many batches of all tenants are looked at for each one that is wanted of one tenant."""
 
-LAST_BATCH = (1 << 31 + MOMENT_BITS + NUM_BITS) - 1
+MAX_BATCH_NUMBER = (1 << 31 + MOMENT_BITS + NUM_BITS) - 1
 """No batch has a higher number, whatever a cursor says."""
 
 _NUMS, _MOMENTS = (1 << NUM_BITS) - 1, (1 << MOMENT_BITS) - 1
@@ -35,7 +35,7 @@ def number_of(era: int, moment: int, num: int) -> int:
 
 
 def _batch(number: int) -> dict[str, int]:
-    number = min(number, LAST_BATCH)
+    number = min(number, MAX_BATCH_NUMBER)
     moment = number >> NUM_BITS
     return {"era": moment >> MOMENT_BITS, "moment": moment & _MOMENTS, "num": number & _NUMS}
 
@@ -48,7 +48,7 @@ def journal_end(tx: Transaction) -> str:
 
 def events(
     tx: Transaction,
-    queues: Queues,
+    queues: QueueCache,
     queue: QueueKey | None,
     after: str | None,
     limit: int,
@@ -58,21 +58,22 @@ def events(
     start = read_cursor(after)
     left = start[1] + limit
     if queue is not None:
-        entry = queues.begin(tx, queue)
+        entry = queues.find(tx, queue)
         if entry is None:
             return Events([])
-        require_kept(queue, after, last_dropped(tx, queue=entry.num))
+        require_not_trimmed(queue, after, last_trimmed(tx, queue=entry.num))
         rows = _batches(tx, "read_queue", {"queue": entry.num}, start[0], left)
     elif tenant is not None:
-        require_kept(None, after, last_dropped(tx, tenant=tenant.encode()))
+        require_not_trimmed(None, after, last_trimmed(tx, tenant=tenant.encode()))
         rows = _batches_of_tenant(tx, {"tenant": tenant.encode()}, start[0], left)
     else:
-        require_kept(None, after, last_dropped(tx))
+        require_not_trimmed(None, after, last_trimmed(tx))
         rows = _batches(tx, "read_all", {}, start[0], left)
     batches = (
-        Batch(number, row[4], queue or queue_of(*row[7:]), unpack(row[6])) for number, row in rows
+        JournalBatch(number, row[4], queue or decode_queue(*row[7:]), unpack_entries(row[6]))
+        for number, row in rows
     )
-    return Events.take(batches, start, limit)
+    return Events.up_to_limit(batches, start, limit)
 
 
 def _batches_of_tenant(
@@ -83,9 +84,9 @@ def _batches_of_tenant(
     While many of the next batches are the tenant's own, they are picked out of all. Otherwise they
     are looked up in each of its queues, which costs the same whatever other tenants write.
     """
-    chunk = FIRST_CHUNK
+    chunk = FIRST_READ_SIZE
     while True:
-        window = chunk * LOOKED_AT
+        window = chunk * TENANT_READ_FACTOR
         found = tx.rows("tenant_among", values | _batch(start) | {"limit": window})
         rows = [row[4:] for row in found if row[4] is not None]
         yield from ((number_of(*row[:3]), row) for row in rows)
@@ -96,7 +97,7 @@ def _batches_of_tenant(
             break
         sizes = [row[5] for row in rows]
         left -= sum(sizes)
-        chunk = next_chunk(max(1, left), sizes)
+        chunk = next_read_size(max(1, left), sizes)
     yield from _batches(tx, "tenant_next", values, start, max(1, left))
 
 
@@ -104,7 +105,7 @@ def _batches(
     tx: Transaction, query: str, values: dict[str, Any], start: int, left: int
 ) -> Iterator[tuple[int, Row]]:
     """Batches from `start` on; about as many are read as hold `left` entries."""
-    chunk = FIRST_CHUNK
+    chunk = FIRST_READ_SIZE
     while True:
         rows = tx.rows(query, values | _batch(start) | {"limit": chunk})
         for row in rows:
@@ -115,22 +116,24 @@ def _batches(
             return
         sizes = [row[5] for row in rows]
         left -= sum(sizes)
-        chunk = next_chunk(left, sizes)
+        chunk = next_read_size(left, sizes)
 
 
-def last_dropped(
+def last_trimmed(
     tx: Transaction, *, queue: int | None = None, tenant: bytes | None = None
 ) -> tuple[int, int]:
     """The last batch that was dropped of a queue, and how many entries it had.
 
     Without a queue, of any queue of a tenant, or of any queue.
     """
-    for era, moment, num, size in tx.rows("last_dropped", {"queue": queue, "tenant": tenant}):
+    for era, moment, num, size in tx.rows("last_trimmed", {"queue": queue, "tenant": tenant}):
         return number_of(era, moment, num), size
     return (0, 0)
 
 
-def trim(tx: Transaction, entry: QueueEntry, most: int, keep_from: str | None) -> tuple[int, bool]:
+def trim(
+    tx: Transaction, entry: CachedQueue, max_events: int, keep_from: str | None
+) -> tuple[int, bool]:
     """Drop batches that are too old or too many.
 
     Returns how many of the events a registered reader has not seen, and whether there may be more.
@@ -138,9 +141,9 @@ def trim(tx: Transaction, entry: QueueEntry, most: int, keep_from: str | None) -
     counts = tx.rows("counts", {"queues": Ints([entry.num])})
     rows = tx.rows("oldest_batches", {"queue": entry.num, "limit": TRIM_LIMIT})
     batches = ((number_of(*row[:3]), *row[3:]) for row in rows)
-    events = counts[0][1 + EVENTS] if counts else 0
-    plan = plan_trim(batches, events, entry.settings, most, keep_from, tx.now)
+    events = counts[0][1 + EVENTS_INDEX] if counts else 0
+    plan = plan_trim(batches, events, entry.settings, max_events, keep_from, tx.now)
     if plan.batches:
         number, size = plan.last
         tx.send("drop_batches", _batch(number) | {"queue": entry.num, "size": size})
-    return plan.unseen, plan.batches == TRIM_LIMIT
+    return plan.unread, plan.batches == TRIM_LIMIT

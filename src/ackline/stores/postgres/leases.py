@@ -7,25 +7,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
-from ackline.errors import StoreUnavailable
-from ackline.events import Act
-from ackline.job import QueueKey, State
-from ackline.lifecycle import Transition
-from ackline.stores.base import BeatReply, Hold, WorkerBeat
+from ackline.core.errors import StoreUnavailable
+from ackline.core.events import Act
+from ackline.core.job import QueueKey, State
+from ackline.core.lifecycle import Transition
+from ackline.stores.contract import Heartbeat, HeartbeatReply, LeaseExtension
 from ackline.stores.postgres.engine import Engine
-from ackline.stores.postgres.job_rows import LEASED, NOWHERE, Standing, resting
-from ackline.stores.postgres.pipeline import Blobs, Floats, Ints
-from ackline.stores.postgres.queues import QueueEntry, Queues, name_of
-from ackline.stores.postgres.transaction import Sent, Transaction
+from ackline.stores.postgres.io.pipeline import ByteStrings, Floats, Ints
+from ackline.stores.postgres.io.transaction import PendingRows, Transaction
+from ackline.stores.postgres.job_rows import LEASED, NO_TABLE, JobRow, job_row
+from ackline.stores.postgres.queue_cache import CachedQueue, QueueCache, decode_name
 from ackline.stores.shared.heartbeat import JobLease, plan_heartbeat
-from ackline.stores.shared.records import encode_beat
+from ackline.stores.shared.record_encoding import encode_heartbeat
 
 
 class Lease:
     """One row: those jobs of one claim that are still open and share a deadline."""
 
     __slots__ = (
-        "cancel_requested", "changed", "deadline", "num", "open", "started", "token", "worker"
+        "cancel_requested",
+        "changed",
+        "deadline",
+        "jobs",
+        "num",
+        "started",
+        "token",
+        "worker"
     )  # fmt: skip
 
     def __init__(
@@ -36,7 +43,7 @@ class Lease:
         self.worker = worker
         self.started = started
         self.deadline = deadline
-        self.open: dict[int, tuple[int, float]] = {}
+        self.jobs: dict[int, tuple[int, float]] = {}
         """Job → attempts and rank."""
         self.cancel_requested: set[int] = set()
         self.changed = False
@@ -50,9 +57,9 @@ class Lease:
             "worker": self.worker.encode(),
             "started": self.started,
             "deadline": self.deadline,
-            "jobs": Ints(list(self.open)),
-            "attempts": Ints([attempts for attempts, _ in self.open.values()]),
-            "ranks": Floats([rank for _, rank in self.open.values()]),
+            "jobs": Ints(list(self.jobs)),
+            "attempts": Ints([attempts for attempts, _ in self.jobs.values()]),
+            "ranks": Floats([rank for _, rank in self.jobs.values()]),
             "asked": Ints(sorted(self.cancel_requested)),
         }
 
@@ -60,17 +67,17 @@ class Lease:
 def lease_of(row: Sequence[Any]) -> Lease:
     """A lease, from a row of `lock_leases`."""
     num, token, worker, started, deadline, jobs, attempts, ranks, asked = row
-    lease = Lease(num, token, name_of(worker), started, deadline)
-    lease.open = dict(zip(jobs, zip(attempts, ranks, strict=True), strict=True))
+    lease = Lease(num, token, decode_name(worker), started, deadline)
+    lease.jobs = dict(zip(jobs, zip(attempts, ranks, strict=True), strict=True))
     lease.cancel_requested = set(asked)
     return lease
 
 
-def leased(job: Standing, lease: Lease) -> Standing:
+def with_lease(job: JobRow, lease: Lease) -> JobRow:
     """The same job, found in a lease."""
     job.home = job.origin = LEASED
     job.state, job.at = State.PROCESSING, lease.deadline
-    job.attempts, job.rank = lease.open[job.num]
+    job.attempts, job.rank = lease.jobs[job.num]
     job.token, job.worker, job.started_at = lease.token, lease.worker, lease.started
     job.cancel_requested = job.num in lease.cancel_requested
     return job
@@ -79,7 +86,7 @@ def leased(job: Standing, lease: Lease) -> Standing:
 class Leases:
     """The locked leases of one queue."""
 
-    def __init__(self, tx: Transaction, entry: QueueEntry) -> None:
+    def __init__(self, tx: Transaction, entry: CachedQueue) -> None:
         self._tx = tx
         self._entry = entry
         self._rows: dict[int, Lease] = {}
@@ -93,7 +100,7 @@ class Leases:
         for row in rows:
             if row[0] not in self._rows:
                 lease = self._rows[row[0]] = lease_of(row)
-                self._by_job.update(dict.fromkeys(lease.open, lease))
+                self._by_job.update(dict.fromkeys(lease.jobs, lease))
 
     def lock_jobs(self, nums: Sequence[int], *, wait: bool = True) -> None:
         """Lock the leases of these jobs; without `wait`, only those that nobody has locked."""
@@ -104,10 +111,10 @@ class Leases:
         """The lease of a job."""
         return self._by_job.get(num)
 
-    def leave(self, num: int) -> None:
+    def remove_job(self, num: int) -> None:
         """End the lease of a job."""
         lease = self._by_job.pop(num)
-        del lease.open[num]
+        del lease.jobs[num]
         lease.cancel_requested.discard(num)
         lease.changed = True
 
@@ -132,27 +139,27 @@ class Leases:
             new = Lease(None, old.token, old.worker, old.started, deadline)
             self._extended[id(old), deadline] = new
             self._new.append(new)
-        self._hand_over(num, old, new)
+        self._move_job(num, old, new)
 
-    def part(self, num: int) -> None:
+    def split_off(self, num: int) -> None:
         """Give a job a row of its own."""
         old = self._by_job[num]
-        if len(old.open) > 1:
+        if len(old.jobs) > 1:
             new = Lease(None, old.token, old.worker, old.started, old.deadline)
             self._new.append(new)
-            self._hand_over(num, old, new)
+            self._move_job(num, old, new)
 
     def shared(self, tokens: AbstractSet[int], known: AbstractSet[int] | None) -> bool:
         """Whether a lease of these tokens has several jobs, one of them `known` (None: any)."""
         return any(
             lease.token in tokens
-            and len(lease.open) > 1
-            and (known is None or not known.isdisjoint(lease.open))
+            and len(lease.jobs) > 1
+            and (known is None or not known.isdisjoint(lease.jobs))
             for lease in self._rows.values()
         )
 
-    def _hand_over(self, num: int, old: Lease, new: Lease) -> None:
-        new.open[num] = old.open.pop(num)
+    def _move_job(self, num: int, old: Lease, new: Lease) -> None:
+        new.jobs[num] = old.jobs.pop(num)
         if num in old.cancel_requested:
             old.cancel_requested.remove(num)
             new.cancel_requested.add(num)
@@ -161,10 +168,10 @@ class Leases:
 
     def write(self) -> None:
         """Write the changes; a lease whose jobs all moved to a new one leaves its row to that."""
-        queue, new = self._entry.num, [lease for lease in self._new if lease.open]
+        queue, new = self._entry.num, [lease for lease in self._new if lease.jobs]
         gone = []
         for lease in self._rows.values():
-            if lease.open:
+            if lease.jobs:
                 if lease.changed:
                     self._tx.send("set_lease", lease.values(queue))
             elif lease.changed:
@@ -181,13 +188,13 @@ class Leases:
             self._tx.send("add_lease", lease.values(queue))
 
 
-LOOKS = 50
+LOOKUP_ATTEMPTS = 50
 """How often a job is looked for that keeps moving between the tables."""
 
 
-def send_for_leases(
-    tx: Transaction, entry: QueueEntry, transitions: Sequence[Transition]
-) -> list[Sent]:
+def request_leases(
+    tx: Transaction, entry: CachedQueue, transitions: Sequence[Transition]
+) -> list[PendingRows]:
     """Request the leases that these transitions name.
 
     Transitions that wait request only the rows of their own jobs: other rows of the same token may
@@ -203,49 +210,51 @@ def send_for_leases(
         sent.append(tx.send("lock_leases", values))
     if skipping:
         # A caller's transaction keeps its locks: again only the rows of these jobs.
-        jobs = _numbers(tx, entry, skipping) if tx.callers else None
+        jobs = _numbers(tx, entry, skipping) if tx.is_borrowed else None
         sent.append(tx.send("try_leases", _tokens(entry, skipping) | {"jobs": jobs}))
     return sent
 
 
-def _skips_locked(entry: QueueEntry, step: Transition) -> bool:
+def _skips_locked(entry: CachedQueue, skips_locked_rows: Transition) -> bool:
     """Whether to be refused instead of waiting for another transaction that is changing the lease.
 
     A caller's transaction may stay open for long. And what would expire a lease need not wait:
     whoever is changing it holds it.
     """
-    return step.act is Act.EXPIRE or entry.is_joined(step.id, step.token)
+    return skips_locked_rows.act is Act.EXPIRE or entry.may_be_in_transaction(
+        skips_locked_rows.id, skips_locked_rows.token
+    )
 
 
-def _tokens(entry: QueueEntry, steps: Sequence[Transition]) -> dict[str, Any]:
+def _tokens(entry: CachedQueue, steps: Sequence[Transition]) -> dict[str, Any]:
     tokens = {step.token for step in steps if step.token is not None}
     return {"queue": entry.num, "tokens": Ints(sorted(tokens))}
 
 
-def _numbers(tx: Transaction, entry: QueueEntry, steps: Sequence[Transition]) -> Ints:
-    return Ints(list(numbers_of(tx, entry, [step.id for step in steps]).values()))
+def _numbers(tx: Transaction, entry: CachedQueue, steps: Sequence[Transition]) -> Ints:
+    return Ints(list(job_numbers(tx, entry, [step.id for step in steps]).values()))
 
 
-def numbers_of(tx: Transaction, entry: QueueEntry, ids: Sequence[str]) -> dict[str, int]:
+def job_numbers(tx: Transaction, entry: CachedQueue, ids: Sequence[str]) -> dict[str, int]:
     """The numbers of the jobs of these ids, as far as they exist."""
-    bodies = entry.bodies
+    bodies = entry.jobs
     known = {id: body[0] for id in ids if (body := bodies.get(id)) is not None}
     if len(known) == len(ids):
         return known
     missing = sorted({id.encode() for id in ids if id not in known})
     if missing:
-        rows = tx.rows("job_numbers", {"queue": entry.num, "ids": Blobs(missing)})
+        rows = tx.rows("job_numbers", {"queue": entry.num, "ids": ByteStrings(missing)})
         known |= {id.decode(): num for id, num in rows}
     return known
 
 
-def forget_numbers(entry: QueueEntry, ids: Iterable[str]) -> None:
+def forget_numbers(entry: CachedQueue, ids: Iterable[str]) -> None:
     """Look these up again next time: another process may have enqueued their ids anew."""
     for id in ids:
-        entry.bodies.pop(id, None)
+        entry.jobs.pop(id, None)
 
 
-def received(tx: Transaction, entry: QueueEntry, sent: Iterable[Sent]) -> Leases:
+def read_leases(tx: Transaction, entry: CachedQueue, sent: Iterable[PendingRows]) -> Leases:
     """The leases that were requested."""
     leases = Leases(tx, entry)
     for rows in sent:
@@ -253,25 +262,25 @@ def received(tx: Transaction, entry: QueueEntry, sent: Iterable[Sent]) -> Leases
     return leases
 
 
-def locked_leases(tx: Transaction, entry: QueueEntry, steps: Sequence[Transition]) -> Leases:
+def lock_leases(tx: Transaction, entry: CachedQueue, steps: Sequence[Transition]) -> Leases:
     """The leases that these transitions name, even if an earlier job's number is remembered."""
-    leases = received(tx, entry, send_for_leases(tx, entry, steps))
-    missed = [step for step in steps if step.token is not None and _is_missed(entry, leases, step)]
+    leases = read_leases(tx, entry, request_leases(tx, entry, steps))
+    missed = [step for step in steps if step.token is not None and _is_missing(entry, leases, step)]
     if missed:
         forget_numbers(entry, [step.id for step in missed])
-        for sent in send_for_leases(tx, entry, missed):
+        for sent in request_leases(tx, entry, missed):
             leases.add_rows(sent.fetchall())
     return leases
 
 
-def _is_missed(entry: QueueEntry, leases: Leases, step: Transition) -> bool:
-    body = entry.bodies.get(step.id)
+def _is_missing(entry: CachedQueue, leases: Leases, step: Transition) -> bool:
+    body = entry.jobs.get(step.id)
     return body is not None and leases.find(body[0]) is None
 
 
-def part_leases(
+def split_lease_rows(
     tx: Transaction,
-    queues: Queues,
+    queues: QueueCache,
     queue: QueueKey,
     transitions: Sequence[Transition],
     *,
@@ -282,33 +291,33 @@ def part_leases(
     Returns which of them are leased. With `all_of_them`, jobs that share a row with them get rows
     of their own, too.
     """
-    entry = queues.begin(tx, queue)
+    entry = queues.find(tx, queue)
     if entry is None:
         return frozenset()
     fenced = [step for step in transitions if step.token is not None]
-    leases, parted = locked_leases(tx, entry, fenced), set[int]()
-    numbers = numbers_of(tx, entry, [step.id for step in fenced])
+    leases, parted = lock_leases(tx, entry, fenced), set[int]()
+    numbers = job_numbers(tx, entry, [step.id for step in fenced])
     for step in fenced:
         num = numbers.get(step.id)
         lease = None if num is None else leases.find(num)
         if num is not None and lease is not None and lease.token == step.token:
-            for job in list(lease.open) if all_of_them else [num]:
-                leases.part(job)
+            for job in list(lease.jobs) if all_of_them else [num]:
+                leases.split_off(job)
             parted.add(num)
     leases.write()
     return frozenset(parted)
 
 
-class Finding:
+class JobLookup:
     """The jobs of one batch, each locked in its home."""
 
-    def __init__(self, tx: Transaction, entry: QueueEntry, leases: Leases | None = None) -> None:
+    def __init__(self, tx: Transaction, entry: CachedQueue, leases: Leases | None = None) -> None:
         self.leases = leases or Leases(tx, entry)
         self._tx = tx
         self._entry = entry
-        self._jobs: dict[str, Standing | None] = {}
+        self._jobs: dict[str, JobRow | None] = {}
 
-    def job(self, id: str) -> Standing | None:
+    def job(self, id: str) -> JobRow | None:
         """A job that was looked for."""
         return self._jobs[id]
 
@@ -338,60 +347,60 @@ class Finding:
     ) -> None:
         """Look for jobs: among the remembered claimed ones, then in the tables."""
         missing = {id for id in ids if id not in self._jobs and not self._find_claimed(id)}
-        for _ in range(LOOKS):
+        for _ in range(LOOKUP_ATTEMPTS):
             if not missing:
                 return
-            missing = self._look(missing, statement, skipping)
+            missing = self._find_once(missing, statement, skipping)
         raise StoreUnavailable(
             "the jobs kept changing state while they were looked up; nothing was changed, try again"
         )
 
     def _find_claimed(self, id: str) -> bool:
-        body = self._entry.bodies.get(id)
+        body = self._entry.jobs.get(id)
         lease = self.leases.find(body[0]) if body is not None else None
         if body is None or lease is None:
             return False
-        self._jobs[id] = leased(Standing(id, body), lease)
+        self._jobs[id] = with_lease(JobRow(id, body), lease)
         return True
 
-    def _look(self, ids: set[str], statement: str, skipping: AbstractSet[str]) -> set[str]:
+    def _find_once(self, ids: set[str], statement: str, skipping: AbstractSet[str]) -> set[str]:
         """Look once; returns the ids of jobs that were just between two homes."""
         encoded = sorted(id.encode() for id in ids)
-        rows = self._tx.rows(statement, {"queue": self._entry.num, "ids": Blobs(encoded)})
-        found = {job.id: job for job in map(resting, rows)}
-        homeless = [job for job in found.values() if job.home == NOWHERE]
-        self._look_in_leases(homeless, skipping)
+        rows = self._tx.rows(statement, {"queue": self._entry.num, "ids": ByteStrings(encoded)})
+        found = {job.id: job for job in map(job_row, rows)}
+        homeless = [job for job in found.values() if job.home == NO_TABLE]
+        self._find_leased(homeless, skipping)
         if found:
             nums = Ints([job.num for job in found.values()])
             priorities: dict[int, int] = dict(self._tx.rows("priorities", {"jobs": nums}))
             for job in found.values():
                 job.priority = priorities.get(job.num, job.priority)
-        again = {job.id for job in homeless if job.home == NOWHERE and job.id not in skipping}
+        again = {job.id for job in homeless if job.home == NO_TABLE and job.id not in skipping}
         self._jobs.update({id: found.get(id) for id in ids - again})
         return again
 
-    def _look_in_leases(self, homeless: list[Standing], skipping: AbstractSet[str]) -> None:
+    def _find_leased(self, without_table: list[JobRow], skipping: AbstractSet[str]) -> None:
         for wait in (True, False):
-            nums = [job.num for job in homeless if (job.id not in skipping) is wait]
+            nums = [job.num for job in without_table if (job.id not in skipping) is wait]
             unlocked = [num for num in nums if self.leases.find(num) is None]
             if unlocked:
                 self.leases.lock_jobs(unlocked, wait=wait)
-        for job in homeless:
+        for job in without_table:
             lease = self.leases.find(job.num)
             if lease is not None:
-                leased(job, lease)
+                with_lease(job, lease)
             elif job.id in skipping:
                 job.state = State.PROCESSING
 
 
-PAUSES = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
+LOCKED_LEASE_DELAYS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
 """Seconds before each further try at leases that others are changing."""
 
-Holds = Mapping[int, Hold]
+Extensions = Mapping[int, LeaseExtension]
 """Holds by their index in the worker's list."""
 
 
-class Extended(NamedTuple):
+class ExtendResult(NamedTuple):
     """What became of holds, by their indexes."""
 
     lost: list[int]
@@ -401,43 +410,49 @@ class Extended(NamedTuple):
 
 
 def heartbeat(
-    engine: Engine, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]
-) -> BeatReply:
+    engine: Engine, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+) -> HeartbeatReply:
     """Note that a worker is alive, and extend its leases.
 
     It never waits for a lock: a caller's transaction may hold one for long, and the other leases
     must not lapse because of that. A lease that stays locked is left as it is: it is not lost.
     """
     by_index = dict(enumerate(holds))
-    found = engine.write(lambda tx: _beat(tx, engine.queues.make(tx, queue), beat, by_index))
-    for pause in PAUSES:
+    found = engine.write(
+        lambda tx: _save_heartbeat(tx, engine.queues.ensure(tx, queue), beat, by_index)
+    )
+    for pause in LOCKED_LEASE_DELAYS:
         if not found.busy:
             break
         time.sleep(pause)
-        found = _again(engine, queue, by_index, found)
-    return BeatReply(sorted(found.lost), sorted(found.cancelled))
+        found = _extend_again(engine, queue, by_index, found)
+    return HeartbeatReply(sorted(found.lost), sorted(found.cancelled))
 
 
-def _again(engine: Engine, queue: QueueKey, holds: Holds, found: Extended) -> Extended:
+def _extend_again(
+    engine: Engine, queue: QueueKey, holds: Extensions, found: ExtendResult
+) -> ExtendResult:
     left = {index: holds[index] for index in found.busy}
-    more = engine.write(lambda tx: _extend(tx, engine.queues.make(tx, queue), left))
-    return Extended(found.lost + more.lost, found.cancelled + more.cancelled, more.busy)
+    more = engine.write(lambda tx: _extend(tx, engine.queues.ensure(tx, queue), left))
+    return ExtendResult(found.lost + more.lost, found.cancelled + more.cancelled, more.busy)
 
 
-def _beat(tx: Transaction, entry: QueueEntry, beat: WorkerBeat, holds: Holds) -> Extended:
+def _save_heartbeat(
+    tx: Transaction, entry: CachedQueue, beat: Heartbeat, holds: Extensions
+) -> ExtendResult:
     name = {"queue": entry.num, "id": beat.id.encode()}
     if beat.ttl > 0:
-        values = {"beat": encode_beat(beat), "seen": tx.now, "expires": tx.now + beat.ttl}
+        values = {"beat": encode_heartbeat(beat), "seen": tx.now, "expires": tx.now + beat.ttl}
         tx.send("beat", name | values)
     else:
         tx.send("goodbye", name)
     return _extend(tx, entry, holds)
 
 
-def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
+def _extend(tx: Transaction, entry: CachedQueue, holds: Extensions) -> ExtendResult:
     """Extend the leases that nobody else is changing."""
     leases = Leases(tx, entry)
-    nums = numbers_of(tx, entry, [hold.id for hold in holds.values()])
+    nums = job_numbers(tx, entry, [hold.id for hold in holds.values()])
     leases.add_rows(_rows(tx, entry, "try_leases", holds, nums))
 
     def find(id: str) -> JobLease[int] | None:
@@ -451,11 +466,11 @@ def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
     for num, deadline in plan.kept:
         leases.extend(num, deadline)
     leases.write()
-    found = Extended([], plan.cancelled, [])
-    missing = dict[int, Hold]()
+    found = ExtendResult([], plan.cancelled, [])
+    missing = dict[int, LeaseExtension]()
     for index in plan.lost:
         hold = holds[index]
-        if entry.is_joined(hold.id, hold.token):
+        if entry.may_be_in_transaction(hold.id, hold.token):
             continue  # neither lost nor kept: the caller's transaction ends the lease
         lease = leases.find(nums.get(hold.id, 0))
         if lease is not None and lease.token == hold.token:
@@ -463,15 +478,17 @@ def _extend(tx: Transaction, entry: QueueEntry, holds: Holds) -> Extended:
         else:
             missing[index] = hold
     if missing:
-        _look_for(tx, entry, missing, found)
+        _classify_missing(tx, entry, missing, found)
     return found
 
 
-def _look_for(tx: Transaction, entry: QueueEntry, missing: Holds, found: Extended) -> None:
+def _classify_missing(
+    tx: Transaction, entry: CachedQueue, missing: Extensions, found: ExtendResult
+) -> None:
     """Sort missing leases into lost ones and those that another transaction is changing."""
     ids = [hold.id for hold in missing.values()]
     forget_numbers(entry, ids)
-    nums, leases = numbers_of(tx, entry, ids), Leases(tx, entry)
+    nums, leases = job_numbers(tx, entry, ids), Leases(tx, entry)
     leases.add_rows(_rows(tx, entry, "see_leases", missing, nums))
     for index, hold in missing.items():
         lease = leases.find(nums.get(hold.id, 0))
@@ -480,7 +497,7 @@ def _look_for(tx: Transaction, entry: QueueEntry, missing: Holds, found: Extende
 
 
 def _rows(
-    tx: Transaction, entry: QueueEntry, statement: str, holds: Holds, nums: Mapping[str, int]
+    tx: Transaction, entry: CachedQueue, statement: str, holds: Extensions, nums: Mapping[str, int]
 ) -> list[tuple[object, ...]]:
     """The leases of these tokens that have these jobs."""
     existing = [hold for hold in holds.values() if hold.id in nums]

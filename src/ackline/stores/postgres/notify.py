@@ -23,36 +23,36 @@ from typing import Any, Self
 import psycopg
 from psycopg import sql
 
-from ackline.errors import StoreError, StoreUnavailable
-from ackline.forks import renew_in_child
-from ackline.job import QueueKey
-from ackline.pauses import Pauses
-from ackline.stores import base
-from ackline.stores.base import TOPICS, Topic
+from ackline.core.backoff import ExponentialDelay
+from ackline.core.errors import StoreError, StoreUnavailable
+from ackline.core.fork_safety import renew_locks_after_fork
+from ackline.core.job import QueueKey
+from ackline.stores import contract
+from ackline.stores.contract import TOPICS, Topic
 from ackline.stores.postgres.engine import Engine
-from ackline.stores.postgres.pipeline import Blobs, Connection, Ints
-from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.postgres.io.pipeline import ByteStrings, Connection, Ints
+from ackline.stores.postgres.io.transaction import Transaction
 
-POLL = 0.25
+POLL_INTERVAL = 0.25
 """Seconds after which a listener looks for itself, where no news arrives."""
 
-RETRY = 0.5
+ARM_RETRY_DELAY = 0.5
 """Seconds after which a subscription tries again to have itself notified."""
 
-Subject = tuple[bytes, int]
+SubjectKey = tuple[bytes, int]
 """A queue and a topic, as the table `waiting` has them."""
 
 
-class _Waiter:
+class _NotifyListener:
     """Hears of subjects, each armed or to be armed when it next waits."""
 
-    def __init__(self, source: Wakeups) -> None:
+    def __init__(self, source: Notifier) -> None:
         self._source = source
         self._lock = threading.Lock()
-        self._subjects: dict[Subject, base.Subject] = {}
-        self._unarmed: set[Subject] = set()
-        self._unwanted: set[Subject] = set()
-        self._news: set[base.Subject] = set()
+        self._subjects: dict[SubjectKey, contract.Subject] = {}
+        self._unarmed: set[SubjectKey] = set()
+        self._unwanted: set[SubjectKey] = set()
+        self._news: set[contract.Subject] = set()
         self._missed = False
         self._looked_at = time.monotonic()
         """When everything was last looked at, because no news arrives."""
@@ -62,16 +62,16 @@ class _Waiter:
     # --- as the connection that receives the news knows it ---
 
     @property
-    def armed(self) -> Collection[Subject]:
+    def armed(self) -> Collection[SubjectKey]:
         """The subjects that processes that commit are to notify of."""
         with self._lock:
             return self._subjects.keys() - self._unarmed
 
-    def concerns(self, subject: Subject) -> bool:
+    def listens_to(self, subject: SubjectKey) -> bool:
         """Whether it hears of this."""
         return subject in self._subjects
 
-    def here(self, now: float, away: float) -> bool:
+    def is_waiting(self, now: float, away: float) -> bool:
         """Whether a caller waits, or did so less than `away` seconds ago."""
         del now, away
         return True
@@ -81,7 +81,7 @@ class _Waiter:
         with self._lock:
             self._unarmed.update(self._subjects)
 
-    def tell(self, subject: Subject | None) -> None:
+    def notify(self, subject: SubjectKey | None) -> None:
         """There is news of a subject; without one, there may be news of all."""
         with self._lock:
             if subject is None:
@@ -92,14 +92,14 @@ class _Waiter:
 
     # --- as its caller knows it ---
 
-    def _add(self, subjects: Iterable[base.Subject]) -> None:
+    def _add(self, subjects: Iterable[contract.Subject]) -> None:
         with self._lock:
-            added = {subject_of(*subject): subject for subject in subjects}
+            added = {subject_key(*subject): subject for subject in subjects}
             self._subjects |= added
             self._unarmed |= added.keys()
             self._unwanted -= added.keys()
 
-    def arm(self) -> set[Subject]:
+    def arm(self) -> set[SubjectKey]:
         """Be notified of everything wanted from now on, of nothing else; returns what is new."""
         with self._lock:
             unwanted, unarmed = self._unwanted, self._unarmed
@@ -116,14 +116,14 @@ class _Waiter:
             raise
         return unarmed
 
-    def _hear(self, timeout: float) -> Collection[base.Subject] | None:
+    def _hear(self, timeout: float) -> Collection[contract.Subject] | None:
         """Wait for news; None if everything may have some."""
         if self._closed:
             return ()
         try:
             unarmed = self.arm()
         except StoreUnavailable:
-            self._woken.wait(min(timeout, RETRY))
+            self._woken.wait(min(timeout, ARM_RETRY_DELAY))
             return self._heard()
         if unarmed:
             # While these were not armed, news was not sent: so the caller must look once.
@@ -133,18 +133,18 @@ class _Waiter:
         until = time.monotonic() + timeout
         while True:
             left = max(0.0, until - time.monotonic())
-            blind = not self._source.hears and bool(self._subjects)
-            due_in = self._looked_at + POLL - time.monotonic()
+            blind = not self._source.connected and bool(self._subjects)
+            due_in = self._looked_at + POLL_INTERVAL - time.monotonic()
             pause = min(left, max(0.0, due_in)) if blind else left
             woken = self._woken.wait(pause)
             news = self._heard()
-            if news is None or (blind and time.monotonic() >= self._looked_at + POLL):
+            if news is None or (blind and time.monotonic() >= self._looked_at + POLL_INTERVAL):
                 self._looked_at = time.monotonic()
                 return None
             if woken or left <= pause:
                 return news
 
-    def _heard(self) -> Collection[base.Subject] | None:
+    def _heard(self) -> Collection[contract.Subject] | None:
         self._woken.clear()
         with self._lock:
             news, self._news = self._news, set()
@@ -166,16 +166,16 @@ class _Waiter:
         self.close()
 
 
-class PostgresListener(_Waiter):
+class PostgresListener(_NotifyListener):
     """Waits for news of some queues on one topic."""
 
-    def __init__(self, source: Wakeups, subjects: Iterable[base.Subject]) -> None:
+    def __init__(self, source: Notifier, subjects: Iterable[contract.Subject]) -> None:
         super().__init__(source)
         self._add(subjects)
         self._waiting = 0
         self._left_at = time.monotonic()
 
-    def here(self, now: float, away: float) -> bool:
+    def is_waiting(self, now: float, away: float) -> bool:
         return self._waiting > 0 or now - self._left_at < away
 
     def wait(self, timeout: float) -> bool:
@@ -189,47 +189,47 @@ class PostgresListener(_Waiter):
         return news is None or bool(news) or self._left_at < until
 
 
-class PostgresSubscription(_Waiter):
+class PostgresSubscription(_NotifyListener):
     """Hears of many subjects, which are those that somebody waits for."""
 
-    def add(self, subjects: Iterable[base.Subject]) -> None:
+    def add(self, subjects: Iterable[contract.Subject]) -> None:
         self._add(subjects)
 
-    def remove(self, subjects: Iterable[base.Subject]) -> None:
+    def remove(self, subjects: Iterable[contract.Subject]) -> None:
         with self._lock:
-            removed = {subject_of(*subject) for subject in subjects}
+            removed = {subject_key(*subject) for subject in subjects}
             for subject in removed & self._subjects.keys():
                 self._news.discard(self._subjects.pop(subject))
             self._unarmed -= removed
             self._unwanted |= removed
 
-    def wait(self, timeout: float) -> Collection[base.Subject] | None:
+    def wait(self, timeout: float) -> Collection[contract.Subject] | None:
         return self._hear(timeout)
 
 
 logger = logging.getLogger("ackline")
 
-PULSE = 15.0
+RENEW_INTERVAL = 15.0
 """Seconds between signs that this process still waits, and that the connection still works."""
 
-PATIENCE = 4 * PULSE
+LISTENER_TTL = 4 * RENEW_INTERVAL
 """Seconds after which a process that gives no such sign counts as gone."""
 
-RETRIES = (0.05, 2.0)
+RECONNECT_DELAYS = (0.05, 2.0)
 """Seconds between tries to listen again."""
 
-PLACE = "place"
+POSITION_MESSAGE = "place"
 """The first word of a message that gives the place in a line where a job was put late."""
 
-AWAY = 0.05
+WAIT_AGAIN_WITHIN = 0.05
 """Seconds after a wait within which its caller is likely to wait again."""
 
 
-class NotificationReader:
+class NotificationThread:
     """Receives notifications, and wakes the listeners that they concern."""
 
     def __init__(
-        self, engine: Engine, channel: str, listeners: Callable[[], frozenset[_Waiter]]
+        self, engine: Engine, channel: str, listeners: Callable[[], frozenset[_NotifyListener]]
     ) -> None:
         self._engine = engine
         self._channel = channel
@@ -266,14 +266,14 @@ class NotificationReader:
             self._thread.join()
         os.close(self._waker)
 
-    def armed_values(self, subjects: Iterable[Subject]) -> dict[str, Any]:
+    def listener_parameters(self, subjects: Iterable[SubjectKey]) -> dict[str, Any]:
         """The values of `arm`."""
-        return columns_of(subjects) | {"who": self._who, "seconds": PATIENCE}
+        return columns_of(subjects) | {"who": self._who, "seconds": LISTENER_TTL}
 
     # --- the thread ---
 
     def _run(self) -> None:
-        pauses = Pauses(*RETRIES)
+        pauses = ExponentialDelay(*RECONNECT_DELAYS)
         try:
             while not self._is_over(0):
                 try:
@@ -318,13 +318,13 @@ class NotificationReader:
             poll.register(descriptor, select.POLLIN)
         while True:
             self._pass_on(connection)
-            left = renewed + PULSE - time.monotonic()
+            left = renewed + RENEW_INTERVAL - time.monotonic()
             ready = [descriptor for descriptor, _ in poll.poll(max(0.0, left) * 1000)]
             if self._awake in ready:
                 return True
             if ready:
                 connection.pgconn.consume_input()
-            if time.monotonic() - renewed >= PULSE:
+            if time.monotonic() - renewed >= RENEW_INTERVAL:
                 self._renew(connection)
                 renewed = time.monotonic()
 
@@ -345,41 +345,41 @@ class NotificationReader:
 
     def _deliver(self, connection: Connection, message: str) -> None:
         topic, *words = message.split()
-        if topic == PLACE:
+        if topic == POSITION_MESSAGE:
             line, lane, rank, job = words
             self._engine.queues.lower_positions(int(line), int(lane), (float(rank), int(job)))
         else:
             [tag] = words
             self._wake(connection, (bytes.fromhex(tag), int(topic)))
 
-    def _wake(self, connection: Connection, subject: Subject) -> None:
+    def _wake(self, connection: Connection, subject: SubjectKey) -> None:
         concerned = self._concerned(subject)
         for listener in concerned:
-            listener.tell(subject)
+            listener.notify(subject)
         now = time.monotonic()
-        if any(listener.here(now, AWAY) for listener in concerned):
+        if any(listener.is_waiting(now, WAIT_AGAIN_WITHIN) for listener in concerned):
             return
         if any(subject in listener.armed for listener in concerned):
             # First here, then in the table: a caller that waits again in between arms again.
             for listener in concerned:
                 listener.disarmed()
             self._execute(connection, "disarm", columns_of([subject]) | {"who": self._who})
-            self._arm_again(connection, subject)
+            self._add_listener_again(connection, subject)
 
-    def _arm_again(self, connection: Connection, subject: Subject) -> None:
+    def _add_listener_again(self, connection: Connection, subject: SubjectKey) -> None:
         """A caller that waited again while its row was being removed may have armed too early."""
         armed = [listener for listener in self._listeners() if subject in listener.armed]
         if armed:
-            self._execute(connection, "arm", self.armed_values([subject]))
+            self._execute(connection, "arm", self.listener_parameters([subject]))
         for listener in armed:
-            listener.tell(subject)
+            listener.notify(subject)
 
-    def _concerned(self, subject: Subject) -> list[_Waiter]:
-        return [listener for listener in self._listeners() if listener.concerns(subject)]
+    def _concerned(self, subject: SubjectKey) -> list[_NotifyListener]:
+        return [listener for listener in self._listeners() if listener.listens_to(subject)]
 
     def _renew(self, connection: Connection) -> None:
         armed = {subject for listener in self._listeners() for subject in listener.armed}
-        self._execute(connection, "arm", self.armed_values(armed))
+        self._execute(connection, "arm", self.listener_parameters(armed))
         self._execute(connection, "forget_waiting", {})
 
     def _execute(self, connection: Connection, name: str, values: dict[str, Any]) -> None:
@@ -388,36 +388,36 @@ class NotificationReader:
     def _wake_all(self, *, stands: bool) -> None:
         self._stands = stands
         for listener in self._listeners():
-            listener.tell(None)
+            listener.notify(None)
 
 
-def columns_of(subjects: Iterable[Subject]) -> dict[str, Any]:
+def columns_of(subjects: Iterable[SubjectKey]) -> dict[str, Any]:
     """Subjects, as statements take them."""
     ordered = sorted(subjects)
     return {
-        "tags": Blobs([tag for tag, _ in ordered]),
+        "tags": ByteStrings([tag for tag, _ in ordered]),
         "topics": Ints([topic for _, topic in ordered]),
     }
 
 
 @functools.lru_cache(maxsize=4096)
-def tag_of(queue: QueueKey) -> bytes:
+def queue_hash(queue: QueueKey) -> bytes:
     """A short name of a queue; no two queues share it."""
     parts = f"{len(queue.tenant)}:{queue.tenant}{queue.name}"
     return hashlib.blake2b(parts.encode(), digest_size=16).digest()
 
 
-def subject_of(queue: QueueKey, topic: Topic) -> Subject:
+def subject_key(queue: QueueKey, topic: Topic) -> SubjectKey:
     """A queue and a topic that a listener waits for, as the table `waiting` has them."""
-    return tag_of(queue), TOPICS.index(topic)
+    return queue_hash(queue), TOPICS.index(topic)
 
 
 @functools.lru_cache(maxsize=4096)
-def _columns_of_news(news: frozenset[tuple[Topic, QueueKey]]) -> dict[str, Any]:
-    return columns_of(subject_of(queue, topic) for topic, queue in news)
+def _columns_of_wakeups(news: frozenset[tuple[Topic, QueueKey]]) -> dict[str, Any]:
+    return columns_of(subject_key(queue, topic) for topic, queue in news)
 
 
-class Wakeups:
+class Notifier:
     """All listeners of one store; also notifies those of other processes."""
 
     def __init__(self, engine: Engine) -> None:
@@ -425,33 +425,33 @@ class Wakeups:
         schema = hashlib.blake2b(engine.address.schema.encode(), digest_size=8).hexdigest()
         self.channel = f"ackline_{schema}"
         self._lock = threading.Lock()
-        renew_in_child(self, "_lock")
-        self._waiters: frozenset[_Waiter] = frozenset()
-        self._hearing: NotificationReader | None = None
+        renew_locks_after_fork(self, "_lock")
+        self._waiters: frozenset[_NotifyListener] = frozenset()
+        self._thread: NotificationThread | None = None
 
     @property
-    def hears(self) -> bool:
+    def connected(self) -> bool:
         """Whether news arrive; if not, listeners must look for themselves."""
-        hearing = self._hearing
+        hearing = self._thread
         return hearing is not None and hearing.stands
 
     # --- notifying ---
 
     def tell(self, tx: Transaction) -> None:
         """After a commit, wake the listeners that wait for what it did."""
-        values = {"channel": self.channel, "if_took": int(tx.only_if_took)}
-        tx.send("notify", _columns_of_news(frozenset(tx.news)) | values)
+        values = {"channel": self.channel, "if_took": int(tx.notify_if_claimed)}
+        tx.send("notify", _columns_of_wakeups(frozenset(tx.wakeups)) | values)
 
     def tell_at_commit(self, tx: Transaction) -> None:
         """Let a caller's commit wake the listeners of that moment, and name the jobs' places."""
         if not self._engine.address.notify:
             return
-        subjects = sorted(subject_of(queue, topic) for topic, queue in tx.news)
+        subjects = sorted(subject_key(queue, topic) for topic, queue in tx.wakeups)
         messages = [f"{topic} {tag.hex()}" for tag, topic in subjects]
         # The places first, so that a claim that is woken looks there.
         messages[:0] = [
-            f"{PLACE} {line} {lane} {rank!r} {job}"
-            for (line, lane), (rank, job) in tx.places.items()
+            f"{POSITION_MESSAGE} {line} {lane} {rank!r} {job}"
+            for (line, lane), (rank, job) in tx.added_positions.items()
         ]
         tx.send("notify_at_commit", {"channel": self.channel, "messages": messages})
 
@@ -474,54 +474,54 @@ class Wakeups:
         self._register(subscription)
         return subscription
 
-    def _register(self, waiter: _Waiter) -> None:
+    def _register(self, waiter: _NotifyListener) -> None:
         with self._lock:
             self._waiters |= {waiter}
-            if self._engine.address.listens:
-                self._begin_to_hear()
+            if self._engine.address.uses_listen:
+                self._start_thread()
 
-    def _begin_to_hear(self) -> None:
+    def _start_thread(self) -> None:
         """Start the connection, once in a process; a forked child cannot use its parent's."""
-        if self._hearing is not None:
-            if self._hearing.here:
+        if self._thread is not None:
+            if self._thread.here:
                 return
-            self._hearing.stop()
+            self._thread.stop()
         for waiter in self._waiters:
             waiter.disarmed()
-        self._hearing = NotificationReader(self._engine, self.channel, lambda: self._waiters)
-        self._hearing.start()
+        self._thread = NotificationThread(self._engine, self.channel, lambda: self._waiters)
+        self._thread.start()
 
-    def forget(self, waiter: _Waiter) -> None:
+    def forget(self, waiter: _NotifyListener) -> None:
         """Remove a listener that was closed."""
         with self._lock:
             self._waiters -= {waiter}
 
-    def arm(self, subjects: Collection[Subject]) -> None:
+    def arm(self, subjects: Collection[SubjectKey]) -> None:
         """Let processes that commit know that somebody waits."""
-        hearing = self._hearing
+        hearing = self._thread
         if hearing is not None and hearing.here:
-            self._engine.statement("arm", hearing.armed_values(subjects))
+            self._engine.statement("arm", hearing.listener_parameters(subjects))
 
-    def disarm(self, subjects: Collection[Subject]) -> None:
+    def disarm(self, subjects: Collection[SubjectKey]) -> None:
         """Let processes that commit know that this subscription waits no more."""
-        hearing = self._hearing
+        hearing = self._thread
         if hearing is None or not hearing.here:
             return
-        self._engine.statement("disarm", hearing.armed_values(subjects))
+        self._engine.statement("disarm", hearing.listener_parameters(subjects))
         # Others of this process share its rows, and may have armed meanwhile.
         armed = {subject for waiter in self._waiters for subject in waiter.armed}
         if shared := armed.intersection(subjects):
             self.arm(shared)
             for waiter in self._waiters:
                 for subject in shared:
-                    if waiter.concerns(subject):
-                        waiter.tell(subject)
+                    if waiter.listens_to(subject):
+                        waiter.notify(subject)
 
     def close(self) -> None:
         """Stop listening, and wake every waiting caller."""
         with self._lock:
-            hearing, self._hearing = self._hearing, None
+            hearing, self._thread = self._thread, None
         if hearing is not None:
             hearing.stop()
         for waiter in self._waiters:
-            waiter.tell(None)
+            waiter.notify(None)

@@ -14,37 +14,38 @@ import threading
 import time
 from collections.abc import Iterable
 
-from ackline.forks import renew_in_child
+from ackline.core.fork_safety import renew_locks_after_fork
 
-LANES, PROMOTED, ODD = 21, 10, 20
+LANES, FIRST_PROMOTED_LANE, UNORDERED_LANE = 21, 10, 20
 """How many lanes a line has; the first lane of promoted jobs; the lane of jobs in any order."""
 
-BACK_EVERY, BACK_BY = 0.25, 1.0
+STEP_BACK_INTERVAL, STEP_BACK_AGE = 0.25, 1.0
 """Seconds between looks from further back, and the age of the place where these begin."""
 
-FULL_SHARE, FULL_EVERY = 50.0, 5.0
-"""Full looks take at most 1/FULL_SHARE of the time, but come at least every FULL_EVERY seconds."""
+FULL_SCAN_SHARE, FULL_SCAN_INTERVAL = 50.0, 5.0
+"""Full looks take at most 1/FULL_SCAN_SHARE of the time, but come at least every
+FULL_SCAN_INTERVAL seconds."""
 
-CHEAP, IDLE_SHARE = 0.02, 10.0
+CHEAP_SCAN, IDLE_SCAN_SHARE = 0.02, 10.0
 """If nothing was found, a full look follows that took at most CHEAP seconds the last time, or that
-takes at most 1/IDLE_SHARE of the time."""
+takes at most 1/IDLE_SCAN_SHARE of the time."""
 
-Place = tuple[float, int]
+Position = tuple[float, int]
 Lane = tuple[int, int]
-START: Place = (-math.inf, 0)
+START: Position = (-math.inf, 0)
 _LANES, _STARTS = list(range(LANES)), [START] * LANES
 
-Places = dict[int, list[Place]]
+LanePositions = dict[int, list[Position]]
 """Line → the place in each of its lanes."""
 
 
-class Look:
+class Scan:
     """The place in each lane from which one claim reads."""
 
-    __slots__ = ("cost", "full", "jobs", "lanes", "lines", "ranks", "stamp")
+    __slots__ = ("cost", "full", "generation", "jobs", "lanes", "lines", "ranks")
 
     def __init__(self, stamp: int, full: bool) -> None:
-        self.stamp = stamp
+        self.generation = stamp
         self.full = full
         self.cost = 0.0
         self.lines: list[int] = []
@@ -52,7 +53,7 @@ class Look:
         self.ranks: list[float] = []
         self.jobs: list[int] = []
 
-    def add(self, line: int, places: list[Place]) -> None:
+    def add(self, line: int, places: list[Position]) -> None:
         """Read the lanes of a line from these places on."""
         self.lines += [line] * LANES
         self.lanes += _LANES
@@ -65,41 +66,43 @@ class ScanPositions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        renew_in_child(self, "_lock")
+        renew_locks_after_fork(self, "_lock")
         self._stamp = 0
-        self._last: Places = {}
-        self._older: Places = {}
-        self._next_older: Places = {}
+        self._last: LanePositions = {}
+        self._older: LanePositions = {}
+        self._next_older: LanePositions = {}
         self._aged_at = self._back_at = time.monotonic()
         self._full_at = -math.inf
         self._full_cost = 0.0
 
-    def look(self, lines: Iterable[int]) -> Look:
+    def look(self, lines: Iterable[int]) -> Scan:
         """Decide where to begin to read."""
         with self._lock:
             now = time.monotonic()
             self._age(now)
-            if self._is_due(now, FULL_SHARE):
-                return self._look(lines, {}, full=True)
-            if now - self._back_at >= BACK_EVERY:
+            if self._is_due(now, FULL_SCAN_SHARE):
+                return self._make_scan(lines, {}, full=True)
+            if now - self._back_at >= STEP_BACK_INTERVAL:
                 self._back_at = now
-                return self._look(lines, self._older)
-            return self._look(lines, self._last)
+                return self._make_scan(lines, self._older)
+            return self._make_scan(lines, self._last)
 
-    def look_again(self, lines: Iterable[int]) -> Look:
+    def look_again(self, lines: Iterable[int]) -> Scan:
         """After a look that found nothing: from further back, or from the very beginning."""
         with self._lock:
             now = time.monotonic()
-            if self._full_cost <= CHEAP or self._is_due(now, IDLE_SHARE):
-                return self._look(lines, {}, full=True)
+            if self._full_cost <= CHEAP_SCAN or self._is_due(now, IDLE_SCAN_SHARE):
+                return self._make_scan(lines, {}, full=True)
             self._back_at = now
-            return self._look(lines, self._older)
+            return self._make_scan(lines, self._older)
 
     def _is_due(self, now: float, share: float) -> bool:
-        return now - self._full_at >= min(FULL_EVERY, share * self._full_cost)
+        return now - self._full_at >= min(FULL_SCAN_INTERVAL, share * self._full_cost)
 
-    def _look(self, lines: Iterable[int], bounds: Places, *, full: bool = False) -> Look:
-        look = Look(self._stamp, full)
+    def _make_scan(
+        self, lines: Iterable[int], bounds: LanePositions, *, full: bool = False
+    ) -> Scan:
+        look = Scan(self._stamp, full)
         if full:
             self._full_at = time.monotonic()
         for line in lines:
@@ -107,23 +110,23 @@ class ScanPositions:
         return look
 
     def _age(self, now: float) -> None:
-        if now - self._aged_at >= BACK_BY:
+        if now - self._aged_at >= STEP_BACK_AGE:
             self._aged_at = now
             last = {line: list(places) for line, places in self._last.items()}
             self._older, self._next_older = self._next_older, last
 
-    def took(self, look: Look, last: dict[Lane, Place]) -> None:
+    def advance(self, look: Scan, last: dict[Lane, Position]) -> None:
         """Note the jobs that a look found, once they are claimed: the next begins behind them."""
         with self._lock:
             if look.full:
                 self._full_cost = look.cost
-            if look.stamp == self._stamp:
+            if look.generation == self._stamp:
                 for (line, lane), place in last.items():
                     places = self._last.setdefault(line, list(_STARTS))
-                    if lane != ODD and place > places[lane]:
+                    if lane != UNORDERED_LANE and place > places[lane]:
                         places[lane] = place
 
-    def lower(self, line: int, lane: int, place: Place) -> None:
+    def step_back_to(self, line: int, lane: int, place: Position) -> None:
         """Note that a job was put in this place: do not begin behind it."""
         with self._lock:
             for bounds in (self._last, self._older, self._next_older):
@@ -139,7 +142,7 @@ class ScanPositions:
             self._last, self._older, self._next_older = {}, {}, {}
 
 
-EVERY, SHARE = 1.0, 50.0
+LEASE_SCAN_INTERVAL, LEASE_SCAN_SHARE = 1.0, 50.0
 """Looks at all leases are at least EVERY seconds apart, and take at most 1/SHARE of the time."""
 
 
@@ -156,10 +159,13 @@ class LeaseScan:
         """Whether to look at all leases; also if the clock was set back."""
         return not self._looked_at <= now < self._next_look
 
-    def saw(self, first: float | None, now: float, cost: float) -> None:
+    def finished(self, first: float | None, now: float, cost: float) -> None:
         """Note the first deadline that a look at all leases found, and its cost in seconds."""
         self.start = now if first is None else first
-        self._looked_at, self._next_look = now, now + max(EVERY, SHARE * cost)
+        self._looked_at, self._next_look = (
+            now,
+            now + max(LEASE_SCAN_INTERVAL, LEASE_SCAN_SHARE * cost),
+        )
 
     def lower(self, deadline: float) -> None:
         """Note a new lease: searches must not begin behind it."""

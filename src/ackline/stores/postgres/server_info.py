@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from ackline.stores.base import StoreInfo, Trouble
-from ackline.stores.postgres import look
-from ackline.stores.postgres.address import Address
+from ackline.stores.contract import HealthIssue, StoreInfo
+from ackline.stores.postgres import queries
 from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.io.address import Address
+from ackline.stores.postgres.io.transaction import Transaction
 from ackline.stores.postgres.journal import journal_end
-from ackline.stores.postgres.notify import POLL
-from ackline.stores.postgres.transaction import Transaction
+from ackline.stores.postgres.notify import POLL_INTERVAL
 
-LARGEST = 6
+MAX_TABLES = 6
 """How many tables are reported."""
 
 
-class Holder(msgspec.Struct, frozen=True):
+class OpenTransaction(msgspec.Struct, frozen=True):
     """A session, slot or prepared transaction that keeps a transaction open."""
 
     who: str
@@ -44,7 +44,7 @@ class Table(msgspec.Struct, frozen=True):
     """Whether autovacuum was turned off for it."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What was read from a server."""
 
     version: str
@@ -61,16 +61,16 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether this user is shown what the sessions of others do."""
     pooled: bool
     """Whether there is a pooler between this process and the server."""
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[OpenTransaction, ...] = ()
     tables: tuple[Table, ...] = ()
 
 
-def read_facts(tx: Transaction, schema: str, *, pooled: bool) -> Facts:
+def read_facts(tx: Transaction, schema: str, *, pooled: bool) -> ServerFacts:
     """Ask the server."""
     [row] = tx.rows("facts")
     version, migrated, encoding, standby, commit, fsync, pages, names, replicas = row[:9]
     autovacuum, sees_all = row[9:]
-    return Facts(
+    return ServerFacts(
         version=version,
         schema=migrated,
         encoding=encoding,
@@ -83,7 +83,7 @@ def read_facts(tx: Transaction, schema: str, *, pooled: bool) -> Facts:
         autovacuum=autovacuum,
         sees_all=sees_all,
         pooled=pooled,
-        holders=tuple(Holder(*holder) for holder in tx.rows("holders")),
+        holders=tuple(OpenTransaction(*holder) for holder in tx.rows("holders")),
         tables=tuple(Table(*table) for table in tx.rows("tables", {"schema": schema})),
     )
 
@@ -95,7 +95,7 @@ _REMOTE = {
 }
 
 
-def in_words(facts: Facts) -> str:
+def durability_text(facts: ServerFacts) -> str:
     """In words: what an answered job survives."""
     if not facts.fsync:
         return (
@@ -116,7 +116,7 @@ def in_words(facts: Facts) -> str:
     return words
 
 
-def details_of(facts: Facts, address: Address) -> Mapping[str, str]:
+def server_details(facts: ServerFacts, address: Address) -> Mapping[str, str]:
     """The facts by name, in words."""
     own = sum(table.own_settings for table in facts.tables)
     named = ", synchronous ones are named" if facts.synchronous_standbys else ""
@@ -127,19 +127,19 @@ def details_of(facts: Facts, address: Address) -> Mapping[str, str]:
         "fsync": _on(facts.fsync),
         "full_page_writes": _on(facts.full_page_writes),
         "replicas": f"{facts.replicas}{named}",
-        "wake-ups": "LISTEN" if address.listens else f"polling every {POLL:g} s",
+        "wake-ups": "LISTEN" if address.uses_listen else f"polling every {POLL_INTERVAL:g} s",
         "pooler": f"{'in between' if facts.pooled else 'none seen'}, pooler={address.pooler}",
         "autovacuum": f"{_on(facts.autovacuum)}, with settings of their own for {own} tables",
         "open transactions": _open_transactions(facts),
     }
-    return details | {f"table {table.name}": _table(table) for table in facts.tables[:LARGEST]}
+    return details | {f"table {table.name}": _table(table) for table in facts.tables[:MAX_TABLES]}
 
 
 def _on(value: bool) -> str:
     return "on" if value else "off"
 
 
-def _open_transactions(facts: Facts) -> str:
+def _open_transactions(facts: ServerFacts) -> str:
     if not facts.sees_all:
         return "not shown to this user: GRANT pg_read_all_stats"
     if not facts.holders:
@@ -160,58 +160,58 @@ def _table(table: Table) -> str:
 OLD_TRANSACTIONS = 5_000_000
 """A transaction this many behind counts as old if no time is known."""
 
-MANY_DEAD = 1_000_000
+MAX_DEAD_ROWS = 1_000_000
 """With more dead rows than this, autovacuum does not keep up with a table."""
 
 
-def troubles_of(facts: Facts, address: Address) -> tuple[Trouble, ...]:
+def health_issues(facts: ServerFacts, address: Address) -> tuple[HealthIssue, ...]:
     """Everything that is not as it should be, the worst first."""
-    troubles = [*_of_server(facts), *_of_holders(facts, address), *_of_vacuum(facts)]
+    troubles = [*_of_server(facts), *_old_transactions(facts, address), *_of_vacuum(facts)]
     troubles += _of_pooler(facts, address)
-    return tuple(sorted(troubles, key=lambda trouble: not trouble.grave))
+    return tuple(sorted(troubles, key=lambda trouble: not trouble.critical))
 
 
-def _of_server(facts: Facts) -> Iterator[Trouble]:
+def _of_server(facts: ServerFacts) -> Iterator[HealthIssue]:
     if facts.standby:
-        yield Trouble("store", "it is a standby: nothing can be enqueued", "name its primary")
+        yield HealthIssue("store", "it is a standby: nothing can be enqueued", "name its primary")
     if facts.fsync and not facts.full_page_writes:
-        yield Trouble(
+        yield HealthIssue(
             "durability",
             "full_page_writes is off: a crash may leave a page half written",
             "turn it on, unless the file system cannot tear a page",
-            grave=False,
+            critical=False,
         )
 
 
-def _of_holders(facts: Facts, address: Address) -> Iterator[Trouble]:
+def _old_transactions(facts: ServerFacts, address: Address) -> Iterator[HealthIssue]:
     old = [holder for holder in facts.holders if _is_old(holder, address.alert_after)]
     if not old:
         return
     first = old[0]
     others = f", and {len(old) - 1} more" if len(old) > 1 else ""
     waits = ", and who follows events waits for it" if any(one.writes for one in old) else ""
-    yield Trouble(
+    yield HealthIssue(
         "snapshot",
         f"{first.who}, {first.state}, has kept a transaction open for {_since(first)}{others}: "
         f"rows that are done with cannot be removed, so tables grow{waits}",
-        _ending(first),
+        _how_to_end(first),
     )
 
 
-def _is_old(holder: Holder, limit: float) -> bool:
+def _is_old(holder: OpenTransaction, limit: float) -> bool:
     if holder.seconds is not None:
         return holder.seconds >= limit
     return (holder.transactions or 0) >= OLD_TRANSACTIONS
 
 
-def _since(holder: Holder) -> str:
+def _since(holder: OpenTransaction) -> str:
     if holder.seconds is None:
         return f"{holder.transactions:,} transactions"
     minutes = holder.seconds / 60
     return f"{minutes:,.0f} min" if minutes >= 1 else f"{holder.seconds:,.0f} s"
 
 
-def _ending(holder: Holder) -> str:
+def _how_to_end(holder: OpenTransaction) -> str:
     match holder.who.split()[0]:
         case "session":
             number = holder.who.split()[1]
@@ -225,68 +225,68 @@ def _ending(holder: Holder) -> str:
             return "COMMIT PREPARED or ROLLBACK PREPARED"
 
 
-def _of_vacuum(facts: Facts) -> Iterator[Trouble]:
+def _of_vacuum(facts: ServerFacts) -> Iterator[HealthIssue]:
     unattended = [table.name for table in facts.tables if table.unattended]
     if not facts.autovacuum:
-        yield Trouble(
+        yield HealthIssue(
             "autovacuum", "it is off: tables grow with every job", "set autovacuum and track_counts"
         )
     elif unattended:
         names = ", ".join(unattended)
-        yield Trouble(
+        yield HealthIssue(
             "autovacuum", f"it is off for {names}: they grow", "RESET (autovacuum_enabled)"
         )
-    behind = [table for table in facts.tables if table.dead > max(MANY_DEAD, table.live)]
+    behind = [table for table in facts.tables if table.dead > max(MAX_DEAD_ROWS, table.live)]
     if behind and facts.autovacuum:
         worst = max(behind, key=lambda table: table.dead)
-        yield Trouble(
+        yield HealthIssue(
             "autovacuum",
             f"table {worst.name} has {worst.dead:,} dead rows: it does not keep up",
             "raise autovacuum_max_workers or its cost limit, and look for old transactions",
-            grave=False,
+            critical=False,
         )
 
 
-def _of_pooler(facts: Facts, address: Address) -> Iterator[Trouble]:
-    if facts.pooled and address.lasting:
-        yield Trouble(
+def _of_pooler(facts: ServerFacts, address: Address) -> Iterator[HealthIssue]:
+    if facts.pooled and address.keeps_sessions:
+        yield HealthIssue(
             "pooler",
             "one is in between, and the URL does not say so",
             "if it pools by transaction, add ?pooler=transaction; if by session, all is well",
-            grave=False,
+            critical=False,
         )
 
 
-FRESH_FOR = 10.0
+FACTS_TTL = 10.0
 """Seconds for which facts are not read again: some callers ask for the time every second."""
 
 
-class Examiner:
+class ServerInfo:
     """Describes a store; reads the facts about the server only now and then."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._facts: Facts | None = None
+        self._facts: ServerFacts | None = None
         self._looked_at = 0.0
 
     def info(self, tx: Transaction) -> StoreInfo:
         """What the store is, where, and how it fares."""
         address, facts = self._engine.address, self._fresh(tx)
-        now = look.now(tx)
+        now = queries.now(tx)
         return StoreInfo(
             name="postgresql",
             location=address.location,
-            durability=in_words(facts),
+            durability=durability_text(facts),
             version=f"PostgreSQL {facts.version}",
             schema=facts.schema,
             now=now,
             cursor=journal_end(tx),
-            details=details_of(facts, address),
-            troubles=troubles_of(facts, address),
+            details=server_details(facts, address),
+            issues=health_issues(facts, address),
         )
 
-    def _fresh(self, tx: Transaction) -> Facts:
-        if self._facts is None or time.monotonic() - self._looked_at > FRESH_FOR:
+    def _fresh(self, tx: Transaction) -> ServerFacts:
+        if self._facts is None or time.monotonic() - self._looked_at > FACTS_TTL:
             engine = self._engine
             self._facts = read_facts(tx, engine.address.schema, pooled=engine.pooled)
             self._looked_at = time.monotonic()

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ackline.clock import Clock
-from ackline.config import QueueSettings, readable
-from ackline.events import Events
-from ackline.job import Draft, QueueKey, Record
-from ackline.lifecycle import Transition, Verdict
-from ackline.stores.base import (
-    ANSWER_BYTES,
-    REPAIR_LIMIT,
-    BeatReply,
+from ackline.core.clock import Clock
+from ackline.core.config import QueueSettings, validated_settings
+from ackline.core.events import Events
+from ackline.core.job import Draft, QueueKey, Record
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.stores.contract import (
+    CLAIM_MAINTENANCE_LIMIT,
+    MAX_ANSWER_BYTES,
     Capabilities,
-    Claimed,
     ClaimRequest,
+    ClaimResult,
     Filter,
-    Hold,
-    Joining,
-    Key,
+    Heartbeat,
+    HeartbeatReply,
+    JoinContext,
+    KeyValue,
     KeyWrite,
+    LeaseExtension,
     Listener,
     NextDue,
     Page,
@@ -29,22 +30,21 @@ from ackline.stores.base import (
     StoreInfo,
     Subscription,
     Topic,
-    WorkerBeat,
     WorkerRecord,
 )
-from ackline.stores.migrations import Migrated
-from ackline.stores.postgres import claim, enqueue, journal, keep, keys, leases, look
-from ackline.stores.postgres.address import Address, read_address
+from ackline.stores.migrations import MigrationPlan
+from ackline.stores.postgres import claim, enqueue, journal, key_values, leases, operate, queries
 from ackline.stores.postgres.apply import apply
 from ackline.stores.postgres.claim import promote
 from ackline.stores.postgres.engine import Engine
-from ackline.stores.postgres.joining import PostgresJoining
-from ackline.stores.postgres.leases import Finding, locked_leases
-from ackline.stores.postgres.notify import Wakeups
-from ackline.stores.postgres.server_info import Examiner
-from ackline.stores.postgres.transaction import Transaction
-from ackline.stores.shared.apply import GONE
-from ackline.stores.shared.retention import Pruned, prune_in_steps, purge_found
+from ackline.stores.postgres.io.address import Address, read_address
+from ackline.stores.postgres.io.transaction import Transaction
+from ackline.stores.postgres.leases import JobLookup, lock_leases
+from ackline.stores.postgres.notify import Notifier
+from ackline.stores.postgres.server_info import ServerInfo
+from ackline.stores.postgres.transactions.joined import PostgresJoinContext
+from ackline.stores.shared.apply import NO_JOB
+from ackline.stores.shared.retention import PruneResult, find_and_purge, prune_in_steps
 
 
 class PostgresStore:
@@ -57,18 +57,18 @@ class PostgresStore:
         name="postgresql",
         persistent=True,
         shared=True,
-        batch=200,
-        journal=10_000_000,
-        joins=True,
+        batch_size=200,
+        max_journal=10_000_000,
+        joins_transactions=True,
     )
 
     def __init__(self, address: Address, clock: Clock | None = None) -> None:
         self._address = address
         self._engine = Engine(address, clock)
         self._queues = self._engine.queues
-        self._news = Wakeups(self._engine)
+        self._news = Notifier(self._engine)
         self._engine.tell = self._news.tell
-        self._examiner = Examiner(self._engine)
+        self._examiner = ServerInfo(self._engine)
         self._engine.tell_at_commit = self._news.tell_at_commit
 
     def open(self) -> None:
@@ -78,11 +78,11 @@ class PostgresStore:
         self._news.close()
         self._engine.close()
 
-    def pending_migrations(self) -> Migrated:
+    def pending_migrations(self) -> MigrationPlan:
         with self._engine.migrator() as migrator:
             return migrator.pending()
 
-    def migrate(self) -> Migrated:
+    def migrate(self) -> MigrationPlan:
         with self._engine.migrator() as migrator:
             return migrator.migrate()
 
@@ -90,7 +90,7 @@ class PostgresStore:
         return self._engine.read(self._examiner.info)
 
     def now(self) -> float:
-        return self._engine.read(look.now)
+        return self._engine.read(queries.now)
 
     # --- jobs in, out and through ---
 
@@ -101,7 +101,7 @@ class PostgresStore:
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
-    ) -> Claimed:
+    ) -> ClaimResult:
         try:
             return claim.claim(self._engine, queue, request, transitions)
         except BaseException:
@@ -111,54 +111,56 @@ class PostgresStore:
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         def run(tx: Transaction) -> list[Verdict]:
-            entry = self._queues.begin(tx, queue)
+            entry = self._queues.find(tx, queue)
             if entry is None:
-                return [GONE] * len(transitions)
-            finding = Finding(tx, entry, locked_leases(tx, entry, transitions))
+                return [NO_JOB] * len(transitions)
+            finding = JobLookup(tx, entry, lock_leases(tx, entry, transitions))
             return apply(tx, self._queues, entry, transitions, finding)
 
         return self._engine.write(run)
 
-    def join(self, connection: object) -> Joining:
-        return PostgresJoining(self._engine, connection)
+    def join(self, connection: object) -> JoinContext:
+        return PostgresJoinContext(self._engine, connection)
 
-    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
+    def heartbeat(
+        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+    ) -> HeartbeatReply:
         return leases.heartbeat(self._engine, queue, beat, holds)
 
     # --- maintenance ---
 
     def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
-        return self._engine.read(lambda tx: look.next_due(tx, queues))
+        return self._engine.read(lambda tx: queries.next_due(tx, queues))
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         def run(tx: Transaction) -> int:
-            entry = self._queues.begin(tx, queue)
+            entry = self._queues.find(tx, queue)
             return 0 if entry is None else promote(tx, entry, limit)
 
         return self._engine.write(run)
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
     ) -> list[Record]:
-        return self._engine.read(lambda tx: look.leases(tx, self._queues, queue, worker, limit))
+        return self._engine.read(lambda tx: queries.leases(tx, self._queues, queue, worker, limit))
 
-    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
-        most = self.capabilities.journal
+    def prune(self, queue: QueueKey, limit: int, needed_after: str | None = None) -> int:
+        most = self.capabilities.max_journal
 
         def prune(tx: Transaction, left: int) -> int:
-            entry = self._queues.begin(tx, queue)
-            return 0 if entry is None else keep.prune(tx, entry, left)
+            entry = self._queues.find(tx, queue)
+            return 0 if entry is None else operate.prune(tx, entry, left)
 
         def trim(tx: Transaction) -> tuple[int, bool]:
-            entry = self._queues.begin(tx, queue)
+            entry = self._queues.find(tx, queue)
             if entry is None:
                 return 0, False
             tx.send("fold", {"queue": entry.num})
-            return journal.trim(tx, entry, most, keep_from)
+            return journal.trim(tx, entry, most, needed_after)
 
-        def step(left: int) -> Pruned:
+        def step(left: int) -> PruneResult:
             jobs = self._engine.write(lambda tx: prune(tx, left))
-            return Pruned(jobs, *self._engine.write(trim))
+            return PruneResult(jobs, *self._engine.write(trim))
 
         return prune_in_steps(queue, limit, step)
 
@@ -167,33 +169,35 @@ class PostgresStore:
     def get(
         self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
     ) -> list[Record | None]:
-        return self._engine.read(lambda tx: look.get(tx, self._queues, queue, ids, max_bytes))
+        return self._engine.read(lambda tx: queries.get(tx, self._queues, queue, ids, max_bytes))
 
     def page(
         self,
         queue: QueueKey,
-        which: Filter,
+        job_filter: Filter,
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
-        max_bytes: int = ANSWER_BYTES,
+        max_bytes: int = MAX_ANSWER_BYTES,
     ) -> Page:
         return self._engine.read(
-            lambda tx: look.page(
-                tx, self._queues, queue, which, cursor, limit, newest_first, max_bytes
+            lambda tx: queries.page(
+                tx, self._queues, queue, job_filter, cursor, limit, newest_first, max_bytes
             )
         )
 
     def describe(
-        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+        self, tenant: str | None, name: str | None = None, *, include_dropped: bool = False
     ) -> list[QueueInfo]:
-        infos, to_fold = self._engine.read(lambda tx: look.describe(tx, tenant, name, dropped))
+        infos, to_fold = self._engine.read(
+            lambda tx: queries.describe(tx, tenant, name, include_dropped)
+        )
         for num in to_fold:
-            self._engine.fold(num)
+            self._engine.compact_counts(num)
         return infos
 
     def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
-        return self._engine.read(lambda tx: look.workers(tx, queues))
+        return self._engine.read(lambda tx: queries.workers(tx, queues))
 
     def events(
         self,
@@ -226,20 +230,22 @@ class PostgresStore:
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
-        changed = readable(settings)
+        changed = validated_settings(settings)
         return self._engine.write(
-            lambda tx: keep.configure(tx, self._queues, queue, changed, expected, by)
+            lambda tx: operate.configure(tx, self._queues, queue, changed, expected, by)
         )
 
-    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
+    def purge(self, queue: QueueKey, job_filter: Filter, limit: int, by: str = "") -> int:
         queues, engine = self._queues, self._engine
-        return purge_found(
-            lambda: engine.read(lambda tx: keep.find_ids(tx, queues, queue, which, limit)),
-            lambda ids: engine.write(lambda tx: keep.purge(tx, queues, queue, which, ids, by)),
+        return find_and_purge(
+            lambda: engine.read(lambda tx: operate.find_ids(tx, queues, queue, job_filter, limit)),
+            lambda ids: engine.write(
+                lambda tx: operate.purge(tx, queues, queue, job_filter, ids, by)
+            ),
         )
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
-        return self._engine.write(lambda tx: keep.drop(tx, self._queues, queue, by))
+        return self._engine.write(lambda tx: operate.drop(tx, self._queues, queue, by))
 
     # --- the small key-value room ---
 
@@ -250,13 +256,13 @@ class PostgresStore:
         limit: int,
         after: tuple[str, ...] | None = None,
         max_bytes: int | None = None,
-    ) -> list[Key]:
+    ) -> list[KeyValue]:
         return self._engine.read(
-            lambda tx: keys.read_keys(tx, tenant, prefix, limit, after, max_bytes)
+            lambda tx: key_values.read_keys(tx, tenant, prefix, limit, after, max_bytes)
         )
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
-        return self._engine.write(lambda tx: keys.write_keys(tx, tenant, writes))
+        return self._engine.write(lambda tx: key_values.write_keys(tx, tenant, writes))
 
 
 def from_url(url: str, clock: Clock | None = None) -> PostgresStore:

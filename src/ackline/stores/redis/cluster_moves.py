@@ -13,17 +13,17 @@ from typing import Any
 
 import msgspec
 
-from ackline.job import QueueKey, State
-from ackline.lifecycle import Transition
-from ackline.stores.base import KeyWrite
-from ackline.stores.redis.packing import GONE, REFUSED
-from ackline.stores.redis.script_calls import Applied, ScriptCalls
+from ackline.core.job import QueueKey, State
+from ackline.core.lifecycle import Transition
+from ackline.stores.contract import KeyWrite
+from ackline.stores.redis.encode_jobs import NO_JOB, REFUSED
+from ackline.stores.redis.scripts import ApplyAnswer, Scripts
 
 logger = logging.getLogger("ackline")
 
-MANY = 1000
+KEYS_PAGE_SIZE = 1000
 
-Code = int
+VerdictCode = int
 """A verdict as the scripts return it."""
 
 _decode = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
@@ -31,10 +31,10 @@ _decode_text = msgspec.msgpack.Decoder(str).decode
 
 
 def apply_in_cluster(
-    scripts: ScriptCalls, queue: QueueKey, transitions: Sequence[Transition]
-) -> Applied:
+    scripts: Scripts, queue: QueueKey, transitions: Sequence[Transition]
+) -> ApplyAnswer:
     """Apply in order: moves one by one, the transitions between two moves together."""
-    codes, ends, start = list[Code](), list[Any](), 0
+    codes, ends, start = list[VerdictCode](), list[Any](), 0
     for index, transition in enumerate(transitions):
         if transition.target is not None:
             more, explained = _apply_between(scripts, queue, transitions[start:index])
@@ -42,37 +42,39 @@ def apply_in_cluster(
             ends += explained
             start = index + 1
     more, explained = _apply_between(scripts, queue, transitions[start:])
-    return Applied(codes + more, ends + explained)
+    return ApplyAnswer(codes + more, ends + explained)
 
 
 def _apply_between(
-    scripts: ScriptCalls, queue: QueueKey, transitions: Sequence[Transition]
-) -> Applied:
+    scripts: Scripts, queue: QueueKey, transitions: Sequence[Transition]
+) -> ApplyAnswer:
     if not transitions:
-        return Applied([], [])
+        return ApplyAnswer([], [])
     codes, ends = scripts.apply(queue, transitions)
-    if any(transition.keys for transition in transitions):
-        deliver_keys(scripts, queue)
-    return Applied(codes or [GONE] * len(transitions), ends)
+    if any(transition.undelivered_keys for transition in transitions):
+        transfer_keys(scripts, queue)
+    return ApplyAnswer(codes or [NO_JOB] * len(transitions), ends)
 
 
-def _move(scripts: ScriptCalls, queue: QueueKey, transition: Transition, target: QueueKey) -> Code:
+def _move(
+    scripts: Scripts, queue: QueueKey, transition: Transition, target: QueueKey
+) -> VerdictCode:
     there = scripts.get(target, [transition.id], None)
-    taken = any(not _over(seen.record.state, seen.at, there.now) for seen in there.jobs)
+    taken = any(not _past_retention(seen.record.state, seen.at, there.now) for seen in there.jobs)
     code = scripts.depart(queue, transition, taken=taken)
-    if code == GONE or code >= REFUSED:
+    if code == NO_JOB or code >= REFUSED:
         return code
     return code if finish_move(scripts, queue, transition.id) else code + REFUSED
 
 
-def _over(state: State, at: float, now: float) -> bool:
+def _past_retention(state: State, at: float, now: float) -> bool:
     return state.terminal and at <= now
 
 
-def finish_move(scripts: ScriptCalls, queue: QueueKey, id: str) -> bool:
+def finish_move(scripts: Scripts, queue: QueueKey, id: str) -> bool:
     """Bring a moving job to its new queue; or back, if its id is taken there."""
     names = scripts.names
-    with scripts.connection.translated:
+    with scripts.connection.translate_errors:
         away = scripts.connection.client.hget(f"{names.base(queue)}:away", id)
     if away is None:
         # Another process has brought it.
@@ -95,22 +97,25 @@ def finish_move(scripts: ScriptCalls, queue: QueueKey, id: str) -> bool:
     return arrived
 
 
-def deliver_keys(scripts: ScriptCalls, queue: QueueKey) -> None:
+def transfer_keys(scripts: Scripts, queue: QueueKey) -> None:
     """Bring the keys of undelivered jobs to the tenant's room."""
-    here, room = scripts.names.room_of(queue), scripts.names.room(queue.tenant)
-    while kept := scripts.read_keys(here, (), None, MANY):
+    here, room = (
+        scripts.names.undelivered_keys_base(queue),
+        scripts.names.key_values_base(queue.tenant),
+    )
+    while kept := scripts.read_keys(here, (), None, KEYS_PAGE_SIZE):
         for key in kept:
             # Even if memory is short: what is written there is dropped here.
             arriving = KeyWrite(key=key.key, value=key.value)
-            scripts.write_keys(room, [arriving], insist=True)
+            scripts.write_keys(room, [arriving], even_if_full=True)
             leaving = KeyWrite(key=key.key, value=None, version=key.version)
-            scripts.write_keys(here, [leaving], insist=True)
+            scripts.write_keys(here, [leaving], even_if_full=True)
 
 
-def finish_crossings(scripts: ScriptCalls, queue: QueueKey) -> None:
+def finish_moves(scripts: Scripts, queue: QueueKey) -> None:
     """Complete moves and deliveries of keys that a crash left halfway."""
-    deliver_keys(scripts, queue)
-    with scripts.connection.translated:
+    transfer_keys(scripts, queue)
+    with scripts.connection.translate_errors:
         ids = scripts.connection.client.hkeys(f"{scripts.names.base(queue)}:away")
     for id in ids:
         finish_move(scripts, queue, id.decode())

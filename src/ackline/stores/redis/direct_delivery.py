@@ -33,15 +33,15 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from ackline.job import Record
-from ackline.stores.base import Delivered
-from ackline.stores.redis.connection import Connection
-from ackline.stores.redis.listen import PubSub, RedisListener
-from ackline.stores.redis.packing import Body, leased
+from ackline.core.job import Record
+from ackline.stores.contract import DeliveredJobs
+from ackline.stores.redis.encode_jobs import BodyDecoder, leased_record
+from ackline.stores.redis.io.connection import Connection
+from ackline.stores.redis.notify import PubSubConnection, RedisListener
 
 _DELIVERED_JOB = struct.Struct(">QddIBH")
 
-REMEMBERED = 64
+REMEMBERED_TOKENS = 64
 """How many tokens: a job may come twice, by a message and with a claim, but then close together."""
 
 
@@ -52,7 +52,7 @@ class Inbox:
         self.name = uuid.uuid4().hex
         self._lock = threading.Lock()
         self._messages: deque[bytes] = deque()
-        self._received: deque[int] = deque(maxlen=REMEMBERED)
+        self._received: deque[int] = deque(maxlen=REMEMBERED_TOKENS)
         self._moment = (0.0, 0.0)
         """One moment, by `time.monotonic` (or a little before it) and by the server's clock."""
 
@@ -62,15 +62,15 @@ class Inbox:
         with self._lock:
             return self._received[-1] if self._received else 0
 
-    def put(self, message: bytes) -> None:
+    def add_message(self, message: bytes) -> None:
         """Keep a message that has come, or what a claim has brought in its place."""
         self._messages.append(message)
 
-    def claimed(self, asked_at: float, now: float) -> None:
+    def set_clock_reference(self, sent_at: float, now: float) -> None:
         """Note when a claim was sent, by `time.monotonic`, and run, by the server's clock."""
-        self._moment = (asked_at, now)
+        self._moment = (sent_at, now)
 
-    def take(self, worker: str) -> Delivered:
+    def take(self, worker: str) -> DeliveredJobs:
         """The jobs that have come since the last call, each once."""
         jobs: list[Record] = []
         while self._messages:
@@ -81,7 +81,7 @@ class Inbox:
             jobs += self._read(message, worker)
         # If this process was stopped meanwhile, leases may have lapsed: others get these jobs.
         jobs = [job for job in jobs if self._lapses(job) > time.monotonic()]
-        return Delivered(jobs, min(map(self._began, jobs), default=0.0))
+        return DeliveredJobs(jobs, min(map(self._began, jobs), default=0.0))
 
     def _read(self, message: bytes, worker: str) -> list[Record]:
         """The job of a message, unless it has arrived before."""
@@ -91,9 +91,9 @@ class Inbox:
                 return []
             self._received.append(token)
         at = _DELIVERED_JOB.size + size
-        id, body = message[_DELIVERED_JOB.size : at], Body()
+        id, body = message[_DELIVERED_JOB.size : at], BodyDecoder()
         body.read(message[at:])
-        return [leased(id, body, attempts, flags, token, worker, started, deadline)]
+        return [leased_record(id, body, attempts, flags, token, worker, started, deadline)]
 
     def _began(self, job: Record) -> float:
         """When a lease began, by `time.monotonic`, or a little before.
@@ -115,17 +115,17 @@ class DeliveryListener(RedisListener):
         connection: Connection,
         channels: Sequence[str],
         arm: Callable[[], None],
-        forget: Callable[[PubSub], None],
+        forget: Callable[[PubSubConnection], None],
         inbox: Inbox,
     ) -> None:
         self.inbox = inbox
         super().__init__(connection, channels, arm, forget)
 
-    def delivered(self, worker: str) -> Delivered:
+    def delivered(self, worker: str) -> DeliveredJobs:
         return self.inbox.take(worker)
 
     def _receive(self, channel: bytes, message: bytes) -> None:
         """Keep a delivered job; other messages are empty, and only say that it is time to claim."""
         del channel
         if message:
-            self.inbox.put(message)
+            self.inbox.add_message(message)

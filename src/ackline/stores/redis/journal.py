@@ -9,38 +9,50 @@ from typing import Any
 
 import msgspec
 
-from ackline.errors import EventsDropped
-from ackline.events import Act, Batch, Entry, Events, Unread, make_cursor, read_cursor
-from ackline.job import QueueKey
-from ackline.stores.base import require_kept
-from ackline.stores.chunks import FIRST_CHUNK, next_chunk
-from ackline.stores.redis.connection import Connection
-from ackline.stores.redis.names import LARGEST_MARK, MARK_BITS, Names
-from ackline.stores.shared.packed import MANY, Alike, first_row
-from ackline.stores.shared.records import STATES
+from ackline.core.errors import EventsDropped
+from ackline.core.events import (
+    Act,
+    Entry,
+    Events,
+    JournalBatch,
+    LazyEntries,
+    make_cursor,
+    read_cursor,
+)
+from ackline.core.job import QueueKey
+from ackline.stores.chunks import FIRST_READ_SIZE, next_read_size
+from ackline.stores.contract import require_not_trimmed
+from ackline.stores.redis.io.connection import Connection
+from ackline.stores.redis.key_names import MAX_QUEUE_MARK, QUEUE_MARK_BITS, KeyNames
+from ackline.stores.shared.packed import LAZY_FROM, UniformRun, split_rows
+from ackline.stores.shared.record_encoding import STATES_BY_CODE
 
-CLOCKS_APART = 1.0
+MAX_CLOCK_SKEW = 1.0
 """Seconds by which the clocks of a cluster's nodes may differ."""
 
-LAST_TIME = 2**64 - 1
+MAX_TIME = 2**64 - 1
 """No entry of a stream has a higher time, whatever a cursor says."""
 
-JOURNALS_AT_ONCE = 500
+JOURNALS_PER_CALL = 500
 """How many journals are asked for their first batches in one round trip."""
 
-Answer = tuple[list[tuple[bytes, dict[bytes, bytes]]], bytes | None]
+StreamRead = tuple[list[tuple[bytes, dict[bytes, bytes]]], bytes | None]
 """Entries of a stream, and what was last trimmed of it."""
 
 
 def read_events(
-    connection: Connection, names: Names, queue: QueueKey, after: str | None, limit: int
+    connection: Connection, names: KeyNames, queue: QueueKey, after: str | None, limit: int
 ) -> Events:
     """The journal of one queue after a cursor."""
-    return _take(_follow(connection, names, queue, after, limit, None, None), after, limit)
+    return _limit_events(_follow(connection, names, queue, after, limit, None, None), after, limit)
 
 
 def read_all_events(
-    connection: Connection, names: Names, after: str | None, limit: int, tenant: str | None = None
+    connection: Connection,
+    names: KeyNames,
+    after: str | None,
+    limit: int,
+    tenant: str | None = None,
 ) -> Events:
     """The journals of all queues, or of all of one tenant, after a cursor, as one."""
     if limit <= 0:
@@ -48,48 +60,50 @@ def read_all_events(
     # First of all: batches written from now on have higher numbers, so no late one is skipped.
     end = last_batch(connection, names)
     queues = [key for key in all_queues(connection, names) if tenant in (None, key.tenant)]
-    answers = _first_answers(connection, names, queues, after, end)
+    answers = _first_reads(connection, names, queues, after, end)
     journals = [
         _follow(connection, names, queue, after, limit, end, answer)
         for queue, answer in zip(queues, answers, strict=True)
     ]
     try:
-        return _take(heapq.merge(*journals, key=lambda batch: batch.number), after, limit)
+        return _limit_events(heapq.merge(*journals, key=lambda batch: batch.number), after, limit)
     except EventsDropped:
-        require_kept(None, after, last_dropped(connection, names, queues))
+        require_not_trimmed(None, after, last_trimmed(connection, names, queues))
         raise
 
 
-def _first_answers(
+def _first_reads(
     connection: Connection,
-    names: Names,
+    names: KeyNames,
     queues: Sequence[QueueKey],
     after: str | None,
     end: int,
-) -> Iterator[Answer]:
+) -> Iterator[StreamRead]:
     """The first batches of each journal after a cursor: most journals have none."""
     batch = read_cursor(after)[0]
-    for start in range(0, len(queues), JOURNALS_AT_ONCE):
-        with connection.translated:
+    for start in range(0, len(queues), JOURNALS_PER_CALL):
+        with connection.translate_errors:
             pipe = connection.client.pipeline(transaction=False)
-            for queue in queues[start : start + JOURNALS_AT_ONCE]:
-                _ask(pipe, names, queue, batch, end, FIRST_CHUNK)
+            for queue in queues[start : start + JOURNALS_PER_CALL]:
+                _send_read(pipe, names, queue, batch, end, FIRST_READ_SIZE)
             found = pipe.execute()
         yield from zip(found[::2], found[1::2], strict=True)
 
 
-def _ask(pipe: Any, names: Names, queue: QueueKey, batch: int, end: int | None, chunk: int) -> None:
+def _send_read(
+    pipe: Any, names: KeyNames, queue: QueueKey, batch: int, end: int | None, chunk: int
+) -> None:
     base, last = names.base(queue), "+" if end is None else _name_of(names, end)
     # In this order: what is dropped in between counts as dropped, too.
     pipe.xrange(f"{base}:journal", _name_of(names, batch), last, chunk)
     pipe.hget(f"{base}:queue", "trimmed")
 
 
-def _take(batches: Iterator[Batch], after: str | None, limit: int) -> Events:
-    return Events.take(_until_dropped(batches), read_cursor(after), limit)
+def _limit_events(batches: Iterator[JournalBatch], after: str | None, limit: int) -> Events:
+    return Events.up_to_limit(_until_trimmed(batches), read_cursor(after), limit)
 
 
-def _until_dropped(batches: Iterator[Batch]) -> Iterator[Batch]:
+def _until_trimmed(batches: Iterator[JournalBatch]) -> Iterator[JournalBatch]:
     any_read = False
     try:
         for batch in batches:
@@ -101,52 +115,52 @@ def _until_dropped(batches: Iterator[Batch]) -> Iterator[Batch]:
             raise
 
 
-def last_dropped(
-    connection: Connection, names: Names, queues: Sequence[QueueKey]
+def last_trimmed(
+    connection: Connection, names: KeyNames, queues: Sequence[QueueKey]
 ) -> tuple[int, int]:
     """The last batch that was dropped of any of these queues, and how many events it had."""
-    with connection.translated:
+    with connection.translate_errors:
         pipe = connection.client.pipeline(transaction=False)
         for queue in queues:
             pipe.hget(f"{names.base(queue)}:queue", "trimmed")
-        return max((_dropped(names, text) for text in pipe.execute()), default=(0, 0))
+        return max((_trimmed(names, text) for text in pipe.execute()), default=(0, 0))
 
 
-def first_needed(names: Names, queue: QueueKey, keep_from: str | None) -> tuple[int | str, int]:
+def first_needed(names: KeyNames, queue: QueueKey, keep_from: str | None) -> tuple[int | str, int]:
     """The time of the first batch with events after a cursor, and how many it has before them."""
     if keep_from is None:
         return "", 0
     batch, used = read_cursor(keep_from)
     if not names.clustered:
         return batch, used
-    time, mark, own = batch >> MARK_BITS, batch & LARGEST_MARK, names.mark(queue)
+    time, mark, own = batch >> QUEUE_MARK_BITS, batch & MAX_QUEUE_MARK, names.queue_mark(queue)
     if mark == own:
         return time, used
     return (time, 0) if mark < own else (time + 1, 0)
 
 
-def all_queues(connection: Connection, names: Names) -> list[QueueKey]:
+def all_queues(connection: Connection, names: KeyNames) -> list[QueueKey]:
     """Every queue, of every tenant."""
-    with connection.translated:
+    with connection.translate_errors:
         entries = connection.client.smembers(names.registry)
     return sorted(names.queue_of(entry.decode()) for entry in entries)
 
 
-def last_batch(connection: Connection, names: Names, now: float | None = None) -> int:
+def last_batch(connection: Connection, names: KeyNames, now: float | None = None) -> int:
     """The number up to which all batches have been written already.
 
     A cluster has no shared counter: there it follows from the time, by default the servers'.
     """
     if not names.clustered:
-        with connection.translated:
+        with connection.translate_errors:
             return int(connection.client.hget(f"{names.prefix}:counters", "batch") or 0)
     now = earliest_time(connection) if now is None else now
-    return int((now - CLOCKS_APART) * 1e6) << MARK_BITS
+    return int((now - MAX_CLOCK_SKEW) * 1e6) << QUEUE_MARK_BITS
 
 
 def earliest_time(connection: Connection) -> float:
     """The time of the server; in a cluster, of the node whose clock is furthest behind."""
-    with connection.translated:
+    with connection.translate_errors:
         if not connection.clustered:
             return _seconds(connection.client.time())
         times = connection.client.time(target_nodes="primaries")
@@ -159,63 +173,63 @@ def _seconds(time: tuple[int, int]) -> float:
 
 def _follow(
     connection: Connection,
-    names: Names,
+    names: KeyNames,
     queue: QueueKey,
     after: str | None,
     limit: int,
     end: int | None,
-    answer: Answer | None,
-) -> Iterator[Batch]:
+    answer: StreamRead | None,
+) -> Iterator[JournalBatch]:
     """Batches that have events after a cursor, about as many as the limit needs.
 
     It begins with the answer to the first question, if that was asked already.
     """
     start = read_cursor(after)
     batch, left = start[0], start[1] + limit
-    chunk = FIRST_CHUNK
+    chunk = FIRST_READ_SIZE
     while True:
         if answer is None:
-            with connection.translated:
+            with connection.translate_errors:
                 pipe = connection.client.pipeline(transaction=False)
-                _ask(pipe, names, queue, batch, end, chunk)
+                _send_read(pipe, names, queue, batch, end, chunk)
                 answer = pipe.execute()
         (read, trimmed), answer = answer, None
-        require_kept(queue, after, _dropped(names, trimmed))
+        require_not_trimmed(queue, after, _trimmed(names, trimmed))
         sizes = [int(fields[b"n"]) for _, fields in read]
         for (name, fields), size in zip(read, sizes, strict=True):
             number = _batch_of(names, name)
             if (number, size) > start:
                 at, entries = read_batch(fields, size)
-                yield Batch(number, at, queue, entries)
+                yield JournalBatch(number, at, queue, entries)
         if len(read) < chunk:
             return
         left -= sum(sizes)
-        chunk = next_chunk(left, sizes)
+        chunk = next_read_size(left, sizes)
         batch = number + 1
         after = make_cursor(batch, 0)
 
 
-def _dropped(names: Names, trimmed: bytes | None) -> tuple[int, int]:
+def _trimmed(names: KeyNames, trimmed: bytes | None) -> tuple[int, int]:
     name, _, size = (trimmed or b"0").partition(b" ")
     return _batch_of(names, name), int(size or 0)
 
 
-def _batch_of(names: Names, name: bytes) -> int:
+def _batch_of(names: KeyNames, name: bytes) -> int:
     """The number of a batch: its time, and in a cluster the mark of its queue behind that."""
     time, _, mark = name.partition(b"-")
-    return int(time) << MARK_BITS | int(mark or 0) if names.clustered else int(time)
+    return int(time) << QUEUE_MARK_BITS | int(mark or 0) if names.clustered else int(time)
 
 
-def _name_of(names: Names, batch: int) -> str:
+def _name_of(names: KeyNames, batch: int) -> str:
     if names.clustered:
-        return f"{min(batch >> MARK_BITS, LAST_TIME)}-{batch & LARGEST_MARK}"
-    return f"{min(batch, LAST_TIME)}-0"
+        return f"{min(batch >> QUEUE_MARK_BITS, MAX_TIME)}-{batch & MAX_QUEUE_MARK}"
+    return f"{min(batch, MAX_TIME)}-0"
 
 
 # --- one batch: runs of entries that have most fields in common ---
 
 _ACTS = {act.value: act for act in Act}
-_STATES = (*STATES, None)
+_STATES = (*STATES_BY_CODE, None)
 """By their codes; -1 is no state, so None is the last."""
 
 _PRIORITIES = {ord("-"): None} | {ord(str(priority)): priority for priority in range(10)}
@@ -224,7 +238,7 @@ Fields = Mapping[bytes, bytes]
 """The fields of a stream entry: `e` has a time and runs; for `p` and `c` see below."""
 
 
-class _Run(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class _EntryRun(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Neighbouring entries; kinds and attempts are one value for all, or a list with one each."""
 
     act: str
@@ -263,7 +277,7 @@ class _Run(msgspec.Struct, frozen=True, gc=False, array_like=True):
         )
 
 
-_decode: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[float | _Run]).decode
+_decode: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[float | _EntryRun]).decode
 _decode_callbacks = msgspec.msgpack.Decoder(list[Any]).decode
 _decode_ids = msgspec.msgpack.Decoder(list[str]).decode
 _decode_id = msgspec.msgpack.Decoder(str).decode
@@ -272,12 +286,12 @@ _decode_id = msgspec.msgpack.Decoder(str).decode
 def read_batch(fields: Fields, size: int) -> tuple[float, Sequence[Entry]]:
     """When a batch was written, and its entries; a large batch's are made when first looked at."""
     at, *runs = _decode(fields[b"e"])
-    packed = _Packed(runs, fields)
-    return at, Unread(packed, range(size)) if size >= MANY else packed.unpack()
+    packed = _PackedBatch(runs, fields)
+    return at, LazyEntries(packed, range(size)) if size >= LAZY_FROM else packed.unpack()
 
 
-class _Packed(msgspec.Struct, frozen=True, gc=False):
-    runs: list[_Run]
+class _PackedBatch(msgspec.Struct, frozen=True, gc=False):
+    runs: list[_EntryRun]
     fields: Fields
 
     def unpack(self) -> list[Entry]:
@@ -285,13 +299,13 @@ class _Packed(msgspec.Struct, frozen=True, gc=False):
         runs = (run.entries(_decode_ids(run.ids), priorities, callbacks) for run in self.runs)
         return [*chain.from_iterable(runs)]
 
-    def alike(self) -> list[Alike]:
+    def uniform_runs(self) -> list[UniformRun]:
         if b"c" in self.fields:
             return []
-        all_alike: list[Alike] = []
+        all_alike: list[UniformRun] = []
         digits = self.fields.get(b"p", b"")
         for run in self.runs:
-            alike = _look_at(run, digits)
+            alike = _uniform_run(run, digits)
             if alike is None:
                 return []
             all_alike.append(alike)
@@ -299,8 +313,8 @@ class _Packed(msgspec.Struct, frozen=True, gc=False):
         return all_alike
 
 
-def _look_at(run: _Run, digits: bytes) -> Alike | None:
-    even = first_row(bytes(run.ids), _decode_id)
+def _uniform_run(run: _EntryRun, digits: bytes) -> UniformRun | None:
+    even = split_rows(bytes(run.ids), _decode_id)
     if even is None or isinstance(run.kinds, list) or isinstance(run.attempts, list):
         return None
     id, rows, width = even
@@ -308,7 +322,7 @@ def _look_at(run: _Run, digits: bytes) -> Alike | None:
     if priorities.count(priorities[:1]) < len(priorities):
         return None
     [entry] = run.entries([id], map(_PRIORITIES.get, priorities), repeat(None))
-    return Alike(entry, rows[:width], rows, width, slice(width - len(id.encode()), width))
+    return UniformRun(entry, rows[:width], rows, width, slice(width - len(id.encode()), width))
 
 
 def _of_each(values: Any) -> Iterator[Any]:

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 from redis import exceptions
 
-from ackline.errors import ConfigError, StoreError, StoreMismatch
-from ackline.job import QueueKey
-from ackline.stores.base import Trouble
-from ackline.stores.redis.address import DURABILITIES, Address, Durability
-from ackline.stores.redis.connection import Connection
-from ackline.stores.redis.names import SCHEMA, Names
+from ackline.core.errors import ConfigError, StoreError, StoreMismatch
+from ackline.core.job import QueueKey
+from ackline.stores.contract import HealthIssue
+from ackline.stores.redis.io.address import DURABILITIES, Address, Durability
+from ackline.stores.redis.io.connection import Connection
+from ackline.stores.redis.key_names import SCHEMA, KeyNames
 
-_IN_WORDS: dict[Durability, str] = {
+_DURABILITY_TEXT: dict[Durability, str] = {
     "none": "none: an answered job is lost when the server stops, but for what a snapshot has; "
     "appendonly yes would keep it",
     # While one sync is under way the server puts off even the next write, for up to two seconds.
@@ -26,7 +26,7 @@ _IN_WORDS: dict[Durability, str] = {
 }
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What was read from a server."""
 
     where: str
@@ -51,9 +51,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """What an answered change survives: with `fsync=yes`, the answer waits for the disk."""
         return "always" if address.fsync and self.durability != "none" else self.durability
 
-    def in_words(self, address: Address) -> str:
+    def durability_text(self, address: Address) -> str:
         """In words: what a job survives here once its enqueue has been answered."""
-        words = _IN_WORDS[self.promise(address)]
+        words = _DURABILITY_TEXT[self.promise(address)]
         if not self.fsync_known:
             words += " (the server does not tell how often it syncs; taken to be everysec)"
         if address.replicas:
@@ -61,10 +61,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return words
 
 
-def read_facts(connection: Connection) -> list[Facts]:
+def read_facts(connection: Connection) -> list[ServerFacts]:
     """Ask the server, or all primaries of a cluster: each has a part of the queues."""
     client = connection.client
-    with connection.translated:
+    with connection.translate_errors:
         if not connection.clustered:
             return [_facts_of(client, connection.where)]
         return [
@@ -73,7 +73,7 @@ def read_facts(connection: Connection) -> list[Facts]:
         ]
 
 
-def weakest(nodes: Sequence[Facts]) -> Facts:
+def weakest_of(nodes: Sequence[ServerFacts]) -> ServerFacts:
     """The facts of all nodes together: a promise counts for as much as the weakest node keeps."""
     worst = min(nodes, key=lambda facts: DURABILITIES.index(facts.durability))
     limits = [facts.maxmemory for facts in nodes]
@@ -86,11 +86,11 @@ def weakest(nodes: Sequence[Facts]) -> Facts:
     )
 
 
-def _facts_of(client: Any, where: str, **node: Any) -> Facts:
+def _facts_of(client: Any, where: str, **node: Any) -> ServerFacts:
     info = dict(client.info(**node))
     aof = bool(info.get("aof_enabled"))
     fsync = _fsync(client, **node) if aof else None
-    return Facts(
+    return ServerFacts(
         where=where,
         product="valkey" if "valkey_version" in info else "redis",
         version=str(info.get("valkey_version") or info["redis_version"]),
@@ -118,9 +118,9 @@ def _fsync(client: Any, **node: Any) -> str | None:
     return str(answer["appendfsync"]) if answer else None
 
 
-def require_ours(connection: Connection, names: Names) -> None:
+def require_own_prefix(connection: Connection, names: KeyNames) -> None:
     """Refuse the keys of another program, or of a newer Ackline."""
-    with connection.translated:
+    with connection.translate_errors:
         client = connection.client
         # Only to check that this user may publish: if not, workers would never be woken.
         client.publish(names.channel(QueueKey("default", ""), "changes"), "")
@@ -143,48 +143,48 @@ def require_ours(connection: Connection, names: Names) -> None:
 
 # --- whether jobs are safe ---
 
-OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
+MIN_VERSIONS = {"redis": (6, 2), "valkey": (7, 2)}
 
-SYNC_SINCE = (7, 2)
+WAITAOF_SINCE = (7, 2)
 
 
-def require_safe(facts: Facts, address: Address) -> None:
+def require_safe(facts: ServerFacts, address: Address) -> None:
     """Refuse a server that would lose jobs, or that cannot run the scripts."""
     server = f"{facts.where} is {facts.product} {facts.version}"
-    if facts.number < OLDEST[facts.product]:
-        least = ".".join(map(str, OLDEST[facts.product]))
+    if facts.number < MIN_VERSIONS[facts.product]:
+        least = ".".join(map(str, MIN_VERSIONS[facts.product]))
         raise StoreError(f"{server}: it must be {least} or newer")
-    if address.fsync and facts.number < SYNC_SINCE:
+    if address.fsync and facts.number < WAITAOF_SINCE:
         raise ConfigError(f"{server}: fsync=yes needs 7.2 or newer (WAITAOF)")
     if facts.clustered and address.mode != "cluster":
         raise ConfigError(f"{facts.where} is a node of a cluster: its URL is redis+cluster://…")
-    for danger in _dangers(facts, address):
-        raise ConfigError(f"{danger.says}: {danger.do}")
+    for danger in _data_loss_risks(facts, address):
+        raise ConfigError(f"{danger.message}: {danger.advice}")
 
 
-def troubles_of(
-    nodes: Sequence[Facts], address: Address, opened_on: Durability
-) -> tuple[Trouble, ...]:
+def health_issues(
+    nodes: Sequence[ServerFacts], address: Address, opened_on: Durability
+) -> tuple[HealthIssue, ...]:
     """What is not as it should be, or worse than when the store was opened."""
     troubles = [trouble for facts in nodes for trouble in _of_server(facts, address)]
-    now = weakest(nodes).promise(address)
-    if _is_less(now, opened_on) and not any(one.what == "durability" for one in troubles):
+    now = weakest_of(nodes).promise(address)
+    if _is_less(now, opened_on) and not any(one.code == "durability" for one in troubles):
         says = f"its durability is {now}, and was {opened_on} when the store was opened"
         do = "set appendonly and appendfsync as they were, or open the store anew if it is meant so"
-        troubles.append(Trouble("durability", says, do))
+        troubles.append(HealthIssue("durability", says, do))
     return tuple(troubles)
 
 
-def _of_server(facts: Facts, address: Address) -> Iterator[Trouble]:
+def _of_server(facts: ServerFacts, address: Address) -> Iterator[HealthIssue]:
     if facts.role in ("slave", "replica"):
-        yield Trouble("store", "it is a replica: nothing can be enqueued", "name its primary")
-    yield from _dangers(facts, address)
+        yield HealthIssue("store", "it is a replica: nothing can be enqueued", "name its primary")
+    yield from _data_loss_risks(facts, address)
 
 
-def _dangers(facts: Facts, address: Address) -> Iterator[Trouble]:
+def _data_loss_risks(facts: ServerFacts, address: Address) -> Iterator[HealthIssue]:
     """Settings by which jobs get lost; they may be changed while the server runs."""
     if facts.policy != "noeviction":
-        yield Trouble(
+        yield HealthIssue(
             "eviction",
             f"{facts.where} has maxmemory-policy {facts.policy}, which throws jobs away when it "
             "is full",
@@ -193,9 +193,9 @@ def _dangers(facts: Facts, address: Address) -> Iterator[Trouble]:
     have, wanted = facts.promise(address), address.durability
     if address.fsync and have == "none":
         says = f"{facts.where} has no append-only file to sync"
-        yield Trouble("durability", says, "set appendonly yes")
+        yield HealthIssue("durability", says, "set appendonly yes")
     elif wanted and _is_less(have, wanted):
-        yield Trouble(
+        yield HealthIssue(
             "durability",
             f"{facts.where} has durability {have}, but {wanted} is asked for",
             f"set appendonly yes and appendfsync {wanted}, or ask for less",

@@ -6,23 +6,25 @@ import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from ackline.clock import Clock
-from ackline.config import QueueSettings, readable
-from ackline.events import Events, make_cursor
-from ackline.job import Draft, QueueKey, Record
-from ackline.lifecycle import Transition, Verdict
-from ackline.stores.base import (
-    ANSWER_BYTES,
-    REPAIR_LIMIT,
-    BeatReply,
+from ackline.core.clock import Clock
+from ackline.core.config import QueueSettings, validated_settings
+from ackline.core.events import Events, make_cursor
+from ackline.core.job import Draft, QueueKey, Record
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.stores.contract import (
+    CLAIM_MAINTENANCE_LIMIT,
+    MAX_ANSWER_BYTES,
     Capabilities,
-    Claimed,
     ClaimRequest,
+    ClaimResult,
+    DeliverableClaim,
     Filter,
-    Hold,
-    Joining,
-    Key,
+    Heartbeat,
+    HeartbeatReply,
+    JoinContext,
+    KeyValue,
     KeyWrite,
+    LeaseExtension,
     Listener,
     NextDue,
     Page,
@@ -32,39 +34,37 @@ from ackline.stores.base import (
     Subject,
     Subscription,
     Topic,
-    WaitingClaim,
-    WorkerBeat,
     WorkerRecord,
     refuse_to_join,
 )
-from ackline.stores.redis import keep, look, work
-from ackline.stores.redis.address import Address, Durability
-from ackline.stores.redis.connection import Connection
+from ackline.stores.redis import jobs, operate, queries
 from ackline.stores.redis.direct_delivery import DeliveryListener, Inbox
+from ackline.stores.redis.io.address import Address, Durability
+from ackline.stores.redis.io.connection import Connection
 from ackline.stores.redis.journal import (
     earliest_time,
     last_batch,
     read_all_events,
     read_events,
 )
-from ackline.stores.redis.listen import (
-    PubSub,
-    RedisEndsListener,
+from ackline.stores.redis.key_names import SCHEMA, KeyNames
+from ackline.stores.redis.notify import (
+    PubSubConnection,
+    RedisCompletionListener,
     RedisListener,
     RedisSubscription,
 )
-from ackline.stores.redis.names import SCHEMA, Names
 from ackline.stores.redis.safety import (
-    Facts,
+    ServerFacts,
+    health_issues,
     read_facts,
-    require_ours,
+    require_own_prefix,
     require_safe,
-    troubles_of,
-    weakest,
+    weakest_of,
 )
-from ackline.stores.redis.script_calls import ScriptCalls
+from ackline.stores.redis.scripts import Scripts
 
-FACTS_LAST = 5.0
+FACTS_TTL = 5.0
 """Seconds for which facts about the server are not read again."""
 
 
@@ -75,19 +75,19 @@ class RedisStore:
     """
 
     capabilities = Capabilities(
-        name="redis", persistent=True, shared=True, batch=200, journal=1_000_000
+        name="redis", persistent=True, shared=True, batch_size=200, max_journal=1_000_000
     )
 
     def __init__(self, address: Address, clock: Clock | None = None) -> None:
-        names = Names(address.prefix, address.mode == "cluster")
+        names = KeyNames(address.prefix, address.mode == "cluster")
         self._address = address
         self._clock = clock
         self._connection = Connection(address)
-        self._scripts = ScriptCalls(self._connection, names, clock)
+        self._scripts = Scripts(self._connection, names, clock)
         self._names = names
-        self._listeners: set[PubSub] = set()
-        self._facts: tuple[float, list[Facts]] | None = None
-        self._opened_on: Durability = "none"
+        self._listeners: set[PubSubConnection] = set()
+        self._facts: tuple[float, list[ServerFacts]] | None = None
+        self._durability_when_opened: Durability = "none"
 
     def open(self) -> None:
         self._connection.open()
@@ -96,8 +96,8 @@ class RedisStore:
             nodes = self._read_facts()
             for facts in nodes:
                 require_safe(facts, self._address)
-            self._opened_on = weakest(nodes).promise(self._address)
-            require_ours(self._connection, self._names)
+            self._durability_when_opened = weakest_of(nodes).promise(self._address)
+            require_own_prefix(self._connection, self._names)
         except BaseException:
             self._connection.close()
             raise
@@ -110,11 +110,11 @@ class RedisStore:
     def info(self) -> StoreInfo:
         self._connection.require_open()
         nodes = self._read_facts()
-        facts, now = weakest(nodes), self._now()
+        facts, now = weakest_of(nodes), self._now()
         return StoreInfo(
             name="redis",
             location=self._address.location,
-            durability=facts.in_words(self._address),
+            durability=facts.durability_text(self._address),
             version=f"{facts.product} {facts.version}",
             schema=SCHEMA,
             now=now,
@@ -126,16 +126,16 @@ class RedisStore:
                 "memory": f"{facts.used_memory:,} bytes",
                 "maxmemory": f"{facts.maxmemory:,} bytes" if facts.maxmemory else "no limit",
             },
-            troubles=troubles_of(nodes, self._address, self._opened_on),
+            issues=health_issues(nodes, self._address, self._durability_when_opened),
         )
 
     def now(self) -> float:
         self._connection.require_open()
         return self._now()
 
-    def _read_facts(self) -> list[Facts]:
+    def _read_facts(self) -> list[ServerFacts]:
         moment = time.monotonic()
-        if self._facts is None or moment - self._facts[0] > FACTS_LAST:
+        if self._facts is None or moment - self._facts[0] > FACTS_TTL:
             self._facts = (moment, read_facts(self._connection))
         return self._facts[1]
 
@@ -147,68 +147,72 @@ class RedisStore:
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
-        return work.enqueue(self._scripts, queue, drafts, keys)
+        return jobs.enqueue(self._scripts, queue, drafts, keys)
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
-    ) -> Claimed:
-        if isinstance(request, WaitingClaim) and isinstance(request.listener, DeliveryListener):
-            inbox, free = request.listener.inbox, request.free
-            return work.claim(self._scripts, queue, request, transitions, inbox, free)
-        return work.claim(self._scripts, queue, request, transitions)
+    ) -> ClaimResult:
+        if isinstance(request, DeliverableClaim) and isinstance(request.listener, DeliveryListener):
+            inbox, free = request.listener.inbox, request.free_capacity
+            return jobs.claim(self._scripts, queue, request, transitions, inbox, free)
+        return jobs.claim(self._scripts, queue, request, transitions)
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
-        return work.apply(self._scripts, queue, transitions)
+        return jobs.apply(self._scripts, queue, transitions)
 
-    def join(self, connection: object) -> Joining:
+    def join(self, connection: object) -> JoinContext:
         del connection
         return refuse_to_join("Redis")
 
-    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
-        return work.heartbeat(self._scripts, queue, beat, holds)
+    def heartbeat(
+        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+    ) -> HeartbeatReply:
+        return jobs.heartbeat(self._scripts, queue, beat, holds)
 
     # --- maintenance ---
 
     def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
-        return look.next_due(self._connection, self._names, queues)
+        return queries.next_due(self._connection, self._names, queues)
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         return self._scripts.promote(queue, limit)
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
     ) -> list[Record]:
-        return look.leases(self._scripts, queue, worker, limit)
+        return queries.leases(self._scripts, queue, worker, limit)
 
-    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
-        most = self.capabilities.journal
-        return keep.prune(self._scripts, queue, limit, most, keep_from, self._now())
+    def prune(self, queue: QueueKey, limit: int, needed_after: str | None = None) -> int:
+        most = self.capabilities.max_journal
+        return operate.prune(self._scripts, queue, limit, most, needed_after, self._now())
 
     # --- looking ---
 
     def get(
         self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
     ) -> list[Record | None]:
-        return look.get(self._scripts, queue, ids, max_bytes)
+        return queries.get(self._scripts, queue, ids, max_bytes)
 
     def page(
         self,
         queue: QueueKey,
-        which: Filter,
+        job_filter: Filter,
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
-        max_bytes: int = ANSWER_BYTES,
+        max_bytes: int = MAX_ANSWER_BYTES,
     ) -> Page:
-        return look.page(self._scripts, queue, which, cursor, limit, newest_first, max_bytes)
+        return queries.page(
+            self._scripts, queue, job_filter, cursor, limit, newest_first, max_bytes
+        )
 
     def describe(
-        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+        self, tenant: str | None, name: str | None = None, *, include_dropped: bool = False
     ) -> list[QueueInfo]:
-        return look.describe(self._scripts, tenant, name, dropped)
+        return queries.describe(self._scripts, tenant, name, include_dropped)
 
     def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
-        return look.workers(self._connection, self._names, queues)
+        return queries.workers(self._connection, self._names, queues)
 
     def events(
         self,
@@ -236,10 +240,10 @@ class RedisStore:
     ) -> RedisListener:
         connection, forget = self._connection, self._listeners.discard
         if topic == "ends":
-            return RedisEndsListener(connection, channels, _nothing, forget)
+            return RedisCompletionListener(connection, channels, _nothing, forget)
         if topic != "ready":
             return RedisListener(connection, channels, _nothing, forget)
-        arm = partial(self._scripts.arm, queues)
+        arm = partial(self._scripts.request_wakeups, queues)
         # In a cluster, a script cannot know whether anybody hears it: listeners may be at any node.
         if len(queues) != 1 or self._names.clustered:
             return RedisListener(connection, channels, arm, forget)
@@ -249,7 +253,7 @@ class RedisStore:
 
     def subscribe(self) -> Subscription:
         def arm(subjects: Iterable[Subject]) -> None:
-            self._scripts.arm([queue for queue, topic in subjects if topic == "ready"])
+            self._scripts.request_wakeups([queue for queue, topic in subjects if topic == "ready"])
 
         own_channel = f"{self._address.prefix}:subscription"
         subscription = RedisSubscription(
@@ -268,15 +272,15 @@ class RedisStore:
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
-        return keep.configure(self._scripts, queue, readable(settings), expected, by)
+        return operate.configure(self._scripts, queue, validated_settings(settings), expected, by)
 
-    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
-        return keep.purge(self._scripts, queue, which, limit, by)
+    def purge(self, queue: QueueKey, job_filter: Filter, limit: int, by: str = "") -> int:
+        return operate.purge(self._scripts, queue, job_filter, limit, by)
 
     # --- the small key-value room ---
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
-        return keep.drop(self._scripts, queue, by)
+        return operate.drop(self._scripts, queue, by)
 
     def read_keys(
         self,
@@ -285,11 +289,11 @@ class RedisStore:
         limit: int,
         after: tuple[str, ...] | None = None,
         max_bytes: int | None = None,
-    ) -> list[Key]:
-        return keep.read_keys(self._scripts, tenant, prefix, limit, after, max_bytes)
+    ) -> list[KeyValue]:
+        return operate.read_keys(self._scripts, tenant, prefix, limit, after, max_bytes)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
-        return keep.write_keys(self._scripts, tenant, writes)
+        return operate.write_keys(self._scripts, tenant, writes)
 
 
 def _nothing() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ackline.clock import Clock
-from ackline.stores.redis.address import read_address
+from ackline.core.clock import Clock
+from ackline.stores.redis.io.address import read_address
 from ackline.stores.redis.store import RedisStore
 
 

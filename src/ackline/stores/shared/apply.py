@@ -11,38 +11,38 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from ackline.config import QueueSettings
-from ackline.events import Act, Entry, Event
-from ackline.job import WAITING, Failure, Options, QueueKey, State
-from ackline.lifecycle import (
+from ackline.core.config import QueueSettings
+from ackline.core.events import Act, Entry, Event
+from ackline.core.job import WAITING, Failure, Options, QueueKey, State
+from ackline.core.lifecycle import (
     REPEATABLE,
-    Landing,
-    Seen,
+    Destination,
+    ExpectedJob,
     Transition,
     Verdict,
-    ended_attempt,
-    ends_calling_back,
-    holds,
-    keys_of,
-    land,
+    expected_job,
+    find_destination,
+    find_position,
+    guard_holds,
+    history_entry,
+    journal_note,
+    journal_priority,
+    keys_to_write,
     may_move,
-    note_of,
-    place,
-    repeats,
-    seen_now,
-    told_priority,
+    records_callback,
+    was_applied,
 )
-from ackline.stores.base import Topic
-from ackline.stores.shared.groups import LeftGroups
+from ackline.stores.contract import Topic
+from ackline.stores.shared.groups import FreedGroups
 
 _COMPLETE, _PROCESSING, _COMPLETED = Act.COMPLETE, State.PROCESSING, State.COMPLETED
-_SETTINGS = frozenset({Act.CONFIGURE, Act.PAUSE, Act.RESUME})
+_SETTINGS_ACTS = frozenset({Act.CONFIGURE, Act.PAUSE, Act.RESUME})
 
-GONE = Verdict(False, None)
-_DONE = Verdict(True, _COMPLETED)
+NO_JOB = Verdict(False, None)
+_COMPLETED_VERDICT = Verdict(True, _COMPLETED)
 
 
-class JobState:
+class MutableJob:
     """A job as transitions see and change it; a store adds where it keeps the job."""
 
     __slots__ = (
@@ -72,33 +72,35 @@ class JobState:
         self.progress: bytes | None = None
         self.result: bytes | None = None
 
-    def over(self, now: float) -> bool:
+    def past_retention(self, now: float) -> bool:
         """Whether its retention has ended, so that it counts as gone."""
         return self.state.terminal and self.at <= now
 
 
-class Change(msgspec.Struct, frozen=True, gc=False):
+class AppliedChange(msgspec.Struct, frozen=True, gc=False):
     """What an applied transition has done to a job, besides what the job itself shows."""
 
     source: State
-    landing: Landing
+    destination: Destination
     entry: Entry
-    ended: Failure | None
+    attempt: Failure | None
     """The attempt that has ended without completing, for the job's history."""
 
 
-def take_step(job: JobState, transition: Transition, now: float, ageing: float) -> Change:
+def apply_to_job(
+    job: MutableJob, transition: Transition, now: float, ageing: float
+) -> AppliedChange:
     """Change a job as a transition says whose guard holds."""
     source = job.state
-    landing = land(transition, source, job.cancel_requested)
+    landing = find_destination(transition, source, job.cancel_requested)
     attempts, token, worker = job.attempts, job.token, job.worker
     ended = None
     if transition.act is Act.PROGRESS:
         job.progress = transition.progress
     elif transition.act is Act.REQUEST_CANCEL:
         job.cancel_requested = True
-    if source is State.PROCESSING and landing.to is not source:
-        ended = ended_attempt(transition, attempts, worker, job.started_at or 0.0, now)
+    if source is State.PROCESSING and landing.state is not source:
+        ended = history_entry(transition, attempts, worker, job.started_at or 0.0, now)
         job.act = transition.act
         job.cancel_requested = False
     if transition.attempts is not None:
@@ -107,8 +109,8 @@ def take_step(job: JobState, transition: Transition, now: float, ageing: float) 
     if transition.edit is not None and transition.edit.priority is not None:
         job.priority = transition.edit.priority
     job.state, job.at = (
-        landing.to,
-        place(
+        landing.state,
+        find_position(
             landing,
             now,
             at=job.at,
@@ -118,35 +120,35 @@ def take_step(job: JobState, transition: Transition, now: float, ageing: float) 
             ageing=ageing,
         ),
     )
-    if landing.to is State.QUEUED:
+    if landing.state is State.QUEUED:
         job.rank = job.at
-    if not landing.to.terminal:
+    if not landing.state.terminal:
         job.finished_at = None
-    elif landing.to is not source:
+    elif landing.state is not source:
         job.finished_at, job.result = now, transition.result
     entry = Entry(
-        transition.act, job.id, job.kind, source, landing.to, attempts, token, worker,
-        note_of(transition), transition.by, told_priority(transition, job.priority),
+        transition.act, job.id, job.kind, source, landing.state, attempts, token, worker,
+        journal_note(transition), transition.by, journal_priority(transition, job.priority),
     )  # fmt: skip
-    return Change(source, landing, entry, ended)
+    return AppliedChange(source, landing, entry, ended)
 
 
-J = TypeVar("J", bound=JobState)
+J = TypeVar("J", bound=MutableJob)
 
 
-class ApplyBatch(ABC, Generic[J]):
+class ApplyPlan(ABC, Generic[J]):
     """The transitions of one call, on their way into a store."""
 
     def __init__(self, queue: QueueKey, settings: QueueSettings, size: int, now: float) -> None:
         self.queue = queue
         self.settings = settings
         self.now = now
-        self.verdicts = [GONE] * size
-        self.left = LeftGroups()
-        self.arrivals: list[tuple[QueueKey, Entry]] = []
+        self.verdicts = [NO_JOB] * size
+        self.freed_groups = FreedGroups()
+        self.moved_in: list[tuple[QueueKey, Entry]] = []
         """The entries for the journals of the queues that jobs were moved to."""
         self._entries: list[Entry | None] = [None] * size
-        self._calling: dict[int, int] = {}
+        self._callback_entries: dict[int, int] = {}
         """Entries that end the life of a job that may call back, each with the job's number."""
 
     # --- what a store adds ---
@@ -159,7 +161,7 @@ class ApplyBatch(ABC, Generic[J]):
     def payload_of(self, job: J) -> bytes: ...
 
     @abstractmethod
-    def ends_of(self, job: J) -> tuple[bytes | None, Sequence[Failure]]:
+    def last_settling(self, job: J) -> tuple[bytes | None, Sequence[Failure]]:
         """Its result, and its attempts that ended without completing."""
 
     @abstractmethod
@@ -167,11 +169,11 @@ class ApplyBatch(ABC, Generic[J]):
         """The options of those of these jobs that have any."""
 
     @abstractmethod
-    def write(self, job: J, transition: Transition, change: Change) -> None:
+    def write(self, job: J, transition: Transition, change: AppliedChange) -> None:
         """Write, now or when the batch ends, how a job has changed."""
 
     @abstractmethod
-    def put_key(self, key: tuple[str, ...], job: J) -> None:
+    def write_key(self, key: tuple[str, ...], job: J) -> None:
         """Write a key of the tenant, with the job's payload."""
 
     @abstractmethod
@@ -183,47 +185,47 @@ class ApplyBatch(ABC, Generic[J]):
     def apply(self, index: int, transition: Transition) -> None:
         """Apply a transition if its guard holds."""
         job, now = self.find(transition.id), self.now
-        if job is None or job.over(now):
+        if job is None or job.past_retention(now):
             return
         deadline = job.at if job.state is State.PROCESSING else None
-        if transition.seen is not None and transition.seen != self._seen_now(job):
+        if transition.expected is not None and transition.expected != self._seen_now(job):
             self.verdicts[index] = Verdict(False, job.state)
-        elif not holds(transition, job.state, job.token, deadline, now):
+        elif not guard_holds(transition, job.state, job.token, deadline, now):
             self.verdicts[index] = Verdict(self._repeats(job, transition), job.state)
         elif transition.target is not None:
             self._move(index, job, transition, transition.target)
         else:
             self._step(index, job, transition)
 
-    def _seen_now(self, job: J) -> Seen:
-        return seen_now(job.state, job.token, job.priority, self.payload_of(job), job.at)
+    def _seen_now(self, job: J) -> ExpectedJob:
+        return expected_job(job.state, job.token, job.priority, self.payload_of(job), job.at)
 
     def _repeats(self, job: J, transition: Transition) -> bool:
         if transition.token is None or transition.act not in REPEATABLE:
             return False
-        return repeats(transition, job.act, job.token, *self.ends_of(job))
+        return was_applied(transition, job.act, job.token, *self.last_settling(job))
 
     def _step(self, index: int, job: J, transition: Transition) -> None:
-        done = take_step(job, transition, self.now, self.settings.ageing)
+        done = apply_to_job(job, transition, self.now, self.settings.ageing)
         self.write(job, transition, done)
         self._entries[index] = done.entry
         self.verdicts[index] = Verdict(True, job.state)
-        self.left.note(job.group, done.source, job.state)
-        if ends_calling_back(transition, job.state):
-            self._calling[index] = job.num
+        self.freed_groups.add(job.group, done.source, job.state)
+        if records_callback(transition, job.state):
+            self._callback_entries[index] = job.num
         # Not if it was applied before: keys that were cleaned up since must not come back.
-        for key in keys_of(transition, job.state):
-            self.put_key(key, job)
+        for key in keys_to_write(transition, job.state):
+            self.write_key(key, job)
 
     def _move(self, index: int, job: J, transition: Transition, target: QueueKey) -> None:
         moved = may_move(self.queue, target) and self.move(job, target)
         self.verdicts[index] = Verdict(moved, job.state)
         if moved:
             self._entries[index], arrival = _move_entries(self.queue, transition, target, job)
-            self.arrivals.append((target, arrival))
-            self.left.note(job.group, job.state, None)
+            self.moved_in.append((target, arrival))
+            self.freed_groups.add(job.group, job.state, None)
 
-    def note_completion(
+    def record_completion(
         self,
         index: int,
         transition: Transition,
@@ -239,16 +241,20 @@ class ApplyBatch(ABC, Generic[J]):
             _COMPLETE, transition.id, kind, _PROCESSING, _COMPLETED, attempts, token, worker,
             transition.note, transition.by,
         )  # fmt: skip
-        self.verdicts[index] = _DONE
+        self.verdicts[index] = _COMPLETED_VERDICT
         if group is not None:
-            self.left.note(group, _PROCESSING, _COMPLETED)
-        if transition.calls_back:
-            self._calling[index] = num
+            self.freed_groups.add(group, _PROCESSING, _COMPLETED)
+        if transition.has_callback:
+            self._callback_entries[index] = num
 
     def entries(self) -> list[Entry]:
         """The entries for the queue's journal, those that end a job with its callback URL."""
-        options = self.options_of(sorted(self._calling.values())) if self._calling else {}
-        for index, num in self._calling.items():
+        options = (
+            self.options_of(sorted(self._callback_entries.values()))
+            if self._callback_entries
+            else {}
+        )
+        for index, num in self._callback_entries.items():
             entry, given = self._entries[index], options.get(num)
             if entry is not None and given is not None and given.callback_url is not None:
                 self._entries[index] = msgspec.structs.replace(entry, callback=given.callback_url)
@@ -256,7 +262,7 @@ class ApplyBatch(ABC, Generic[J]):
 
 
 def _move_entries(
-    source: QueueKey, transition: Transition, target: QueueKey, job: JobState
+    source: QueueKey, transition: Transition, target: QueueKey, job: MutableJob
 ) -> tuple[Entry, Entry]:
     """A move's entries in the journals of both queues: the departure, then the arrival."""
     left = Entry(
@@ -273,7 +279,7 @@ def _move_entries(
     return left, msgspec.structs.replace(left, source=None, to=job.state, priority=job.priority)
 
 
-def topics_of(entries: Sequence[Entry | Event]) -> set[Topic]:
+def topics_to_notify(entries: Sequence[Entry | Event]) -> set[Topic]:
     """Whose listeners must be woken for a batch of the journal."""
     topics: set[Topic] = {"changes"} if entries else set()
     act: Act | None = None
@@ -284,7 +290,7 @@ def topics_of(entries: Sequence[Entry | Event]) -> set[Topic]:
         act, to = entry.act, entry.to
         if act is Act.REQUEST_CANCEL:
             topics.add("signals")
-        elif to in WAITING or act in _SETTINGS:
+        elif to in WAITING or act in _SETTINGS_ACTS:
             # Claimable now, or due sooner than the workers that wait for the next due job know.
             topics.add("ready")
         elif to is None or to.terminal:

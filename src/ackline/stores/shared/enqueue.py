@@ -7,15 +7,15 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from ackline.config import QueueSettings
-from ackline.errors import StoreFull
-from ackline.events import Act, Entry
-from ackline.job import Draft, QueueKey, State
-from ackline.lifecycle import arrive, keeps_id
-from ackline.stores.base import Receipt
+from ackline.core.config import QueueSettings
+from ackline.core.errors import StoreFull
+from ackline.core.events import Act, Entry
+from ackline.core.job import Draft, QueueKey, State
+from ackline.core.lifecycle import initial_state, keeps_id
+from ackline.stores.contract import Receipt
 
 
-class Existing(Protocol):
+class ExistingJob(Protocol):
     """A job that has the id of a draft."""
 
     @property
@@ -26,7 +26,7 @@ class Existing(Protocol):
         """None if its retention is over, so that it counts as gone."""
 
 
-E = TypeVar("E", bound=Existing)
+E = TypeVar("E", bound=ExistingJob)
 
 _ENQUEUE = Act.ENQUEUE
 
@@ -41,7 +41,7 @@ class EnqueuePlan(msgspec.Struct, Generic[E], frozen=True):
     entries: list[Entry]
     receipts: list[Receipt]
 
-    def require_room(self, queue: QueueKey, settings: QueueSettings, live: int) -> None:
+    def require_capacity(self, queue: QueueKey, settings: QueueSettings, live: int) -> None:
         """Refuse the new jobs if the queue would have too many, now that it has `live` ones."""
         if settings.max_jobs is not None and self.new and live + len(self.new) > settings.max_jobs:
             raise StoreFull.of_queue(queue, settings.max_jobs)
@@ -78,7 +78,7 @@ def plan_enqueue(
                 receipts.append(Receipt(id, False, source, result))
                 continue
             replaced.append(there)
-        state, at = arrive(draft, now, ageing)
+        state, at = initial_state(draft, now, ageing)
         accepted[id] = state
         new.append((draft, state, at))
         entries.append(Entry(_ENQUEUE, id, draft.kind, source, state, priority=draft.priority))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ackline.job import State
+from ackline.core.job import State
 
 
-class LeftGroups(dict[str, int]):
+class FreedGroups(dict[str, int]):
     """The groups whose parked jobs may go on, each with how many of its leases have ended."""
 
-    def note(self, group: str | None, source: State, to: State | None) -> None:
+    def add(self, group: str | None, source: State, to: State | None) -> None:
         """A job of this group has left its state, or its place in line; None is no group."""
         if group is None:
             return

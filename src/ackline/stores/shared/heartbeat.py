@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from ackline.lifecycle import kept_until, may_extend
-from ackline.stores.base import Hold
+from ackline.core.lifecycle import extended_deadline, may_extend
+from ackline.stores.contract import LeaseExtension
 
 T = TypeVar("T")
 
@@ -27,7 +27,9 @@ class HeartbeatPlan(msgspec.Struct, Generic[T]):
 
 
 def plan_heartbeat(
-    holds: Iterable[tuple[int, Hold]], find: Callable[[str], JobLease[T] | None], now: float
+    holds: Iterable[tuple[int, LeaseExtension]],
+    find: Callable[[str], JobLease[T] | None],
+    now: float,
 ) -> HeartbeatPlan[T]:
     """Which of a worker's leases go on, and until when; `find` is None for a job without one."""
     plan: HeartbeatPlan[T] = HeartbeatPlan([], [], [])
@@ -40,7 +42,7 @@ def plan_heartbeat(
         if not may_extend(hold.token, token, deadline, now):
             plan.lost.append(index)
             continue
-        plan.kept.append((job, kept_until(deadline, now, hold.seconds)))
+        plan.kept.append((job, extended_deadline(deadline, now, hold.seconds)))
         if cancel_requested:
             plan.cancelled.append(index)
     return plan

@@ -1,6 +1,6 @@
 """How SQLite and PostgreSQL keep one batch of the journal: as msgpack, entry by entry.
 
-Readers that want columns, such as the pipeline, need not decode every entry: see `alike_runs`.
+Readers that want columns, such as the pipeline, need not decode every entry: see `uniform_runs`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from ackline.events import Entry, Packed, Unread
+from ackline.core.events import Entry, LazyEntries, PackedEntries
 
 T = TypeVar("T")
 
-MANY = 32
+LAZY_FROM = 32
 """Batches of at least this many entries are decoded late: readers of columns try `alike` first."""
 
 
-class Alike(msgspec.Struct, frozen=True, gc=False):
+class UniformRun(msgspec.Struct, frozen=True, gc=False):
     """Entries that seem to differ only in their ids, in their store's encoding.
 
     They are rows of bytes, all of one width. If the bytes around the ids equal those of `first`,
@@ -36,64 +36,64 @@ class Alike(msgspec.Struct, frozen=True, gc=False):
     def __len__(self) -> int:
         return len(self.rows) // self.width
 
-    def part(self, start: int, end: int) -> Alike:
+    def part(self, start: int, end: int) -> UniformRun:
         """The rows from `start` up to `end`."""
         rows = self.rows[max(start, 0) * self.width : max(end, 0) * self.width]
-        return Alike(self.entry, self.first, rows, self.width, self.ids)
+        return UniformRun(self.entry, self.first, rows, self.width, self.ids)
 
 
 @runtime_checkable
-class Columnar(Packed, Protocol):
+class ColumnarBatch(PackedEntries, Protocol):
     """A packed batch of which most entries need not be decoded."""
 
-    def alike(self) -> list[Alike]:
+    def uniform_runs(self) -> list[UniformRun]:
         """All entries in runs that look alike; empty if they cannot be grouped like that."""
         ...
 
 
-def alike_runs(entries: Sequence[Entry]) -> list[Alike]:
+def uniform_runs(entries: Sequence[Entry]) -> list[UniformRun]:
     """These entries in runs that look alike, still packed; empty if they cannot be grouped."""
-    if not isinstance(entries, Unread) or not isinstance(entries.packed, Columnar):
+    if not isinstance(entries, LazyEntries) or not isinstance(entries.packed, ColumnarBatch):
         return []
-    parts: list[Alike] = []
-    start, end = entries.places.start, entries.places.stop
-    for run in entries.packed.alike():
+    parts: list[UniformRun] = []
+    start, end = entries.indexes.start, entries.indexes.stop
+    for run in entries.packed.uniform_runs():
         parts.append(run.part(start, end))
         start, end = start - len(run), end - len(run)
     return [run for run in parts if run.rows]
 
 
-pack = msgspec.msgpack.Encoder().encode
+pack_entries = msgspec.msgpack.Encoder().encode
 """One batch as bytes."""
 
 _decode = msgspec.msgpack.Decoder(list[Entry]).decode
 _decode_one = msgspec.msgpack.Decoder(Entry).decode
 
 
-def unpack(packed: bytes) -> Sequence[Entry]:
+def unpack_entries(packed: bytes) -> Sequence[Entry]:
     """The entries of one packed batch; a large batch is not decoded before it is looked at."""
-    size = count(packed)
-    return Unread(_Packed(packed), range(size)) if size >= MANY else _decode(packed)
+    size = count_entries(packed)
+    return LazyEntries(_PackedBatch(packed), range(size)) if size >= LAZY_FROM else _decode(packed)
 
 
-def count(packed: bytes) -> int:
+def count_entries(packed: bytes) -> int:
     """How many entries a packed batch has, without decoding them."""
-    start = _start(packed)
+    start = _header_size(packed)
     return packed[0] & 0x0F if start == 1 else int.from_bytes(packed[1:start])
 
 
-def _start(packed: bytes) -> int:
+def _header_size(packed: bytes) -> int:
     """Where the first value of a list begins: behind the list's header of 1, 3 or 5 bytes."""
     return {0xDC: 3, 0xDD: 5}.get(packed[0], 1)
 
 
-def first_row(packed: bytes, decode: Callable[[bytes], T]) -> tuple[T, bytes, int] | None:
+def split_rows(packed: bytes, decode: Callable[[bytes], T]) -> tuple[T, bytes, int] | None:
     """The first value of a packed list, all values as rows of bytes, and how wide a row is.
 
     None if the first value already shows that they are not all of one width.
     """
-    rows = packed[_start(packed) :]
-    width, rest = divmod(len(rows), count(packed))
+    rows = packed[_header_size(packed) :]
+    width, rest = divmod(len(rows), count_entries(packed))
     if rest:
         return None
     try:
@@ -102,20 +102,20 @@ def first_row(packed: bytes, decode: Callable[[bytes], T]) -> tuple[T, bytes, in
         return None
 
 
-class _Packed(msgspec.Struct, frozen=True, gc=False):
+class _PackedBatch(msgspec.Struct, frozen=True, gc=False):
     packed: bytes
 
     def unpack(self) -> list[Entry]:
         return _decode(self.packed)
 
-    def alike(self) -> list[Alike]:
-        even = first_row(self.packed, _decode_one)
+    def uniform_runs(self) -> list[UniformRun]:
+        even = split_rows(self.packed, _decode_one)
         if even is None:
             return []
         entry, rows, width = even
         first = rows[:width]
-        before, act_and_id, _ = first.partition(pack(entry.act) + pack(entry.id))
+        before, act_and_id, _ = first.partition(pack_entries(entry.act) + pack_entries(entry.id))
         if not act_and_id:
             return []
         end = len(before) + len(act_and_id)
-        return [Alike(entry, first, rows, width, slice(end - len(entry.id.encode()), end))]
+        return [UniformRun(entry, first, rows, width, slice(end - len(entry.id.encode()), end))]

@@ -8,36 +8,36 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ackline.events import Act, Entry
-from ackline.job import QueueKey, Record, State
-from ackline.lifecycle import Transition, Verdict, rank
-from ackline.stores.base import (
-    REPAIR_LIMIT,
-    BeatReply,
-    Claimed,
+from ackline.core.events import Act, Entry
+from ackline.core.job import QueueKey, Record, State
+from ackline.core.lifecycle import Transition, Verdict, rank
+from ackline.stores.contract import (
+    CLAIM_MAINTENANCE_LIMIT,
     ClaimRequest,
-    Hold,
-    WorkerBeat,
+    ClaimResult,
+    Heartbeat,
+    HeartbeatReply,
+    LeaseExtension,
 )
-from ackline.stores.budget import Budget
+from ackline.stores.shared.byte_limit import ByteLimit
 from ackline.stores.shared.heartbeat import JobLease, plan_heartbeat
-from ackline.stores.shared.records import decode_options, encode_beat
-from ackline.stores.sqlite.apply import AT, CANCEL, ID, SLOT, TOKEN, apply
-from ackline.stores.sqlite.look import heads
-from ackline.stores.sqlite.queries import sql
-from ackline.stores.sqlite.rows import Row, merged, numbers, record_of, rows_by_ids
-from ackline.stores.sqlite.transaction import Lines, Transaction, find_lines, make_lines
+from ackline.stores.shared.record_encoding import decode_options, encode_heartbeat
+from ackline.stores.sqlite.apply import AT, CANCEL_REQUESTED, ID, LIST, TOKEN, apply
+from ackline.stores.sqlite.queries import next_times
+from ackline.stores.sqlite.queue_writer import QueueWriter, Transaction, ensure_queue, find_queue
+from ackline.stores.sqlite.rows import Row, int_array, merge_lists, record_of, rows_by_ids
+from ackline.stores.sqlite.sql import sql
 
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
 _NUM, _KIND, _PAYLOAD, _OPTIONS, _GROUP = 1, 3, 4, 6, 8
 """Columns of a row of `line`."""
-Head = tuple[tuple[float, int], int]
+ListHead = tuple[tuple[float, int], int]
 """Where a line begins, and its slot."""
-MOST_PARKED = 5000
+PARK_LIMIT = 5000
 """The most jobs of full groups that one transaction parks: more would make other writers wait."""
 
 _num_of, _kind_of, _options_of = itemgetter(_NUM), itemgetter(_KIND), itemgetter(_OPTIONS)
-_place_of = itemgetter(0, 1)
+_position_of = itemgetter(0, 1)
 
 
 def claim(
@@ -46,35 +46,35 @@ def claim(
     request: ClaimRequest,
     transitions: Sequence[Transition],
     now: float,
-) -> tuple[Claimed, bool]:
+) -> tuple[ClaimResult, bool]:
     """Apply the transitions, promote due jobs, lease the next in line, report lapsed ones.
 
     Also returns whether it met only jobs of full groups so far, and has to be called again.
     """
-    lines = find_lines(tx, queue)
+    lines = find_queue(tx, queue)
     if lines is None:
         gone = [Verdict(False, None)] * len(transitions)
-        return Claimed(jobs=[], verdicts=gone, now=now), False
+        return ClaimResult(jobs=[], verdicts=gone, now=now), False
     verdicts = apply(lines, transitions, now) if transitions else []
-    jobs, cut_short, budget = list[Record](), False, Budget(request.max_bytes)
+    jobs, cut_short, budget = list[Record](), False, ByteLimit(request.max_bytes)
     if not lines.settings.paused:
-        promote(lines, now, REPAIR_LIMIT)
-        jobs, cut_short = _take(lines, request, budget, now)
-        lines.flush()
+        promote(lines, now, CLAIM_MAINTENANCE_LIMIT)
+        jobs, cut_short = _lease_next(lines, request, budget, now)
+        lines.write_counts()
         full = cut_short or budget.reached or len(jobs) >= request.limit
-        if full and _ready_slots(lines):
+        if full and _ready_lists(lines):
             # More jobs are ready than this worker can take: wake another one.
-            tx.wake(queue, "ready")
-    *due, leased = heads(tx.execute, lines.num)
+            tx.wake_listeners(queue, "ready")
+    *due, leased = next_times(tx.execute, lines.num)
     late = leased is not None and leased <= now
     times = [*([] if lines.settings.paused else due), None if late else leased]
-    claimed = Claimed(
+    claimed = ClaimResult(
         jobs=jobs,
         verdicts=verdicts,
         lapsed=lapsed(lines, now) if late else [],
         next_at=min((time for time in times if time is not None), default=None),
         now=now,
-        more=budget.reached,
+        may_have_more=budget.reached,
     )
     return claimed, cut_short and not jobs
 
@@ -82,8 +82,8 @@ def claim(
 # --- handing out ---
 
 
-def _take(
-    lines: Lines, request: ClaimRequest, budget: Budget, now: float
+def _lease_next(
+    lines: QueueWriter, request: ClaimRequest, budget: ByteLimit, now: float
 ) -> tuple[list[Record], bool]:
     opened: list[Any] = []
 
@@ -91,17 +91,17 @@ def _take(
         opened.append(lines.tx.execute(sql("line"), (slot,)))
         return opened[-1]
 
-    rows = merged(_ready_heads(lines, request.kinds), read, _place_of)
-    taken, parked = _choose(lines, rows, request, budget)
+    rows = merge_lists(_ready_heads(lines, request.kinds), read, _position_of)
+    taken, parked = _select_jobs(lines, rows, request, budget)
     for cursor in opened:
         cursor.close()
     _park(lines, parked)
     records = _lease(lines, taken, request, now) if taken else []
-    return records, len(parked) >= MOST_PARKED
+    return records, len(parked) >= PARK_LIMIT
 
 
-def _ready_heads(lines: Lines, kinds: frozenset[str] | None) -> list[Head]:
-    slots = [slot for slot, kind in _ready_slots(lines) if kinds is None or kind in kinds]
+def _ready_heads(lines: QueueWriter, kinds: frozenset[str] | None) -> list[ListHead]:
+    slots = [slot for slot, kind in _ready_lists(lines) if kinds is None or kind in kinds]
     if len(slots) < 2:
         # As in most queues: a single line need not be compared with others.
         return [((0.0, 0), slot) for slot in slots]
@@ -109,12 +109,12 @@ def _ready_heads(lines: Lines, kinds: frozenset[str] | None) -> list[Head]:
     return [((at, job), slot) for at, job, slot, kind in heads if kinds is None or kind in kinds]
 
 
-def _ready_slots(lines: Lines) -> list[tuple[int, str]]:
+def _ready_lists(lines: QueueWriter) -> list[tuple[int, str]]:
     return list(lines.tx.execute(sql("ready_slots"), (lines.num,)))
 
 
-def _choose(
-    lines: Lines, rows: Iterable[Row], request: ClaimRequest, budget: Budget
+def _select_jobs(
+    lines: QueueWriter, rows: Iterable[Row], request: ClaimRequest, budget: ByteLimit
 ) -> tuple[list[Row], list[Row]]:
     """The next jobs in line whose group has room, and the jobs passed over whose group has none."""
     taken: list[Row] = []
@@ -132,13 +132,13 @@ def _choose(
                 running[group] = lines.running_in(group)
             if running[group] + entered[group] >= most:
                 parked.append(row)
-                if len(parked) == MOST_PARKED:
+                if len(parked) == PARK_LIMIT:
                     break
                 continue
             entered[group] += 1
         taken.append(row)
-        if budget.limited:
-            budget.spend(len(row[_PAYLOAD]) + len(row[_OPTIONS] or b""))
+        if budget.has_limit:
+            budget.add(len(row[_PAYLOAD]) + len(row[_OPTIONS] or b""))
         if len(taken) >= limit or budget.reached:
             break
     if entered:
@@ -146,26 +146,26 @@ def _choose(
     return taken, parked
 
 
-def _park(lines: Lines, parked: list[Row]) -> None:
+def _park(lines: QueueWriter, parked: list[Row]) -> None:
     by_line: dict[tuple[str, str], list[int]] = {}
     for row in parked:
         by_line.setdefault((row[_GROUP], row[_KIND]), []).append(row[_NUM])
     for (group, kind), nums in by_line.items():
-        slot = lines.parked(group, kind)
-        lines.tx.execute(sql("put_many"), (slot, numbers(nums)))
-        lines.shift(lines.ready(kind), slot, len(nums))
+        slot = lines.parked_list(group, kind)
+        lines.tx.execute(sql("put_many"), (slot, int_array(nums)))
+        lines.change_counts(lines.ready_list(kind), slot, len(nums))
 
 
-def _lease(lines: Lines, taken: list[Row], request: ClaimRequest, now: float) -> list[Record]:
+def _lease(lines: QueueWriter, taken: list[Row], request: ClaimRequest, now: float) -> list[Record]:
     token, worker = lines.next_token(now), request.worker
     records = [_record(row, token, request, now) for row in taken]
-    processing = lines.slot(_PROCESSING)
+    processing = lines.list_of_state(_PROCESSING)
     alike = not request.lease_of_kind and not any(map(_options_of, taken))
     for deadline, nums in _by_deadline(taken, records, alike).items():
-        values = (processing, deadline, token, worker, now, numbers(nums))
+        values = (processing, deadline, token, worker, now, int_array(nums))
         lines.tx.execute(sql("lease"), values)
     for kind, count in Counter(map(_kind_of, taken)).items():
-        lines.shift(lines.ready(kind), processing, count)
+        lines.change_counts(lines.ready_list(kind), processing, count)
     entries = [
         Entry(_CLAIM, job.id, job.kind, _QUEUED, _PROCESSING, job.attempts, token, worker)
         for job in records
@@ -198,9 +198,9 @@ def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
 
 
 def _by_deadline(
-    taken: list[Row], records: list[Record], alike: bool
+    taken: list[Row], records: list[Record], same_deadline: bool
 ) -> dict[float | None, list[int]]:
-    if alike:
+    if same_deadline:
         return {records[0].deadline: list(map(_num_of, taken))}
     by_deadline: dict[float | None, list[int]] = {}
     for row, record in zip(taken, records, strict=True):
@@ -211,13 +211,13 @@ def _by_deadline(
 # --- due and lapsed jobs ---
 
 
-def promote(lines: Lines, now: float, limit: int) -> int:
+def promote(lines: QueueWriter, now: float, limit: int) -> int:
     """Queue the jobs that are due, in the order of their times."""
-    first, second, _ = heads(lines.tx.execute, lines.num)
+    first, second, _ = next_times(lines.tx.execute, lines.num)
     due: list[tuple[State, Row]] = []
     for state, head in ((State.SCHEDULED, first), (State.FAILING, second)):
         if head is not None and head <= now:
-            rows = lines.tx.execute(sql("due"), (lines.slot(state), now, limit)).fetchall()
+            rows = lines.tx.execute(sql("due"), (lines.list_of_state(state), now, limit)).fetchall()
             due.extend((state, row) for row in rows)
     if not due:
         return 0
@@ -225,19 +225,19 @@ def promote(lines: Lines, now: float, limit: int) -> int:
     del due[limit:]
     places, entries = [], []
     for state, (at, num, id, kind, priority, attempts) in due:
-        ready = lines.ready(kind)
+        ready = lines.ready_list(kind)
         places.append((num, ready, rank(at, priority, lines.settings.ageing)))
-        lines.shift(lines.slot(state), ready)
+        lines.change_counts(lines.list_of_state(state), ready)
         entries.append(Entry(Act.PROMOTE, id, kind, state, _QUEUED, attempts))
     lines.tx.executemany(sql("put"), places)
     lines.write_journal(now, entries)
-    lines.flush()
+    lines.write_counts()
     return len(due)
 
 
-def lapsed(lines: Lines, now: float) -> list[Record]:
+def lapsed(lines: QueueWriter, now: float) -> list[Record]:
     """Leased jobs past their deadline, the earliest deadline first."""
-    values = (lines.slot(_PROCESSING), now, REPAIR_LIMIT)
+    values = (lines.list_of_state(_PROCESSING), now, CLAIM_MAINTENANCE_LIMIT)
     return [record_of(row) for row in lines.tx.execute(sql("lapsed"), values)]
 
 
@@ -245,34 +245,34 @@ def lapsed(lines: Lines, now: float) -> list[Record]:
 
 
 def heartbeat(
-    tx: Transaction, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold], now: float
-) -> BeatReply:
+    tx: Transaction, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension], now: float
+) -> HeartbeatReply:
     """Note that a worker is alive, and extend its leases."""
-    lines = make_lines(tx, queue)
+    lines = ensure_queue(tx, queue)
     if beat.ttl > 0:
-        values = (lines.num, beat.id, encode_beat(beat), now, now + beat.ttl)
+        values = (lines.num, beat.id, encode_heartbeat(beat), now, now + beat.ttl)
         tx.execute(sql("beat"), values)
     else:
         tx.execute(sql("goodbye"), (lines.num, beat.id))
     return _extend(lines, holds, now)
 
 
-def _extend(lines: Lines, holds: Sequence[Hold], now: float) -> BeatReply:
+def _extend(lines: QueueWriter, holds: Sequence[LeaseExtension], now: float) -> HeartbeatReply:
     ids = [hold.id for hold in holds]
     rows = rows_by_ids(lines.tx.execute, "standings", "standing", lines.num, ids)
     found = {row[ID]: row for row in rows}
-    leased = lines.slot(State.PROCESSING)
+    leased = lines.list_of_state(State.PROCESSING)
 
     def find(id: str) -> JobLease[int] | None:
         row = found.get(id)
-        if row is None or row[SLOT] != leased:
+        if row is None or row[LIST] != leased:
             return None
-        return (row[0], row[TOKEN], row[AT], row[CANCEL])
+        return (row[0], row[TOKEN], row[AT], row[CANCEL_REQUESTED])
 
     plan = plan_heartbeat(enumerate(holds), find, now)
     by_deadline: dict[float, list[int]] = {}
     for num, deadline in plan.kept:
         by_deadline.setdefault(deadline, []).append(num)
     for deadline, nums in by_deadline.items():
-        lines.tx.execute(sql("extend"), (deadline, numbers(nums)))
-    return BeatReply(plan.lost, plan.cancelled)
+        lines.tx.execute(sql("extend"), (deadline, int_array(nums)))
+    return HeartbeatReply(plan.lost, plan.cancelled)

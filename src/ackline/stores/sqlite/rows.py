@@ -9,41 +9,41 @@ from typing import Any, TypeVar
 
 import apsw
 
-from ackline.job import Failure, Record, State
-from ackline.stores.shared.records import (
-    CODE,
-    STATES,
+from ackline.core.job import Failure, Record, State
+from ackline.stores.shared.record_encoding import (
+    STATE_CODES,
+    STATES_BY_CODE,
     decode_failure,
     decode_options,
     make_record,
 )
-from ackline.stores.sqlite.connection import Execute
-from ackline.stores.sqlite.queries import sql
+from ackline.stores.sqlite.io.connection import Execute
+from ackline.stores.sqlite.sql import sql
 
 Row = tuple[Any, ...]
 P = TypeVar("P", bound=tuple[float, ...])
 
-READY, PARKED, JOURNAL = CODE[State.QUEUED], 7, 8
+READY, PARKED, JOURNAL = STATE_CODES[State.QUEUED], 7, 8
 """The codes of lines, besides those of the states."""
 
-BATCHES = 0
+BATCH_COUNTER = 0
 """The slot that counts the batches that were ever written to the journal."""
 
 _PAYLOAD, _OPTIONS, _TOKEN, _PROGRESS, _RESULT = 3, 5, 10, 15, 16
 """Columns of a row of `look_up`."""
 
 
-def slot_of(queue: int, state: State) -> int:
+def list_of_state(queue: int, state: State) -> int:
     """The one line of a state (not of `queued`, which has several)."""
-    return -(queue * 16 + CODE[state])
+    return -(queue * 16 + STATE_CODES[state])
 
 
-def state_in(slot: int) -> State:
+def state_of_list(slot: int) -> State:
     """The state of the jobs in a line."""
-    return STATES[-slot & 15] if slot < 0 else State.QUEUED
+    return STATES_BY_CODE[-slot & 15] if slot < 0 else State.QUEUED
 
 
-def numbers(values: Iterable[int]) -> object:
+def int_array(values: Iterable[int]) -> object:
     """Job numbers as one parameter of a statement."""
     return apsw.carray(array("q", values))
 
@@ -73,7 +73,7 @@ def history_of(execute: Execute, job: int) -> tuple[Failure, ...]:
 def histories_of(execute: Execute, jobs: Iterable[int]) -> dict[int, tuple[Failure, ...]]:
     """The same of many jobs, in one statement; jobs without such attempts are left out."""
     histories: dict[int, tuple[Failure, ...]] = {}
-    for job, data in execute(sql("attempts_of_many"), (numbers(jobs),)):
+    for job, data in execute(sql("attempts_of_many"), (int_array(jobs),)):
         histories[job] = (*histories.get(job, ()), decode_failure(data))
     return histories
 
@@ -103,15 +103,15 @@ def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
         attempts, token, worker, started, finished, cancel, progress, result,
     ) = row  # fmt: skip
     return make_record(
-        id, kind, state_in(slot), payload, priority, decode_options(options), attempts, created,
-        token, worker, started, at, finished, cancel != 0, progress, result, history,
+        id, kind, state_of_list(slot), payload, priority, decode_options(options), attempts,
+        created, token, worker, started, at, finished, cancel != 0, progress, result, history,
     )  # fmt: skip
 
 
 # --- several lines ---
 
 
-def merged(
+def merge_lists(
     heads: Sequence[tuple[P, int]],
     read: Callable[[int], Iterator[Row]],
     place: Callable[[Row], P],

@@ -8,23 +8,24 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
-from ackline.clock import Clock, SystemClock
-from ackline.config import QueueSettings, readable
-from ackline.events import Events
-from ackline.job import Draft, QueueKey, Record
-from ackline.lifecycle import Transition, Verdict
-from ackline.stores.base import (
-    ANSWER_BYTES,
-    REPAIR_LIMIT,
-    BeatReply,
+from ackline.core.clock import Clock, SystemClock
+from ackline.core.config import QueueSettings, validated_settings
+from ackline.core.events import Events
+from ackline.core.job import Draft, QueueKey, Record
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.stores.contract import (
+    CLAIM_MAINTENANCE_LIMIT,
+    MAX_ANSWER_BYTES,
     Capabilities,
-    Claimed,
     ClaimRequest,
+    ClaimResult,
     Filter,
-    Hold,
-    Joining,
-    Key,
+    Heartbeat,
+    HeartbeatReply,
+    JoinContext,
+    KeyValue,
     KeyWrite,
+    LeaseExtension,
     Listener,
     NextDue,
     Page,
@@ -33,22 +34,26 @@ from ackline.stores.base import (
     StoreInfo,
     Subscription,
     Topic,
-    WorkerBeat,
     WorkerRecord,
     refuse_to_join,
 )
-from ackline.stores.migrations import Migrated
-from ackline.stores.shared.retention import Pruned, prune_in_steps, purge_found
-from ackline.stores.sqlite import claim, enqueue, keep, keys, look
+from ackline.stores.migrations import MigrationPlan
+from ackline.stores.shared.retention import PruneResult, find_and_purge, prune_in_steps
+from ackline.stores.sqlite import claim, enqueue, key_values, operate, queries
 from ackline.stores.sqlite.apply import apply
-from ackline.stores.sqlite.connection import Durability, first_connection, pending, schema_of
-from ackline.stores.sqlite.engine import Engine
-from ackline.stores.sqlite.group_commit import Together
-from ackline.stores.sqlite.room import DiskSpace
-from ackline.stores.sqlite.transaction import Transaction, find_lines
-from ackline.stores.sqlite.wake import Wakes
+from ackline.stores.sqlite.disk_space import DiskSpace
+from ackline.stores.sqlite.io.connection import (
+    Durability,
+    first_connection,
+    missing_migrations,
+    schema_of,
+)
+from ackline.stores.sqlite.io.engine import Engine
+from ackline.stores.sqlite.io.group_commit import MergeableOperation
+from ackline.stores.sqlite.notify import FifoNotifier
+from ackline.stores.sqlite.queue_writer import Transaction, find_queue
 
-_DURABLE = {
+_DURABILITY_TEXT = {
     "full": "full: an answered job survives a crash and the loss of power",
     "normal": "normal: an answered job survives a crash of the process; "
     "a power cut may lose the last moments",
@@ -66,8 +71,8 @@ class SqliteStore:
         persistent=True,
         shared=True,
         one_machine=True,
-        batch=100,
-        journal=10_000_000,
+        batch_size=100,
+        max_journal=10_000_000,
     )
 
     def __init__(
@@ -77,12 +82,12 @@ class SqliteStore:
         self._durability: Durability = durability
         self._clock = clock or SystemClock()
         self._disk = DiskSpace(self._path)
-        self._wakes = Wakes(self._path)
-        self._engine = Engine(self._path, durability, self._wakes.tell)
+        self._wakes = FifoNotifier(self._path)
+        self._engine = Engine(self._path, durability, self._wakes.notify)
 
     def open(self) -> None:
         if self._engine.inherited:
-            self._wakes.forget()
+            self._wakes.close_in_child()
         self._engine.open()
 
     def close(self) -> None:
@@ -90,31 +95,31 @@ class SqliteStore:
             self._wakes.close()
             self._engine.close()
 
-    def pending_migrations(self) -> Migrated:
-        with self._engine.explained():
-            return pending(self._path)
+    def pending_migrations(self) -> MigrationPlan:
+        with self._engine.translate_errors():
+            return missing_migrations(self._path)
 
-    def migrate(self) -> Migrated:
+    def migrate(self) -> MigrationPlan:
         missing = self.pending_migrations()
-        with self._engine.explained():
+        with self._engine.translate_errors():
             # The first connection always migrates the file.
             first_connection(self._path, self._durability).close()
         return missing
 
     def info(self) -> StoreInfo:
         with self._engine.read() as execute:
-            schema, cursor = schema_of(execute), look.journal_end(execute)
-            troubles = self._disk.troubles(execute)
+            schema, cursor = schema_of(execute), queries.journal_end(execute)
+            troubles = self._disk.health_issues(execute)
         return StoreInfo(
             name="sqlite",
             location=self._path,
-            durability=_DURABLE[self._durability],
+            durability=_DURABILITY_TEXT[self._durability],
             version=apsw.sqlite_lib_version(),
             schema=schema,
             now=self._clock.now(),
             cursor=cursor,
             details={"apsw": apsw.apsw_version(), "bytes": str(os.path.getsize(self._path))},
-            troubles=troubles,
+            issues=troubles,
         )
 
     def now(self) -> float:
@@ -127,17 +132,17 @@ class SqliteStore:
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
         def run(tx: Transaction, drafts: Sequence[Draft]) -> list[Receipt]:
-            self._disk.require_room(tx.execute)
+            self._disk.require_free_space(tx.execute)
             return enqueue.enqueue(tx, queue, drafts, self._clock.now(), keys)
 
         if keys:
             # If its keys have changed, only this call must fail: not merged with other enqueues.
             return self._engine.write(lambda tx: run(tx, drafts))
-        return self._engine.write(Together(("enqueue", queue), drafts, run))
+        return self._engine.write(MergeableOperation(("enqueue", queue), drafts, run))
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
-    ) -> Claimed:
+    ) -> ClaimResult:
         claimed, again = self._engine.write(
             lambda tx: claim.claim(tx, queue, request, transitions, self._clock.now())
         )
@@ -151,18 +156,20 @@ class SqliteStore:
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         def run(tx: Transaction, transitions: Sequence[Transition]) -> list[Verdict]:
-            lines = find_lines(tx, queue)
+            lines = find_queue(tx, queue)
             if lines is None:
                 return [Verdict(False, None)] * len(transitions)
             return apply(lines, transitions, self._clock.now())
 
-        return self._engine.write(Together(("apply", queue), transitions, run))
+        return self._engine.write(MergeableOperation(("apply", queue), transitions, run))
 
-    def join(self, connection: object) -> Joining:
+    def join(self, connection: object) -> JoinContext:
         del connection
         return refuse_to_join("SQLite")
 
-    def heartbeat(self, queue: QueueKey, beat: WorkerBeat, holds: Sequence[Hold]) -> BeatReply:
+    def heartbeat(
+        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+    ) -> HeartbeatReply:
         return self._engine.write(
             lambda tx: claim.heartbeat(tx, queue, beat, holds, self._clock.now())
         )
@@ -171,28 +178,28 @@ class SqliteStore:
 
     def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
         with self._engine.read() as execute:
-            return [look.next_due(execute, queue) for queue in queues]
+            return [queries.next_due(execute, queue) for queue in queues]
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         def run(tx: Transaction) -> int:
-            lines = find_lines(tx, queue)
+            lines = find_queue(tx, queue)
             return 0 if lines is None else claim.promote(lines, self._clock.now(), limit)
 
         return self._engine.write(run)
 
     def leases(
-        self, queue: QueueKey, *, worker: str | None = None, limit: int = REPAIR_LIMIT
+        self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
     ) -> list[Record]:
         with self._engine.read() as execute:
-            return look.leases(execute, queue, worker, limit, self._clock.now())
+            return queries.leases(execute, queue, worker, limit, self._clock.now())
 
-    def prune(self, queue: QueueKey, limit: int, keep_from: str | None = None) -> int:
-        most = self.capabilities.journal
+    def prune(self, queue: QueueKey, limit: int, needed_after: str | None = None) -> int:
+        most = self.capabilities.max_journal
 
-        def run(tx: Transaction, left: int) -> Pruned:
+        def run(tx: Transaction, left: int) -> PruneResult:
             now = self._clock.now()
-            jobs = keep.prune(tx, queue, left, now)
-            return Pruned(jobs, *keep.trim(tx, queue, most, keep_from, now))
+            jobs = operate.prune(tx, queue, left, now)
+            return PruneResult(jobs, *operate.trim(tx, queue, most, needed_after, now))
 
         return prune_in_steps(
             queue, limit, lambda left: self._engine.write(lambda tx: run(tx, left))
@@ -204,30 +211,32 @@ class SqliteStore:
         self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
     ) -> list[Record | None]:
         with self._engine.read() as execute:
-            return look.get(execute, queue, ids, max_bytes, self._clock.now())
+            return queries.get(execute, queue, ids, max_bytes, self._clock.now())
 
     def page(
         self,
         queue: QueueKey,
-        which: Filter,
+        job_filter: Filter,
         cursor: str | None,
         limit: int,
         newest_first: bool = False,
-        max_bytes: int = ANSWER_BYTES,
+        max_bytes: int = MAX_ANSWER_BYTES,
     ) -> Page:
         with self._engine.read() as execute:
             now = self._clock.now()
-            return look.page(execute, queue, which, cursor, limit, newest_first, max_bytes, now)
+            return queries.page(
+                execute, queue, job_filter, cursor, limit, newest_first, max_bytes, now
+            )
 
     def describe(
-        self, tenant: str | None, name: str | None = None, *, dropped: bool = False
+        self, tenant: str | None, name: str | None = None, *, include_dropped: bool = False
     ) -> list[QueueInfo]:
         with self._engine.read() as execute:
-            return look.describe(execute, tenant, name, dropped)
+            return queries.describe(execute, tenant, name, include_dropped)
 
     def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
         with self._engine.read() as execute:
-            return [look.workers(execute, queue) for queue in queues]
+            return [queries.workers(execute, queue) for queue in queues]
 
     def events(
         self,
@@ -238,16 +247,16 @@ class SqliteStore:
         tenant: str | None = None,
     ) -> Events:
         with self._engine.read() as execute:
-            return look.events(execute, queue, after, limit, tenant)
+            return queries.events(execute, queue, after, limit, tenant)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
-        with self._engine.explained():
+        with self._engine.translate_errors():
             return self._wakes.listen(queues, topic, kinds, self._engine.version)
 
     def subscribe(self) -> Subscription:
-        with self._engine.explained():
+        with self._engine.translate_errors():
             self._engine.version()  # raises unless the store is open
             return self._wakes.subscribe(self._engine.version)
 
@@ -261,26 +270,26 @@ class SqliteStore:
         *,
         expected: QueueSettings | None = None,
     ) -> bool:
-        changed = readable(settings)
+        changed = validated_settings(settings)
         return self._engine.write(
-            lambda tx: keep.configure(tx, queue, changed, expected, by, self._clock.now())
+            lambda tx: operate.configure(tx, queue, changed, expected, by, self._clock.now())
         )
 
-    def purge(self, queue: QueueKey, which: Filter, limit: int, by: str = "") -> int:
+    def purge(self, queue: QueueKey, job_filter: Filter, limit: int, by: str = "") -> int:
         def find() -> frozenset[str]:
             with self._engine.read() as execute:
-                return look.find_ids(execute, queue, which, limit)
+                return queries.find_ids(execute, queue, job_filter, limit)
 
         def delete(ids: frozenset[str]) -> int:
-            found = msgspec.structs.replace(which, ids=ids)
+            found = msgspec.structs.replace(job_filter, ids=ids)
             return self._engine.write(
-                lambda tx: keep.purge(tx, queue, found, by, self._clock.now())
+                lambda tx: operate.purge(tx, queue, found, by, self._clock.now())
             )
 
-        return purge_found(find, delete)
+        return find_and_purge(find, delete)
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
-        dropped = self._engine.write(lambda tx: keep.drop(tx, queue, by, self._clock.now()))
+        dropped = self._engine.write(lambda tx: operate.drop(tx, queue, by, self._clock.now()))
         if dropped:
             self._wakes.forget_queue(queue)
         return dropped
@@ -294,13 +303,13 @@ class SqliteStore:
         limit: int,
         after: tuple[str, ...] | None = None,
         max_bytes: int | None = None,
-    ) -> list[Key]:
+    ) -> list[KeyValue]:
         with self._engine.read() as execute:
-            return keys.read_keys(execute, tenant, prefix, limit, after, max_bytes)
+            return key_values.read_keys(execute, tenant, prefix, limit, after, max_bytes)
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         def run(tx: Transaction) -> bool:
-            self._disk.require_room_for_keys(tx.execute, writes)
-            return keys.write_keys(tx, tenant, writes)
+            self._disk.require_free_space_for_keys(tx.execute, writes)
+            return key_values.write_keys(tx, tenant, writes)
 
         return self._engine.write(run)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from ackline.clock import Clock
-from ackline.errors import ConfigError
-from ackline.stores.options import Reader, one_of, read_options
-from ackline.stores.sqlite.connection import Durability
+from ackline.core.clock import Clock
+from ackline.core.errors import ConfigError
+from ackline.stores.shared.url_options import OptionParser, parse_choice, parse_options
+from ackline.stores.sqlite.io.connection import Durability
 from ackline.stores.sqlite.store import SqliteStore
 
-_OPTIONS: dict[str, Reader] = {"durability": one_of("full", "normal")}
+_OPTIONS: dict[str, OptionParser] = {"durability": parse_choice("full", "normal")}
 
 
 def from_url(url: str, clock: Clock | None = None) -> SqliteStore:
@@ -29,6 +29,6 @@ def from_url(url: str, clock: Clock | None = None) -> SqliteStore:
         raise ConfigError(
             f"{url!r} names a directory: add the name of a file in it, such as {path}jobs.db"
         )
-    options = read_options("sqlite", _OPTIONS, parse_qsl(parts.query, keep_blank_values=True))
+    options = parse_options("sqlite", _OPTIONS, parse_qsl(parts.query, keep_blank_values=True))
     durability = cast(Durability, options.get("durability", "full"))
     return SqliteStore(path, durability, clock)

@@ -7,11 +7,11 @@ import pytest
 
 # Before the cases are imported, or their failures would not show what was compared.
 pytest.register_assert_rewrite(
-    "ackline.testing.conformance.bench", "ackline.testing.conformance.rules"
+    "ackline.testing.conformance.driver", "ackline.testing.conformance.rules"
 )
 
-from ackline.testing.conformance.bench import Bench  # noqa: E402
 from ackline.testing.conformance.case import StoreCase  # noqa: E402
+from ackline.testing.conformance.driver import QueueDriver  # noqa: E402
 from ackline.testing.conformance.suite import StoreConformance  # noqa: E402
 
-__all__ = ["Bench", "StoreCase", "StoreConformance"]
+__all__ = ["QueueDriver", "StoreCase", "StoreConformance"]

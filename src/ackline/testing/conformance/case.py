@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ackline.clock import Clock, ManualClock
-from ackline.job import QueueKey
-from ackline.stores.base import Store
-from ackline.testing.conformance.bench import Bench
+from ackline.core.clock import Clock, ManualClock
+from ackline.core.job import QueueKey
+from ackline.stores.contract import Store
+from ackline.testing.conformance.driver import QueueDriver
 
 
 class StoreCase:
     """Opens the store that a subclass names, anew for each case."""
 
-    def make_store(self, clock: Clock, place: Path) -> Store:
+    def make_store(self, clock: Clock, path: Path) -> Store:
         """Your store, not yet open; it uses `clock` and keeps its data under `place`.
 
         The same place is the same data; another place is empty.
@@ -47,5 +47,5 @@ class StoreCase:
         return open_store()
 
     @pytest.fixture
-    def bench(self, store: Store, clock: ManualClock) -> Bench:
-        return Bench(store, clock, QueueKey("default", "work"))
+    def bench(self, store: Store, clock: ManualClock) -> QueueDriver:
+        return QueueDriver(store, clock, QueueKey("default", "work"))

@@ -2,44 +2,52 @@
 
 from __future__ import annotations
 
-from ackline.testing.conformance.rules.claim import ClaimRules, OrderRules, TokenRules
-from ackline.testing.conformance.rules.drop import DropRules
-from ackline.testing.conformance.rules.enqueue import EnqueueRules, FullStoreRules
-from ackline.testing.conformance.rules.expire import AttemptRules, SweepRules
-from ackline.testing.conformance.rules.groups import GroupRules
-from ackline.testing.conformance.rules.handles import CloseRules, ReopenRules, SharedRules
-from ackline.testing.conformance.rules.heartbeat import HeartbeatRules, WorkerRules
-from ackline.testing.conformance.rules.joining import JoinRules
-from ackline.testing.conformance.rules.journal import FollowRules, JournalRules
-from ackline.testing.conformance.rules.keyed import KeyedEnqueueRules
-from ackline.testing.conformance.rules.keys import KeyRules
-from ackline.testing.conformance.rules.limits import ByteRules, LimitRules
-from ackline.testing.conformance.rules.listening import ListenRules, SubscribeRules
-from ackline.testing.conformance.rules.looking import (
-    CountRules,
-    DescribeRules,
-    NextDueRules,
-    PageRules,
-)
-from ackline.testing.conformance.rules.move import MoveRules
-from ackline.testing.conformance.rules.names import NameRules, PayloadRules, TenantRules
-from ackline.testing.conformance.rules.operate import (
+from ackline.testing.conformance.rules.jobs.claim import ClaimRules, OrderRules, TokenRules
+from ackline.testing.conformance.rules.jobs.enqueue import EnqueueRules, FullStoreRules
+from ackline.testing.conformance.rules.jobs.expire import AttemptRules, SweepRules
+from ackline.testing.conformance.rules.jobs.groups import GroupRules
+from ackline.testing.conformance.rules.jobs.heartbeat import HeartbeatRules, WorkerRules
+from ackline.testing.conformance.rules.jobs.move import MoveRules
+from ackline.testing.conformance.rules.jobs.operate import (
     CancelRules,
+    EditExpectedRules,
     EditRules,
     PromoteRules,
     RedriveRules,
-    SeenRules,
 )
-from ackline.testing.conformance.rules.readers import EveryQueueRules, ReaderRules
-from ackline.testing.conformance.rules.retention import PruneRules, PurgeRules
-from ackline.testing.conformance.rules.settle import (
+from ackline.testing.conformance.rules.jobs.settle import (
     AbsorbingRules,
     FencingRules,
     RepeatRules,
     SettleRules,
 )
-from ackline.testing.conformance.rules.threads import ThreadRules
-from ackline.testing.conformance.rules.trimming import DroppedRules, NeededRules, TrimRules
+from ackline.testing.conformance.rules.jobs.transactions import JoinRules
+from ackline.testing.conformance.rules.journal.entries import FollowRules, JournalRules
+from ackline.testing.conformance.rules.journal.readers import EveryQueueRules, ReaderRules
+from ackline.testing.conformance.rules.journal.trimming import (
+    NeededRules,
+    TrimmedReaderRules,
+    TrimRules,
+)
+from ackline.testing.conformance.rules.keyed import EnqueueWithKeysRules
+from ackline.testing.conformance.rules.keys import KeyRules
+from ackline.testing.conformance.rules.stores.drop import DropRules
+from ackline.testing.conformance.rules.stores.limits import ByteRules, LimitRules
+from ackline.testing.conformance.rules.stores.names import NameRules, PayloadRules, TenantRules
+from ackline.testing.conformance.rules.stores.notify import ListenRules, SubscribeRules
+from ackline.testing.conformance.rules.stores.open_and_close import (
+    CloseRules,
+    ReopenRules,
+    SharedRules,
+)
+from ackline.testing.conformance.rules.stores.queries import (
+    CountRules,
+    DescribeRules,
+    NextDueRules,
+    PageRules,
+)
+from ackline.testing.conformance.rules.stores.retention import PruneRules, PurgeRules
+from ackline.testing.conformance.rules.stores.threads import ThreadRules
 
 
 class StoreConformance(
@@ -60,7 +68,7 @@ class StoreConformance(
     CancelRules,
     RedriveRules,
     EditRules,
-    SeenRules,
+    EditExpectedRules,
     PromoteRules,
     MoveRules,
     PruneRules,
@@ -68,7 +76,7 @@ class StoreConformance(
     DropRules,
     TrimRules,
     NeededRules,
-    DroppedRules,
+    TrimmedReaderRules,
     CountRules,
     DescribeRules,
     NextDueRules,
@@ -83,7 +91,7 @@ class StoreConformance(
     PayloadRules,
     TenantRules,
     KeyRules,
-    KeyedEnqueueRules,
+    EnqueueWithKeysRules,
     ListenRules,
     SubscribeRules,
     JoinRules,

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from ackline.clock import Clock, ManualClock
-from ackline.stores.base import Store
-from ackline.testing.model.machine import Machine
-from ackline.testing.model.sides import Sides
+from ackline.core.clock import Clock, ManualClock
+from ackline.stores.contract import Store
+from ackline.testing.model.state_machine import StoreStateMachine
+from ackline.testing.model.store_pair import StorePair
 
 
 def run_model(
@@ -34,7 +34,7 @@ def run_model(
     tenants = (f"history {number}" for number in itertools.count())
     try:
         run_state_machine_as_test(
-            lambda: Machine(Sides(store, clock), next(tenants)),  # type: ignore[arg-type]
+            lambda: StoreStateMachine(StorePair(store, clock), next(tenants)),  # type: ignore[arg-type]
             settings=settings(
                 max_examples=histories,
                 stateful_step_count=steps,

@@ -12,5 +12,5 @@ keeps what it has written to that log, synced or not: the system has it. A power
 matter; it cannot be shown by a signal.
 
 Where a session is to be ended in the middle of something, nothing is left to luck: a trigger
-makes it wait there (`tests.harness.faults.postgres.moments`).
+makes it wait there (`tests.harness.faults.postgres.pause_points`).
 """

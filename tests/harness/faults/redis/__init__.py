@@ -15,5 +15,5 @@ What each server promises, and what the checker therefore demands:
 A killed *process* loses nothing that it has written to its log, synced or not: the system has
 it. With `everysec` the server may hold back a write for up to two seconds while a sync is under
 way, hence the two seconds. A power cut is another matter; it cannot be shown by a signal.
-How a fault tells the checker what it may cost is in `tests.harness.faults.loss`.
+How a fault tells the checker what it may cost is in `tests.harness.faults.checks.allowed_loss`.
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from tests.harness.faults.drills.drill import run_command
 from tests.harness.faults.redis.drills import DRILLS
-from tests.harness.faults.server.drill import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

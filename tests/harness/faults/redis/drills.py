@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tests.harness.faults.redis.clients import kill_clients, pause_clients
-from tests.harness.faults.redis.cutting import cut, cut_resent
-from tests.harness.faults.redis.memory import fill_memory
-from tests.harness.faults.redis.promotion import promote_awaited, promote_lagging
-from tests.harness.faults.redis.restarts import kill_always, kill_everysec, kill_none
-from tests.harness.faults.redis.sentinels import fail_over, hand_over
-from tests.harness.faults.redis.wakeups import wake_up, wake_up_deaf
-from tests.harness.faults.redis.workers import kill_workers, kill_workers_of_cluster
-from tests.harness.faults.report import Rule
-from tests.harness.faults.server.drill import Drill, by_name
+from tests.harness.faults.checks.report import Rule
+from tests.harness.faults.drills.drill import Drill, by_name
+from tests.harness.faults.redis.client_kills import kill_clients, pause_clients
+from tests.harness.faults.redis.connection_cuts import cut, cut_resent
+from tests.harness.faults.redis.memory_limit import fill_memory
+from tests.harness.faults.redis.replica_promotion import promote_awaited, promote_lagging
+from tests.harness.faults.redis.sentinel_failover import fail_over, sentinel_failover
+from tests.harness.faults.redis.server_restarts import kill_always, kill_everysec, kill_none
+from tests.harness.faults.redis.wakeups import wake_up, wake_up_unnotified
+from tests.harness.faults.redis.worker_kills import kill_workers, kill_workers_of_cluster
 
 DRILLS = by_name(
     Drill("workers", kill_workers),
@@ -21,13 +21,13 @@ DRILLS = by_name(
     Drill("client-kill", kill_clients),
     Drill("client-pause", pause_clients),
     Drill("wake-up", wake_up),
-    Drill("wake-up-deaf", wake_up_deaf, breaks=Rule.BLOCKED),
+    Drill("wake-up-deaf", wake_up_unnotified, breaks=Rule.BLOCKED),
     Drill("cut", cut),
     Drill("cut-resent", cut_resent, breaks=Rule.UNEXPECTED),
     Drill("memory", fill_memory),
     Drill("promotion", promote_lagging),
     Drill("promotion-awaited", promote_awaited),
     Drill("fail-over", fail_over, slow=True),
-    Drill("hand-over", hand_over, slow=True),
+    Drill("hand-over", sentinel_failover, slow=True),
     Drill("cluster", kill_workers_of_cluster, slow=True),
 )

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from tests.harness.faults.report import Report
-from tests.harness.faults.server import wakeups
-from tests.harness.faults.server.order import Order
+from tests.harness.faults.checks.report import Report
+from tests.harness.faults.drills import wakeups
+from tests.harness.faults.drills.order import DrillOptions
 from tests.harness.servers.redis import RedisServer
 
 
-def wake_up(order: Order) -> Report:
+def wake_up(order: DrillOptions) -> Report:
     """The worker hears of the next job after a cut at once."""
     return _wake_up(order, "")
 
 
-def wake_up_deaf(order: Order) -> Report:
+def wake_up_unnotified(order: DrillOptions) -> Report:
     """The control: a worker that hears nothing is slow."""
     return _wake_up(order, "no news")
 
 
-def _wake_up(order: Order, variant: str) -> Report:
+def _wake_up(order: DrillOptions, variant: str) -> Report:
     with RedisServer() as server, server.client() as client:
         return wakeups.wake_up(
             order,

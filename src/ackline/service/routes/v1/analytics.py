@@ -10,13 +10,20 @@ from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
-from ackline.service.analytics import ErrorCluster, Hour, Lake, Objective, Reliability, visible_to
-from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
-from ackline.service.handlers import get
+from ackline.service.auth.permissions import Permission
+from ackline.service.routes.decorators import get
+from ackline.service.views.lake_stats import (
+    HourlyStats,
+    LakeErrorGroup,
+    LakeStats,
+    Objective,
+    WorkerReliability,
+    visibility_parameters,
+)
 
 Days = Annotated[int, QueryParameter(ge=1, le=90, description="How many days back, today too.")]
-OneQueue = Annotated[str | None, QueryParameter(description="Only of this queue.")]
+QueueFilter = Annotated[str | None, QueryParameter(description="Only of this queue.")]
 
 
 class Analytics(msgspec.Struct, kw_only=True):
@@ -24,37 +31,37 @@ class Analytics(msgspec.Struct, kw_only=True):
 
     lake: bool
     """Whether the settings name a lake."""
-    made: bool
+    available: bool
     as_of: float | None = None
     """When the last run of the pipeline began: the figures have all that happened before."""
-    hours: list[Hour] = []
-    errors: list[ErrorCluster] = []
+    hours: list[HourlyStats] = []
+    errors: list[LakeErrorGroup] = []
     objectives: list[Objective] = []
-    workers: list[Reliability] = []
+    workers: list[WorkerReliability] = []
 
 
 @get("/analytics", summary="Read the lake's figures")
 async def analytics(
-    caller: NamedDependency[Caller], days: Days = 7, queue: OneQueue = None
+    caller: NamedDependency[Caller], days: Days = 7, queue: QueueFilter = None
 ) -> Analytics:
     """Throughput, waits and recovery by the hour, errors, objectives and workers."""
-    caller.require(Access.READ_FIGURES)
+    caller.require(Permission.READ_STATS)
     if queue is not None:
-        caller.queue(queue, Access.READ_FIGURES)
+        caller.queue(queue, Permission.READ_STATS)
     if not caller.runtime.settings.lake:
-        return Analytics(lake=False, made=False)
-    return await caller.slowly(_read, caller, days, queue)
+        return Analytics(lake=False, available=False)
+    return await caller.run_slow(_read, caller, days, queue)
 
 
 def _read(caller: Caller, days: int, queue: str | None) -> Analytics:
-    lake = Lake(Path(caller.runtime.settings.lake), days)
-    if not lake.made():
-        return Analytics(lake=True, made=False)
+    lake = LakeStats(Path(caller.runtime.settings.lake), days)
+    if not lake.exists():
+        return Analytics(lake=True, available=False)
     queues = {queue} if queue is not None else caller.principal.queues
-    own = visible_to(caller.tenant, queues, caller.principal.kinds)
+    own = visibility_parameters(caller.tenant, queues, caller.principal.kinds)
     return Analytics(
         lake=True,
-        made=True,
+        available=True,
         as_of=lake.as_of(),
         hours=lake.hours(**own),
         errors=lake.errors(**own),

@@ -9,17 +9,17 @@ from litestar import Router
 from litestar.di import NamedDependency
 from litestar.params import JSONBody
 
-from ackline.job import QueueKey, State
-from ackline.service.acts import states_of
-from ackline.service.auth.authorization import Access
+from ackline.core.job import QueueKey, State
 from ackline.service.auth.caller import Caller
-from ackline.service.bodies import Body
-from ackline.service.bulk import Action, BulkAct, count
-from ackline.service.bulk_step import BulkStep, cursor_of
-from ackline.service.handlers import post
-from ackline.service.parameters import Queue
-from ackline.service.problems import Unfit
-from ackline.stores.base import Filter
+from ackline.service.auth.job_acts import legal_states
+from ackline.service.auth.permissions import Permission
+from ackline.service.http.parameters import Queue
+from ackline.service.http.problems import Unprocessable
+from ackline.service.http.request_body import Body
+from ackline.service.operations.bulk import Action, BulkOperation, count
+from ackline.service.operations.bulk_step import BulkStep, start_cursor
+from ackline.service.routes.decorators import post
+from ackline.stores.contract import Filter
 
 
 class FilterBody(Body):
@@ -51,7 +51,7 @@ class BulkBody(Body):
     """The cursor of the same request before, to go on where that stopped."""
 
 
-class BulkDone(msgspec.Struct):
+class BulkResult(msgspec.Struct):
     """How many matched, or how many it was done to, in this request.
 
     A `cursor` that is not null says that something is left: send the same request with it.
@@ -80,9 +80,9 @@ class BulkDone(msgspec.Struct):
         "dry_run": True,
     },
 )
-async def act_on_all(
+async def run_bulk(
     queue: Queue, data: JSONBody[BulkBody], caller: NamedDependency[Caller]
-) -> BulkDone:
+) -> BulkResult:
     """Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
 
     A cancel asks jobs that run to stop.
@@ -91,16 +91,16 @@ async def act_on_all(
     far and a cursor to go on with. Jobs that have changed since the first of these requests, or
     since `as_of`, are left alone: send the `as_of` of a `dry_run` to act on what it counted.
     """
-    caller.require(Access.BULK)
+    caller.require(Permission.BULK)
     target, runtime = _target(caller, data), caller.runtime
-    line = (await caller.known_queue(queue, Access.BULK)).sync
-    cursor = await runtime.call(cursor_of, data.cursor, data.as_of, line)
+    line = (await caller.existing_queue(queue, Permission.BULK)).sync
+    cursor = await runtime.call(start_cursor, data.cursor, data.as_of, line)
     which, fingerprint = _filter(caller, data), data.filter.fingerprint
     step = BulkStep(line, which, fingerprint, cursor, lambda: runtime.draining)
-    act = BulkAct(data.action, caller.by, target, data.rate)
-    done = await caller.in_steps(count(step) if data.dry_run else act.on(step))
+    act = BulkOperation(data.action, caller.by, target, data.rate)
+    done = await caller.run_chunks(count(step) if data.dry_run else act.apply_to(step))
     rest = None if done.rest is None else str(done.rest)
-    return BulkDone(data.action, data.dry_run, done.count, rest, cursor.as_of)
+    return BulkResult(data.action, data.dry_run, done.count, rest, cursor.as_of)
 
 
 def _filter(caller: Caller, data: BulkBody) -> Filter:
@@ -109,7 +109,7 @@ def _filter(caller: Caller, data: BulkBody) -> Filter:
     if given.fingerprint is not None:
         states &= {State.FAILED}
     return Filter(
-        states=states & states_of(data.action),
+        states=states & legal_states(data.action),
         kinds=caller.kinds(given.kinds),
         ids=frozenset(given.ids) if given.ids is not None else None,
         created_after=given.created_after,
@@ -120,12 +120,12 @@ def _filter(caller: Caller, data: BulkBody) -> Filter:
 
 def _target(caller: Caller, data: BulkBody) -> QueueKey | None:
     if data.action != "redrive" and data.rate is not None:
-        raise Unfit("only `redrive` has a `rate`", at="$.rate")
+        raise Unprocessable("only `redrive` has a `rate`", at="$.rate")
     if data.action != "move" and data.to is not None:
-        raise Unfit("only `move` has a `to`", at="$.to")
+        raise Unprocessable("only `move` has a `to`", at="$.to")
     if data.action == "move" and data.to is None and not data.dry_run:
-        raise Unfit("`to` must name the queue to move to", at="$.to")
-    return caller.queue(data.to, Access.MOVE).sync.key if data.to is not None else None
+        raise Unprocessable("`to` must name the queue to move to", at="$.to")
+    return caller.queue(data.to, Permission.MOVE).sync.key if data.to is not None else None
 
 
-router = Router("/queues/{queue:str}", route_handlers=[act_on_all], tags=["Bulk"])
+router = Router("/queues/{queue:str}", route_handlers=[run_bulk], tags=["Bulk"])

@@ -10,18 +10,18 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
 
-from ackline.limits import LONGEST_DELAY
-from ackline.queue.documents import payload_of
-from ackline.service.auth.authorization import Access
+from ackline.core.limits import MAX_DELAY
+from ackline.queue.transfer.documents import payload_json
 from ackline.service.auth.caller import Caller
-from ackline.service.bodies import Body
-from ackline.service.claims import Claims
-from ackline.service.fair_shares import Weights, weighted
-from ackline.service.feed import Feed
-from ackline.service.handing_out import hand_out
-from ackline.service.handlers import get, post
-from ackline.service.held import Handed
-from ackline.service.parameters import (
+from ackline.service.auth.permissions import Permission
+from ackline.service.delivery.claim_source import ClaimOptions
+from ackline.service.delivery.claims import Claimer
+from ackline.service.delivery.fair_share import Weights, queue_weights
+from ackline.service.delivery.in_flight import InFlightJob
+from ackline.service.delivery.job_stream import JobStream
+from ackline.service.delivery.leases import token_for_client
+from ackline.service.delivery.long_poll import claim_for_request
+from ackline.service.http.parameters import (
     KindList,
     Prefetch,
     Queue,
@@ -29,9 +29,9 @@ from ackline.service.parameters import (
     Seconds,
     WeightList,
 )
-from ackline.service.settling import receipt_of
-from ackline.service.source import Wish
-from ackline.service.streams import event, stream_response
+from ackline.service.http.request_body import Body
+from ackline.service.http.sse import sse_event, stream_response
+from ackline.service.routes.decorators import get, post
 
 
 class ClaimBody(Body):
@@ -44,7 +44,7 @@ class ClaimBody(Body):
     worker: str | None = None
 
 
-class ClaimsBody(ClaimBody, kw_only=True):
+class MultiQueueClaimBody(ClaimBody, kw_only=True):
     """The same, from several queues, shared by their weights; by default all weigh the same."""
 
     queues: list[str]
@@ -88,7 +88,7 @@ async def claim(
     If you leave before the answer is written, they are given back. An answer that is lost on its
     way is not noticed: its jobs come back when their leases lapse.
     """
-    return await _claim(caller, weighted([queue], None), data)
+    return await _claim(caller, queue_weights([queue], None), data)
 
 
 @post(
@@ -97,25 +97,25 @@ async def claim(
     summary="Claim jobs of several queues",
     example={"queues": ["billing", "email"], "weights": [3, 1], "limit": 10, "worker": "node-1"},
 )
-async def claim_from_several(
-    data: JSONBody[ClaimsBody], caller: NamedDependency[Caller]
+async def claim_from_queues(
+    data: JSONBody[MultiQueueClaimBody], caller: NamedDependency[Caller]
 ) -> ClaimedJobs:
     """Lease up to `limit` jobs of these queues together, by their weights.
 
     One with much to do starves no other. What one does not have, the others get.
     """
-    return await _claim(caller, weighted(data.queues, data.weights), data)
+    return await _claim(caller, queue_weights(data.queues, data.weights), data)
 
 
 @get("/claims", summary="Claim jobs as they come (SSE)", media_type="text/event-stream")
-async def claim_as_they_come(
+async def stream_claims(
     caller: NamedDependency[Caller],
     queues: QueueNames = None,
     weights: WeightList = None,
     prefetch: Prefetch = 10,
     kinds: KindList = None,
     lease: Annotated[
-        float | None, QueryParameter(ge=0.001, le=LONGEST_DELAY, description="Seconds.")
+        float | None, QueryParameter(ge=0.001, le=MAX_DELAY, description="Seconds.")
     ] = None,
 ) -> Stream:
     """A stream of `job` events, and `ping` when there are none.
@@ -124,29 +124,29 @@ async def claim_as_they_come(
     not settled is released; what you have had the longest has cost an attempt, because it may have
     crashed you. Several queues share the window by their weights.
     """
-    caller.require(Access.CLAIM)
-    wish = Wish(lease=lease, kinds=caller.kinds(kinds), worker=caller.runtime.worker)
-    claims = Claims(caller, weighted(queues or [], weights), prefetch, wish)
-    caller.will_wait_for(claims.names)
-    return stream_response(Feed(claims, prefetch, _job_event, caller.principal.until).events())
+    caller.require(Permission.CLAIM)
+    wish = ClaimOptions(lease=lease, kinds=caller.kinds(kinds), worker=caller.runtime.worker)
+    claims = Claimer(caller, queue_weights(queues or [], weights), prefetch, wish)
+    caller.count_waiting_queues(claims.queue_count)
+    return stream_response(JobStream(claims, prefetch, _job_event, caller.principal.until).events())
 
 
 async def _claim(caller: Caller, weights: Weights, data: ClaimBody) -> ClaimedJobs:
     caller.require_batch(data.limit)
-    wish = Wish(lease=data.lease, kinds=caller.kinds(data.kinds), worker=data.worker)
-    claims = Claims(caller, weights, data.limit, wish)
-    return ClaimedJobs(await hand_out(caller, claims, data.limit, data.wait, _claimed))
+    wish = ClaimOptions(lease=data.lease, kinds=caller.kinds(data.kinds), worker=data.worker)
+    claims = Claimer(caller, weights, data.limit, wish)
+    return ClaimedJobs(await claim_for_request(caller, claims, data.limit, data.wait, _claimed))
 
 
-def _claimed(handed: Handed) -> ClaimedJob:
+def _claimed(handed: InFlightJob) -> ClaimedJob:
     job = handed.job
     return ClaimedJob(
         queue=handed.queue.name,
         id=job.id,
         kind=job.kind,
-        payload=payload_of(job),
+        payload=payload_json(job),
         attempt=job.attempts,
-        token=receipt_of(job),
+        token=token_for_client(job),
         deadline=job.deadline or 0.0,
         priority=job.priority,
         created_at=job.created_at,
@@ -159,8 +159,8 @@ def _claimed(handed: Handed) -> ClaimedJob:
 _encode = msgspec.json.Encoder().encode
 
 
-def _job_event(handed: Handed) -> bytes:
-    return event("job", _encode(_claimed(handed)), handed.job.id)
+def _job_event(handed: InFlightJob) -> bytes:
+    return sse_event("job", _encode(_claimed(handed)), handed.job.id)
 
 
-router = Router("/", route_handlers=[claim, claim_from_several, claim_as_they_come], tags=["Work"])
+router = Router("/", route_handlers=[claim, claim_from_queues, stream_claims], tags=["Work"])

@@ -11,20 +11,20 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 from msgspec import UNSET, UnsetType
 
-from ackline.errors import StoreError
-from ackline.job import Record, State
+from ackline.core.errors import StoreError
+from ackline.core.job import Record, State
 from ackline.queue import Completed, Enqueued, EnqueueOptions, Queued
-from ackline.queue.documents import raw_result
-from ackline.service.admission import admitting
-from ackline.service.auth.authorization import Access
+from ackline.queue.transfer.documents import raw_result_json
 from ackline.service.auth.caller import Caller
-from ackline.service.bodies import ManyBody
-from ackline.service.handlers import post
-from ackline.service.idempotency import IdempotencyKey, enqueue_many_once, enqueue_once
-from ackline.service.job_bodies import JobBody, traced
-from ackline.service.parameters import Queue, Traceparent
+from ackline.service.auth.permissions import Permission
+from ackline.service.http.job_bodies import JobBody, trace_options
+from ackline.service.http.parameters import Queue, Traceparent
+from ackline.service.http.request_body import BatchBody
+from ackline.service.limits.admission import admit_jobs
+from ackline.service.operations.idempotency import IdempotencyKey, enqueue_many_once, enqueue_once
+from ackline.service.queues import MeteredQueue
+from ackline.service.routes.decorators import post
 from ackline.service.runtime import Runtime
-from ackline.service.served_queue import ServedQueue
 
 
 class EnqueuedDocument(msgspec.Struct):
@@ -39,10 +39,10 @@ class EnqueuedDocument(msgspec.Struct):
     result: msgspec.Raw | UnsetType = UNSET
 
 
-THERE = ResponseSpec(EnqueuedDocument, description="A job of this id is there already.")
+ALREADY_EXISTS = ResponseSpec(EnqueuedDocument, description="A job of this id is there already.")
 
 
-class Batch(ManyBody):
+class EnqueueBatchBody(BatchBody):
     """Many jobs to be enqueued."""
 
     jobs: list[JobBody]
@@ -57,7 +57,7 @@ class EnqueuedBatch(msgspec.Struct):
 @post(
     "/",
     summary="Enqueue a job",
-    responses={200: THERE},
+    responses={200: ALREADY_EXISTS},
     problems=(409,),
     example={"payload": {"to": "ann@example.com"}, "id": "email-123", "kind": "welcome"},
 )
@@ -69,9 +69,9 @@ async def enqueue(
     traceparent: Traceparent = None,
 ) -> Response[EnqueuedDocument]:
     """Store a job: 201 if it is new, 200 if a job of its id is there already."""
-    line = await _producing(caller, queue, [data])
-    options: EnqueueOptions = {**traced(traceparent), **data.for_enqueue()}
-    async with admitting(caller.runtime, line, 1, _ids([data])):
+    line = await _queue_for_enqueue(caller, queue, [data])
+    options: EnqueueOptions = {**trace_options(traceparent), **data.for_enqueue()}
+    async with admit_jobs(caller.runtime, line, 1, _ids([data])):
         answer = await enqueue_once(caller, line, data.value, options, idempotency_key)
     [document] = await _documents(caller, line, [answer])
     return Response(document, status_code=201 if document.accepted else 200)
@@ -86,27 +86,27 @@ async def enqueue(
 )
 async def enqueue_many(
     queue: Queue,
-    data: JSONBody[Batch],
+    data: JSONBody[EnqueueBatchBody],
     caller: NamedDependency[Caller],
     idempotency_key: IdempotencyKey = None,
     traceparent: Traceparent = None,
 ) -> EnqueuedBatch:
     """Store all new ones in one step; if one is refused, none is stored."""
     caller.require_batch(len(data.jobs))
-    line = await _producing(caller, queue, data.jobs)
-    async with admitting(caller.runtime, line, len(data.jobs), _ids(data.jobs)):
-        new = [job.new_job(traced(traceparent)) for job in data.jobs]
+    line = await _queue_for_enqueue(caller, queue, data.jobs)
+    async with admit_jobs(caller.runtime, line, len(data.jobs), _ids(data.jobs)):
+        new = [job.new_job(trace_options(traceparent)) for job in data.jobs]
         answers = await enqueue_many_once(caller, line, new, idempotency_key)
     return EnqueuedBatch(await _documents(caller, line, answers))
 
 
-async def _producing(caller: Caller, queue: str, jobs: list[JobBody]) -> ServedQueue:
+async def _queue_for_enqueue(caller: Caller, queue: str, jobs: list[JobBody]) -> MeteredQueue:
     for job in jobs:
         caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
         keys = job.keys_if_undelivered
-        caller.require_keys(keys if isinstance(keys, list) else ())
-    line = caller.queue(queue, Access.ENQUEUE)
-    await caller.require_own(line, _ids(jobs))
+        caller.require_undelivered_keys(keys if isinstance(keys, list) else ())
+    line = caller.queue(queue, Permission.ENQUEUE)
+    await caller.require_replaceable(line, _ids(jobs))
     return line
 
 
@@ -115,9 +115,9 @@ def _ids(jobs: list[JobBody]) -> list[str]:
 
 
 async def _documents(
-    caller: Caller, line: ServedQueue, answers: Sequence[Enqueued]
+    caller: Caller, queue: MeteredQueue, answers: Sequence[Enqueued]
 ) -> list[EnqueuedDocument]:
-    results = await _results(caller, line, answers)
+    results = await _results(caller, queue, answers)
     return [
         EnqueuedDocument(
             answer.id, isinstance(answer, Queued), answer.state, results.get(answer.id, UNSET)
@@ -127,7 +127,7 @@ async def _documents(
 
 
 async def _results(
-    caller: Caller, line: ServedQueue, answers: Sequence[Enqueued]
+    caller: Caller, line: MeteredQueue, answers: Sequence[Enqueued]
 ) -> dict[str, msgspec.Raw]:
     completed = {answer.id: answer.result for answer in answers if isinstance(answer, Completed)}
     if not completed:
@@ -135,17 +135,17 @@ async def _results(
     jobs = await _jobs(caller.runtime, line, list(completed))
     codecs = {id: job.options.codec for id, job in jobs.items()}
     # The job of this id may be of a kind whose results are not for the caller.
-    hidden = {id for id, job in jobs.items() if not caller.principal.sees(job)}
+    hidden = {id for id, job in jobs.items() if not caller.principal.can_see(job)}
     if caller.principal.kinds is not None:
         hidden |= completed.keys() - jobs.keys()
     return {
-        id: raw_result(result, codecs.get(id))
+        id: raw_result_json(result, codecs.get(id))
         for id, result in completed.items()
         if id not in hidden
     }
 
 
-async def _jobs(runtime: Runtime, line: ServedQueue, ids: list[str]) -> dict[str, Record]:
+async def _jobs(runtime: Runtime, line: MeteredQueue, ids: list[str]) -> dict[str, Record]:
     """Jobs that are still there."""
     try:
         found = await runtime.call(runtime.store.get, line.sync.key, ids)

@@ -11,25 +11,25 @@ from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 from msgspec import UNSET, UnsetType
 
-from ackline.events import Act, Event, read_cursor
-from ackline.journal_views.latest import EventFilter
-from ackline.queue.documents import EventDocument, event_document
+from ackline.core.events import Act, Event, read_cursor
+from ackline.journal_views.latest_events import EventFilter
+from ackline.queue.transfer.documents import EventDocument, event_document
 from ackline.service.auth.caller import Caller
-from ackline.service.handlers import get
-from ackline.service.journal import Journal
-from ackline.service.parameters import PageSize
-from ackline.service.problems import Unfit
-from ackline.service.streams import stream_response
-from ackline.service.sweeps import SweepDocument
+from ackline.service.events.expiry_summary import SweepDocument
+from ackline.service.events.journal import CallerJournal
+from ackline.service.http.parameters import PageSize
+from ackline.service.http.problems import Unprocessable
+from ackline.service.http.sse import stream_response
+from ackline.service.routes.decorators import get
 
 QueueFilter = Annotated[str | None, QueryParameter(description="Only of this queue.")]
 After = Annotated[str | None, QueryParameter(description="Only what comes after this cursor.")]
-Last = Annotated[
+LastCount = Annotated[
     int | None,
     QueryParameter(ge=1, le=1000, description="The last so many, instead of those after a cursor."),
 ]
 ActList = Annotated[list[Act] | None, QueryParameter(name="act", description="Only these acts.")]
-Word = Annotated[
+EventText = Annotated[
     str | None,
     QueryParameter(
         max_length=1000,
@@ -61,9 +61,9 @@ async def list_events(
     queue: QueueFilter = None,
     after: After = None,
     limit: PageSize = 100,
-    last: Last = None,
+    last: LastCount = None,
     acts: ActList = None,
-    text: Word = None,
+    text: EventText = None,
 ) -> EventPage:
     """A page of the journal; 410 if what comes after the cursor is not kept any more.
 
@@ -72,20 +72,20 @@ async def list_events(
     With `act` or `text` a page may have few events or none, and yet there may be more: the
     cursor says where to read on. `last` looks back from the end until it has found so many.
     """
-    journal, wanted = Journal(caller, queue), EventFilter(frozenset(acts or Act), text or "")
+    journal, wanted = CallerJournal(caller, queue), EventFilter(frozenset(acts or Act), text or "")
     if last is None:
-        events, cursor = await journal.read(_checked(after), limit)
+        events, cursor = await journal.read(_valid_cursor(after), limit)
         if not events:
-            await journal.require_written(after or None)
+            await journal.require_existing_cursor(after or None)
         return await _page(journal, [one for one in events if wanted.matches(one)], cursor)
     if after is not None:
-        raise Unfit("`last` looks back from the end: leave out `after`", at="after")
-    found, end = await journal.last(last, wanted)
+        raise Unprocessable("`last` looks back from the end: leave out `after`", at="after")
+    found, end = await journal.latest(last, wanted)
     return await _page(journal, found.events, end, found.complete)
 
 
 async def _page(
-    journal: Journal,
+    journal: CallerJournal,
     events: list[Event],
     cursor: str | None,
     complete: bool | UnsetType = UNSET,
@@ -106,15 +106,15 @@ async def stream_events(
 
     A browser that was cut off goes on by itself where it stopped.
     """
-    journal = Journal(caller, queue)
-    return stream_response(journal.follow(_checked(last_event_id) or _checked(after)))
+    journal = CallerJournal(caller, queue)
+    return stream_response(journal.follow(_valid_cursor(last_event_id) or _valid_cursor(after)))
 
 
-def _checked(cursor: str | None) -> str | None:
+def _valid_cursor(cursor: str | None) -> str | None:
     try:
         read_cursor(cursor)
     except ValueError as error:
-        raise Unfit(str(error), at="after") from None
+        raise Unprocessable(str(error), at="after") from None
     return cursor or None
 
 

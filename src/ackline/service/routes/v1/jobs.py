@@ -10,48 +10,55 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 
-from ackline.errors import JobNotFound
-from ackline.job import Record, State
+from ackline.core.errors import JobNotFound
+from ackline.core.job import Record, State
 from ackline.journal_views.timeline import timeline as look_through
 from ackline.queue import Job
 from ackline.queue import Queue as Line
-from ackline.queue.documents import (
+from ackline.queue.transfer.documents import (
     EventDocument,
     JobDocument,
     event_document,
     job_document,
-    result_of,
+    result_json,
 )
-from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
-from ackline.service.bodies import Body
-from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, names_a_state, require_match, tagged
-from ackline.service.handlers import delete, get, get_or_head, patch, post
-from ackline.service.job_summary import JobSummary, summaries
-from ackline.service.paging import ListOrder, Order, read_page
-from ackline.service.parameters import (
+from ackline.service.auth.permissions import Permission
+from ackline.service.delivery.result_wait import wait_for_result
+from ackline.service.http.etags import (
+    ETAG_RESPONSES,
+    IfMatch,
+    IfNoneMatch,
+    has_specific_etag,
+    require_if_match,
+    with_etag,
+)
+from ackline.service.http.paging import JobOrder, ListOrder, read_page
+from ackline.service.http.parameters import (
     Cursor,
     IdList,
     JobId,
     KindList,
-    Moment,
     PageSize,
+    PayloadText,
     Priority,
     Queue,
     Seconds,
     States,
-    Text,
+    Timestamp,
 )
-from ackline.service.waiting import wait_for
-from ackline.stores.base import Filter
+from ackline.service.http.request_body import Body
+from ackline.service.routes.decorators import delete, get, get_or_head, patch, post
+from ackline.service.views.job_summary import JobSummary, summarize
+from ackline.stores.contract import Filter
 
-MOST_LEASES = 10_000
+MAX_LEASES = 10_000
 """Jobs that a worker may have leased for a list of them to be complete."""
 
-HeldBy = Annotated[
+WorkerFilter = Annotated[
     str | None, QueryParameter(description="Only jobs that this worker is processing.")
 ]
-InShort = Annotated[
+SummaryFlag = Annotated[
     bool,
     QueryParameter(
         description="In short: the beginning of the payload instead of payload, result and history."
@@ -70,7 +77,7 @@ class JobPage(msgspec.Struct):
     cursor: str | None
 
 
-class SummaryPage(msgspec.Struct):
+class JobSummaryPage(msgspec.Struct):
     """A page of jobs in short, for `summary=true`."""
 
     now: float
@@ -85,7 +92,7 @@ class ResultDocument(msgspec.Struct):
     result: msgspec.Raw
 
 
-class Stands(msgspec.Struct):
+class JobStateDocument(msgspec.Struct):
     """Where the job stands now."""
 
     id: str
@@ -119,22 +126,22 @@ async def list_jobs(
     states: States = None,
     kinds: KindList = None,
     ids: IdList = None,
-    created_after: Moment = None,
-    created_before: Moment = None,
-    text: Text = None,
-    worker: HeldBy = None,
-    summary: InShort = False,
+    created_after: Timestamp = None,
+    created_before: Timestamp = None,
+    text: PayloadText = None,
+    worker: WorkerFilter = None,
+    summary: SummaryFlag = False,
     cursor: Cursor = None,
     limit: PageSize = 100,
-    order: ListOrder = Order.LINE,
-) -> JobPage | SummaryPage:
+    order: ListOrder = JobOrder.CLAIM,
+) -> JobPage | JobSummaryPage:
     """Jobs by state, then in the order of their line.
 
     A job that stays in its place while you read on is listed once, however many come and go around
     it. One that changes its state between two pages may be missed, or listed again: for all jobs
     of a queue that is in use, take an export.
     """
-    line = (await caller.known_queue(queue, Access.READ_JOBS)).sync
+    line = (await caller.existing_queue(queue, Permission.READ_JOBS)).sync
     which = Filter(
         states=frozenset(states or State),
         kinds=caller.kinds(kinds),
@@ -143,7 +150,7 @@ async def list_jobs(
         created_before=created_before,
         text=text,
     )
-    return await caller.slowly(_page, line, which, worker, cursor, limit, order, summary)
+    return await caller.run_slow(_page, line, which, worker, cursor, limit, order, summary)
 
 
 def _page(
@@ -152,23 +159,23 @@ def _page(
     worker: str | None,
     cursor: str | None,
     limit: int,
-    order: Order,
+    order: JobOrder,
     summary: bool,
-) -> JobPage | SummaryPage:
+) -> JobPage | JobSummaryPage:
     store = line.store
     if worker is not None:
-        leased = {job.id for job in store.leases(line.key, worker=worker, limit=MOST_LEASES)}
+        leased = {job.id for job in store.leases(line.key, worker=worker, limit=MAX_LEASES)}
         ids = frozenset(leased if which.ids is None else leased & which.ids)
         which = msgspec.structs.replace(which, states=which.states & {State.PROCESSING}, ids=ids)
     page = read_page(store, line.key, which, cursor, limit, order)
     found = [job for job in page.jobs if worker is None or job.worker == worker]
     now = store.now()
     if summary:
-        return SummaryPage(now, summaries(line, found), page.cursor)
+        return JobSummaryPage(now, summarize(line, found), page.cursor)
     return JobPage(now, [job_document(job, line.name) for job in found], page.cursor)
 
 
-@get_or_head("/{id:str}", summary="Show a job", **TAGGED, problems=(404,))
+@get_or_head("/{id:str}", summary="Show a job", **ETAG_RESPONSES, problems=(404,))
 async def get_job(
     queue: Queue,
     id: JobId,
@@ -177,21 +184,21 @@ async def get_job(
     if_none_match: IfNoneMatch = None,
 ) -> Response[JobDocument]:
     """A job with the attempts that did not complete, and its timeline from the journal."""
-    line, record = await caller.job(queue, id, Access.READ_JOBS)
+    line, record = await caller.job(queue, id, Permission.READ_JOBS)
     told: list[EventDocument] | UnsetType = UNSET
     whole: bool | UnsetType = UNSET
     if timeline:
         store = caller.runtime.store
-        events, whole = await caller.slowly(look_through, store, line.sync.key, record)
+        events, whole = await caller.run_slow(look_through, store, line.sync.key, record)
         # Before it was replaced, a job of this id may have been of another kind.
-        told = [event_document(event) for event in events if caller.principal.sees(event)]
+        told = [event_document(event) for event in events if caller.principal.can_see(event)]
 
     def answer() -> Response[JobDocument]:
         job = job_document(record, queue)
         document = msgspec.structs.replace(job, timeline=told, timeline_complete=whole)
-        return tagged(document, job, document.timeline or [], if_none_match)
+        return with_etag(document, job, document.timeline or [], if_none_match)
 
-    return await caller.runtime.convert(_size(record), answer)
+    return await caller.runtime.run_if_large(_size(record), answer)
 
 
 @get(
@@ -213,14 +220,14 @@ async def get_result(
 
     503 if the service stops meanwhile.
     """
-    line, _ = await caller.job(queue, id, Access.AWAIT)
-    with caller.runtime.using(line.sync.key) as kept:
+    line, _ = await caller.job(queue, id, Permission.READ_RESULT)
+    with caller.runtime.pinned_queue(line.sync.key) as kept:
         if wait:
-            await wait_for(caller, lambda: kept.result(id, wait))
+            await wait_for_result(caller, lambda: kept.result(id, wait))
         else:
             await kept.result(id)
-    _, record = await caller.job(queue, id, Access.AWAIT)
-    result = await caller.runtime.convert(_size(record), lambda: result_of(record))
+    _, record = await caller.job(queue, id, Permission.READ_RESULT)
+    result = await caller.runtime.run_if_large(_size(record), lambda: result_json(record))
     return ResultDocument(id, result)
 
 
@@ -233,10 +240,10 @@ async def get_result(
         409,
     ),
 )
-async def cancel(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> Stands:
+async def cancel(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> JobStateDocument:
     """Cancel a job that waits; ask one that runs to stop. A finished one stays as it is."""
-    line, _ = await caller.job(queue, id, Access.CANCEL)
-    return Stands(id, await line.cancel(id, by=caller.by))
+    line, _ = await caller.job(queue, id, Permission.CANCEL)
+    return JobStateDocument(id, await line.cancel(id, by=caller.by))
 
 
 @post(
@@ -251,11 +258,11 @@ async def cancel(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> St
 )
 async def redrive(
     queue: Queue, id: JobId, caller: NamedDependency[Caller], data: JSONBody[RedriveBody]
-) -> Stands:
+) -> JobStateDocument:
     """Take a job out of the DLQ and run it again, with all its attempts."""
-    line, _ = await caller.job(queue, id, Access.REDRIVE)
+    line, _ = await caller.job(queue, id, Permission.REDRIVE)
     await line.redrive(id, delay=data.delay, by=caller.by)
-    return Stands(id, State.SCHEDULED if data.delay else State.QUEUED)
+    return JobStateDocument(id, State.SCHEDULED if data.delay else State.QUEUED)
 
 
 @patch(
@@ -276,15 +283,15 @@ async def edit(
     if_match: IfMatch = None,
 ) -> JobDocument:
     """Change the payload, the priority or the delay of a job that is not processing."""
-    line, seen = await caller.job(queue, id, Access.EDIT)
+    line, seen = await caller.job(queue, id, Permission.EDIT)
     await _require_match(caller, if_match, queue, seen)
     changes: dict[str, Any] = {"priority": data.priority, "delay": data.delay}
-    if names_a_state(if_match):
+    if has_specific_etag(if_match):
         changes["seen"] = Job(seen, line.sync, None)
     if data.payload is not UNSET:
         changes["payload"] = data.payload
     await line.edit(id, by=caller.by, **changes)
-    _, record = await caller.job(queue, id, Access.EDIT)
+    _, record = await caller.job(queue, id, Permission.EDIT)
     return await _document(caller, queue, record)
 
 
@@ -302,10 +309,10 @@ async def move(
     queue: Queue, id: JobId, data: JSONBody[MoveBody], caller: NamedDependency[Caller]
 ) -> JobDocument:
     """Hand a job that is not processing to another queue."""
-    line, _ = await caller.job(queue, id, Access.MOVE)
+    line, _ = await caller.job(queue, id, Permission.MOVE)
     caller.require_queue(data.to)
     await line.move(id, data.to, by=caller.by)
-    _, record = await caller.job(data.to, id, Access.MOVE)
+    _, record = await caller.job(data.to, id, Permission.MOVE)
     return await _document(caller, data.to, record)
 
 
@@ -322,24 +329,24 @@ async def delete_job(
     queue: Queue, id: JobId, caller: NamedDependency[Caller], if_match: IfMatch = None
 ) -> None:
     """Gone for good, whatever its state; with `If-Match`, only in the state that you saw."""
-    line, seen = await caller.job(queue, id, Access.DELETE)
+    line, seen = await caller.job(queue, id, Permission.DELETE)
     await _require_match(caller, if_match, queue, seen)
-    states = [seen.state] if names_a_state(if_match) else None
+    states = [seen.state] if has_specific_etag(if_match) else None
     if not await line.purge(ids=[id], states=states, by=caller.by):
-        _, now = await caller.job(queue, id, Access.DELETE)
+        _, now = await caller.job(queue, id, Permission.DELETE)
         await _require_match(caller, if_match, queue, now)
         raise JobNotFound(queue, id)
 
 
 async def _document(caller: Caller, queue: str, record: Record) -> JobDocument:
-    shown = caller.principal.job(record)
-    return await caller.runtime.convert(_size(shown), lambda: job_document(shown, queue))
+    shown = caller.principal.redact_job(record)
+    return await caller.runtime.run_if_large(_size(shown), lambda: job_document(shown, queue))
 
 
 async def _require_match(caller: Caller, wanted: str | None, queue: str, record: Record) -> None:
     if wanted is not None:
-        await caller.runtime.convert(
-            _size(record), lambda: require_match(wanted, job_document(record, queue))
+        await caller.runtime.run_if_large(
+            _size(record), lambda: require_if_match(wanted, job_document(record, queue))
         )
 
 

@@ -6,17 +6,17 @@ import msgspec
 from litestar import Router
 from litestar.di import NamedDependency
 
-from ackline.job import State
+from ackline.core.job import State
 from ackline.journal_views.throughput import Throughput
-from ackline.service.acts import JobAct, acts_by_state
-from ackline.service.auth.authorization import Access, Scope
 from ackline.service.auth.caller import Caller
-from ackline.service.handlers import get
-from ackline.service.overviews import Look
-from ackline.stores.base import QueueInfo, StoreInfo, Trouble
+from ackline.service.auth.job_acts import JobAct, acts_by_state
+from ackline.service.auth.permissions import Permission, Scope
+from ackline.service.routes.decorators import get
+from ackline.service.views.overview import OverviewSnapshot
+from ackline.stores.contract import HealthIssue, QueueInfo, StoreInfo
 
 
-class QueueFigures(msgspec.Struct, kw_only=True):
+class QueueOverview(msgspec.Struct, kw_only=True):
     """A queue at a glance."""
 
     queue: str
@@ -32,13 +32,13 @@ class QueueFigures(msgspec.Struct, kw_only=True):
     throughput: Throughput
 
 
-class StoreFigures(msgspec.Struct):
+class StoreOverview(msgspec.Struct):
     """What keeps the jobs, and what an answered enqueue survives."""
 
     name: str
     version: str
     durability: str
-    troubles: list[Trouble]
+    issues: list[HealthIssue]
     """Only shown to admins."""
 
 
@@ -49,10 +49,10 @@ class Overview(msgspec.Struct, kw_only=True):
     bucket: int
     complete: bool
     """Whether the journal has been read to its end; if not, ask again."""
-    store: StoreFigures
+    store: StoreOverview
     workers: int
     """Those that are alive, each counted once however many queues it works for."""
-    queues: list[QueueFigures]
+    queues: list[QueueOverview]
 
 
 class Me(msgspec.Struct, kw_only=True):
@@ -78,9 +78,9 @@ class Me(msgspec.Struct, kw_only=True):
 @get("/overview", summary="Everything at a glance")
 async def overview(caller: NamedDependency[Caller]) -> Overview:
     """Each queue's counts, rates, age and workers; rates are counted from the journal."""
-    caller.require(Access.READ_FIGURES)
-    look = await caller.runtime.overviews.of(caller.tenant, caller.slowly)
-    return await caller.slowly(_overview, caller, look)
+    caller.require(Permission.READ_STATS)
+    look = await caller.runtime.overview.of(caller.tenant, caller.run_slow)
+    return await caller.run_slow(_overview, caller, look)
 
 
 @get("/me", summary="Who am I?")
@@ -102,33 +102,35 @@ async def me(caller: NamedDependency[Caller]) -> Me:
     )
 
 
-def _overview(caller: Caller, look: Look) -> Overview:
-    queues = [one for one in look.queues if caller.principal.sees(one)]
+def _overview(caller: Caller, look: OverviewSnapshot) -> Overview:
+    queues = [one for one in look.queues if caller.principal.can_see(one)]
     alive = {queue.key: look.alive(queue.key) for queue in queues}
     return Overview(
         now=look.now,
         bucket=caller.runtime.throughput.bucket,
         complete=look.complete,
-        store=_store(caller.principal.store(look.store)),
+        store=_store(caller.principal.redact_store(look.store)),
         workers=len(frozenset().union(*alive.values())),
-        queues=[_figures(caller, look, queue, len(alive[queue.key])) for queue in queues],
+        queues=[_queue_overview(caller, look, queue, len(alive[queue.key])) for queue in queues],
     )
 
 
-def _store(info: StoreInfo) -> StoreFigures:
-    return StoreFigures(info.name, info.version, info.durability, list(info.troubles))
+def _store(info: StoreInfo) -> StoreOverview:
+    return StoreOverview(info.name, info.version, info.durability, list(info.issues))
 
 
-def _figures(caller: Caller, look: Look, info: QueueInfo, workers: int) -> QueueFigures:
+def _queue_overview(
+    caller: Caller, look: OverviewSnapshot, info: QueueInfo, workers: int
+) -> QueueOverview:
     reader = caller.runtime.throughput
     throughput = reader.of(info.key, look.now)
-    return QueueFigures(
+    return QueueOverview(
         queue=info.key.name,
         paused=info.settings.paused,
         counts=dict(info.counts),
         oldest=look.oldest(info.key),
         workers=workers,
-        rate_in=reader.rate(throughput.entered),
+        rate_in=reader.rate(throughput.enqueued),
         rate_out=reader.rate(throughput.completed),
         throughput=throughput,
     )

@@ -10,20 +10,26 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, UnsetType
 
-from ackline.config import QueueSettings
-from ackline.job import QueueKey, State
-from ackline.limits import short_note
+from ackline.core.config import QueueSettings
+from ackline.core.job import QueueKey, State
+from ackline.core.limits import truncate_note
 from ackline.queue.dropping import drop_steps
 from ackline.queue.purging import purge_steps
-from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
-from ackline.service.bodies import Body
-from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
-from ackline.service.handlers import delete, get, get_or_head, patch, post
-from ackline.service.job_bodies import PolicyBody
-from ackline.service.parameters import Queue, Seconds
-from ackline.service.renaming import rename
-from ackline.stores.base import Filter, QueueInfo, WorkerRecord
+from ackline.service.auth.permissions import Permission
+from ackline.service.http.etags import (
+    ETAG_RESPONSES,
+    IfMatch,
+    IfNoneMatch,
+    require_if_match,
+    with_etag,
+)
+from ackline.service.http.job_bodies import PolicyBody
+from ackline.service.http.parameters import Queue, Seconds
+from ackline.service.http.request_body import Body
+from ackline.service.operations.rename_queue import rename_steps
+from ackline.service.routes.decorators import delete, get, get_or_head, patch, post
+from ackline.stores.contract import Filter, QueueInfo, WorkerRecord
 
 
 class QueueDocument(msgspec.Struct):
@@ -35,13 +41,13 @@ class QueueDocument(msgspec.Struct):
     settings: dict[str, Any]
 
 
-class Queues(msgspec.Struct):
+class QueueList(msgspec.Struct):
     """All queues that the caller may see."""
 
     queues: list[QueueDocument]
 
 
-class Changed(msgspec.Struct):
+class ChangedCount(msgspec.Struct):
     """How many jobs it was done to."""
 
     changed: int
@@ -70,7 +76,7 @@ class SettingsBody(Body):
         return given
 
 
-class NewName(Body):
+class RenameBody(Body):
     """What a queue is called from now on."""
 
     to: str
@@ -86,34 +92,36 @@ class WorkerDocument(msgspec.Struct):
     host: str
     pid: int
     started_at: float
-    seen_at: float
+    last_heartbeat_at: float
     alive: bool
     alive_until: float
     """When its last sign of life expires; if its process was seen to end, when that was."""
-    holds: int
+    leases: int
     concurrency: int
     kinds: tuple[str, ...] | None
 
 
-class Workers(msgspec.Struct):
+class WorkerList(msgspec.Struct):
     """All workers."""
 
     workers: list[WorkerDocument]
 
 
 @get("/queues", summary="List queues")
-async def list_queues(caller: NamedDependency[Caller]) -> Queues:
+async def list_queues(caller: NamedDependency[Caller]) -> QueueList:
     """All queues with their counts; the cost does not depend on the number of jobs."""
-    return Queues([_document(info) for info in await _described(caller, Access.READ_QUEUES)])
+    return QueueList(
+        [_document(info) for info in await _visible_queues(caller, Permission.READ_QUEUES)]
+    )
 
 
-@get_or_head("/queues/{queue:str}", summary="Show a queue", **TAGGED, problems=(404,))
+@get_or_head("/queues/{queue:str}", summary="Show a queue", **ETAG_RESPONSES, problems=(404,))
 async def get_queue(
     queue: Queue, caller: NamedDependency[Caller], if_none_match: IfNoneMatch = None
 ) -> Response[QueueDocument]:
     """One queue with its counts and settings."""
-    document = _document(await caller.describe(queue, Access.READ_QUEUES))
-    return tagged(document, document.settings, document.counts, if_none_match)
+    document = _document(await caller.describe(queue, Permission.READ_QUEUES))
+    return with_etag(document, document.settings, document.counts, if_none_match)
 
 
 @patch(
@@ -135,39 +143,39 @@ async def configure(
 
     What `If-Match` says is checked in the same step as the change.
     """
-    line = caller.queue(queue, Access.CONFIGURE).sync
+    line = caller.queue(queue, Permission.CONFIGURE).sync
     if if_match is not None:
-        await caller.describe(queue, Access.CONFIGURE)
+        await caller.describe(queue, Permission.CONFIGURE)
 
     def change(stored: QueueSettings) -> QueueSettings:
-        require_match(if_match, msgspec.to_builtins(stored))
-        return line.policies.altered(stored, data.changes())
+        require_if_match(if_match, msgspec.to_builtins(stored))
+        return line.policies.with_changes(stored, data.changes())
 
-    await caller.runtime.call(line.policies.change, change, short_note(caller.by))
-    return _document(await caller.describe(queue, Access.CONFIGURE))
+    await caller.runtime.call(line.policies.change, change, truncate_note(caller.by))
+    return _document(await caller.describe(queue, Permission.CONFIGURE))
 
 
 @post("/queues/{queue:str}/pause", status_code=200, summary="Pause a queue", problems=(404,))
 async def pause(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out no more jobs; those that run go on."""
-    await caller.queue(queue, Access.CONFIGURE).pause(by=caller.by)
-    return _document(await caller.describe(queue, Access.CONFIGURE))
+    await caller.queue(queue, Permission.CONFIGURE).pause(by=caller.by)
+    return _document(await caller.describe(queue, Permission.CONFIGURE))
 
 
 @post("/queues/{queue:str}/resume", status_code=200, summary="Resume a queue", problems=(404,))
 async def resume(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out jobs again."""
-    await caller.queue(queue, Access.CONFIGURE).resume(by=caller.by)
-    return _document(await caller.describe(queue, Access.CONFIGURE))
+    await caller.queue(queue, Permission.CONFIGURE).resume(by=caller.by)
+    return _document(await caller.describe(queue, Permission.CONFIGURE))
 
 
 @post("/queues/{queue:str}/purge", status_code=200, summary="Purge a queue", problems=(404,))
-async def purge(queue: Queue, caller: NamedDependency[Caller]) -> Changed:
+async def purge(queue: Queue, caller: NamedDependency[Caller]) -> ChangedCount:
     """Delete all jobs, whatever their state; the queue and its settings stay."""
-    await caller.describe(queue, Access.DELETE)
-    line = caller.queue(queue, Access.DELETE).sync
+    await caller.describe(queue, Permission.DELETE)
+    line = caller.queue(queue, Permission.DELETE).sync
     which = Filter(kinds=caller.kinds(None))
-    return Changed(await caller.in_steps(purge_steps(line, which, caller.by)))
+    return ChangedCount(await caller.run_chunks(purge_steps(line, which, caller.by)))
 
 
 @delete(
@@ -187,15 +195,15 @@ async def delete_queue(
         bool, QueryParameter(description="Also if jobs wait or run; they are deleted.")
     ] = False,
     if_match: IfMatch = None,
-) -> Changed:
+) -> ChangedCount:
     """Delete it with its finished jobs, settings and schedules; 409 while jobs wait or run.
 
     Its journal stays for as long as it is kept. A new job makes the queue anew.
     """
-    line = caller.queue(queue, Access.DROP).sync
-    info = await caller.describe(queue, Access.DROP)
-    require_match(if_match, msgspec.to_builtins(info.settings))
-    return Changed(await caller.in_steps(drop_steps(line, force, caller.by)))
+    line = caller.queue(queue, Permission.DROP).sync
+    info = await caller.describe(queue, Permission.DROP)
+    require_if_match(if_match, msgspec.to_builtins(info.settings))
+    return ChangedCount(await caller.run_chunks(drop_steps(line, force, caller.by)))
 
 
 @post(
@@ -209,7 +217,7 @@ async def delete_queue(
     example={"to": "email-new"},
 )
 async def rename_queue(
-    queue: Queue, data: JSONBody[NewName], caller: NamedDependency[Caller]
+    queue: Queue, data: JSONBody[RenameBody], caller: NamedDependency[Caller]
 ) -> QueueDocument:
     """Move all jobs and the settings to a queue of another name; if it is refused, nothing moves.
 
@@ -217,30 +225,30 @@ async def rename_queue(
     service is killed meanwhile, no job is lost, but the old queue stays paused with those that have
     not moved: send it again with `merge`, which moves the rest.
     """
-    source, target = caller.queue(queue, Access.DROP), caller.queue(data.to, Access.DROP)
-    await caller.describe(queue, Access.DROP)
-    await caller.in_steps(rename(source.sync, target.sync, caller.by, merge=data.merge))
-    return _document(await caller.describe(data.to, Access.DROP))
+    source, target = caller.queue(queue, Permission.DROP), caller.queue(data.to, Permission.DROP)
+    await caller.describe(queue, Permission.DROP)
+    await caller.run_chunks(rename_steps(source.sync, target.sync, caller.by, merge=data.merge))
+    return _document(await caller.describe(data.to, Permission.DROP))
 
 
 @get("/queues/{queue:str}/workers", summary="List a queue's workers", problems=(404,))
-async def queue_workers(queue: Queue, caller: NamedDependency[Caller]) -> Workers:
+async def queue_workers(queue: Queue, caller: NamedDependency[Caller]) -> WorkerList:
     """The workers that have given a sign of life."""
-    info = await caller.describe(queue, Access.READ_WORKERS)
-    return Workers(await caller.slowly(_workers, caller, [info.key]))
+    info = await caller.describe(queue, Permission.READ_WORKERS)
+    return WorkerList(await caller.run_slow(_workers, caller, [info.key]))
 
 
 @get("/workers", summary="List workers")
-async def all_workers(caller: NamedDependency[Caller]) -> Workers:
+async def all_workers(caller: NamedDependency[Caller]) -> WorkerList:
     """The workers of all queues."""
-    keys = [info.key for info in await _described(caller, Access.READ_WORKERS)]
-    return Workers(await caller.slowly(_workers, caller, keys))
+    keys = [info.key for info in await _visible_queues(caller, Permission.READ_WORKERS)]
+    return WorkerList(await caller.run_slow(_workers, caller, keys))
 
 
-async def _described(caller: Caller, access: Access) -> list[QueueInfo]:
-    room = caller.room(access)
+async def _visible_queues(caller: Caller, access: Permission) -> list[QueueInfo]:
+    room = caller.tenant_queues(access)
     found = await caller.runtime.call(room.describe)
-    return list(filter(caller.principal.sees, found))
+    return list(filter(caller.principal.can_see, found))
 
 
 def _document(info: QueueInfo) -> QueueDocument:
@@ -259,17 +267,17 @@ def _workers(caller: Caller, keys: list[QueueKey]) -> list[WorkerDocument]:
 
 
 def _worker(queue: str, worker: WorkerRecord, now: float) -> WorkerDocument:
-    beat = worker.beat
+    beat = worker.heartbeat
     return WorkerDocument(
         id=beat.id,
         queue=queue,
         host=beat.host,
         pid=beat.pid,
         started_at=beat.started_at,
-        seen_at=worker.seen_at,
+        last_heartbeat_at=worker.last_heartbeat_at,
         alive=worker.expires_at > now,
         alive_until=worker.expires_at,
-        holds=worker.holds,
+        leases=worker.leases,
         concurrency=beat.concurrency,
         kinds=beat.kinds,
     )

@@ -9,17 +9,23 @@ from litestar import Response, Router
 from litestar.di import NamedDependency
 from litestar.params import JSONBody, PathParameter
 
-from ackline.cron import Schedule
-from ackline.job import QueueKey
-from ackline.limits import require_name
+from ackline.core.cron import Schedule
+from ackline.core.job import QueueKey
+from ackline.core.limits import require_name
 from ackline.service import schedules
-from ackline.service.auth.authorization import Access
 from ackline.service.auth.caller import Caller
-from ackline.service.etags import TAGGED, IfMatch, IfNoneMatch, require_match, tagged
-from ackline.service.handlers import delete, get, get_or_head, put
-from ackline.service.job_bodies import JobOptions
-from ackline.service.parameters import Queue
-from ackline.service.problems import Conflict, NotFound
+from ackline.service.auth.permissions import Permission
+from ackline.service.http.etags import (
+    ETAG_RESPONSES,
+    IfMatch,
+    IfNoneMatch,
+    require_if_match,
+    with_etag,
+)
+from ackline.service.http.job_bodies import JobOptions
+from ackline.service.http.parameters import Queue
+from ackline.service.http.problems import Conflict, NotFound
+from ackline.service.routes.decorators import delete, get, get_or_head, put
 
 Name = Annotated[str, PathParameter(description="The schedule's name.")]
 
@@ -47,34 +53,34 @@ class ScheduleDocument(msgspec.Struct):
     next_at: float
 
 
-class Schedules(msgspec.Struct):
+class ScheduleList(msgspec.Struct):
     """All schedules of a queue, or of all queues."""
 
     schedules: list[ScheduleDocument]
 
 
 @get("/schedules", summary="List the schedules of all queues")
-async def list_all(caller: NamedDependency[Caller]) -> Schedules:
+async def list_all(caller: NamedDependency[Caller]) -> ScheduleList:
     """All schedules that were made here, the next one to tick first.
 
     A schedule may exist before its queue, which its first tick creates.
     """
-    caller.require(Access.READ_SCHEDULES)
-    return await caller.slowly(_list_all, caller)
+    caller.require(Permission.READ_SCHEDULES)
+    return await caller.run_slow(_list_all, caller)
 
 
 @get("/", summary="List schedules")
-async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> Schedules:
+async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> ScheduleList:
     """All schedules that were made here; those in workers' code are not listed."""
-    key = caller.queue(queue, Access.READ_SCHEDULES).sync.key
+    key = caller.queue(queue, Permission.READ_SCHEDULES).sync.key
     store = caller.runtime.store
-    found = await caller.slowly(schedules.read_all, store, key)
+    found = await caller.run_slow(schedules.read_all, store, key)
     now = await caller.runtime.call(store.now)
     own = [schedule for schedule in found if caller.principal.may_use_kind(schedule.kind)]
-    return Schedules([_document(queue, schedule, now) for schedule in own])
+    return ScheduleList([_document(queue, schedule, now) for schedule in own])
 
 
-@get_or_head("/{name:str}", summary="Show a schedule", **TAGGED, problems=(404,))
+@get_or_head("/{name:str}", summary="Show a schedule", **ETAG_RESPONSES, problems=(404,))
 async def get_schedule(
     queue: Queue,
     name: Name,
@@ -82,14 +88,14 @@ async def get_schedule(
     if_none_match: IfNoneMatch = None,
 ) -> Response[ScheduleDocument]:
     """A schedule that was made here, and when it ticks next."""
-    key = caller.queue(queue, Access.READ_SCHEDULES).sync.key
+    key = caller.queue(queue, Permission.READ_SCHEDULES).sync.key
     store = caller.runtime.store
     found, _ = await caller.runtime.call(schedules.find, store, key, name)
     if found is None or not caller.principal.may_use_kind(found.kind):
         raise _absent(queue, name)
     now = await caller.runtime.call(store.now)
     document = _document(queue, found, now)
-    return tagged(document, _editable(found), document.next_at, if_none_match)
+    return with_etag(document, _editable(found), document.next_at, if_none_match)
 
 
 @put(
@@ -118,17 +124,17 @@ async def put_schedule(
 
     A queue has at most 1,000 schedules, and a tenant 10,000; 409 for one more.
     """
-    line = caller.queue(queue, Access.WRITE_SCHEDULES)
+    line = caller.queue(queue, Permission.WRITE_SCHEDULES)
     require_name("schedule", name)
     options: dict[str, Any] = dict(data.for_enqueue())
     kind = options.pop("kind", "default")
     caller.require_kind(kind)
-    caller.require_keys(options.get("keys_if_undelivered"))
+    caller.require_undelivered_keys(options.get("keys_if_undelivered"))
     schedule = Schedule(name, data.cron, kind, data.payload, data.timezone, data.catch_up, options)
     # What could not be enqueued is refused now, not at the first tick.
-    line.sync.drafter.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
+    line.sync.draft_builder.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
     store = caller.runtime.store
-    await caller.slowly(_write, caller, line.sync.key, schedule, if_match)
+    await caller.run_slow(_write, caller, line.sync.key, schedule, if_match)
     now = await caller.runtime.call(store.now)
     return _document(queue, schedule, now)
 
@@ -146,21 +152,21 @@ async def delete_schedule(
     queue: Queue, name: Name, caller: NamedDependency[Caller], if_match: IfMatch = None
 ) -> None:
     """No more ticks; jobs of earlier ones stay."""
-    key = caller.queue(queue, Access.WRITE_SCHEDULES).sync.key
+    key = caller.queue(queue, Permission.WRITE_SCHEDULES).sync.key
     await caller.runtime.call(_delete, caller, key, name, if_match)
 
 
-def _list_all(caller: Caller) -> Schedules:
+def _list_all(caller: Caller) -> ScheduleList:
     store = caller.runtime.store
     now = store.now()
     found = [
         _document(key.name, schedule, now)
-        for key, entries in schedules.stored(store, [caller.tenant]).items()
+        for key, entries in schedules.read_entries(store, [caller.tenant]).items()
         if caller.principal.may_use_queue(key.name)
-        for schedule in map(schedules.read, entries)
+        for schedule in map(schedules.decode, entries)
         if caller.principal.may_use_kind(schedule.kind)
     ]
-    return Schedules(sorted(found, key=lambda one: (one.next_at, one.queue, one.name)))
+    return ScheduleList(sorted(found, key=lambda one: (one.next_at, one.queue, one.name)))
 
 
 def _write(caller: Caller, key: QueueKey, schedule: Schedule, if_match: str | None) -> None:
@@ -174,8 +180,8 @@ def _write(caller: Caller, key: QueueKey, schedule: Schedule, if_match: str | No
         if if_match is not None:
             if found is None:
                 raise _absent(key.name, schedule.name)
-            require_match(if_match, _editable(found))
-        schedules.require_room(store, key, schedule)
+            require_if_match(if_match, _editable(found))
+        schedules.require_within_limits(store, key, schedule)
         if schedules.write(store, key, schedule, version):
             return
 
@@ -186,7 +192,7 @@ def _delete(caller: Caller, key: QueueKey, name: str, if_match: str | None) -> N
         found, version = schedules.find(store, key, name)
         if found is None or not caller.principal.may_use_kind(found.kind):
             raise _absent(key.name, name)
-        require_match(if_match, _editable(found))
+        require_if_match(if_match, _editable(found))
         if schedules.delete(store, key, name, version):
             return
 

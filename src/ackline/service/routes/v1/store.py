@@ -14,36 +14,36 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter
 from litestar.response import Stream
 
-from ackline.errors import AcklineError
+from ackline.core.errors import AcklineError
 from ackline.service.auth.caller import Caller
-from ackline.service.auth.guard import PACED_BY_ITSELF
-from ackline.service.handlers import post
-from ackline.service.problems import Forbidden, NotFound, Refused, WrongMediaType
-from ackline.service.store_access import (
-    PACED_BY_BODY,
+from ackline.service.auth.guard import OWN_RATE_LIMIT
+from ackline.service.http.problems import Forbidden, NotFound, ProblemError, WrongMediaType
+from ackline.service.http.sse import PING, sse_event, stream_response
+from ackline.service.http.strict_json import BadBody, read_json
+from ackline.service.routes.decorators import post
+from ackline.service.store_api import (
+    RATE_DEPENDS_ON_BODY,
     Arguments,
-    ReadOn,
-    ask_within_rate,
-    permit,
+    ContinueAt,
+    execute_within_rate,
+    validate,
 )
-from ackline.service.store_access.sizes import MOST, MOST_NAMES
-from ackline.service.streams import PING, event, stream_response
-from ackline.service.strict_json import BadBody, read_json
-from ackline.stores.base import ANSWER_BYTES, Capabilities
+from ackline.service.store_api.sizes import MAX_LISTEN_QUEUES, MAX_RESULTS
+from ackline.stores.contract import MAX_ANSWER_BYTES, Capabilities
 from ackline.stores.wire import (
+    CONTINUE_AFTER_HEADER,
     JSON,
     LISTEN,
     LISTENING,
     MSGPACK,
-    NEWS,
-    READ_ON_HEADER,
+    NOTIFICATION,
     TENANT_HEADER,
     VERBS,
+    Handshake,
     Verb,
-    Welcome,
 )
 
-SLOW = frozenset({"page", "purge", "prune", "events", "read_keys", "leases", "workers"})
+SLOW_VERBS = frozenset({"page", "purge", "prune", "events", "read_keys", "leases", "workers"})
 """Verbs that may go through many jobs, events, keys or workers."""
 
 AnyRequest = Request[Any, Any, Any]
@@ -55,15 +55,15 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
     """Whose queues these credentials open, and what the store can do."""
     _require_tenant(request, caller)
     runtime = caller.runtime
-    answer = Welcome(
+    answer = Handshake(
         tenant=caller.tenant,
         capabilities=_over_http(runtime.store.capabilities),
         version=f"ackline {version('ackline')}",
         max_body=runtime.settings.max_body,
         max_batch=runtime.settings.max_batch,
-        max_answer=MOST,
-        max_names=MOST_NAMES,
-        answer_bytes=ANSWER_BYTES,
+        max_answer=MAX_RESULTS,
+        max_listened_queues=MAX_LISTEN_QUEUES,
+        max_answer_bytes=MAX_ANSWER_BYTES,
         ping_every=runtime.settings.ping_every,
     )
     encode = msgspec.json.encode if _media_type(request) == JSON else msgspec.msgpack.encode
@@ -75,19 +75,19 @@ def _over_http(kept: Capabilities) -> Capabilities:
     return msgspec.structs.replace(kept, name="http", shared=True, one_machine=False, joins=False)
 
 
-@post("/{verb:str}", status_code=200, summary="Call a verb of the store", opt=PACED_BY_ITSELF)
+@post("/{verb:str}", status_code=200, summary="Call a verb of the store", opt=OWN_RATE_LIMIT)
 async def call_verb(
     verb: VerbName, request: AnyRequest, caller: NamedDependency[Caller]
 ) -> Response[bytes]:
     """One verb: its arguments in, what the store answers out, in the format of the request."""
-    if verb not in PACED_BY_BODY:
+    if verb not in RATE_DEPENDS_ON_BODY:
         caller.runtime.limits.admit_request(caller.tenant)
     known = VERBS.get(verb)
     if known is None:
         raise NotFound(f"a store has no verb {verb!r}. It has: {', '.join(VERBS)}, listen")
     _require_tenant(request, caller)
     media_type, body = _media_type(request), await request.body()
-    call = caller.slowly if verb in SLOW else caller.runtime.call
+    call = caller.run_slow if verb in SLOW_VERBS else caller.runtime.call
     answer, headers = await call(_answer, caller, known, media_type, body)
     return Response(answer, media_type=media_type, headers=headers)
 
@@ -102,9 +102,9 @@ async def listen(request: AnyRequest, caller: NamedDependency[Caller]) -> Stream
     """`listening` when nothing is missed any more, then `news` when there may be something."""
     _require_tenant(request, caller)
     arguments = _read(LISTEN, _media_type(request), await request.body(), caller)
-    arguments = permit(caller, LISTEN.name, arguments)
-    caller.will_wait_for(len(arguments["queues"]))
-    return stream_response(_news(caller, arguments))
+    arguments = validate(caller, LISTEN.name, arguments)
+    caller.count_waiting_queues(len(arguments["queues"]))
+    return stream_response(_notifications(caller, arguments))
 
 
 def _answer(
@@ -113,13 +113,13 @@ def _answer(
     """All that takes time, in a thread: the answer, and the headers that go with it."""
     arguments = _read(verb, media_type, body, caller)
     try:
-        answer = ask_within_rate(caller, verb.name, permit(caller, verb.name, arguments))
+        answer = execute_within_rate(caller, verb.name, validate(caller, verb.name, arguments))
     except ValueError as error:
         if isinstance(error, AcklineError):
             raise
-        raise Refused(str(error)) from None  # not a cursor
-    if isinstance(answer, ReadOn):
-        return verb.formats[media_type].write([]), {READ_ON_HEADER: answer.cursor}
+        raise ProblemError(str(error)) from None  # not a cursor
+    if isinstance(answer, ContinueAt):
+        return verb.formats[media_type].write([]), {CONTINUE_AFTER_HEADER: answer.cursor}
     return verb.formats[media_type].write(answer), {}
 
 
@@ -137,7 +137,7 @@ def _read(verb: Verb, media_type: str, body: bytes, caller: Caller) -> Arguments
     return verb.unpack(call, caller.tenant)
 
 
-async def _news(caller: Caller, arguments: Arguments) -> AsyncIterator[bytes]:
+async def _notifications(caller: Caller, arguments: Arguments) -> AsyncIterator[bytes]:
     runtime = caller.runtime
     stream = runtime.streams.open(caller.principal.until)
     try:
@@ -145,10 +145,10 @@ async def _news(caller: Caller, arguments: Arguments) -> AsyncIterator[bytes]:
             for queue in arguments["queues"]:
                 of_queue = runtime.wakeups.of_queue(queue, arguments["topic"], arguments["kinds"])
                 wakeups.enter_context(wakeups.enter_context(of_queue).watching(stream.wake))
-            yield event(LISTENING)
+            yield sse_event(LISTENING)
             while not stream.ended:
-                news = await stream.pause(runtime.settings.ping_every)
-                yield event(NEWS) if news else PING
+                news = await stream.wait(runtime.settings.ping_every)
+                yield sse_event(NOTIFICATION) if news else PING
     finally:
         runtime.streams.close(stream)
 

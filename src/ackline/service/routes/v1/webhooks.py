@@ -10,21 +10,21 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, UnsetType
 
-from ackline.events import Act
-from ackline.job import State
-from ackline.service.auth.authorization import Access
+from ackline.core.events import Act
+from ackline.core.job import State
 from ackline.service.auth.caller import Caller
-from ackline.service.bodies import Body
-from ackline.service.handlers import delete, get, patch, post
-from ackline.service.parameters import Cursor, PageSize, States
-from ackline.service.webhooks.service import (
-    Deliveries,
+from ackline.service.auth.permissions import Permission
+from ackline.service.http.parameters import Cursor, PageSize, States
+from ackline.service.http.request_body import Body
+from ackline.service.routes.decorators import delete, get, patch, post
+from ackline.service.webhooks.api import (
+    DeliveryPage,
     WebhookDocument,
     WebhookService,
     webhook_document,
 )
 
-LONGEST_OVERLAP = 7 * 86_400.0
+MAX_OVERLAP = 7 * 86_400.0
 
 Id = Annotated[
     str, PathParameter(description="The webhook's id; `callbacks` for what jobs name themselves.")
@@ -35,7 +35,7 @@ Names = Annotated[list[Name], msgspec.Meta(max_length=100)]
 Note = Annotated[str, msgspec.Meta(max_length=500)]
 
 
-class NewWebhook(Body):
+class WebhookBody(Body):
     """A receiver, and which events it gets; what is left out or null is no limit."""
 
     url: str
@@ -47,7 +47,7 @@ class NewWebhook(Body):
     note: Note = ""
 
 
-class WebhookChanges(Body):
+class WebhookPatch(Body):
     """New values; what is left out stays, and null is no limit."""
 
     url: str | UnsetType = UNSET
@@ -67,39 +67,39 @@ class WebhookChanges(Body):
 class RotateBody(Body):
     """For how many seconds the previous secret stays valid beside the new one."""
 
-    overlap: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_OVERLAP)] = 86_400.0
+    overlap: Annotated[float, msgspec.Meta(ge=0, le=MAX_OVERLAP)] = 86_400.0
 
 
-class Webhooks(msgspec.Struct):
+class WebhookList(msgspec.Struct):
     """All webhooks of the tenant, the oldest first."""
 
     webhooks: list[WebhookDocument]
 
 
-class NewSecret(msgspec.Struct):
+class RotatedSecret(msgspec.Struct):
     """A secret, shown this once, and until when the one before is good as well."""
 
     secret: str
     previous_until: float | None
 
 
-class Sent(msgspec.Struct):
+class QueuedDelivery(msgspec.Struct):
     """A delivery on its way."""
 
     delivery: str
 
 
 def _service(caller: Caller) -> WebhookService:
-    caller.require(Access.WEBHOOKS)
+    caller.require(Permission.WEBHOOKS)
     runtime = caller.runtime
     return WebhookService(runtime.store, caller.tenant, runtime.settings.webhooks)
 
 
 @get("/", summary="List webhooks")
-async def list_webhooks(caller: NamedDependency[Caller]) -> Webhooks:
+async def list_webhooks(caller: NamedDependency[Caller]) -> WebhookList:
     """All webhooks of the tenant, that of its callbacks among them."""
     found = await caller.runtime.call(_service(caller).all)
-    return Webhooks([webhook_document(webhook) for webhook in found])
+    return WebhookList([webhook_document(webhook) for webhook in found])
 
 
 @post(
@@ -112,12 +112,12 @@ async def list_webhooks(caller: NamedDependency[Caller]) -> Webhooks:
         "queues": ["email"],
     },
 )
-async def make_webhook(
-    data: JSONBody[NewWebhook], caller: NamedDependency[Caller]
+async def create_webhook(
+    data: JSONBody[WebhookBody], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
     """From now on its URL gets events. Only this answer shows the secret."""
     fields = msgspec.structs.asdict(data)
-    made = await caller.runtime.call(_service(caller).make, data.url, fields, data.note)
+    made = await caller.runtime.call(_service(caller).create, data.url, fields, data.note)
     return webhook_document(made, with_secret=True)
 
 
@@ -136,8 +136,8 @@ async def get_webhook(id: Id, caller: NamedDependency[Caller]) -> WebhookDocumen
     ),
     example={"active": False},
 )
-async def change_webhook(
-    id: Id, data: JSONBody[WebhookChanges], caller: NamedDependency[Caller]
+async def update_webhook(
+    id: Id, data: JSONBody[WebhookPatch], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
     """Change its URL or which events it gets; `active: false` switches it off."""
     return webhook_document(await caller.runtime.call(_service(caller).change, id, data.changes()))
@@ -167,11 +167,13 @@ async def delete_webhook(id: Id, caller: NamedDependency[Caller]) -> None:
     ),
     example={"overlap": 86400},
 )
-async def rotate(id: Id, data: JSONBody[RotateBody], caller: NamedDependency[Caller]) -> NewSecret:
+async def rotate(
+    id: Id, data: JSONBody[RotateBody], caller: NamedDependency[Caller]
+) -> RotatedSecret:
     """A new secret, shown this once. For a while, messages are signed with both."""
     changed = await caller.runtime.call(_service(caller).rotate, id, data.overlap)
     newest, *before = changed.secrets
-    return NewSecret(newest.text, before[0].until if before else None)
+    return RotatedSecret(newest.text, before[0].until if before else None)
 
 
 @post(
@@ -183,9 +185,9 @@ async def rotate(id: Id, data: JSONBody[RotateBody], caller: NamedDependency[Cal
         409,
     ),
 )
-async def send_test(id: Id, caller: NamedDependency[Caller]) -> Sent:
+async def send_test(id: Id, caller: NamedDependency[Caller]) -> QueuedDelivery:
     """Send a message of the type `test`; what becomes of it is among the deliveries."""
-    return Sent(await caller.runtime.call(_service(caller).send_test, id))
+    return QueuedDelivery(await caller.runtime.call(_service(caller).send_test, id))
 
 
 @get("/{id:str}/deliveries", summary="List deliveries", problems=(404,))
@@ -195,9 +197,9 @@ async def list_deliveries(
     states: States = None,
     cursor: Cursor = None,
     limit: PageSize = 100,
-) -> Deliveries:
+) -> DeliveryPage:
     """Deliveries made or to be made. A page may have fewer than `limit` although more follow."""
-    return await caller.slowly(_service(caller).deliveries, id, states, cursor, limit)
+    return await caller.run_slow(_service(caller).deliveries, id, states, cursor, limit)
 
 
 @post(
@@ -209,19 +211,21 @@ async def list_deliveries(
         409,
     ),
 )
-async def redeliver(id: Id, delivery: DeliveryId, caller: NamedDependency[Caller]) -> Sent:
+async def redeliver(
+    id: Id, delivery: DeliveryId, caller: NamedDependency[Caller]
+) -> QueuedDelivery:
     """Try a delivery again that was given up, with all its attempts."""
     await caller.runtime.call(_service(caller).redeliver, id, delivery, caller.by)
-    return Sent(delivery)
+    return QueuedDelivery(delivery)
 
 
 router = Router(
     "/webhooks",
     route_handlers=[
         list_webhooks,
-        make_webhook,
+        create_webhook,
         get_webhook,
-        change_webhook,
+        update_webhook,
         delete_webhook,
         rotate,
         send_test,

@@ -6,35 +6,35 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ackline.errors import KeysChanged, StoreFull
-from ackline.job import Draft, State
-from ackline.stores.base import KeyWrite, Receipt, key_beside
-from ackline.testing.conformance.bench import Bench, draft
+from ackline.core.errors import KeysChanged, StoreFull
+from ackline.core.job import Draft, State
+from ackline.stores.contract import KeyWrite, Receipt, queue_key
 from ackline.testing.conformance.case import StoreCase
+from ackline.testing.conformance.driver import QueueDriver, draft
 
 
-class KeyedEnqueueRules(StoreCase):
+class EnqueueWithKeysRules(StoreCase):
     """An enqueue under a key's version is refused if another process has written the key."""
 
     def _enqueue(
-        self, bench: Bench, value: bytes, version: int | None, *drafts: Draft
+        self, bench: QueueDriver, value: bytes, version: int | None, *drafts: Draft
     ) -> list[Receipt]:
-        write = KeyWrite(key=key_beside(bench.queue, "ledger"), value=value, version=version)
+        write = KeyWrite(key=queue_key(bench.queue, "ledger"), value=value, version=version)
         return bench.store.enqueue(bench.queue, drafts, [write])
 
-    def _ledger(self, bench: Bench) -> tuple[bytes, int]:
-        key = key_beside(bench.queue, "ledger")
+    def _ledger(self, bench: QueueDriver) -> tuple[bytes, int]:
+        key = queue_key(bench.queue, "ledger")
         found = bench.store.read_keys(bench.queue.tenant, key, 1)
         return (found[0].value, found[0].version) if found else (b"", 0)
 
-    def test_jobs_and_key_are_stored_together(self, bench: Bench) -> None:
+    def test_jobs_and_key_are_stored_together(self, bench: QueueDriver) -> None:
         receipts = self._enqueue(bench, b"a b", 0, draft("a"), draft("b", delay=60))
 
         assert [receipt.accepted for receipt in receipts] == [True, True]
         assert (bench.state("a"), bench.state("b")) == (State.QUEUED, State.SCHEDULED)
         assert self._ledger(bench)[0] == b"a b"
 
-    def test_an_outdated_version_stores_nothing(self, bench: Bench) -> None:
+    def test_an_outdated_version_stores_nothing(self, bench: QueueDriver) -> None:
         self._enqueue(bench, b"1", 0, draft("a"))
         version = self._ledger(bench)[1]
         self._enqueue(bench, b"2", version, draft("b"))
@@ -48,14 +48,14 @@ class KeyedEnqueueRules(StoreCase):
         assert bench.journal() == journal
         assert bench.counts() == {State.QUEUED: 2}
 
-    def test_a_key_that_is_not_there_has_no_version_but_zero(self, bench: Bench) -> None:
+    def test_a_key_that_is_not_there_has_no_version_but_zero(self, bench: QueueDriver) -> None:
         with pytest.raises(KeysChanged):
             self._enqueue(bench, b"1", 7, draft("a"))
 
         assert bench.find("a") is None
         assert self._ledger(bench) == (b"", 0)
 
-    def test_the_key_is_written_also_if_every_job_is_known(self, bench: Bench) -> None:
+    def test_the_key_is_written_also_if_every_job_is_known(self, bench: QueueDriver) -> None:
         bench.put("a")
 
         [receipt] = self._enqueue(bench, b"1", 0, draft("a", payload=b"[]"))
@@ -63,13 +63,13 @@ class KeyedEnqueueRules(StoreCase):
         assert (receipt.accepted, receipt.state) == (False, State.QUEUED)
         assert self._ledger(bench)[0] == b"1"
 
-    def test_the_key_is_written_also_without_jobs(self, bench: Bench) -> None:
+    def test_the_key_is_written_also_without_jobs(self, bench: QueueDriver) -> None:
         assert self._enqueue(bench, b"1", 0) == []
         assert self._ledger(bench)[0] == b"1"
         with pytest.raises(KeysChanged):
             self._enqueue(bench, b"2", 0)
 
-    def test_a_full_queue_leaves_the_key_alone(self, bench: Bench) -> None:
+    def test_a_full_queue_leaves_the_key_alone(self, bench: QueueDriver) -> None:
         bench.configure(max_jobs=1)
 
         with pytest.raises(StoreFull):
@@ -77,8 +77,10 @@ class KeyedEnqueueRules(StoreCase):
 
         assert self._ledger(bench) == (b"", 0)
 
-    def test_several_keys_are_all_as_expected_or_nothing_is_stored(self, bench: Bench) -> None:
-        missing, existing = key_beside(bench.queue, "missing"), key_beside(bench.queue, "existing")
+    def test_several_keys_are_all_as_expected_or_nothing_is_stored(
+        self, bench: QueueDriver
+    ) -> None:
+        missing, existing = queue_key(bench.queue, "missing"), queue_key(bench.queue, "existing")
         bench.write(*existing, value=b"there")
 
         with pytest.raises(KeysChanged):
@@ -95,10 +97,10 @@ class KeyedEnqueueRules(StoreCase):
         assert bench.keys(*missing) == {}
         assert bench.keys(*existing) == {existing: b"there"}
 
-    def test_a_key_is_dropped_in_the_same_step(self, bench: Bench) -> None:
+    def test_a_key_is_dropped_in_the_same_step(self, bench: QueueDriver) -> None:
         self._enqueue(bench, b"1", 0)
         write = KeyWrite(
-            key=key_beside(bench.queue, "ledger"), value=None, version=self._ledger(bench)[1]
+            key=queue_key(bench.queue, "ledger"), value=None, version=self._ledger(bench)[1]
         )
 
         bench.store.enqueue(bench.queue, [draft("a")], [write])
@@ -106,7 +108,7 @@ class KeyedEnqueueRules(StoreCase):
         assert bench.state("a") is State.QUEUED
         assert self._ledger(bench) == (b"", 0)
 
-    def test_of_many_at_once_one_gets_through(self, bench: Bench) -> None:
+    def test_of_many_at_once_one_gets_through(self, bench: QueueDriver) -> None:
         self._enqueue(bench, b"first", 0)
         version = self._ledger(bench)[1]
 

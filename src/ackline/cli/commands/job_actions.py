@@ -1,0 +1,253 @@
+"""`ackline cancel`, `redrive`, `edit`, `move`, `purge`, `drop`, `recover`: acting on jobs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from ackline.cli.app import command
+from ackline.cli.commands.queues import current_user
+from ackline.cli.exits import Refusal, UsageError
+from ackline.cli.options import values
+from ackline.cli.options.common import (
+    kind_option,
+    priority_option,
+    queue_argument,
+    state_option,
+    yes_option,
+)
+from ackline.cli.output.text import pluralize, safe
+from ackline.cli.session import Session
+from ackline.core.errors import JobNotFound, WrongState
+from ackline.core.job import LIVE, State
+from ackline.maintenance import recover as take_back
+from ackline.queue import Queue
+
+id_argument = click.argument("id", help="The job's id.")
+ids_argument = click.argument("ids", nargs=-1, required=True, help="Ids of jobs.")
+
+
+@command("cancel")
+@queue_argument
+@ids_argument
+def cancel(session: Session, queue: str, ids: tuple[str, ...]) -> None:
+    """Cancel jobs that wait; ask those that run to stop."""
+    found = session.existing_queue(queue)
+
+    def act(id: str) -> str:
+        state = found.cancel(id, by=current_user())
+        if state not in (State.CANCELLED, State.PROCESSING):
+            raise WrongState("cancel", id, state)
+        return "cancelled" if state is State.CANCELLED else "runs: its handler was asked to stop"
+
+    _act_on_each(session, ids, act)
+
+
+@command("redrive")
+@queue_argument
+@click.argument("ids", nargs=-1, help="Ids of failed jobs.")
+@click.option("--all", "everything", is_flag=True, help="All that is in the DLQ.")
+@kind_option
+@click.option(
+    "--delay", type=values.seconds, default="0s", metavar="SPAN", help="Run them later: 30, 5m, 2h."
+)
+@click.option("--rate", type=float, help="With --all: let so many become due each second.")
+def redrive(
+    session: Session,
+    queue: str,
+    ids: tuple[str, ...],
+    all_jobs: bool,
+    kind: tuple[str, ...],
+    delay: float,
+    rate: float | None,
+) -> None:
+    """Take failed jobs out of the DLQ and run them again."""
+    if bool(ids) == all_jobs or (kind and not all_jobs):
+        raise UsageError("which jobs? Give ids, or --all for the whole DLQ (--kind narrows it)")
+    found = session.existing_queue(queue)
+    if ids:
+        if rate is not None:
+            raise UsageError("--rate goes with --all; with ids, --delay runs them later")
+        _act_on_each(session, ids, lambda id: _redrive(found, id, delay))
+        return
+    if delay:
+        raise UsageError("--delay goes with ids; with --all, --rate spreads them over time")
+    total = found.redrive_all(kinds=kind or None, rate=rate, by=current_user())
+    _print_count(session, "redriven", total)
+
+
+def _redrive(queue: Queue[Any, Any], id: str, delay: float) -> str:
+    queue.redrive(id, delay=delay, by=current_user())
+    return "scheduled" if delay else "queued again"
+
+
+@command("edit")
+@queue_argument
+@id_argument
+@click.option("--payload", metavar="JSON", help="A new payload.")
+@priority_option
+@click.option("--delay", type=values.seconds, metavar="SPAN", help="Run it so much later than now.")
+def edit(
+    session: Session,
+    queue: str,
+    id: str,
+    payload: str | None,
+    priority: int | None,
+    delay: float | None,
+) -> None:
+    """Change a job that is not being processed."""
+    changes: dict[str, Any] = {}
+    if payload is not None:
+        changes["payload"] = values.payload(payload)
+    if priority is not None:
+        changes["priority"] = priority
+    if delay is not None:
+        changes["delay"] = delay
+    if not changes:
+        raise UsageError("nothing to change: give --payload, --priority or --delay")
+    found = session.existing_queue(queue)
+
+    def act(id: str) -> str:
+        found.edit(id, **changes, by=current_user())
+        return f"edited: {', '.join(changes)}"
+
+    _act_on_each(session, [id], act)
+
+
+@command("move")
+@queue_argument
+@id_argument
+@click.argument("target", help="The queue to move it to.")
+def move(session: Session, queue: str, id: str, target: str) -> None:
+    """Hand a job to another queue of the same tenant."""
+    found = session.existing_queue(queue)
+
+    def act(id: str) -> str:
+        found.move(id, target, by=current_user())
+        return f"moved to {safe(target)}"
+
+    _act_on_each(session, [id], act)
+
+
+@command("purge")
+@queue_argument
+@state_option
+@kind_option
+@yes_option
+def purge(
+    session: Session, queue: str, state: tuple[State, ...], kind: tuple[str, ...], yes: bool
+) -> None:
+    """Delete jobs for good: all, or of some states or kinds."""
+    found = session.existing_queue(queue)
+    if not yes:
+        _confirm(session, found, state or None, kind or None)
+    total = found.purge(states=state or None, kinds=kind or None, by=current_user())
+    _print_count(session, "purged", total)
+
+
+@command("drop")
+@queue_argument
+@click.option("--force", is_flag=True, help="Also if jobs wait or run; they are deleted.")
+@yes_option
+def drop(session: Session, queue: str, force: bool, yes: bool) -> None:
+    """Delete a queue for good, with its finished jobs, settings and schedules.
+
+    Refused while jobs wait or run, unless forced. Its journal stays for as long as it is kept.
+    """
+    found = session.existing_queue(queue)
+    if not force and (live := _count(found, [*LIVE], None)):
+        raise Refusal(
+            f"{safe(queue)} has {pluralize(live, 'job')} waiting or running: wait for the end, "
+            "or add --force to delete what is left too"
+        )
+    if not yes:
+        _confirm(session, found, None, None)
+    gone = found.drop(force=force, by=current_user())
+    if session.json:
+        session.print_json({"dropped": queue, "purged": gone})
+    else:
+        session.print_line(f"{safe(queue)} dropped; {pluralize(gone, 'job')} purged")
+
+
+def _confirm(
+    session: Session,
+    queue: Queue[Any, Any],
+    states: Sequence[State] | None,
+    kinds: Sequence[str] | None,
+) -> None:
+    total = _count(queue, states, kinds)
+    jobs = " ".join(["", *(states or ()), *(map(safe, kinds or ()))])
+    chosen = (
+        f"{pluralize(total, 'job')} of {safe(queue.name)}{f' ({jobs.strip()})' if jobs else ''}"
+    )
+    if session.json or not sys.stdin.isatty():
+        raise UsageError(f"this would delete {chosen} for good: add --yes to do it")
+    if not click.confirm(f"Delete {chosen} for good?", err=True):
+        raise Refusal("nothing was deleted")
+
+
+def _count(
+    queue: Queue[Any, Any], states: Sequence[State] | None, kinds: Sequence[str] | None
+) -> int:
+    if kinds is None:
+        counts = queue.counts()
+        return sum(counts[state] for state in states or State)
+    total, cursor = 0, None
+    while True:
+        page = queue.jobs(states=states, kinds=kinds, cursor=cursor, limit=1000)
+        total, cursor = total + len(page.jobs), page.cursor
+        if cursor is None:
+            return total
+
+
+@command("recover")
+@queue_argument
+def recover(session: Session, queue: str) -> None:
+    """Take back jobs whose lease has lapsed, or whose worker fell silent.
+
+    Workers do that by themselves, unless the queue's settings turn it off. It costs each job the
+    attempt; one that has no other left goes to the DLQ.
+    """
+    taken = take_back(session.existing_queue(queue))
+    if session.json:
+        session.print_json(taken)
+        return
+    dead = f", {taken.dead_lettered:,} of them to the DLQ" if taken.dead_lettered else ""
+    session.print_line(f"{safe(queue)}: {pluralize(taken.expired, 'job')} taken back{dead}")
+
+
+# --- each job in turn ---
+
+
+def _act_on_each(session: Session, ids: Sequence[str], act: Callable[[str], str]) -> None:
+    """Act on each id; a failure is reported, and the other ids are still acted on."""
+    answers: list[dict[str, Any]] = []
+    for id in ids:
+        try:
+            answers.append({"id": id, "done": True, "now": act(id)})
+        except (JobNotFound, WrongState) as error:
+            answers.append({"id": id, "done": False, "error": str(error)})
+    failed = [answer for answer in answers if not answer["done"]]
+    if session.json:
+        session.print_json({"jobs": answers})
+    for answer in answers:
+        if answer["done"] and not session.json:
+            session.print_line(f"{safe(answer['id'])} {answer['now']}")
+    if failed:
+        first = safe(failed[0]["error"])
+        more = f"\nand {pluralize(len(failed) - 1, 'other')} of {len(ids)}: {_other_ids(failed)}"
+        raise Refusal(first + (more if len(failed) > 1 else ""))
+
+
+def _other_ids(failed: Sequence[dict[str, Any]]) -> str:
+    return ", ".join(safe(answer["id"]) for answer in failed[1:6]) + ", …" * (len(failed) > 6)
+
+
+def _print_count(session: Session, word: str, total: int) -> None:
+    if session.json:
+        session.print_json({word: total})
+    else:
+        session.print_line(f"{pluralize(total, 'job')} {word}")

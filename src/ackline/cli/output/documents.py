@@ -1,0 +1,37 @@
+"""Queues and workers as JSON documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ackline.queue import RecoveryStats
+from ackline.stores.contract import QueueInfo, WorkerRecord
+
+
+def queue_document(info: QueueInfo, extra: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A queue with its counts."""
+    return {
+        "tenant": info.key.tenant,
+        "queue": info.key.name,
+        "paused": info.settings.paused,
+        "counts": {state.value: number for state, number in info.counts.items()},
+        **(extra or {}),
+    }
+
+
+def worker_document(worker: WorkerRecord, now: float) -> dict[str, Any]:
+    """A worker with its last sign of life."""
+    return {
+        **msgspec.structs.asdict(worker.heartbeat),
+        "seen_at": worker.last_heartbeat_at,
+        "alive": worker.expires_at > now,
+        "holds": worker.leases,
+    }
+
+
+def recovery_document(stats: RecoveryStats) -> dict[str, Any]:
+    """How many jobs were recovered in which way, and which ones wait for it."""
+    return {"jobs": stats.jobs, **msgspec.to_builtins(stats)}

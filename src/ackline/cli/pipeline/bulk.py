@@ -1,0 +1,513 @@
+"""`ackline pipeline load`, `export` and `redrive`: many jobs at once."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+import msgspec
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ackline.cli.app import command
+from ackline.cli.commands.queues import current_user
+from ackline.cli.exits import Refusal, UsageError
+from ackline.cli.output.tables import new_table
+from ackline.cli.output.text import pluralize, safe, truncate
+from ackline.cli.pipeline import pipeline
+from ackline.cli.pipeline.preflight import (
+    master_option,
+    require_files,
+    require_shared_store,
+    require_writable,
+    shared_files_option,
+    start_spark,
+    store_address,
+    warn_if_no_queues,
+)
+from ackline.cli.pipeline.spark_errors import stopping_spark
+from ackline.cli.session import Session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ackline.spark.bulk.redrive import Rejections
+    from ackline.spark.writing.rejected import RejectedRow
+
+MAX_LISTED = 10
+"""How many refused rows, or chosen jobs, are shown."""
+
+set_option = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="NAME=SQL",
+    help="Set a field of the job by SQL over the row's columns. May be repeated.",
+)
+rejected_option = click.option(
+    "--rejected",
+    metavar="FOLDER",
+    help="Save refused rows in this folder, with the reason; each run adds its own files.",
+)
+max_rejected_option = click.option(
+    "--max-rejected",
+    type=click.IntRange(min=1),
+    default=1000,
+    metavar="N",
+    help="Without --rejected: how many refused rows a task lists; it fails if there are more.",
+)
+
+
+@command("load", group=pipeline, creates_store=True)
+@click.argument("files", nargs=-1, required=True, help="JSON lines, CSV or Parquet.")
+@click.option("--queue", help="The queue of all rows; by default, the column `queue` names it.")
+@click.option(
+    "--format",
+    type=click.Choice(["json", "csv", "parquet"]),
+    help="The files' format; by default, their names tell.",
+)
+@click.option("--kind", help="The kind of all jobs.")
+@click.option(
+    "--infer",
+    is_flag=True,
+    help="Let Spark infer numbers, dates and flags in CSV; by default, all is text.",
+)
+@click.option(
+    "--delimiter",
+    metavar="CHARACTER",
+    help="What separates the values of CSV, such as ';' or tab; by default, a comma.",
+)
+@set_option
+@rejected_option
+@max_rejected_option
+@click.option("--replace", is_flag=True, help="Enqueue again what failed or was cancelled.")
+@master_option
+@shared_files_option
+def load(
+    session: Session,
+    files: tuple[str, ...],
+    queue: str | None,
+    format: Literal["json", "csv", "parquet"] | None,
+    kind: str | None,
+    infer: bool,
+    delimiter: str | None,
+    sets: tuple[str, ...],
+    rejected: str | None,
+    max_rejected: int,
+    replace: bool,
+    master: str | None,
+    shared_files: bool,
+) -> None:
+    """Enqueue each row of files as a job.
+
+    A line of JSON is a payload. In CSV and Parquet, columns called like a field of a job (id,
+    priority, delay, …) set it. The column `payload` is JSON; without one, all other columns
+    together are the payload, those of CSV as text: 00123 stays what it is. A job without an id
+    gets one from its content, so files can be loaded again: nothing is enqueued twice while its
+    job is kept, by default an hour after it was completed; --set result_ttl=604800 makes it a week.
+
+    ackline pipeline load orders.csv --queue email --set "id=order_number"
+    """
+    require_shared_store(session, master, shared_files)
+    expressions, separator = parse_set_options(sets), parse_delimiter(delimiter)
+    from ackline.spark.bulk.input_files import (
+        format_of,
+        read_files,
+        require_settable_fields,
+        with_set_columns,
+    )
+
+    require_settable_fields(expressions)
+    written_as = format_of(files, format)
+    require_files(files, master)
+    require_writable(rejected)
+    spark = start_spark(session, master)
+    from ackline.spark.bulk.load import load_files as load_files
+    from ackline.spark.options import JobsWriteOptions
+    from ackline.spark.store.address import resolve_address
+
+    with stopping_spark(
+        spark, "run it again to load the rest; no job is enqueued twice while it is kept"
+    ):
+        found = read_files(
+            spark, files, written_as, infer=infer, delimiter=separator, computed=expressions
+        )
+        found = msgspec.structs.replace(found, rows=with_set_columns(found.rows, expressions))
+        options = JobsWriteOptions(
+            store=session.url,
+            table="jobs",
+            tenant=session.queues.tenant,
+            shared_files=shared_files,
+            queue=queue,
+            kind=kind,
+            id_from="column" if "id" in found.rows.columns else "content",
+            existing="replace" if replace else "keep",
+            rejected_path=rejected,
+            max_rejected=max_rejected,
+        )
+        address = resolve_address(options, creates=True)
+        loaded = with_progress(
+            session,
+            spark,
+            "enqueueing",
+            lambda: load_files(found, options, address, run_name("load")),
+        )
+    if session.json:
+        session.print_json(loaded)
+    else:
+        session.print(
+            f"{pluralize(loaded.enqueued, 'job')} enqueued{_skipped_text(loaded.duplicates)}"
+        )
+    report_rejected(session, loaded.rejected, loaded.rejected_rows, rejected)
+
+
+@command("export", group=pipeline)
+@click.argument(
+    "table",
+    type=click.Choice(["jobs", "dlq", "events"]),
+    metavar="TABLE",
+    help="What to write: jobs, dlq or events.",
+)
+@click.argument("path", help="The folder to write to.")
+@click.option(
+    "--format", type=click.Choice(["parquet", "json"]), default="parquet", help="The files' format."
+)
+@click.option("--where", metavar="SQL", help="Only rows that match this condition.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier export.")
+@master_option
+@shared_files_option
+def export(
+    session: Session,
+    table: Literal["jobs", "dlq", "events"],
+    path: str,
+    format: Literal["parquet", "json"],
+    where: str | None,
+    overwrite: bool,
+    master: str | None,
+    shared_files: bool,
+) -> None:
+    """Write jobs, the DLQ or the journal to files.
+
+    ackline pipeline export dlq /tmp/dead --format json --where "kind = 'welcome'"
+    """
+    require_shared_store(session, master, shared_files)
+    warn_if_no_queues(session)
+    require_writable(path)
+    spark = start_spark(session, master)
+    from ackline.spark.bulk.export import export_rows as write
+    from ackline.spark.bulk.export import filter_rows, payloads_as_text, read_table
+
+    with stopping_spark(spark, f"{safe(path)} is as it was before"):
+        rows = read_table(spark, store_address(session, shared_files), table)
+        if format == "json":
+            rows = payloads_as_text(rows)
+        rows = filter_rows(rows, where)
+        total = with_progress(
+            session, spark, "exporting", lambda: write(rows, path, format, overwrite=overwrite)
+        )
+    if session.json:
+        session.print_json({"exported": total, "path": path})
+    else:
+        session.print(f"{pluralize(total, 'row')} in {safe(path)}")
+
+
+@command("redrive", group=pipeline)
+@click.option(
+    "--where",
+    required=True,
+    metavar="SQL",
+    help="Which jobs of the DLQ: a condition over the table `dlq`; payload is text.",
+)
+@set_option
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0.001),
+    metavar="N",
+    help="Let about N become due each second.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show which jobs match.")
+@rejected_option
+@max_rejected_option
+@master_option
+@shared_files_option
+def redrive(
+    session: Session,
+    where: str,
+    sets: tuple[str, ...],
+    rate: float | None,
+    dry_run: bool,
+    rejected: str | None,
+    max_rejected: int,
+    master: str | None,
+    shared_files: bool,
+) -> None:
+    """Run again the jobs of the DLQ that match a condition.
+
+    A job that has left the DLQ meanwhile, or has failed again, is left alone, so the command can
+    be repeated. --set changes their payload or priority first.
+
+    ackline pipeline redrive --where "error_type = 'Timeout'" --rate 50 --dry-run
+    """
+    require_shared_store(session, master, shared_files)
+    expressions = parse_set_options(sets)
+    warn_if_no_queues(session)
+    from ackline.spark.bulk.redrive import find_rejections, plan_redrive, require_settable
+
+    require_settable(expressions)
+    require_writable(rejected)
+    spark = start_spark(session, master)
+    from ackline.spark.bulk.export import filter_rows, payloads_as_text, read_table
+    from ackline.spark.bulk.redrive import redrive_jobs as act
+    from ackline.spark.writing.rejects_place import RejectedRowsTarget
+
+    rest = "run it again to redrive the rest; no job is redriven twice"
+    with stopping_spark(spark, "nothing was changed" if dry_run else rest):
+        kept = RejectedRowsTarget.create(
+            rejected, run_name("redrive"), max_rejected, "--rejected FOLDER"
+        )
+        address = store_address(session, shared_files)
+        dead = filter_rows(payloads_as_text(read_table(spark, address, "dlq")), where)
+        plan = plan_redrive(dead, expressions, rate, dead.count() if rate else 0)
+        if dry_run:
+            # A job that is not changed cannot be refused.
+            preview = _preview(dead, plan, find_rejections(plan, address) if expressions else None)
+            print_preview(session, preview, rejected)
+            return
+        done = with_progress(
+            session, spark, "redriving", lambda: act(plan, address, current_user(), kept)
+        )
+    total = sum(done.redriven.values())
+    if session.json:
+        session.print_json(done)
+    else:
+        others = _others_text(done.skipped, "not as before and left alone")
+        session.print(f"{pluralize(total, 'job')} redriven{others}")
+    report_rejected(session, done.refused, done.rejected, rejected, job_text)
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """What a redrive would do."""
+
+    matching: int
+    refused: int
+    groups: list[dict[str, Any]]
+    """How many jobs match, by queue, kind and type of error."""
+    examples: list[dict[str, Any]]
+    """The first of them, with what would be changed."""
+    rejected: list[RejectedRow]
+    """The first that would be refused, with the reasons."""
+
+
+def _preview(dead: Any, plan: Any, checked: Rejections | None) -> Preview:
+    rows = dead.groupBy("queue", "kind", "error_type").count().orderBy("count", ascending=False)
+    groups = [row.asDict() for row in rows.collect()]
+    changes = plan.select("queue", "id", "delay", "priority", "payload").limit(MAX_LISTED)
+    return Preview(
+        matching=sum(row["count"] for row in groups),
+        refused=0 if checked is None else checked.refused,
+        groups=groups,
+        examples=[row.asDict() for row in changes.collect()],
+        rejected=[] if checked is None else checked.rejected[:MAX_LISTED],
+    )
+
+
+def print_preview(session: Session, preview: Preview, folder: str | None) -> None:
+    """Show what a redrive would do; exits with 1 where the redrive would."""
+    if session.json:
+        session.print_json(preview)
+    else:
+        _show_preview(session, preview)
+    if not preview.refused:
+        return
+    _show_rejected(session, preview.rejected, job_text)
+    if preview.refused > MAX_LISTED:
+        session.notice(_more(preview.refused, "a redrive with --rejected FOLDER saves them"))
+    if folder is None:
+        raise Refusal(
+            f"{pluralize(preview.refused, 'job')} would be refused. Correct --set or --where, or "
+            f"keep "
+            "them with --rejected FOLDER"
+        )
+
+
+def _show_preview(session: Session, preview: Preview) -> None:
+    table = new_table(
+        "queue",
+        "kind",
+        "error",
+        "jobs",
+        right=1,
+        shrinkable=[("error", 12), ("kind", 12), ("queue", 12)],
+        fold=["error", "kind", "queue"],
+    )
+    for row in preview.groups[:MAX_LISTED]:
+        error = safe(row["error_type"] or "")
+        table.add_row(safe(row["queue"]), safe(row["kind"]), error, f"{row['count']:,}")
+    session.print(table)
+    session.print(_examples(preview.examples))
+    refused = preview.refused
+    tail = f", {refused:,} refused" if refused else ""
+    left = pluralize(preview.matching - refused, "job")
+    session.print(f"{left} would be redriven{tail}. Nothing was changed.")
+
+
+def _examples(rows: list[dict[str, Any]]) -> Table:
+    changes = new_table(
+        "job",
+        "due in",
+        "priority",
+        "payload",
+        shrinkable=[("payload", 24), ("job", 12)],
+        fold=["payload", "job"],
+    )
+    for row in rows:
+        payload, priority = row["payload"], row["priority"]
+        changes.add_row(
+            safe(row["id"]),
+            f"{row['delay']:.0f} s",
+            "as it is" if priority is None else str(priority),
+            "as it is" if payload is None else truncate(safe(payload), 60),
+        )
+    return changes
+
+
+# --- what several of these commands need ---
+
+
+def parse_set_options(sets: Iterable[str]) -> dict[str, str]:
+    """Read `--set priority=9` and the like: SQL expressions by name."""
+    expressions = {}
+    for text in sets:
+        name, equals, sql = text.partition("=")
+        if not equals or not name.strip() or not sql.strip():
+            raise UsageError(f"--set {text!r}: write NAME=SQL, such as priority=9")
+        if name.strip() in expressions:
+            raise UsageError(f"--set {name.strip()}=… is there twice: say it once")
+        expressions[name.strip()] = sql.strip()
+    return expressions
+
+
+def parse_delimiter(text: str | None) -> str | None:
+    """Read `--delimiter`: one character, or `tab`, which is hard to type."""
+    character = "\t" if text in ("tab", "\\t") else text
+    if character is not None and (len(character) != 1 or character in '"\r\n'):
+        raise UsageError(f"--delimiter {text!r}: write one character, such as ';', or tab")
+    return character
+
+
+def _skipped_text(rows: int) -> str:
+    """What to add about rows that became no job of their own, if there are any.
+
+    >>> _known(2), _known(0)
+    ('; 2 rows not: their id was enqueued before, or is in the files twice', '')
+    """
+    why = "their id was enqueued before, or is in the files twice"
+    return f"; {pluralize(rows, 'row')} not: {why}" if rows else ""
+
+
+def _others_text(number: int, what: str) -> str:
+    """What to add about other jobs, if there are any.
+
+    >>> _besides(1, "left alone"), _besides(0, "left alone")
+    (', 1 was left alone', '')
+    """
+    return f", {pluralize(number, 'was', 'were')} {what}" if number else ""
+
+
+def run_name(command: str) -> str:
+    """A name for the files of one run that no other run has."""
+    now = datetime.datetime.now(datetime.UTC)
+    return f"{command}-{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
+
+
+def report_rejected(
+    session: Session,
+    refused: int,
+    rejected: list[RejectedRow],
+    folder: str | None,
+    name: Callable[[RejectedRow], str] = lambda row: truncate(safe(row.row), 120),
+) -> None:
+    """Say where the refused rows are, or show them and exit with 1."""
+    if not refused:
+        return
+    if folder is not None:
+        session.notice(f"{pluralize(refused, 'row')} refused: {safe(folder)} has them")
+        return
+    _show_rejected(session, rejected, name)
+    if refused > MAX_LISTED:
+        session.notice(_more(refused, "--json lists them, --rejected FOLDER saves them"))
+    raise Refusal(
+        f"{pluralize(refused, 'row was', 'rows were')} refused, all others are done. Correct "
+        "them and run it again, which does nothing twice while the jobs are kept, or keep the rows "
+        "with --rejected FOLDER"
+    )
+
+
+def _show_rejected(
+    session: Session, rejected: list[RejectedRow], name: Callable[[RejectedRow], str]
+) -> None:
+    for row in rejected[:MAX_LISTED]:
+        session.notice(f"refused: {name(row)}: {safe(row.reason)}", "red")
+
+
+def _more(refused: int, where: str) -> str:
+    """What to add where only the first refused rows are shown.
+
+    >>> _more(25, "--json lists them")
+    'and 15 more: --json lists them'
+    """
+    return f"and {refused - MAX_LISTED:,} more: {where}"
+
+
+def job_text(rejected: RejectedRow) -> str:
+    """The job of a refused row of the DLQ, by its queue and id."""
+    try:
+        row = msgspec.json.decode(rejected.row, type=QueueAndId)
+    except ValueError:  # It was too long, and cut off.
+        return truncate(safe(rejected.row), 120)
+    return f"queue {safe(row.queue)}, job {safe(row.id)}"
+
+
+class QueueAndId(msgspec.Struct, frozen=True):
+    """Which job a row is about."""
+
+    queue: str
+    id: str
+
+
+T = TypeVar("T")
+
+PROGRESS_EVERY = 0.2
+"""Seconds between two updates of the bar."""
+
+
+def with_progress(session: Session, spark: SparkSession, title: str, act: Callable[[], T]) -> T:
+    """Call `act` and show a bar meanwhile, if the command runs in a terminal."""
+    if not session.notices.is_terminal or session.json or not hasattr(spark, "sparkContext"):
+        return act()
+    columns = (TextColumn(title), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with (
+        ThreadPoolExecutor(1) as pool,
+        Progress(*columns, console=session.notices, transient=True) as progress,
+    ):
+        bar, doing = progress.add_task("", total=None), pool.submit(act)
+        while True:
+            try:
+                return doing.result(PROGRESS_EVERY)
+            except TimeoutError:
+                if doing.done():
+                    raise
+                done, tasks = tasks_done(spark)
+                progress.update(bar, completed=done, total=tasks or None)
+
+
+def tasks_done(spark: SparkSession) -> tuple[int, int]:
+    """How many tasks of the stages under way are done, and how many there are."""
+    tracker = spark.sparkContext.statusTracker()
+    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = [info for info in infos if info is not None]
+    return sum(info.numCompletedTasks for info in known), sum(info.numTasks for info in known)

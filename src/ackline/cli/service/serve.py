@@ -1,0 +1,223 @@
+"""`ackline serve`: the HTTP service, in one process or several."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ackline.cli.app import command
+from ackline.cli.exits import UsageError
+from ackline.cli.options import log_format as logging_options
+from ackline.cli.options import values
+from ackline.cli.output.text import pluralize
+from ackline.cli.session import Session
+from ackline.core.errors import MissingExtra
+from ackline.logs import LogFormat
+from ackline.queue import Queue
+from ackline.queues import Queues
+from ackline.stores.contract import Store
+from ackline.stores.registry import store_from_url
+
+if TYPE_CHECKING:
+    from ackline.service.settings import Settings
+
+logger = logging.getLogger("ackline")
+
+
+@command("serve", creates_store=True)
+@click.option("--host", help="The address to listen on.")
+@click.option("--port", type=values.port, metavar="PORT", help="The port; 0 takes a free one.")
+@click.option("--base-path", metavar="PATH", help="What the paths of all routes begin with.")
+@click.option("--processes", type=click.IntRange(min=1), metavar="N", help="How many processes.")
+@click.option(
+    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings, as TOML."
+)
+@click.option("--lake", metavar="PATH", help="The lake whose figures the dashboard shows.")
+@click.option(
+    "--maintenance/--no-maintenance",
+    default=None,
+    help="Sweep, promote and prune in this process too.",
+)
+@click.option(
+    "--grace", type=values.seconds, metavar="SPAN", help="How long requests may go on at a stop."
+)
+@click.option(
+    "--stored-keys/--no-stored-keys",
+    default=None,
+    help="Require API keys, and accept those kept in the store.",
+)
+@logging_options.format_option
+@click.option("--socket", "socket_number", type=int, hidden=True)
+@click.option("--shared", type=click.Path(path_type=Path), hidden=True)
+@click.option("--id", hidden=True)
+def serve(
+    session: Session,
+    host: str | None,
+    port: int | None,
+    base_path: str | None,
+    processes: int | None,
+    config: Path | None,
+    lake: str | None,
+    maintenance: bool | None,
+    grace: float | None,
+    stored_keys: bool | None,
+    log_format: LogFormat,
+    socket_number: int | None,
+    shared: Path | None,
+    id: str | None,
+) -> None:
+    """Serve queues over HTTP, for programs in any language.
+
+    Without auth it listens on this machine only. Settings come from the file, then from
+    ACKLINE_… variables, then from these options; the later wins.
+
+    SIGTERM or Ctrl-C stops it: not ready any more, streams end and give back what they hold,
+    requests under way may finish.
+
+    ackline serve --port 8000
+    """
+    flags = {
+        "store": session.url if session.common.store is not None else None,
+        "host": host,
+        "port": port,
+        "base_path": base_path,
+        "processes": processes,
+        "lake": lake,
+        "maintenance": maintenance,
+        "grace": grace,
+        "stored_keys": stored_keys,
+    }
+    log_options = logging_options.configure_session_logging(session, log_format)
+    settings = _settings(config, flags)
+    if socket_number is not None:
+        _run(settings, socket.socket(fileno=socket_number), id, shared)
+    elif settings.processes == 1:
+        _run_alone(settings)
+    else:
+        options = [] if config is None else ["--config", str(config)]
+        options += log_options
+        _supervise(settings, [*options, *_as_arguments(flags)])
+
+
+def _settings(file: Path | None, flags: dict[str, Any]) -> Settings:
+    try:
+        from ackline.service.auth.authenticator_choice import authenticator_for
+        from ackline.service.settings import load
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"ackline serve (no module {error.name!r})", "service") from None
+    settings = load(file, flags=flags)
+    # Refuses an address that is not safe without auth, and keys that cannot be read.
+    authenticator_for(settings, store_from_url(settings.store))
+    return settings
+
+
+def _run_alone(settings: Settings) -> None:
+    from ackline.service.server import bind
+
+    _run(settings, bind(settings), None)
+
+
+def _run(
+    settings: Settings, listener: socket.socket, id: str | None, shared: Path | None = None
+) -> None:
+    from ackline.service.runtime import Runtime
+    from ackline.service.server import Server, service_url
+    from ackline.worker.processes.child_process import stop_with_parent
+
+    runtime = Runtime.from_settings(settings, shared)
+    if id is not None:
+        runtime.worker = id
+
+    def announce() -> None:
+        info = runtime.store.info()
+        where = service_url(listener, settings)
+        store = f"{info.name} {info.location}"
+        if id is None:
+            logger.info("dashboard at %s/", where)
+        logger.info("serving %s at %s%s", store, where, settings.base)
+
+    server = Server(runtime, announce)
+
+    def stop() -> None:
+        server.close_port()  # a supervisor that is started again takes the port now
+        server.request_stop()
+
+    if id is not None:
+        stop_with_parent(stop)
+    server.run(listener)
+    logger.info("stopped")
+
+
+# --- several processes ---
+
+
+def _as_arguments(flags: dict[str, Any]) -> list[str]:
+    words = []
+    for name, value in flags.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(option if value else option.replace("--", "--no-", 1))
+        elif value is not None:
+            words += [option, str(value)]
+    return words
+
+
+class StoreQueues:
+    """All queues that the store has at the time of iteration."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __iter__(self) -> Iterator[Queue[Any, Any]]:
+        for info in self._store.describe(None):
+            yield Queues(self._store, info.key.tenant)[info.key.name]
+
+
+def _supervise(settings: Settings, options: list[str]) -> None:
+    from ackline.service.server import bind, service_url
+    from ackline.service.supervisor import ServiceSupervisor
+
+    store = store_from_url(settings.store)
+    if not store.capabilities.shared:
+        raise UsageError(
+            f"each process would have a {store.capabilities.name} store of its own: "
+            "use --processes 1, or a store on disk"
+        )
+    store.open()
+    listener = bind(settings)
+    number = listener.fileno()
+
+    def command_for(id: str) -> list[str]:
+        program = [sys.executable, "-m", "ackline", "serve", *options]
+        return [*program, "--socket", str(number), "--shared", shared, "--id", id]
+
+    where = service_url(listener, settings)
+    logger.info("dashboard at %s/", where)
+    logger.info(
+        "serving at %s%s by %s",
+        where,
+        settings.base,
+        pluralize(settings.processes, "process", "processes"),
+    )
+    try:
+        queues = StoreQueues(store)
+        with tempfile.TemporaryDirectory(prefix="ackline-") as shared:
+            ServiceSupervisor(
+                queues,
+                command_for,
+                processes=settings.processes,
+                grace=settings.grace,
+                listener=listener,
+                drain=settings.drain,
+            ).run()
+    finally:
+        store.close()
+    logger.info("supervisor %d stopped", os.getpid())

@@ -1,0 +1,155 @@
+"""`ackline webhook …`: the URLs that the service notifies of events."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+
+from ackline.cli.app import app, command
+from ackline.cli.options import values
+from ackline.cli.output.tables import new_table
+from ackline.cli.output.text import safe
+from ackline.cli.session import Session
+from ackline.core.errors import MissingExtra
+from ackline.core.events import Act
+from ackline.core.job import State
+
+
+@app.group()
+def webhook() -> None:
+    """URLs that the service notifies of events."""
+
+
+id_argument = click.argument("id", help="As `ackline webhook list` shows it.")
+
+
+@command("create", creates_store=True, group=webhook)
+@click.argument("url", help="Where to send what happens.")
+@click.option(
+    "--act",
+    multiple=True,
+    type=values.OneOf(Act),
+    metavar="ACT",
+    help=f"Only this act: {', '.join(Act)}. Can be repeated.",
+)
+@click.option(
+    "--to",
+    "state",
+    multiple=True,
+    type=values.OneOf(State),
+    metavar="STATE",
+    help=f"Only what leads to this state: {', '.join(State)}. Can be repeated.",
+)
+@click.option("--queue", multiple=True, help="Only of this queue. Can be repeated.")
+@click.option("--kind", multiple=True, help="Only jobs of this kind. Can be repeated.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Settings of the service: how many webhooks there may be, and what they may call.",
+)
+def create(
+    session: Session,
+    url: str,
+    act: tuple[Act, ...],
+    state: tuple[State, ...],
+    queue: tuple[str, ...],
+    kind: tuple[str, ...],
+    config: Path | None,
+) -> None:
+    """Notify a URL of events, signed with a secret that is shown once.
+
+    The webhook is of the tenant that --tenant names. `ackline serve` makes the deliveries.
+
+    ackline webhook create https://example.com/hook --to completed --to failed
+    """
+    # An option that was not given is an empty list here, and means no limit.
+    limits = {"acts": act or None, "states": state or None, "queues": queue or None}
+    made = _webhooks(session, config).make(url, {**limits, "kinds": kind or None})
+    _show_secret(session, made)
+
+
+@command("list", group=webhook)
+def list_webhooks(session: Session) -> None:
+    """Show the webhooks of a tenant; their secrets stay hidden."""
+    found = _webhooks(session).all()
+    if session.json:
+        for hook in found:
+            session.print_json(_module("webhooks.service").webhook_document(hook))
+        return
+    if not found:
+        session.print("no webhooks", "dim")
+        return
+    table = new_table(
+        "id",
+        "url",
+        "told of",
+        "active",
+        shrinkable=[("told of", 16), ("url", 16)],
+        fold=["told of", "url"],
+    )
+    for hook in found:
+        words = [safe(hook.url or "what each job names"), _filters_text(hook)]
+        table.add_row(Text(hook.id, "bold"), *words, "yes" if hook.active else "no")
+    session.print(table)
+
+
+@command("rotate", group=webhook)
+@id_argument
+@click.option(
+    "--overlap",
+    type=values.seconds,
+    default="1d",
+    metavar="SPAN",
+    help="How long the old secret is good as well.",
+)
+def rotate(session: Session, id: str, overlap: float) -> None:
+    """Give a webhook a new secret. For a while, messages are signed with both.
+
+    `callbacks` is the webhook of the URLs that jobs name themselves.
+    """
+    _show_secret(session, _webhooks(session).rotate(id, overlap))
+
+
+@command("delete", group=webhook)
+@id_argument
+def delete(session: Session, id: str) -> None:
+    """Delete a webhook; deliveries that have not been made are dropped."""
+    _webhooks(session).delete(id)
+    session.print_json({"deleted": id}) if session.json else session.print("deleted")
+
+
+def _show_secret(session: Session, made: Any) -> None:
+    document = _module("webhooks.service").webhook_document(made, with_secret=True)
+    if session.json:
+        session.print_json(document)
+        return
+    session.print_line(document.secret)
+    session.notice(f"Shown once. It signs the messages of {made.id}.")
+
+
+def _filters_text(hook: Any) -> str:
+    words = [
+        safe(str(word))
+        for name in _module("webhooks.webhook").FILTERS
+        for word in sorted(getattr(hook, name) or ())
+    ]
+    return ", ".join(words) or ("ends of jobs" if hook.url is None else "everything")
+
+
+def _webhooks(session: Session, config: Path | None = None) -> Any:
+    settings = _module("settings").load(config).webhooks
+    return _module("webhooks.service").WebhookService(
+        session.queues.store, session.tenant, settings
+    )
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(f"ackline.service.{name}")
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"ackline webhook (no module {error.name!r})", "service") from None

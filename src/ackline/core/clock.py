@@ -1,0 +1,69 @@
+"""Time, injected: the system's clock, and one that only moves when told to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time of a store, in seconds since 1970."""
+
+    def now(self) -> float: ...
+
+
+MAX_AHEAD = 10.0
+"""Seconds that a reading may be ahead of the machine's clock."""
+
+
+class SystemClock:
+    """The machine's clock, without its small steps back.
+
+    After a step back of up to ten seconds (NTP, mostly) time goes on at half its pace until
+    the machine has caught up: time never goes back, and never stands still.
+    A longer step is followed at once. The other processes that share a store use the
+    machine's clock, and a process far ahead of them would consider their leases lapsed.
+    """
+
+    def __init__(
+        self,
+        wall: Callable[[], float] | None = None,
+        monotonic: Callable[[], float] | None = None,
+    ) -> None:
+        self._wall = wall or time.time
+        self._monotonic = monotonic or time.monotonic
+        # One tuple, replaced as a whole: threads need no lock, which a fork could leave held.
+        self._last_reading = (float("-inf"), self._monotonic())
+
+    def now(self) -> float:
+        last_reading, last_moment = self._last_reading
+        reading, moment = self._wall(), self._monotonic()
+        least = last_reading + max(0.0, moment - last_moment) / 2
+        if reading < least <= reading + MAX_AHEAD:
+            reading = least
+        self._last_reading = (reading, moment)
+        return reading
+
+
+class ManualClock:
+    """A clock for tests: it stands still until `advance` is called.
+
+    >>> clock = ManualClock(100.0)
+    >>> clock.advance(2.5)
+    >>> clock.now()
+    102.5
+    """
+
+    def __init__(self, start: float = 1_700_000_000.0) -> None:
+        self._now = start
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        """Move time on; the callers that sleep by this clock see it at their next look."""
+        with self._lock:
+            self._now += seconds

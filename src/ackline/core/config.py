@@ -1,0 +1,194 @@
+"""Policies and settings: job over kind over queue over default, resolved in one place."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import ParamSpec, TypeVar
+
+import msgspec
+
+from ackline.core import retry
+from ackline.core.errors import ConfigError
+from ackline.core.job import NO_OPTIONS, Options, Record, round_trip
+from ackline.core.limits import MAX_DELAY, require_seconds
+from ackline.core.retry import Backoff
+
+Q = ParamSpec("Q")
+T = TypeVar("T")
+
+HOUR, DAY = 3600.0, 86400.0
+
+CALLBACK_RETENTION = DAY
+"""Seconds that a finished job with a callback is kept at least: the callback refers to the job."""
+
+MIN_SWEEP_INTERVAL = 0.01
+"""Seconds: more often would only keep the store busy."""
+
+
+class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """What can be set for a kind or a whole queue; None leaves it to the next wider level."""
+
+    max_attempts: int | None = None
+    backoff: Backoff | None = None
+    lease: float | None = None
+    timeout: float | None = None
+    result_ttl: float | None = None
+    keep_failed: float | None = None
+    keep_cancelled: float | None = None
+    from_handler: bool = False
+    """Whether a worker stored it for a handler; it goes when the handler has no policy any more."""
+
+    def __post_init__(self) -> None:
+        Options(
+            max_attempts=self.max_attempts,
+            lease=self.lease,
+            timeout=self.timeout,
+            result_ttl=self.result_ttl,
+        )
+        require_seconds("keep_failed", self.keep_failed)
+        require_seconds("keep_cancelled", self.keep_cancelled)
+
+
+def suggestion_for(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """What to do about unknown option names, as the end of a message; empty if unclear."""
+    names = sorted(unknown)
+    if of_policy := [name for name in names if name in Policy.__struct_fields__]:
+        arguments = ", ".join(f"{name}=…" for name in of_policy)
+        return f". For a whole queue, write queue.configure(policy=ackline.Policy({arguments}))"
+    guesses = (difflib.get_close_matches(name, list(known), 1) for name in names)
+    return next((f". Did you mean {guess[0]}?" for guess in guesses if guess), "")
+
+
+def suggests_options(function: Callable[Q, T]) -> Callable[Q, T]:
+    """Make a function's error about unknown options say where they belong."""
+    known = inspect.signature(function).parameters.keys()
+
+    @functools.wraps(function)
+    def call(*args: Q.args, **options: Q.kwargs) -> T:
+        if unknown := options.keys() - known:
+            raise TypeError(
+                f"{function.__qualname__}() has no option {', '.join(sorted(unknown))}"
+                f"{suggestion_for(unknown, known)}"
+            )
+        return function(*args, **options)
+
+    return call
+
+
+class ResolvedPolicy(msgspec.Struct, frozen=True, gc=False):
+    """A policy with no gaps: what the lifecycle decides by."""
+
+    max_attempts: int = 3
+    backoff: Backoff = retry.DEFAULT_BACKOFF
+    lease: float = 30.0
+    timeout: float | None = None
+    result_ttl: float = HOUR
+    keep_failed: float = 30 * DAY
+    keep_cancelled: float = DAY
+
+
+DEFAULTS = ResolvedPolicy()
+
+
+class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The settings of one queue, kept in the store and shared by all who use it."""
+
+    policy: Policy = Policy()
+    kinds: Mapping[str, Policy] = {}
+    paused: bool = False
+    ageing: float = 60.0
+    """Seconds of waiting that weigh as much as one step of priority."""
+    group_limit: int = 1
+    """How many jobs of one group may be processing at once."""
+    max_jobs: int | None = None
+    """Enqueue is refused beyond this many live jobs; None is no limit."""
+    keep_journal: float = 7 * DAY
+    max_journal: int | None = None
+    """The journal keeps at most this many events; None leaves the number to the store."""
+    recovery: bool = True
+    """Whether lapsed leases, and those of silent workers, are recovered automatically."""
+    sweep_every: float | None = None
+    """Seconds between two sweeps for these leases; None uses the maintenance interval."""
+    stuck_after: float = 300.0
+    """Seconds past its deadline after which a lease that nobody took back is reported."""
+
+    def __post_init__(self) -> None:
+        _require("ageing", self.ageing, 0.0)
+        _require("group_limit", self.group_limit, 1)
+        _require("max_jobs", self.max_jobs, 0)
+        _require("keep_journal", self.keep_journal, 0.0)
+        _require("max_journal", self.max_journal, 0)
+        _require("sweep_every", self.sweep_every, MIN_SWEEP_INTERVAL)
+        _require("stuck_after", self.stuck_after, 0.0)
+
+
+def _require(what: str, value: float | None, least: float) -> None:
+    # A NaN fails this comparison, too.
+    if value is not None and not least <= value <= MAX_DELAY * 1e6:
+        raise ConfigError(f"{what} must be a number, {least:g} or more, not {value!r}")
+
+
+DEFAULT_SETTINGS = QueueSettings()
+
+
+def validated_settings(settings: QueueSettings) -> QueueSettings:
+    """The settings as every process will read them; `ConfigError` if they cannot be read.
+
+    Every store calls it before it writes: unreadable settings would stop the whole tenant.
+    """
+    try:
+        return round_trip(settings, QueueSettings)
+    except ValueError as error:
+        raise ConfigError(f"invalid settings: {error}") from error
+
+
+def resolve_policy(
+    record: Record, settings: QueueSettings, defaults: ResolvedPolicy = DEFAULTS
+) -> ResolvedPolicy:
+    """The policy of one job: its own options, then its kind's, then its queue's, then defaults."""
+    wider = _resolve_kind_policy(
+        settings.kinds.get(record.kind, _NO_POLICY), settings.policy, defaults
+    )
+    if record.options is NO_OPTIONS or record.options == NO_OPTIONS:
+        return wider
+    narrow = _override(wider, record.options)
+    return narrow if record.options.callback_url is None else _with_callback_retention(narrow)
+
+
+def _with_callback_retention(policy: ResolvedPolicy) -> ResolvedPolicy:
+    # Not `result_ttl`, which the handler may still set: `lifecycle.complete` raises that.
+    spans = ("keep_failed", "keep_cancelled")
+    kept = {name: max(CALLBACK_RETENTION, getattr(policy, name)) for name in spans}
+    return msgspec.structs.replace(policy, **kept)
+
+
+_NO_POLICY = Policy()
+
+
+@functools.lru_cache(maxsize=4096)
+def _resolve_kind_policy(kind: Policy, queue: Policy, defaults: ResolvedPolicy) -> ResolvedPolicy:
+    return _override(_override(defaults, queue), kind)
+
+
+def max_attempts_of(policy: Policy) -> int:
+    """How many attempts a policy itself sets; 0 if it leaves them to the next wider level."""
+    return _override(_UNSET_ATTEMPTS, policy).max_attempts
+
+
+_UNSET_ATTEMPTS = ResolvedPolicy(max_attempts=0)
+
+
+def _override(wide: ResolvedPolicy, narrow: Policy | Options) -> ResolvedPolicy:
+    given = {
+        name: value
+        for name in ResolvedPolicy.__struct_fields__
+        if (value := getattr(narrow, name, None)) is not None
+    }
+    backoff = given.get("backoff")
+    if backoff is not None and backoff.shape == "schedule" and "max_attempts" not in given:
+        # A schedule lists the waits between attempts, so it also says how many there are.
+        given["max_attempts"] = len(backoff.delays) + 1
+    return msgspec.structs.replace(wide, **given) if given else wide

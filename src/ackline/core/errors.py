@@ -1,0 +1,292 @@
+"""Every error that Ackline raises, in one tree.
+
+AcklineError
+├── ConfigError            a URL, a setting or an installation that cannot work
+│   ├── UnknownStore       no store is registered for this URL
+│   └── MissingExtra       the store exists, its driver is not installed
+├── InvalidJob             refused before anything was stored
+│   ├── InvalidName        an id, kind, queue or tenant that cannot be kept
+│   ├── InvalidOption      a priority, delay, … outside its range
+│   └── InvalidPayload     cannot be encoded unchanged, or is not of its declared type
+│       └── PayloadTooLarge
+├── Timeout                waited long enough; the job itself is untouched
+├── JobNotFound            no job has this id (any more)
+├── JobFailed              the job is in the DLQ; `failure` says why
+├── JobCancelled           the job was cancelled
+├── WrongState             the act is not legal from the state the job is in
+├── JobChanged             the job is not as you saw it any more; nothing was changed
+├── QueueNotEmpty          a queue that holds jobs cannot be dropped, unless forced
+├── LeaseLost              the lease is no longer yours; nothing was changed
+├── Stopped                a handler gave up because its signal was set
+├── EventsDropped          events after the cursor are gone; `cursor` is where the kept ones begin
+├── HandlersHang           too many handlers of a worker do not stop; it has ended
+├── ReaderMoved            someone else saved as this reader; nothing was changed
+├── KeysChanged            a key was written by someone else meanwhile; nothing was stored
+└── StoreError             the store refused or failed
+    ├── StoreUnavailable   try again: it could not be reached, or is busy
+    │   └── StoreClosed    it was closed, or never opened, by this program itself
+    ├── StoreFull          no room for more jobs; settling and purging still work
+    ├── StoreReadOnly      it can be read but not written
+    ├── StoreForbidden     a service does not allow this to the token
+    ├── CannotJoin         it cannot take part in this transaction of yours; nothing was done
+    └── StoreMismatch      the data belongs to another program or a newer Ackline
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ackline.core.job import Failure, State
+
+
+class AcklineError(Exception):
+    """The root of all errors raised by Ackline."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Constructors take other things than the message, so pickle must not call them again.
+        return _unpickle, (type(self), self.args, self.__dict__)
+
+
+def _unpickle(
+    cls: type[AcklineError], args: tuple[object, ...], state: dict[str, Any]
+) -> AcklineError:
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class ConfigError(AcklineError, ValueError):
+    """A URL, a setting or an installation that cannot work."""
+
+
+def _without_password(url: str) -> str:
+    scheme, mark, rest = url.partition("://")
+    _, at, place = rest.rpartition("@")
+    return f"{scheme}{mark}…@{place}" if at else url
+
+
+class UnknownStore(ConfigError):
+    """No store is registered for this URL."""
+
+    def __init__(self, url: str, known: list[str]) -> None:
+        schemes = ", ".join(f"{scheme}://" for scheme in sorted(known))
+        super().__init__(
+            f"unknown store URL {_without_password(url)!r}. Known schemes: {schemes}. "
+            "A file on this machine is sqlite:///path/to/jobs.db"
+        )
+
+
+class MissingExtra(ConfigError):
+    """The store exists, but its driver is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs the extra {extra!r}: pip install 'ackline[{extra}]', "
+            f"or '.[{extra}]' in a checkout"
+        )
+        self.extra = extra
+
+
+class InvalidJob(AcklineError, ValueError):
+    """A job that was refused before anything was stored."""
+
+
+class InvalidName(InvalidJob):
+    """An id, kind, queue or tenant name that cannot be kept."""
+
+
+class InvalidOption(InvalidJob):
+    """A priority, delay, lease or other option outside its range."""
+
+
+class InvalidPayload(InvalidJob):
+    """A payload or result that cannot be encoded unchanged, or is not of its declared type."""
+
+
+class PayloadTooLarge(InvalidPayload):
+    """A payload or result larger than the queue's limit."""
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"the {what} is {size:,} bytes, the limit is {limit:,}. "
+            "Store it elsewhere and enqueue a reference, or raise max_payload"
+        )
+        self.size = size
+        self.limit = limit
+
+
+class Timeout(AcklineError, TimeoutError):
+    """Waited long enough; the job itself is untouched and may still finish."""
+
+
+class JobNotFound(AcklineError, LookupError):
+    """No job has this id (any more)."""
+
+    def __init__(self, queue: str, id: str) -> None:
+        super().__init__(f"queue {queue!r} has no job {id!r}: never enqueued, or pruned already")
+        self.id = id
+
+
+class JobFailed(AcklineError):
+    """The job spent its attempts; `failure` holds the last error."""
+
+    def __init__(self, id: str, failure: Failure | None) -> None:
+        why = f"{failure.type}: {failure.message}" if failure else "no error was recorded"
+        super().__init__(f"job {id!r} failed for good: {why}")
+        self.id = id
+        self.failure = failure
+
+
+class JobCancelled(AcklineError):
+    """The job was cancelled before it completed."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"job {id!r} was cancelled")
+        self.id = id
+
+
+class WrongState(AcklineError):
+    """The act is not legal from the state that the job is in."""
+
+    def __init__(self, act: str, id: str, state: State) -> None:
+        super().__init__(f"cannot {act} job {id!r}: it is {state}")
+        self.id = id
+        self.state = state
+
+
+class JobChanged(AcklineError):
+    """The job is not as you saw it any more; nothing was changed."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"job {id!r} has changed since you looked: look again, then decide")
+        self.id = id
+
+
+class QueueNotEmpty(AcklineError):
+    """A queue that holds jobs is dropped only if that is forced."""
+
+    def __init__(self, queue: str, live: int) -> None:
+        jobs = f"{live} jobs that wait or run" if live else "jobs in transit"
+        super().__init__(
+            f"queue {queue!r} was not dropped: it still has {jobs}. "
+            "Wait for them to finish, or force it: that deletes them"
+        )
+        self.live = live
+
+
+class LeaseLost(AcklineError):
+    """The lease is no longer yours; nothing was changed."""
+
+    def __init__(self, id: str, state: State | None, open_act: str | None = None) -> None:
+        now = f"it is {state} now" if state else "it is gone"
+        held = (
+            f", or the transaction in which you called {open_act}() is still open: commit it or "
+            "roll it back first"
+            if open_act
+            else ""
+        )
+        super().__init__(f"the lease of job {id!r} is lost ({now}){held}; nothing was changed")
+        self.id = id
+        self.state = state
+
+
+class Stopped(AcklineError):
+    """A handler gave up because its signal was set; what follows depends on the reason."""
+
+
+class EventsDropped(AcklineError):
+    """Events after the cursor were dropped; `cursor` is where the kept ones begin."""
+
+    def __init__(self, journal: str, after: str, cursor: str) -> None:
+        super().__init__(
+            f"the journal of {journal} no longer has all events after cursor {after}. "
+            f"The oldest available cursor is {cursor}: continue from there"
+        )
+        self.cursor = cursor
+
+
+class HandlersHang(AcklineError):
+    """Too many handlers of a worker do not stop; it has ended, and its jobs are given back."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(
+            f"too many handlers of queue {queue!r} hang: they were asked to stop and neither "
+            "return nor raise. Start a new process. Give what they wait for a timeout of its own, "
+            "or let them check job.signal"
+        )
+
+
+class ReaderMoved(AcklineError):
+    """Someone else saved as this reader, or it was forgotten; nothing was changed."""
+
+    def __init__(self, queue: str | None, name: str, cursor: str | None) -> None:
+        journals = "all queues" if queue is None else f"queue {queue!r}"
+        now = f"it stands at {cursor} now" if cursor else "it was forgotten"
+        super().__init__(
+            f"reader {name!r} of {journals} was moved by someone else ({now}); "
+            "nothing was changed. Give each process a reader of its own"
+        )
+        self.cursor = cursor
+
+
+class KeysChanged(AcklineError):
+    """A key was written by someone else since it was read; nothing was stored."""
+
+    def __init__(self, queue: str) -> None:
+        super().__init__(
+            f"a key that belongs to an enqueue into {queue!r} was written by someone else since "
+            "it was read; nothing was stored. Read it and try again"
+        )
+
+
+class StoreError(AcklineError):
+    """The store refused or failed."""
+
+
+class StoreUnavailable(StoreError):
+    """The store could not be reached or is busy; the same call may succeed later."""
+
+
+class StoreClosed(StoreUnavailable):
+    """The store was closed, or never opened, by this program itself."""
+
+
+class StoreFull(StoreError):
+    """No room for more jobs; settling, cancelling and purging still work."""
+
+    @classmethod
+    def of_queue(cls, queue: object, limit: int) -> StoreFull:
+        """A queue holds as many jobs as its `max_jobs` allows."""
+        return cls(
+            f"queue {queue} already holds its maximum of {limit:,} jobs (max_jobs); nothing was "
+            "stored. Try again later, or raise the limit"
+        )
+
+
+class StoreReadOnly(StoreError):
+    """The store can be read but not written."""
+
+
+class StoreForbidden(StoreError):
+    """A service does not allow this to the token: it lacks a scope, or is not for the queue."""
+
+
+class CannotJoin(StoreError):
+    """The store cannot take part in the caller's transaction as it is; nothing was done."""
+
+
+class StoreMismatch(StoreError):
+    """The data belongs to another program, or to a newer Ackline."""
+
+
+def message_of(error: BaseException) -> str:
+    """The message of an error, or a substitute if its `__str__` raises."""
+    try:
+        return str(error)
+    except Exception:
+        return "<error message unavailable: __str__ raised>"
+
+
+TRANSIENT_ERRORS = (StoreUnavailable, StoreFull, StoreReadOnly)
+"""Errors that pass, or that an operator has to resolve: the same call may succeed later."""

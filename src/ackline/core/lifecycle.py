@@ -1,0 +1,717 @@
+"""Every rule of a job's life, as pure functions: what happened, and what it leads to.
+
+Nothing here touches a store. A function takes the job as it was seen and returns a
+`Transition`; a store applies it if its guard still holds, in one atomic step, and refuses
+it otherwise. So each rule is written once, and stores have none of their own.
+"""
+
+from __future__ import annotations
+
+import enum
+import operator
+import random as _random
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, assert_never
+
+import msgspec
+
+from ackline.core.config import CALLBACK_RETENTION, ResolvedPolicy
+from ackline.core.errors import InvalidOption
+from ackline.core.events import ACTS_WITH_PRIORITY, Act
+from ackline.core.job import TERMINAL, WAITING, Draft, Failure, QueueKey, Record, State
+from ackline.core.limits import (
+    MAX_NAME_BYTES,
+    escape_invalid_unicode,
+    require_seconds,
+    truncate_message,
+    truncate_note,
+    truncate_traceback,
+)
+from ackline.core.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
+
+_S = State
+
+MAX_FAILURE_NOTE = 200
+
+LEGAL_TRANSITIONS: Mapping[Act, Mapping[State | None, frozenset[State | None]]] = {
+    Act.ENQUEUE: dict.fromkeys(
+        (None, _S.FAILED, _S.CANCELLED), frozenset({_S.QUEUED, _S.SCHEDULED})
+    ),
+    Act.CLAIM: {_S.QUEUED: frozenset({_S.PROCESSING})},
+    Act.COMPLETE: {_S.PROCESSING: frozenset({_S.COMPLETED})},
+    Act.FAIL: {_S.PROCESSING: frozenset({_S.FAILING, _S.FAILED, _S.CANCELLED})},
+    Act.SNOOZE: {_S.PROCESSING: frozenset({_S.SCHEDULED, _S.CANCELLED})},
+    Act.RELEASE: {_S.PROCESSING: frozenset({_S.QUEUED, _S.CANCELLED})},
+    Act.EXPIRE: {_S.PROCESSING: frozenset({_S.QUEUED, _S.FAILED, _S.CANCELLED})},
+    Act.EXTEND: {_S.PROCESSING: frozenset({_S.PROCESSING})},
+    Act.PROGRESS: {_S.PROCESSING: frozenset({_S.PROCESSING})},
+    Act.REQUEST_CANCEL: {_S.PROCESSING: frozenset({_S.PROCESSING})},
+    Act.PROMOTE: dict.fromkeys((_S.SCHEDULED, _S.FAILING), frozenset({_S.QUEUED})),
+    Act.CANCEL: dict.fromkeys((*WAITING, _S.PROCESSING), frozenset({_S.CANCELLED})),
+    Act.REDRIVE: {_S.FAILED: frozenset({_S.QUEUED, _S.SCHEDULED})},
+    Act.EDIT: {
+        _S.QUEUED: frozenset({_S.QUEUED, _S.SCHEDULED}),
+        **{state: frozenset({state}) for state in (_S.SCHEDULED, _S.FAILING, *TERMINAL)},
+    },
+    Act.MOVE: {state: frozenset({state}) for state in (*WAITING, *TERMINAL)},
+    Act.PRUNE: dict.fromkeys(TERMINAL, frozenset({None})),
+    Act.PURGE: dict.fromkeys(State, frozenset({None})),
+}
+"""The one table of legal transitions: act → from → to. None is a job that does not exist."""
+
+FENCED_ACTS = frozenset(
+    {
+        Act.COMPLETE,
+        Act.FAIL,
+        Act.SNOOZE,
+        Act.RELEASE,
+        Act.EXPIRE,
+        Act.EXTEND,
+        Act.PROGRESS,
+    }
+)
+"""Acts that only the holder of the lease's token may take."""
+
+
+_RETENTION_FIELDS = frozenset({"keep", "calls_back"})
+_FAILURE_FIELDS = frozenset({"failure", "keys", "keep_cancelled"}) | _RETENTION_FIELDS
+
+CHANGED_FIELDS: Mapping[Act, frozenset[str]] = {
+    Act.COMPLETE: frozenset({"result"}) | _RETENTION_FIELDS,
+    Act.FAIL: frozenset({"delay"}) | _FAILURE_FIELDS,
+    Act.SNOOZE: frozenset({"delay", "attempts"}) | _RETENTION_FIELDS,
+    Act.RELEASE: frozenset({"attempts"}) | _RETENTION_FIELDS,
+    Act.EXPIRE: _FAILURE_FIELDS,
+    Act.EXTEND: frozenset({"delay"}),
+    Act.PROGRESS: frozenset({"progress"}),
+    Act.REQUEST_CANCEL: frozenset(),
+    Act.CANCEL: _RETENTION_FIELDS,
+    Act.REDRIVE: frozenset({"delay", "attempts", "edit"}),
+    Act.EDIT: frozenset({"edit"}),
+    Act.MOVE: frozenset({"target"}),
+}
+"""Which fields of a job a transition of each act may change; other acts are verbs of a store.
+
+Its guards, its note and who did it are no changes: every act may have them.
+"""
+
+ACTS_WITHOUT_STATE = frozenset({Act.EXTEND, Act.PROGRESS, Act.REQUEST_CANCEL, Act.EDIT, Act.MOVE})
+"""Acts whose transitions name no state: they leave it as it is, or to the store."""
+
+
+STATES_THAT_KEEP_ID = frozenset(State) - LEGAL_TRANSITIONS[Act.ENQUEUE].keys()
+"""States in which a job keeps its id: enqueueing the id again only reports the existing job."""
+
+
+def keeps_id(draft: Draft, state: State, kind: str) -> bool:
+    """Whether an existing job of this state and kind stays when a draft has the same id."""
+    return state in STATES_THAT_KEEP_ID or (
+        draft.replaces is not None and kind not in draft.replaces
+    )
+
+
+class Edit(msgspec.Struct, frozen=True, gc=False):
+    """New values for a job that is not processing; None leaves a field as it is."""
+
+    payload: bytes | None = None
+    priority: int | None = None
+    delay: float | None = None
+    keep: float | None = None
+
+
+class ExpectedJob(msgspec.Struct, frozen=True, gc=False):
+    """A job as its operator saw it, to act on it only if it is unchanged.
+
+    The token is compared too, because every claim gives the job a new one.
+    """
+
+    state: State
+    token: int
+    priority: int
+    payload: bytes
+    at: float | None
+    """When it is due, or its retention ends; not compared for a queued job."""
+
+
+class Transition(msgspec.Struct, frozen=True, gc=False):
+    """One decided step of one job, to be applied only if its guard holds.
+
+    The guard: the job's state is one that `act` may start from; with a `token`, the job is
+    processing under this token or, for a redrive, failed under it; with a `deadline`, the lease
+    still has this deadline; with `seen` (for acts that need no token), the job is still as it
+    was seen.
+    Times are durations: the store adds them to its own clock.
+    """
+
+    id: str
+    act: Act
+    to: State | None = None
+    """None leaves the state as it is."""
+    token: int | None = None
+    deadline: float | None = None
+    delay: float = 0.0
+    keep: float = 0.0
+    """Retention, if it ends in a terminal state."""
+    attempts: int | None = None
+    result: bytes | None = None
+    failure: Failure | None = None
+    undelivered_keys: tuple[tuple[str, ...], ...] = ()
+    progress: bytes | None = None
+    edit: Edit | None = None
+    target: QueueKey | None = None
+    note: str = ""
+    by: str = ""
+    keep_cancelled: float | None = None
+    """Retention, if it ends cancelled because the job was asked to stop; None means `keep`."""
+    has_callback: bool = False
+    """Whether the journal entry has the job's `callback_url`, if this step ends the job's life."""
+    expected: ExpectedJob | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a change or an end that is not the act's: no store is ever given one."""
+        try:
+            foreign, unchanged = _RULES[self.act][self.to]
+        except KeyError:
+            raise _illegal_transition(self) from None
+        if foreign(self) != unchanged:
+            raise _illegal_transition(self)
+
+
+_CHANGING_FIELDS = frozenset().union(*CHANGED_FIELDS.values())
+_UNCHANGED = {
+    field.name: field.default
+    for field in msgspec.structs.fields(Transition)
+    if field.name in _CHANGING_FIELDS
+}
+
+
+def _unchanged_fields(act: Act) -> tuple[Callable[[Transition], Any], tuple[Any, ...]]:
+    """The fields that an act leaves alone, and the values that they have then."""
+    foreign = [name for name in _UNCHANGED if name not in CHANGED_FIELDS[act]]
+    return operator.attrgetter(*foreign), tuple(_UNCHANGED[name] for name in foreign)
+
+
+def _possible_states(act: Act) -> frozenset[State | None]:
+    """The states that a transition of this act may name."""
+    return (
+        frozenset({None})
+        if act in ACTS_WITHOUT_STATE
+        else frozenset().union(*LEGAL_TRANSITIONS[act].values())
+    )
+
+
+_RULES = {
+    act: dict.fromkeys(_possible_states(act), _unchanged_fields(act)) for act in CHANGED_FIELDS
+}
+
+
+def _illegal_transition(step: Transition) -> InvalidOption:
+    if step.act not in CHANGED_FIELDS:
+        return InvalidOption(f"{step.act} is no transition: it is a verb of its own")
+    if step.to not in _RULES[step.act]:
+        return InvalidOption(f"{step.act} does not lead to {step.to}")
+    foreign = [
+        name
+        for name, default in _UNCHANGED.items()
+        if name not in CHANGED_FIELDS[step.act] and getattr(step, name) != default
+    ]
+    return InvalidOption(f"{step.act} cannot change {', '.join(foreign)}")
+
+
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """What became of a transition: applied (now, or by an earlier send of it), or refused.
+
+    `state` is where the job stands; None when there is no such job.
+    """
+
+    applied: bool
+    state: State | None
+
+
+def is_legal_from(act: Act, source: State | None) -> bool:
+    """Whether an act may start from this state."""
+    return source in LEGAL_TRANSITIONS[act]
+
+
+def may_apply(transition: Transition, state: State) -> bool:
+    """Whether a transition can apply to a job in this state, given the right token and deadline."""
+    if transition.token is not None:
+        if not guarded_by_token(transition, state):
+            return False
+    elif transition.act in FENCED_ACTS:
+        return False
+    elif state is State.PROCESSING and transition.act is Act.CANCEL:
+        # Without its token a running job can only be asked to stop.
+        return False
+    if transition.edit is not None and not _edit_fits(transition.edit, state):
+        return False
+    return state in LEGAL_TRANSITIONS[transition.act]
+
+
+def _edit_fits(edit: Edit, state: State) -> bool:
+    """Whether an edit fits the state: only finished jobs have a retention, only others a delay."""
+    return (edit.keep is None or state.terminal) and (edit.delay is None or not state.terminal)
+
+
+def guard_holds(
+    transition: Transition, state: State, token: int, deadline: float | None, now: float
+) -> bool:
+    """Whether a transition's guard holds for a job in this state, at this time."""
+    if transition.token is not None:
+        if transition.token != token:
+            return False
+        if transition.deadline is not None and transition.deadline != deadline:
+            return False
+        if (
+            transition.act is Act.EXTEND
+            and deadline is not None
+            and not may_extend(transition.token, token, deadline, now)
+        ):
+            return False
+    return may_apply(transition, state)
+
+
+def guarded_by_token(transition: Transition, state: State) -> bool:
+    """Whether a token can guard this act in this state: a lease's, or a failure's for a redrive."""
+    return state is (State.FAILED if transition.act is Act.REDRIVE else State.PROCESSING)
+
+
+def expected_job(
+    state: State, token: int, priority: int, payload: bytes, at: float | None
+) -> ExpectedJob:
+    """A job as it is now, to be compared with how it was seen before."""
+    return ExpectedJob(state, token, priority, payload, None if state is State.QUEUED else at)
+
+
+def expected_from(job: Record) -> ExpectedJob:
+    """A job as it was when it was looked up."""
+    at = job.expires_at if job.state.terminal else job.run_at
+    return expected_job(job.state, job.token, job.priority, job.payload, at)
+
+
+REPEATABLE = frozenset({Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.CANCEL})
+"""Acts that have the same verdict when the holder of a lease sends them again."""
+
+
+def was_applied(
+    transition: Transition,
+    last_act: Act | None,
+    last_token: int,
+    result: bytes | None,
+    history: Iterable[Failure],
+) -> bool:
+    """Whether a transition whose guard fails was applied before: the same token, act and end.
+
+    `last_act` and `last_token` are of the job's last settled lease; `history` has the
+    attempts that ended without completing. The end is the result, or the state decided on:
+    a retry does not repeat a burial. Delays may differ, because backoff has jitter.
+    """
+    if transition.token is None or transition.act not in REPEATABLE:
+        return False
+    if transition.act is Act.COMPLETE or transition.act is Act.CANCEL:
+        same = transition.token == last_token and transition.act is last_act
+        return same and (transition.act is not Act.COMPLETE or transition.result == result)
+    return any(
+        ended.token == transition.token
+        and ended.act == transition.act
+        and ended.to in ("", transition.to)
+        for ended in history
+    )
+
+
+def history_entry(
+    transition: Transition, attempt: int, worker: str, started_at: float, now: float
+) -> Failure | None:
+    """The job's history entry for an attempt that fails, expires, is snoozed or released."""
+    if transition.act not in (Act.FAIL, Act.EXPIRE, Act.SNOOZE, Act.RELEASE):
+        return None
+    failure = transition.failure or Failure(act=transition.act, attempt=attempt)
+    return msgspec.structs.replace(
+        failure,
+        act=transition.act,
+        attempt=attempt,
+        at=now,
+        token=transition.token or 0,
+        worker=worker,
+        started_at=started_at,
+        to=transition.to or "",
+    )
+
+
+def journal_note(transition: Transition) -> str:
+    """The short note that the journal keeps about a transition."""
+    failure = transition.failure
+    if failure is None:
+        return transition.note
+    return f"{failure.type}: {failure.message}"[:MAX_FAILURE_NOTE]
+
+
+def journal_priority(transition: Transition, priority: int) -> int | None:
+    """The job's priority now, if the journal keeps it for this act."""
+    return priority if transition.act in ACTS_WITH_PRIORITY else None
+
+
+def records_callback(transition: Transition, landed: State) -> bool:
+    """Whether the journal keeps the job's callback URL, if it has one: its life has ended."""
+    return transition.has_callback and landed.terminal
+
+
+_UNFINISHED = WAITING | {State.FAILED}
+
+
+class PositionRule(enum.StrEnum):
+    """How a store computes `at`, the job's place in the line of its new state."""
+
+    NEW_RANK = "fresh"
+    """By its rank, counted from now."""
+    OLD_RANK = "back"
+    """By the rank it had."""
+    DELAY = "after"
+    """Some seconds from now, when it is due, its lease lapses or its retention ends."""
+    UNCHANGED = "stays"
+    """Where it was; a queued job moves by as many steps as its priority has changed."""
+
+
+class Destination(msgspec.Struct, frozen=True, gc=False):
+    """Where an applied transition leads: the state, and the place in its line."""
+
+    state: State
+    position_rule: PositionRule
+    seconds: float = 0.0
+
+
+def find_destination(transition: Transition, state: State, cancel_requested: bool) -> Destination:
+    """Where a transition leads a job in this state, depending on whether it was asked to stop.
+
+    A job that was asked to stop does not run again: where it would wait for another
+    attempt, or had none left, it is cancelled.
+    """
+    if transition.act is Act.EDIT:
+        return _find_destination_of_edit(transition.edit or Edit(), state)
+    to, keep = transition.to or state, transition.keep
+    if cancel_requested and transition.to in _UNFINISHED:
+        to = State.CANCELLED
+        if transition.keep_cancelled is not None:
+            require_seconds("keep_cancelled", transition.keep_cancelled)
+            keep = transition.keep_cancelled
+    if to.terminal:
+        return Destination(to, PositionRule.DELAY, keep)
+    if to is State.QUEUED:
+        return Destination(
+            to, PositionRule.OLD_RANK if transition.act is Act.RELEASE else PositionRule.NEW_RANK
+        )
+    if to is State.PROCESSING and transition.act is not Act.EXTEND:
+        return Destination(to, PositionRule.UNCHANGED)
+    return Destination(to, PositionRule.DELAY, transition.delay)
+
+
+def _find_destination_of_edit(edit: Edit, state: State) -> Destination:
+    seconds = edit.keep if state.terminal else edit.delay
+    if seconds is None or (state is State.QUEUED and not seconds):
+        return Destination(state, PositionRule.UNCHANGED)
+    return Destination(
+        State.SCHEDULED if state is State.QUEUED else state, PositionRule.DELAY, seconds
+    )
+
+
+def keys_to_write(transition: Transition, landed: State) -> tuple[tuple[str, ...], ...]:
+    """The keys that an applied transition writes: those of a job that ends in the DLQ."""
+    return transition.undelivered_keys if landed is State.FAILED else ()
+
+
+def may_extend(held: int, token: int, deadline: float, now: float) -> bool:
+    """Whether who holds a token may extend the lease that a job has now.
+
+    Not once it has lapsed: a sweep may have seen that already.
+    """
+    return held == token and deadline > now
+
+
+def extended_deadline(deadline: float, now: float, seconds: float) -> float:
+    """The deadline of a lease after a heartbeat, which never shortens what `extend` has set."""
+    return max(deadline, now + seconds)
+
+
+def may_move(source: QueueKey, target: QueueKey) -> bool:
+    """Whether a job may be handed from one queue to another: never across tenants."""
+    return source.tenant == target.tenant and source.name != target.name
+
+
+def rank(ready_at: float, priority: int, ageing: float) -> float:
+    """A queued job's place in line: the lowest rank is claimed first.
+
+    One step of priority weighs as much as `ageing` seconds of waiting, so a higher priority
+    goes first, equal ones in order of arrival, and the lowest still gets its turn.
+    """
+    return ready_at - priority * ageing
+
+
+def initial_state(draft: Draft, now: float, ageing: float) -> tuple[State, float]:
+    """Where a new job begins: its state, and its place in that state's line."""
+    due = draft.run_at if draft.run_at is not None else now + draft.delay
+    if due > now:
+        return State.SCHEDULED, due
+    return State.QUEUED, rank(now, draft.priority, ageing)
+
+
+def find_position(
+    landing: Destination,
+    now: float,
+    *,
+    at: float,
+    old_rank: float,
+    old_priority: int,
+    priority: int,
+    ageing: float,
+) -> float:
+    """A job's place in the line of its state, given where it stood before."""
+    match landing.position_rule:
+        case PositionRule.NEW_RANK:
+            return rank(now, priority, ageing)
+        case PositionRule.OLD_RANK:
+            return old_rank
+        case PositionRule.DELAY:
+            return now + landing.seconds
+        case PositionRule.UNCHANGED:
+            shift = (old_priority - priority) * ageing
+            return at + shift if landing.state is State.QUEUED else at
+        case _:
+            assert_never(landing.stands)
+
+
+# --- what a worker reports -------------------------------------------------------------------
+
+
+def truncate_failure(failure: Failure) -> Failure:
+    """A failure as a job keeps it, whoever reported it: no part of it is of any length."""
+    return msgspec.structs.replace(
+        failure,
+        type=escape_invalid_unicode(failure.type[:MAX_NAME_BYTES]),
+        message=truncate_message(failure.message),
+        traceback=truncate_traceback(failure.traceback),
+    )
+
+
+def complete(
+    job: Record, result: bytes | None, policy: ResolvedPolicy, note: str = ""
+) -> Transition:
+    """The work is done."""
+    keep = policy.result_ttl
+    if _has_callback(job):
+        keep = max(keep, CALLBACK_RETENTION)
+    return Transition(
+        job.id,
+        Act.COMPLETE,
+        State.COMPLETED,
+        job.token,
+        keep=keep,
+        result=result,
+        note=truncate_note(note),
+        has_callback=_has_callback(job),
+    )
+
+
+def _has_callback(job: Record) -> bool:
+    return job.options.callback_url is not None
+
+
+def fail(
+    job: Record,
+    failure: Failure,
+    policy: ResolvedPolicy,
+    random: _random.Random,
+    delay: float | None = None,
+) -> Transition:
+    """The attempt failed: again after the backoff, or to the DLQ when attempts are spent."""
+    if job.attempts >= policy.max_attempts:
+        return bury(job, failure, policy)
+    wait = policy.backoff.delay(job.attempts, random) if delay is None else delay
+    return Transition(
+        job.id,
+        Act.FAIL,
+        State.FAILING,
+        job.token,
+        delay=wait,
+        keep=policy.keep_cancelled,
+        failure=truncate_failure(failure),
+        has_callback=_has_callback(job),
+    )
+
+
+def bury(job: Record, failure: Failure, policy: ResolvedPolicy) -> Transition:
+    """The job can never succeed: to the DLQ, with its keys-if-undelivered."""
+    return Transition(
+        job.id,
+        Act.FAIL,
+        State.FAILED,
+        job.token,
+        keep=policy.keep_failed,
+        keep_cancelled=policy.keep_cancelled,
+        failure=truncate_failure(failure),
+        undelivered_keys=job.options.keys_if_undelivered,
+        has_callback=_has_callback(job),
+    )
+
+
+def snooze(job: Record, delay: float, policy: ResolvedPolicy) -> Transition:
+    """Run it later; the attempt is given back."""
+    return Transition(
+        job.id,
+        Act.SNOOZE,
+        State.SCHEDULED,
+        job.token,
+        delay=delay,
+        keep=policy.keep_cancelled,
+        attempts=job.attempts - 1,
+        has_callback=_has_callback(job),
+    )
+
+
+def release(job: Record, policy: ResolvedPolicy, note: str = "") -> Transition:
+    """Give the job back, to its old place in the line; the attempt is given back too."""
+    return Transition(
+        job.id,
+        Act.RELEASE,
+        State.QUEUED,
+        job.token,
+        keep=policy.keep_cancelled,
+        attempts=job.attempts - 1,
+        note=truncate_note(note),
+        has_callback=_has_callback(job),
+    )
+
+
+def cancel_running(job: Record, reason: str, policy: ResolvedPolicy) -> Transition:
+    """The handler itself declares the work no longer wanted."""
+    return Transition(
+        job.id,
+        Act.CANCEL,
+        State.CANCELLED,
+        job.token,
+        keep=policy.keep_cancelled,
+        note=truncate_note(reason),
+        has_callback=_has_callback(job),
+    )
+
+
+def extend(job: Record, seconds: float) -> Transition:
+    """The handler needs until `seconds` from now."""
+    return Transition(job.id, Act.EXTEND, token=job.token, delay=seconds)
+
+
+def progress(job: Record, data: bytes) -> Transition:
+    """The handler says how far it is."""
+    return Transition(job.id, Act.PROGRESS, token=job.token, progress=data)
+
+
+def settle(
+    job: Record,
+    outcome: Outcome,
+    result: bytes | None,
+    failure: Failure,
+    policy: ResolvedPolicy,
+    random: _random.Random,
+) -> Transition:
+    """Turn what a handler returned into the one step that follows from it."""
+    match outcome:
+        case Done(result_ttl=ttl):
+            if ttl is not None:
+                policy = msgspec.structs.replace(policy, result_ttl=ttl)
+            return complete(job, result, policy)
+        case Retry(delay=delay):
+            return fail(job, failure, policy, random, delay)
+        case Snooze(delay=delay):
+            return snooze(job, delay, policy)
+        case Cancel(reason=reason):
+            return cancel_running(job, reason, policy)
+        case Dead():
+            return bury(job, failure, policy)
+        case _:
+            assert_never(outcome)
+
+
+# --- what maintenance finds ------------------------------------------------------------------
+
+
+def expire(job: Record, policy: ResolvedPolicy, reason: str = "lease expired") -> Transition:
+    """The lease lapsed: a crash costs an attempt, and a poison job ends in the DLQ.
+
+    Guarded by the deadline that was seen, so a heartbeat in between saves the lease.
+    """
+    reason = truncate_note(reason)
+    failure = Failure(
+        act=Act.EXPIRE,
+        attempt=job.attempts,
+        token=job.token,
+        worker=job.worker,
+        started_at=job.started_at or 0.0,
+        type="LeaseExpired",
+        message=f"{reason} (worker {job.worker or 'unknown'})",
+    )
+    to, keep = State.QUEUED, policy.keep_cancelled
+    keys: tuple[tuple[str, ...], ...] = ()
+    if job.cancel_requested:
+        to = State.CANCELLED
+    elif job.attempts >= policy.max_attempts:
+        to, keep, keys = State.FAILED, policy.keep_failed, job.options.keys_if_undelivered
+    return Transition(
+        job.id,
+        Act.EXPIRE,
+        to,
+        job.token,
+        deadline=job.deadline,
+        keep=keep,
+        keep_cancelled=policy.keep_cancelled,
+        failure=failure,
+        undelivered_keys=keys,
+        note=reason,
+        has_callback=_has_callback(job),
+    )
+
+
+# --- what an operator or producer asks -------------------------------------------------------
+
+
+def cancel(id: str, policy: ResolvedPolicy, by: str = "") -> Transition:
+    """Cancel a job that waits; the store knows whether it has a callback URL."""
+    return Transition(
+        id,
+        Act.CANCEL,
+        State.CANCELLED,
+        keep=policy.keep_cancelled,
+        by=truncate_note(by),
+        has_callback=True,
+    )
+
+
+def request_cancel(id: str, by: str = "") -> Transition:
+    """Ask a running job to stop; its handler's signal is set."""
+    return Transition(id, Act.REQUEST_CANCEL, by=truncate_note(by))
+
+
+def redrive(
+    id: str,
+    delay: float = 0.0,
+    by: str = "",
+    *,
+    token: int | None = None,
+    change: Edit | None = None,
+) -> Transition:
+    """Take a job out of the DLQ and run it again, now or later, with all its attempts.
+
+    With a token, only if it failed under that token; with a change, it is edited in the same step.
+    """
+    to = State.SCHEDULED if delay > 0 else State.QUEUED
+    return Transition(
+        id, Act.REDRIVE, to, token, delay=delay, attempts=0, edit=change, by=truncate_note(by)
+    )
+
+
+def edit(id: str, change: Edit, by: str = "", *, seen: ExpectedJob | None = None) -> Transition:
+    """Change a job that is not processing; with `seen`, only if it is still as it was seen."""
+    return Transition(id, Act.EDIT, edit=change, by=truncate_note(by), expected=seen)
+
+
+def move(id: str, target: QueueKey, by: str = "") -> Transition:
+    """Hand a job to another queue of the same tenant."""
+    return Transition(id, Act.MOVE, target=target, by=truncate_note(by))

@@ -1,0 +1,268 @@
+"""Taking jobs out of a queue: by handlers for a worker, or claimed by hand."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+from ackline.core import lifecycle
+from ackline.core.config import suggestion_for
+from ackline.core.cron import CatchUp, Schedule
+from ackline.core.errors import TRANSIENT_ERRORS, CannotJoin, ConfigError, StoreError
+from ackline.core.ids import new_id
+from ackline.core.job import Record, State
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.core.limits import (
+    as_names,
+    require_lease,
+    require_name,
+    require_number,
+    require_some_seconds,
+)
+from ackline.core.retry import Backoff
+from ackline.queue.base import P, R
+from ackline.queue.handlers import DEFAULT_KIND, handler_policy
+from ackline.queue.job import Job
+from ackline.queue.metadata.recovery_counts import RecoveredBy
+from ackline.queue.settler import Settler
+from ackline.queue.transactions import joined_store
+from ackline.stores.contract import ClaimRequest, ClaimResult, JoinedTransaction
+
+logger = logging.getLogger("ackline")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MAX_POLL_INTERVAL = 1.0
+"""Notifications can be lost, so a waiting claim looks again after this many seconds."""
+
+
+def new_worker_id() -> str:
+    """A name for this process that no earlier or later one ever has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{new_id()[-12:]}"
+
+
+class Consumer(Settler[P, R]):
+    """The consuming side of a queue."""
+
+    @overload
+    def handler(self, kind: F, /) -> F: ...
+
+    @overload
+    def handler(
+        self,
+        kind: str = DEFAULT_KIND,
+        /,
+        *,
+        max_attempts: int | None = None,
+        backoff: Backoff | Sequence[float] | float | None = None,
+        lease: float | None = None,
+        timeout: float | None = None,
+        result_ttl: float | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def handler(self, kind: Any = DEFAULT_KIND, /, **options: Any) -> Any:
+        """Register the function that runs a kind of job; it may be async.
+
+        >>> @queue.handler("welcome", max_attempts=5, backoff=[1, 5, 30])  # doctest: +SKIP
+        ... def welcome(job): ...
+        """
+        if callable(kind):
+            return self.handler(**options)(kind)
+        names = ("max_attempts", "backoff", "lease", "timeout", "result_ttl")
+        policy = handler_policy(**{name: options.pop(name, None) for name in names})
+        if options:
+            raise TypeError(
+                f"unknown handler option: "
+                f"{', '.join(sorted(options))}{suggestion_for(options, names)}"
+            )
+        require_name("kind", kind)
+
+        def register(function: F) -> F:
+            self.handlers.add(kind, function, policy)
+            return function
+
+        return register
+
+    def every(
+        self,
+        cron: str,
+        payload: Any = None,
+        *,
+        name: str | None = None,
+        kind: str = DEFAULT_KIND,
+        timezone: str = "UTC",
+        catch_up: CatchUp = "one",
+        **options: Any,
+    ) -> Schedule:
+        """Have a job enqueued at each tick of a cron expression, by whichever worker runs.
+
+        The queue's workers share the schedule: there is one job per tick. It is named after its
+        kind unless you give a name.
+
+        >>> queue.every("0 3 * * *", {"of": "yesterday"}, kind="report")  # doctest: +SKIP
+        """
+        schedule = Schedule(name or kind, cron, kind, payload, timezone, catch_up, options)
+        if any(schedule.name == other.name for other in self.schedules):
+            raise ConfigError(
+                f"queue {self.key} already has a schedule named {schedule.name!r}: pass name=…"
+            )
+        # A job that could not be enqueued is refused now, not at the first tick.
+        self.draft_builder.draft(payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
+        self.schedules.append(schedule)
+        return schedule
+
+    def claim(
+        self,
+        limit: int = 1,
+        *,
+        lease: float | None = None,
+        wait: float = 0.0,
+        kinds: Iterable[str] | None = None,
+        worker: str | None = None,
+        connection: object | None = None,
+    ) -> list[Job[P]]:
+        """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
+
+        With a `connection`, in the transaction that you have open on it: settle the jobs there,
+        too. Nobody else gets them meanwhile, and a rollback or a crash puts them back at once.
+
+        >>> for job in queue.claim(10, lease=30, wait=5):  # doctest: +SKIP
+        ...     queue.complete(job, do(job.payload))
+        """
+        require_some_seconds("wait", wait)
+        request = self.claim_request(limit, lease, kinds, worker)
+        claimed = self.claim_records(request, connection=connection)
+        if not claimed.jobs and wait > 0:
+            claimed = self._claim_and_wait(request, wait, connection)
+        return [self.wrap(record) for record in claimed.jobs]
+
+    def claim_request(
+        self, limit: int, lease: float | None, kinds: Iterable[str] | None, worker: str | None
+    ) -> ClaimRequest:
+        """Check what a caller asks for, and fill in what it left out."""
+        require_number("limit", limit, 0)
+        require_lease(lease)
+        if worker is not None:
+            require_name("worker", worker)
+        settings = self.policies.settings()
+        own = {kind: policy.lease for kind, policy in settings.kinds.items() if policy.lease}
+        return ClaimRequest(
+            worker=worker or new_worker_id(),
+            limit=limit,
+            lease=lease or settings.policy.lease or self.policies.defaults.lease,
+            kinds=as_names(kinds),
+            lease_of_kind=own if lease is None else {},
+        )
+
+    def claim_records(
+        self,
+        request: ClaimRequest,
+        transitions: Sequence[Transition] = (),
+        connection: object | None = None,
+    ) -> ClaimResult:
+        """Claim, and take back the lapsed leases that the claim came across."""
+        with joined_store(self.store, connection) as store:
+            return self.claim_from(store, request, transitions)
+
+    def claim_from(
+        self,
+        store: JoinedTransaction,
+        request: ClaimRequest,
+        transitions: Sequence[Transition] = (),
+    ) -> ClaimResult:
+        """Claim from the store, or within a transaction that it has joined."""
+        claimed = store.claim(self.key, request, transitions)
+        if not claimed.lapsed:
+            return claimed
+        try:
+            if not self.policies.settings().recovery:
+                return msgspec.structs.replace(claimed, lapsed=[])
+            taken_back = self._expire_leases(claimed.lapsed, "lease expired", RecoveredBy.CLAIM)
+            if claimed.jobs:
+                return claimed
+            again = store.claim(self.key, request)
+        except CannotJoin:
+            # The jobs just taken back cannot be claimed in this transaction; no others were.
+            raise
+        except Exception:
+            # The caller must still get the jobs that it claimed: they are leased to it.
+            logger.warning(
+                "lapsed leases of %s could not be taken back; the next look tries again",
+                self.key,
+                exc_info=True,
+            )
+            return claimed
+        # More leases may have lapsed than one claim reports, so look again at once; but not if
+        # none could be taken back, or idle workers would try without a pause.
+        at_once = again.lapsed and any(verdict.applied for verdict in taken_back)
+        return ClaimResult(
+            jobs=again.jobs,
+            verdicts=claimed.verdicts,
+            next_at=again.now if at_once else again.next_at,
+            now=again.now,
+            may_have_more=again.may_have_more,
+        )
+
+    def _claim_and_wait(
+        self, request: ClaimRequest, wait: float, connection: object | None
+    ) -> ClaimResult:
+        until = time.monotonic() + wait
+        with self.store.listen([self.key], "ready", request.kinds) as listener:
+            while True:
+                claimed = self.claim_records(request, connection=connection)
+                left = until - time.monotonic()
+                if claimed.jobs or left <= 0:
+                    return claimed
+                listener.wait(min(left, poll_interval(claimed)))
+
+    def expire(
+        self,
+        leases: Sequence[Record],
+        reason: str = "lease expired",
+        recovered_by: RecoveredBy = RecoveredBy.HAND,
+    ) -> list[Verdict]:
+        """Take leases back, unless they were settled or extended since they were seen."""
+        verdicts = self._expire_leases(leases, reason, recovered_by)
+        self.recoveries.save()
+        return verdicts
+
+    def _expire_leases(
+        self, leases: Sequence[Record], reason: str, way: RecoveredBy
+    ) -> list[Verdict]:
+        steps = [lifecycle.expire(job, self.policies.of(job), reason) for job in leases]
+        try:
+            verdicts = self.apply(steps)
+        except TRANSIENT_ERRORS:
+            raise
+        except StoreError:
+            # The store may refuse a single step: it must not hold up the others.
+            verdicts = [self._expire_alone(step) for step in steps]
+        self.recoveries.add(way, verdicts)
+        return verdicts
+
+    def _expire_alone(self, step: Transition) -> Verdict:
+        try:
+            return self.apply([step])[0]
+        except TRANSIENT_ERRORS:
+            raise
+        except StoreError as error:
+            logger.error(
+                "the lapsed lease of job %r of %s cannot be taken back: %s",
+                step.id,
+                self.key,
+                error,
+            )
+            return Verdict(False, State.PROCESSING)
+
+
+def poll_interval(claimed: ClaimResult) -> float:
+    """How many seconds to wait for a notification after an empty claim."""
+    if claimed.next_at is None:
+        return MAX_POLL_INTERVAL
+    return min(MAX_POLL_INTERVAL, max(0.001, claimed.next_at - claimed.now))

@@ -1,0 +1,42 @@
+"""How much is stored in one step: enough to be fast, too little to keep anybody else waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from ackline.core.job import Draft
+
+T = TypeVar("T")
+
+BATCH_JOBS = 1000
+"""Jobs per round trip of a bulk enqueue …"""
+
+BATCH_BYTES = 8 << 20
+"""… and about how many bytes of payload, as Redis hands out in one claim."""
+
+
+def payload_size(draft: Draft) -> int:
+    """How much a job adds to a chunk."""
+    return len(draft.payload)
+
+
+def fills_batch(drafts: Sequence[Draft]) -> bool:
+    """Whether these jobs fill a step of their own."""
+    return len(drafts) >= BATCH_JOBS or sum(map(payload_size, drafts)) >= BATCH_BYTES
+
+
+def in_batches(
+    items: Iterable[T], size_of: Callable[[T], int], max_items: int = BATCH_JOBS
+) -> Iterator[list[T]]:
+    """The items as they come, in chunks that end when full; the last may be smaller."""
+    chunk: list[T] = []
+    size = 0
+    for item in items:
+        chunk.append(item)
+        size += size_of(item)
+        if len(chunk) >= max_items or size >= BATCH_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

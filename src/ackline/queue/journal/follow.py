@@ -1,0 +1,134 @@
+"""Following the journal: as an iterator, or by callback."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
+
+from ackline.core.config import suggestion_for
+from ackline.core.errors import TRANSIENT_ERRORS, EventsDropped, InvalidOption, StoreClosed
+from ackline.core.events import Act, Event
+from ackline.core.job import QueueKey, State
+from ackline.stores.contract import Store
+
+logger = logging.getLogger("ackline")
+
+PAGE_SIZE = 500
+MAX_WAIT = 1.0
+
+
+def follow(
+    store: Store, key: QueueKey, after: str | None, seconds: float | None
+) -> Iterator[Event]:
+    """Events after a cursor, in order; ends after `seconds` without more (None: never)."""
+    with store.listen([key], "changes") as listener:
+        idle_since = time.monotonic()
+        while True:
+            events = store.events(key, after, PAGE_SIZE)
+            yield from events
+            if events:
+                after, idle_since = events[-1].cursor, time.monotonic()
+                continue
+            left = MAX_WAIT
+            if seconds is not None:
+                left = min(left, seconds - (time.monotonic() - idle_since))
+            if left <= 0:
+                return
+            listener.wait(left)
+
+
+def require_event_type(what: State | Act | str, callback: Callable[..., Any]) -> None:
+    """Refuse anything but a state or an act, and a callback that cannot be called."""
+    known = sorted({*State, *Act})
+    if what not in known:
+        raise InvalidOption(
+            f"{what!r} is neither a state nor an act ({', '.join(known)})"
+            f"{suggestion_for([str(what)], known)}"
+        )
+    if not callable(callback):
+        raise InvalidOption(f"the callback must be a function of an event, not {callback!r}")
+
+
+class Watcher:
+    """Calls back for events of one sort, in a thread of its own, until it is closed."""
+
+    def __init__(
+        self,
+        store: Store,
+        key: QueueKey,
+        what: State | Act | str,
+        callback: Callable[[Event], None],
+    ) -> None:
+        self._store = store
+        self._key = key
+        self._what = what
+        self._callback = callback
+        self._pid = os.getpid()
+        self._closed = threading.Event()
+        self._listener = store.listen([key], "changes")
+        self._cursor = store.info().cursor
+        self._thread = threading.Thread(target=self._run, name=f"watch {key}", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop calling back."""
+        if self._pid != os.getpid():
+            return  # after a fork, the thread is the parent's
+        self._closed.set()
+        self._listener.wake()
+        if self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)
+        self._listener.close()
+
+    def _run(self) -> None:
+        troubled = False
+        while not self._closed.is_set():
+            try:
+                events = self._next()
+                troubled = False
+            except EventsDropped as error:
+                logger.warning("callbacks for %s events were missed: %s", self._what, error)
+                self._cursor = error.cursor
+                continue
+            except StoreClosed:
+                logger.warning("callbacks for %s events end: the store is closed", self._what)
+                return
+            except Exception as error:
+                if not troubled:
+                    logger.warning(
+                        "the journal of %s could not be read; trying again: %s",
+                        self._key,
+                        error,
+                        exc_info=None if isinstance(error, TRANSIENT_ERRORS) else error,
+                    )
+                troubled = True
+                self._closed.wait(MAX_WAIT)
+                continue
+            for event in events:
+                self._cursor = event.cursor
+                self._call(event)
+
+    def _next(self) -> Sequence[Event]:
+        """The events since the last call; if there are none, wait a while for the next."""
+        events = self._store.events(self._key, self._cursor, PAGE_SIZE)
+        if not events:
+            self._listener.wait(MAX_WAIT)
+        return events
+
+    def _call(self, event: Event) -> None:
+        if self._closed.is_set() or self._what not in (event.to, event.act):
+            return
+        try:
+            self._callback(event)
+        except Exception:
+            logger.exception("the callback for %s events of %s failed", self._what, self._key)

@@ -1,0 +1,143 @@
+"""Registered readers: each has a name, and continues the journal where that name last saved."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ackline.core.errors import InvalidOption
+from ackline.core.events import Event, make_cursor, read_cursor
+from ackline.core.job import QueueKey
+from ackline.queue.journal.saved_cursor import (
+    ALL_QUEUES,
+    ReaderCursor,
+    decode_saved_cursor,
+    reader_keys,
+)
+from ackline.stores.contract import Store
+
+PAGE_SIZE = 500
+MAX_READERS = 10_000
+
+Start = Literal["oldest", "now"]
+
+
+class ReaderInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered reader: after which event it continues, and when it last saved that."""
+
+    name: str
+    cursor: str
+    saved_at: float
+    every_queue: bool = False
+    """Whether this is its place in all queues where it has none of its own, later ones too."""
+
+
+class JournalReader:
+    """Reads a queue's journal on from where this name last saved; for one thread at a time.
+
+    From its first read on, nothing that it has not saved is dropped for its age.
+
+    >>> reader = queue.reader("audit")  # doctest: +SKIP
+    >>> for event in reader.read():  # doctest: +SKIP
+    ...     keep(event)
+    >>> reader.save()  # doctest: +SKIP
+    """
+
+    def __init__(self, store: Store, key: QueueKey, name: str, start: Start = "oldest") -> None:
+        self._place = ReaderCursor(store, key.tenant, key.name, name)
+        if start not in ("oldest", "now"):
+            raise InvalidOption(f"a reader starts with the 'oldest' event or 'now', not {start!r}")
+        self.name = name
+        self._store = store
+        self._key = key
+        self._start = start
+        self._cursor: str | None = None
+
+    @property
+    def cursor(self) -> str | None:
+        """After which event it continues; set it to read from elsewhere. None before it began."""
+        return self._cursor
+
+    @cursor.setter
+    def cursor(self, cursor: str) -> None:
+        read_cursor(cursor)
+        self._cursor = cursor
+
+    def read(self, limit: int = PAGE_SIZE) -> list[Event]:
+        """The next events, up to `limit`; empty when there are no more yet.
+
+        Raises `EventsDropped` if some that it has not read are gone.
+        To go on without them, set `cursor` to that of the error.
+        """
+        if limit < 1:
+            raise InvalidOption(f"a reader reads at least 1 event, not {limit}")
+        events = list(self._store.events(self._key, self._begin(), limit))
+        if events:
+            self._cursor = events[-1].cursor
+        return events
+
+    def save(self) -> None:
+        """Note that all that was read is done: from now on this name continues after it.
+
+        Raises `ReaderMoved`, and changes nothing, if someone else saved under this name in the
+        meantime, or forgot it.
+        """
+        self._place.save(self._begin())
+
+    def forget(self) -> None:
+        """Give the name up: nothing is kept for it any more, and the next read starts over."""
+        self._place.forget()
+        self._cursor = None
+
+    def _begin(self) -> str:
+        """Where to continue: where this name last saved, unless `cursor` was set elsewhere."""
+        saved = self._place.load(self._first)
+        if self._cursor is None:
+            self._cursor = saved
+        return self._cursor
+
+    def _first(self) -> str:
+        end = self._store.info().cursor
+        oldest = self._store.events(self._key, None, 1) if self._start == "oldest" else []
+        return make_cursor(read_cursor(oldest[0].cursor)[0], 0) if oldest else end
+
+
+def registered_readers(store: Store, key: QueueKey) -> list[ReaderInfo]:
+    """The readers of just this queue, by name."""
+    return _registered(store, key.tenant, key.name)
+
+
+def readers_of_every_queue(store: Store, tenant: str) -> list[ReaderInfo]:
+    """The readers of all queues of a tenant, and where each begins in a queue new to it."""
+    return _registered(store, tenant, ALL_QUEUES)
+
+
+def readers_of(store: Store, key: QueueKey) -> list[ReaderInfo]:
+    """The readers for which a queue's journal is kept: its own, and those that read every queue.
+
+    If one of the latter has a place of its own in this queue, only that place counts.
+    """
+    # In this order: a reader that meets this queue meanwhile saves its own place here before it
+    # moves the place that it has for every queue.
+    of_every_queue = readers_of_every_queue(store, key.tenant)
+    own = registered_readers(store, key)
+    known = {reader.name for reader in own}
+    return own + [reader for reader in of_every_queue if reader.name not in known]
+
+
+def oldest_needed_cursor(store: Store, key: QueueKey) -> str | None:
+    """The smallest cursor of a queue's readers: events after it are still needed."""
+    cursors = [reader.cursor for reader in readers_of(store, key)]
+    return min(cursors, key=read_cursor, default=None)
+
+
+def _registered(store: Store, tenant: str, queue: str) -> list[ReaderInfo]:
+    entries = store.read_keys(tenant, reader_keys(queue), MAX_READERS)
+    places = [(entry.key[-1], decode_saved_cursor(entry.value)) for entry in entries]
+    return [
+        ReaderInfo(
+            name=name, cursor=place.cursor, saved_at=place.saved_at, every_queue=queue == ALL_QUEUES
+        )
+        for name, place in places
+    ]

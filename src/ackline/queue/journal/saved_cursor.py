@@ -1,0 +1,98 @@
+"""Where readers of the journal continue, as the store keeps it under their names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import msgspec
+
+from ackline.core.errors import ReaderMoved
+from ackline.core.events import read_cursor
+from ackline.core.ids import new_id
+from ackline.core.limits import RESERVED_KEY_PREFIX, require_name
+from ackline.stores.contract import KeyWrite, Store, find_key
+
+ALL_QUEUES = ""
+"""In place of a queue's name, which is never empty: all queues that a reader has not met yet."""
+
+
+class SavedCursor(msgspec.Struct, frozen=True):
+    """Where a reader continues, as the store keeps it; `by` identifies who wrote it."""
+
+    cursor: str
+    saved_at: float
+    saved_by: str
+
+
+def decode_saved_cursor(value: bytes) -> SavedCursor:
+    """Decode a stored place; raises if the value is something else."""
+    place = msgspec.json.decode(value, type=SavedCursor)
+    read_cursor(place.cursor)
+    return place
+
+
+def reader_keys(queue: str) -> tuple[str, ...]:
+    """The prefix of the keys of a queue's readers, or of those that read every queue."""
+    return (RESERVED_KEY_PREFIX, "readers", queue)
+
+
+def cursor_write(queue: str, name: str, place: SavedCursor, version: int | None = None) -> KeyWrite:
+    """The write that stores a reader's place; without a version, wherever it was before."""
+    key = (*reader_keys(queue), name)
+    return KeyWrite(key=key, value=msgspec.json.encode(place), version=version)
+
+
+class ReaderCursor:
+    """The place of a reader in one queue, or in all it has not met: stored as a tenant's key."""
+
+    def __init__(self, store: Store, tenant: str, queue: str, name: str) -> None:
+        require_name("reader", name)
+        self._store = store
+        self._tenant = tenant
+        self._queue = queue
+        self._name = name
+        self._path = (*reader_keys(queue), name)
+        self._id = new_id()
+        self._saved: SavedCursor | None = None
+
+    def load(self, first: Callable[[], str]) -> str:
+        """Where this name last saved; a new name is registered at the place `first` returns."""
+        while self._saved is None:
+            self._saved, version = self._find()
+            if self._saved is None:
+                self._write(self._place(first()), version)
+        return self._saved.cursor
+
+    def save(self, cursor: str) -> None:
+        """Move it to a cursor, after `begin`; `ReaderMoved` if someone else moved or forgot it."""
+        assert self._saved is not None
+        if cursor == self._saved.cursor:
+            return
+        place = self._place(cursor)
+        while True:
+            found, version = self._find()
+            # Our own place is there if an earlier try was applied though its answer was lost.
+            if found is None or (found != self._saved and found.saved_by != place.saved_by):
+                now_at = found.cursor if found is not None else None
+                raise ReaderMoved(self._queue or None, self._name, now_at)
+            if self._write(place, version):
+                self._saved = place
+                return
+
+    def forget(self) -> None:
+        """Keep nothing for this name any more."""
+        self._store.write_keys(self._tenant, [KeyWrite(key=self._path, value=None)])
+        self._saved = None
+
+    def _place(self, cursor: str) -> SavedCursor:
+        # With the process id, because a forked process is someone else.
+        return SavedCursor(cursor, self._store.now(), f"{self._id} {os.getpid()}")
+
+    def _find(self) -> tuple[SavedCursor | None, int]:
+        entry = find_key(self._store, self._tenant, self._path)
+        return (None, 0) if entry is None else (decode_saved_cursor(entry.value), entry.version)
+
+    def _write(self, place: SavedCursor, version: int) -> bool:
+        write = cursor_write(self._queue, self._name, place, version)
+        return self._store.write_keys(self._tenant, [write])

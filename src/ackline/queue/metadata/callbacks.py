@@ -1,0 +1,48 @@
+"""Which tenants have jobs that want a callback, so that services know to make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ackline.core.events import read_cursor
+from ackline.core.job import NO_OPTIONS, Draft, QueueKey
+from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.stores.contract import KeyWrite, Store
+
+CALLBACK_KEYS = (RESERVED_KEY_PREFIX, "callbacks")
+"""Keys under it hold, for each queue with such jobs, the journal's end before the first one."""
+
+RELAYED_NOTE = "relayed"
+"""The note of a completion by a relay: the job goes on, and calls back, in another store."""
+
+MAX_QUEUES = 10_000
+
+
+def any_callback(drafts: Iterable[Draft]) -> bool:
+    """Whether one of these jobs wants a callback."""
+    for draft in drafts:
+        if draft.options is not NO_OPTIONS and draft.options.callback_url is not None:
+            return True
+    return False
+
+
+def record_callbacks(store: Store, queue: QueueKey) -> None:
+    """Note that jobs of this queue want callbacks; to be called before they are enqueued."""
+    value = store.info().cursor.encode()
+    write = KeyWrite(key=(*CALLBACK_KEYS, queue.name), value=value, version=0)
+    store.write_keys(queue.tenant, [write])
+
+
+def callbacks_since(store: Store, tenant: str) -> str | None:
+    """The cursor after which callbacks may be wanted; None if no job ever wanted one."""
+    cursors = [
+        decode_cursor(entry.value) for entry in store.read_keys(tenant, CALLBACK_KEYS, MAX_QUEUES)
+    ]
+    return min(cursors, key=read_cursor, default=None)
+
+
+def decode_cursor(value: bytes) -> str:
+    """Decode the cursor of a note; raises if it is something else."""
+    cursor = value.decode()
+    read_cursor(cursor)
+    return cursor

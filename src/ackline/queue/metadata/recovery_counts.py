@@ -1,0 +1,164 @@
+"""Jobs that were taken back from workers: how many, in which way, and which ones still are not."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+
+from ackline.core.errors import StoreError
+from ackline.core.fork_safety import renew_locks_after_fork
+from ackline.core.job import QueueKey, State
+from ackline.core.lifecycle import Verdict
+from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.stores.contract import KeyWrite, Store, find_key
+
+logger = logging.getLogger("ackline")
+
+
+class RecoveredBy(enum.StrEnum):
+    """How a job came back from a worker that did not settle it."""
+
+    MONITOR = "monitor"
+    """The supervisor saw the worker's process die, or the service saw its stream end."""
+    HEARTBEAT = "heartbeat"
+    """The worker gave no sign of life any more."""
+    SWEEP = "sweep"
+    """A maintenance loop found the lease past its deadline."""
+    CLAIM = "claim"
+    """A claim came across the lapsed lease."""
+    HAND = "hand"
+    """Somebody asked for it: `recover`, or `expire`."""
+
+
+MAX_COUNT = 2**53
+"""More than that, and a float could not tell one from the next."""
+
+SAVE_ATTEMPTS = 3
+"""How often counts are written that other processes are writing, too."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """How many jobs came back by one way, how many of them to the DLQ, and when the last did."""
+
+    jobs: Count
+    dead_lettered: Count
+    last_at: float
+
+
+class RecoveryStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What was recovered in a queue since it exists, and what waits to be."""
+
+    by_source: Mapping[RecoveredBy, Recovered]
+    overdue: int
+    """Leases past their deadline that nobody has taken back yet; counted up to 200."""
+    longest_overdue: float
+    """Seconds since the earliest of their deadlines."""
+    stuck: tuple[str, ...]
+    """The jobs whose lease is overdue for longer than the queue's `stuck_after`."""
+
+    @property
+    def jobs(self) -> int:
+        """How many came back by any way."""
+        return sum(recovered.jobs for recovered in self.by_source.values())
+
+
+_Counts = dict[str, Recovered]
+"""As stored: a newer Ackline may know more ways."""
+
+
+def decode_recovery_counts(value: bytes) -> _Counts:
+    """Decode the stored counts; raises if the value is something else."""
+    return msgspec.json.decode(value, type=_Counts)
+
+
+def load_recovery_counts(store: Store, queue: QueueKey) -> Mapping[RecoveredBy, Recovered]:
+    """How many jobs of a queue came back, by way; ways without any are left out."""
+    ways = _read(store, queue)[0]
+    return {way: ways[way] for way in RecoveredBy if way in ways}
+
+
+class RecoveryCounts:
+    """Counts what one process takes back in a queue.
+
+    A claim only notes it in memory: it must not wait for a count that other claims write, too. The
+    maintenance loops save the notes, and at the latest the queue does when it is closed. A process
+    that is killed in between leaves some uncounted; the journal has every one.
+    """
+
+    def __init__(self, store: Store, queue: QueueKey) -> None:
+        self._store = store
+        self._queue = queue
+        self._unsaved: _Counts = {}
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        renew_locks_after_fork(self, "_lock")
+
+    def add(self, way: RecoveredBy, verdicts: Sequence[Verdict]) -> None:
+        """Remember the leases that were taken back, until they are saved."""
+        applied = [verdict for verdict in verdicts if verdict.applied]
+        if applied:
+            dead = sum(verdict.state is State.FAILED for verdict in applied)
+            self._keep({way: Recovered(len(applied), dead, 0.0)})
+
+    def _keep(self, ways: _Counts) -> None:
+        with self._lock:
+            self._unsaved = _add_counts(self._own(), ways)
+
+    def _own(self) -> _Counts:
+        """What this process noted; a forked child leaves its parent's notes to the parent."""
+        if self._process != os.getpid():
+            self._process, self._unsaved = os.getpid(), {}
+        return self._unsaved
+
+    def save(self) -> None:
+        """Add what was noted to the stored counts; what fails is left to the next time."""
+        with self._lock:
+            noted, self._unsaved = self._own(), {}
+        if not noted:
+            return
+        try:
+            now = self._store.now()
+            more = {way: msgspec.structs.replace(new, last_at=now) for way, new in noted.items()}
+            if any(self._add(more) for _ in range(SAVE_ATTEMPTS)):
+                return
+        except StoreError as error:
+            jobs = sum(new.jobs for new in noted.values())
+            logger.warning(
+                "%s: %d recovered jobs are not counted yet: %s", self._queue, jobs, error
+            )
+        self._keep(noted)
+
+    def _add(self, more: _Counts) -> bool:
+        ways, version = _read(self._store, self._queue)
+        value = msgspec.json.encode(_add_counts(ways, more))
+        write = KeyWrite(key=_key(self._queue), value=value, version=version)
+        return self._store.write_keys(self._queue.tenant, [write])
+
+
+def _add_counts(ways: _Counts, more: _Counts) -> _Counts:
+    total = dict(ways)
+    for way, added in more.items():
+        before = ways.get(way, Recovered(0, 0, 0.0))
+        total[way] = Recovered(
+            before.jobs + added.jobs,
+            before.dead_lettered + added.dead_lettered,
+            max(before.last_at, added.last_at),
+        )
+    return total
+
+
+def _read(store: Store, queue: QueueKey) -> tuple[_Counts, int]:
+    found = find_key(store, queue.tenant, _key(queue))
+    return ({}, 0) if found is None else (decode_recovery_counts(found.value), found.version)
+
+
+def _key(queue: QueueKey) -> tuple[str, ...]:
+    return (RESERVED_KEY_PREFIX, "recovered", queue.name)

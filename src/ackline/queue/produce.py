@@ -1,0 +1,202 @@
+"""Putting jobs into a queue, and waiting for what becomes of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Unpack
+
+import msgspec
+
+from ackline.core.errors import InvalidOption, InvalidPayload
+from ackline.core.job import Draft, State
+from ackline.core.limits import require_seconds, require_text
+from ackline.queue.base import P, QueueBase, R
+from ackline.queue.drafts.batches import fills_batch, in_batches, payload_size
+from ackline.queue.drafts.builder import CallOptions, EnqueueOptions, NewJob
+from ackline.queue.results import ResultWaiter
+from ackline.queue.transactions import joined_store
+from ackline.stores.contract import JoinedTransaction, Receipt
+
+
+class Queued(msgspec.Struct, frozen=True):
+    """Accepted: the job is stored and will run."""
+
+    id: str
+    state: State = State.QUEUED
+
+
+class Duplicate(msgspec.Struct, frozen=True):
+    """A job of this id is alive already; nothing was stored."""
+
+    id: str
+    state: State
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """A job of this id has completed already; this is its result.
+
+    Reading a result that is not of the type that this queue declares raises `InvalidPayload`.
+    """
+
+    id: str
+    result: Any
+    state: State = State.COMPLETED
+
+
+class CompletedUndecodable(Completed, frozen=True, kw_only=True):
+    """A completed job whose result cannot be decoded: reading `result` raises the reason.
+
+    It is not raised earlier: the enqueue may have stored other jobs, whose answers are due.
+    """
+
+    error: InvalidPayload
+
+    @property  # type: ignore[misc]
+    def result(self) -> Any:
+        """Raises `InvalidPayload`."""
+        raise self.error
+
+
+Enqueued = Queued | Duplicate | Completed
+
+
+class Producer(QueueBase[P, R]):
+    """The producing side of a queue."""
+
+    def enqueue(
+        self, payload: P, *, connection: object | None = None, **options: Unpack[EnqueueOptions]
+    ) -> Enqueued:
+        """Store a job; when this returns, it is as safe as the store makes it.
+
+        With a `connection`, in the transaction that you have open on it: the job is there when
+        you commit, and never was if you roll back.
+
+        >>> queue.enqueue({"to": "a@example.com"}, id="email-123")  # doctest: +SKIP
+        """
+        draft = self.draft_builder.draft(payload, options)
+        if connection is None:
+            self.record_callbacks([draft])
+            return self.from_receipt(self.store.enqueue(self.key, [draft])[0])
+        with self.store.join(connection) as store:
+            return self.from_receipt(self.store_drafts([draft], store)[0])
+
+    def enqueue_many(
+        self,
+        jobs: Iterable[P | NewJob[P]],
+        *,
+        connection: object | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> list[Enqueued]:
+        """Store many jobs, a thousand in one step; options hold for all unless a job has its own.
+
+        Large payloads go in steps of about 8 MiB. A refused payload or option raises before its
+        step is stored. With a `connection`, all is in the transaction that you have open on it.
+        """
+        with joined_store(self.store, connection) as store:
+            return [
+                self.from_receipt(receipt) for receipt in self.enqueue_batches(jobs, options, store)
+            ]
+
+    def enqueue_batches(
+        self,
+        jobs: Iterable[P | NewJob[P]],
+        options: EnqueueOptions,
+        store: JoinedTransaction | None = None,
+    ) -> Iterator[Receipt]:
+        """Store chunk by chunk as the jobs come; a chunk is made while the one before is stored."""
+        store = store or self.store
+        if "id" in options:
+            raise InvalidOption("one id cannot serve many jobs: give each its own by NewJob")
+        if isinstance(jobs, (str, bytes, Mapping)) or not isinstance(jobs, Iterable):
+            raise InvalidOption(f"enqueue_many takes a list of payloads, not {type(jobs).__name__}")
+        drafts = (self.draft_builder.draft_many_item(job, options) for job in jobs)
+        chunks = in_batches(drafts, payload_size)
+        if store is self.store:
+            return store_in_background(self.store_drafts, chunks)
+        # In the caller's thread, because the transaction is the caller's.
+        return itertools.chain.from_iterable(self.store_drafts(chunk, store) for chunk in chunks)
+
+    def enqueue_and_wait(
+        self, payload: P, *, timeout: float = 30.0, **options: Unpack[CallOptions]
+    ) -> R:
+        """Enqueue, then wait for the result, as a call to a function elsewhere.
+
+        Joins a job of the same id that is under way, and returns at once if it has
+        completed. `Timeout` does not cancel the job: it may still finish. The result has to be
+        kept long enough to be seen: a `result_ttl` below one second is refused, and one that
+        its kind or queue sets so low leads to `JobNotFound`.
+
+        >>> queue.enqueue_and_wait({"url": "…"}, id="img-1", timeout=30)  # doctest: +SKIP
+        """
+        draft = self.draft_builder.draft_awaited(payload, options, timeout)
+        waiter = self.waiter  # it listens before the job can finish
+        heard = waiter.wakeups
+        answer = self.from_receipt(self.store_drafts([draft])[0])
+        if isinstance(answer, Completed):
+            result: R = answer.result
+            return result
+        # Only now: a look-up before would find the failed job of this id that the new one replaces.
+        with waiter.expect(draft.id, heard, draft.assume_new) as expected:
+            return self.serdes.outcome_of(expected.wait(timeout))
+
+    def result(self, id: str, timeout: float = 0.0) -> R:
+        """The result of a job, waiting up to `timeout` seconds for it.
+
+        Raises `JobNotFound`, `JobFailed`, `JobCancelled`, or `Timeout` if it is not finished.
+        """
+        require_text("id", id)
+        require_seconds("timeout", timeout)
+        with self.waiter.expect(id) as expected:
+            return self.serdes.outcome_of(expected.wait(timeout, now=True))
+
+    @property
+    def waiter(self) -> ResultWaiter:
+        """Waits for all results that this process expects of this queue."""
+        with self._lock:
+            if self._waiter is None or not self._waiter.alive:
+                self._waiter = ResultWaiter(self.store, self.key)
+            return self._waiter
+
+    _waiter: ResultWaiter | None = None
+
+    def close(self) -> None:
+        """Stop waiting for results, and calling back for events."""
+        super().close()
+        with self._lock:
+            waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter.close()
+
+    def from_receipt(self, receipt: Receipt) -> Enqueued:
+        """A store's receipt as users read it."""
+        if receipt.accepted:
+            return Queued(receipt.id, receipt.state)
+        if receipt.state is State.COMPLETED:
+            return self._completed(receipt)
+        return Duplicate(receipt.id, receipt.state)
+
+    def _completed(self, receipt: Receipt) -> Completed:
+        try:
+            return Completed(receipt.id, self.serdes.decode_result(receipt.result))
+        except InvalidPayload as error:
+            return CompletedUndecodable(receipt.id, None, error=error)
+
+
+def store_in_background(
+    store: Callable[[list[Draft]], list[Receipt]], chunks: Iterator[list[Draft]]
+) -> Iterator[Receipt]:
+    """Store each chunk in another thread while the next one is made; one after the other."""
+    with ThreadPoolExecutor(1, thread_name_prefix="ackline-bulk") as thread:
+        under_way: Future[list[Receipt]] | None = None
+        for chunk in chunks:
+            if under_way is not None:
+                yield from under_way.result()
+            elif not fills_batch(chunk):
+                # This chunk is the last, so there is nothing to make meanwhile.
+                yield from store(chunk)
+                return
+            under_way = thread.submit(store, chunk)
+        if under_way is not None:
+            yield from under_way.result()

@@ -1,0 +1,187 @@
+"""The source's side of a relay: it claims jobs, and settles those that were passed on."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from ackline.core import lifecycle
+from ackline.core.job import Record, State
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.queue import Queue
+from ackline.queue.consume import MAX_POLL_INTERVAL, new_worker_id, poll_interval
+from ackline.queue.failures import failure_from
+from ackline.queue.metadata.callbacks import RELAYED_NOTE
+from ackline.relay.ledger import RelayedJobs
+from ackline.stores.contract import Filter, Heartbeat, LeaseExtension, Listener
+from ackline.worker.heartbeat import HEARTBEAT_INTERVAL, HEARTBEAT_TTL
+
+WORKER_PREFIX = "relay-"
+"""How the worker ids of relays begin."""
+
+PAGE_SIZE, MAX_PAGES = 500, 20
+"""How many jobs of the source's DLQ a page has, and how many pages one look reads at most."""
+
+_FAILED = Filter(states=frozenset({State.FAILED}))
+
+_SETTLED_FOR_GOOD = frozenset({None, State.COMPLETED, State.CANCELLED})
+"""States in which the source does not hand a job out again. A failed job may be redriven."""
+
+
+class SourceQueue:
+    """A worker of the source queue that runs no handlers."""
+
+    def __init__(self, queue: Queue[Any, Any], lease: float, batch: int) -> None:
+        self.queue = queue
+        self.id = WORKER_PREFIX + new_worker_id()
+        self.leases_lost = 0
+        self._lease = lease
+        self._batch = batch
+        self._settling: list[tuple[Record, Transition]] = []
+        self._listener: Listener | None = None
+        self._started_at = 0.0
+        self._heartbeat_at = float("-inf")
+        self._poll_after = MAX_POLL_INTERVAL
+        self._dlq_cursor: str | None = None
+        """Where the next look at the DLQ goes on, if the last one has not reached the end."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be settled."""
+        return bool(self._settling)
+
+    def open(self) -> None:
+        """Listen for jobs."""
+        if self._listener is not None:
+            return
+        self._started_at = self.queue.store.now()
+        self._listener = self.queue.store.listen([self.queue.key], "ready")
+
+    def settle_and_claim(
+        self, limit: int, in_flight: Sequence[Record]
+    ) -> tuple[list[Record], RelayedJobs]:
+        """Settle, and claim the next jobs; returns these, and those that are settled for good."""
+        self._send_heartbeat(in_flight)
+        settling = self._settling
+        transitions = [transition for _, transition in settling]
+        if limit:
+            request = self.queue.claim_request(limit, self._lease, None, self.id)
+            # The jobs of a group may be on their way together: the target keeps them apart.
+            request = msgspec.structs.replace(request, ignore_group_limit=True)
+            claimed = self.queue.claim_records(request, transitions)
+            jobs, verdicts = claimed.jobs, claimed.verdicts
+            self._poll_after = poll_interval(claimed)
+        else:
+            jobs, verdicts = [], self.queue.apply(transitions) if transitions else []
+        self._settling = []
+        return jobs, self._settled(settling, verdicts)
+
+    def _settled(
+        self, settling: Sequence[tuple[Record, Transition]], verdicts: Sequence[Verdict]
+    ) -> RelayedJobs:
+        """Those that do not come again. Jobs cancelled meanwhile are left to a later look."""
+        self.leases_lost += sum(not verdict.applied for verdict in verdicts)
+        return {
+            job.id: job.created_at
+            for (job, _), verdict in zip(settling, verdicts, strict=True)
+            if verdict.state is None or verdict.state is State.COMPLETED
+        }
+
+    def complete(self, jobs: Iterable[Record]) -> None:
+        """Complete jobs that are in the target."""
+        for job in jobs:
+            self._settle(
+                job, lifecycle.complete(job, None, self.queue.policies.of(job), RELAYED_NOTE)
+            )
+
+    def release(self, jobs: Iterable[Record]) -> None:
+        """Release jobs that are not: they get back their place in line, and their attempt."""
+        for job in jobs:
+            why = "the relay could not pass it on"
+            self._settle(job, lifecycle.release(job, self.queue.policies.of(job), why))
+
+    def bury(self, job: Record, error: Exception) -> None:
+        """Send a job to the DLQ that the target cannot take."""
+        failure = failure_from(job, error)
+        self._settle(job, lifecycle.bury(job, failure, self.queue.policies.of(job)))
+
+    def _settle(self, job: Record, transition: Transition) -> None:
+        self._settling.append((job, transition))
+
+    def settled_for_good(self, jobs: RelayedJobs) -> tuple[RelayedJobs, list[str]]:
+        """Of jobs that were passed on: those that do not come again, and the cancelled ones."""
+        ids = list(jobs)
+        found = self.queue.store.get(self.queue.key, ids) if ids else []
+        over, cancelled = {}, []
+        for id, record in zip(ids, found, strict=True):
+            same = record is not None and record.created_at == jobs[id]
+            state = record.state if record is not None and same else None
+            if state in _SETTLED_FOR_GOOD:
+                over[id] = jobs[id]
+            if state is State.CANCELLED:
+                cancelled.append(id)
+        return over, cancelled
+
+    def redrive_lost(self) -> int:
+        """Redrive jobs whose attempts were spent by relays that died; returns how many.
+
+        Their attempts are meant for the handler, which has not had them yet.
+        """
+        if not self.queue.counts()[State.FAILED]:
+            return 0
+        revived = 0
+        for _ in range(MAX_PAGES):
+            page = self.queue.store.page(self.queue.key, _FAILED, self._dlq_cursor, PAGE_SIZE)
+            ours = [job.id for job in page.jobs if _spent_by_relay(job)]
+            verdicts = self.queue.apply([lifecycle.redrive(id, by=self.id) for id in ours])
+            revived += sum(verdict.applied for verdict in verdicts)
+            self._dlq_cursor = page.cursor
+            if page.cursor is None:
+                break
+        return revived
+
+    def wait(self) -> None:
+        """Wait for jobs."""
+        assert self._listener is not None
+        self._listener.wait(self._poll_after)
+
+    def wake(self) -> None:
+        """End the wait."""
+        if self._listener is not None:
+            self._listener.wake()
+
+    def close(self) -> None:
+        """Say goodbye."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            self._send_heartbeat([], ttl=0.0)
+            listener.close()
+
+    def _send_heartbeat(self, held: Sequence[Record], ttl: float = HEARTBEAT_TTL) -> None:
+        now = time.monotonic()
+        if ttl and now - self._heartbeat_at < HEARTBEAT_INTERVAL:
+            return
+        holds = [LeaseExtension(job.id, job.token, self._lease) for job in held]
+        beat = Heartbeat(
+            id=self.id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started_at=self._started_at,
+            concurrency=self._batch,
+            kinds=None,
+            ttl=ttl,
+        )
+        self.queue.store.heartbeat(self.queue.key, beat, holds)
+        self._heartbeat_at = now
+
+
+def _spent_by_relay(job: Record) -> bool:
+    last = job.history[-1] if job.history else None
+    return (
+        last is not None and last.type == "LeaseExpired" and last.worker.startswith(WORKER_PREFIX)
+    )

@@ -1,0 +1,33 @@
+"""What can be done to a job, by its state: as the lifecycle has it, for callers that may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from ackline.core.events import Act
+from ackline.core.job import State
+from ackline.core.lifecycle import is_legal_from
+from ackline.service.auth.permissions import Permission
+from ackline.service.auth.principal import Principal
+
+JobAct = Literal["redrive", "edit", "move", "cancel", "delete"]
+
+JOB_ACTS: Mapping[JobAct, tuple[Act, Permission]] = {
+    "redrive": (Act.REDRIVE, Permission.REDRIVE),
+    "edit": (Act.EDIT, Permission.EDIT),
+    "move": (Act.MOVE, Permission.MOVE),
+    "cancel": (Act.CANCEL, Permission.CANCEL),
+    "delete": (Act.PURGE, Permission.DELETE),
+}
+
+
+def legal_states(act: JobAct) -> frozenset[State]:
+    """The states of the jobs that an act can be done to."""
+    return frozenset(state for state in State if is_legal_from(JOB_ACTS[act][0], state))
+
+
+def acts_by_state(principal: Principal) -> dict[State, list[JobAct]]:
+    """What this caller may do to a job of each state."""
+    allowed = [act for act, (_, access) in JOB_ACTS.items() if principal.may(access)]
+    return {state: [act for act in allowed if state in legal_states(act)] for state in State}

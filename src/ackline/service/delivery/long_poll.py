@@ -1,0 +1,72 @@
+"""Handing jobs out to a request, which may wait for some."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from litestar.types import Receive
+
+from ackline.service.auth.caller import Caller
+from ackline.service.delivery.claims import Claimer
+from ackline.service.delivery.in_flight import InFlightJob
+from ackline.service.http.sse import StreamSignal
+
+T = TypeVar("T")
+
+LOOP_PASSES = 6
+"""Passes of the event loop in which it notices that a connection was closed."""
+
+
+async def claim_for_request(
+    caller: Caller,
+    claims: Claimer,
+    limit: int,
+    wait: float,
+    document: Callable[[InFlightJob], T],
+) -> list[T]:
+    """Claim jobs for a request, as documents, and remember them until they are settled.
+
+    If the client has left before its answer is written, it gets no jobs: they are given back.
+    """
+    runtime = claims.runtime
+    if runtime.draining:
+        return []
+    jobs = await (_wait_for_jobs(caller, claims, limit, wait) if wait > 0 else claims.claim(limit))
+    try:
+        size = sum(len(handed.job.payload) for handed in jobs)
+        documents = await runtime.run_if_large(size, lambda: list(map(document, jobs)))
+        left = bool(jobs) and await _is_disconnected(caller.receive)
+    except BaseException:
+        runtime.start_task(claims.release(jobs))
+        raise
+    if left:
+        await claims.release(jobs)
+        return []
+    runtime.in_flight.add(jobs)
+    return documents
+
+
+async def _is_disconnected(receive: Receive) -> bool:
+    stream = StreamSignal()
+    watching = asyncio.create_task(stream.watch_disconnect(receive))
+    for _ in range(LOOP_PASSES):
+        await asyncio.sleep(0)
+    watching.cancel()
+    return stream.disconnected
+
+
+async def _wait_for_jobs(
+    caller: Caller, claims: Claimer, limit: int, seconds: float
+) -> list[InFlightJob]:
+    runtime = caller.runtime
+    caller.count_waiting_queues(claims.queue_count)
+    with runtime.limits.stream_slot(caller.tenant):
+        stream = runtime.streams.open()
+        watching = asyncio.create_task(stream.watch_disconnect(caller.receive))
+        try:
+            return await claims.wait_for(limit, seconds, stream)
+        finally:
+            watching.cancel()
+            runtime.streams.close(stream)

@@ -1,0 +1,164 @@
+"""What workers report about their jobs, many in one step."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, assert_never
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ackline.aio import AsyncQueue
+from ackline.core import lifecycle
+from ackline.core.errors import AcklineError, JobNotFound, LeaseLost
+from ackline.core.events import Act
+from ackline.core.job import Failure, Record, State
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.queue import Queue
+from ackline.service.auth.caller import Caller
+from ackline.service.delivery.leases import token_from_client, with_token
+from ackline.service.http.parameters import Seconds
+from ackline.service.http.problems import Problem, problem_of
+from ackline.service.http.request_body import Body, none_if_null
+from ackline.stores.contract import find_each_job
+
+
+class ErrorBody(Body):
+    """Why an attempt failed."""
+
+    type: str = "Error"
+    message: str = ""
+    traceback: str = ""
+
+
+class OutcomeBody(Body):
+    """What became of one job, by its id and the token of its lease."""
+
+    id: str
+    token: str
+    outcome: Literal["complete", "fail", "bury", "snooze", "release", "cancel", "progress"]
+    result: msgspec.Raw | UnsetType = UNSET
+    """With `complete` its result; with `progress` how far it is."""
+    error: ErrorBody | str | None = None
+    delay: Seconds | None = None
+    """With `fail` instead of the backoff; with `snooze` how long."""
+
+
+class SettleResult(msgspec.Struct):
+    """Whether it was done; if not, the problem."""
+
+    id: str
+    ok: bool
+    state: State | None
+    problem: Problem | UnsetType = UNSET
+
+
+async def settle_all(
+    caller: Caller, queue: AsyncQueue[Any, Any], outcomes: list[OutcomeBody]
+) -> list[SettleResult]:
+    """Apply all outcomes in one step; each is fenced by its own token."""
+    tokens = [
+        token_from_client(outcome.token, f"$.outcomes[{at}].token")
+        for at, outcome in enumerate(outcomes)
+    ]
+    runtime, key = caller.runtime, queue.sync.key
+    held = [
+        runtime.in_flight.find(key, outcome.id, token)
+        for outcome, token in zip(outcomes, tokens, strict=True)
+    ]
+    results = await runtime.call(_settle, caller, queue.sync, outcomes, tokens, held)
+    for outcome, token, result in zip(outcomes, tokens, results, strict=True):
+        if outcome.outcome != "progress" or not result.ok:
+            runtime.in_flight.settled(key, outcome.id, token)
+    return results
+
+
+def _settle(
+    caller: Caller,
+    queue: Queue[Any, Any],
+    outcomes: list[OutcomeBody],
+    tokens: list[int],
+    jobs: list[Record | None],
+) -> list[SettleResult]:
+    _read_missing(queue, outcomes, jobs)
+    transitions: list[Transition] = []
+    results: list[SettleResult | None] = []
+    for outcome, token, record in zip(outcomes, tokens, jobs, strict=True):
+        try:
+            if record is None or not caller.principal.can_see(record):
+                raise JobNotFound(queue.name, outcome.id)
+            transitions.append(_transition(queue, outcome, with_token(record, token)))
+            results.append(None)
+        except AcklineError as error:
+            results.append(_refused(outcome.id, error, None))
+    verdicts = queue.apply(transitions) if transitions else []
+    caller.runtime.metrics.job_timings.settled(queue.key, transitions, verdicts)
+    answers = iter(verdicts)
+    return [
+        result or _result(outcome.id, next(answers))
+        for outcome, result in zip(outcomes, results, strict=True)
+    ]
+
+
+def _read_missing(
+    queue: Queue[Any, Any], outcomes: list[OutcomeBody], held: list[Record | None]
+) -> None:
+    """Get jobs from the store that this process did not hand out under these tokens."""
+    missing = [index for index, record in enumerate(held) if record is None]
+    if missing:
+        found = find_each_job(queue.store, queue.key, [outcomes[index].id for index in missing])
+        for index, record in zip(missing, found, strict=True):
+            held[index] = record and record.without_data()
+
+
+def _transition(queue: Queue[Any, Any], report: OutcomeBody, job: Record) -> Transition:
+    policy = queue.policies.of(job)
+    match report.outcome:
+        case "complete":
+            return lifecycle.complete(
+                job, queue.serdes.encode_result(none_if_null(report.result)), policy
+            )
+        case "fail":
+            return lifecycle.fail(job, _failure(report, job), policy, queue.random, report.delay)
+        case "bury":
+            return lifecycle.bury(job, _failure(report, job), policy)
+        case "snooze":
+            return lifecycle.snooze(job, report.delay or 0.0, policy)
+        case "release":
+            return lifecycle.release(job, policy)
+        case "cancel":
+            return lifecycle.cancel_running(
+                job, _error(report).message or "cancelled by its worker", policy
+            )
+        case "progress":
+            return lifecycle.progress(
+                job, queue.serdes.encode_progress(none_if_null(report.result))
+            )
+        case _:
+            assert_never(report.outcome)
+
+
+def _error(report: OutcomeBody) -> ErrorBody:
+    if isinstance(report.error, ErrorBody):
+        return report.error
+    return ErrorBody(message=report.error or "")
+
+
+def _failure(report: OutcomeBody, job: Record) -> Failure:
+    error = _error(report)
+    return Failure(
+        act=Act.FAIL,
+        attempt=job.attempts,
+        type=error.type or "Error",
+        message=error.message,
+        traceback=error.traceback,
+    )
+
+
+def _result(id: str, verdict: Verdict) -> SettleResult:
+    if verdict.applied:
+        return SettleResult(id, True, verdict.state)
+    return _refused(id, LeaseLost(id, verdict.state), verdict.state)
+
+
+def _refused(id: str, error: AcklineError, state: State | None) -> SettleResult:
+    return SettleResult(id, False, state, problem_of(error))

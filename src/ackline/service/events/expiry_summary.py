@@ -1,0 +1,97 @@
+"""Sweeps, which took leases back: each is reported once, however the journal is paged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from ackline.core.events import Act, Event, read_cursor
+from ackline.core.job import QueueKey, State
+from ackline.maintenance.reaper import HEARTBEAT_MISSED
+from ackline.service.delivery import disconnect
+from ackline.stores.contract import Store
+
+PAGE = 1000
+
+TRIGGER_OF_REASON = {
+    HEARTBEAT_MISSED: "heartbeat",
+    disconnect.DISCONNECTED: "disconnect",
+    "worker process": "supervisor",
+}
+"""Who took leases back, by how the reason begins; all others were found lapsed."""
+
+Visible = Callable[[Sequence[Event]], list[Event]]
+
+
+class SweepDocument(msgspec.Struct):
+    """What one sweep did: how many jobs it requeued, or moved to the DLQ."""
+
+    type: str
+    timestamp: int
+    """Milliseconds since 1970."""
+    payload: dict[str, Any]
+
+
+def sweeps_ending_in(
+    store: Store, events: Sequence[Event], visible: Visible
+) -> dict[str, list[SweepDocument]]:
+    """Summaries of sweeps that end among these events, by the cursor of their last event.
+
+    One that began before them, or goes on after them, is read whole: it is reported once.
+    """
+    found: dict[str, list[SweepDocument]] = {}
+    for entries in _batches(events):
+        if not any(event.act is Act.EXPIRE for event in entries):
+            continue
+        cut = entries[0] is events[0] or entries[-1] is events[-1]
+        whole = visible(_whole_batch(store, entries[0])) if cut else entries
+        if whole[-1].cursor == entries[-1].cursor:  # else it is reported where it ends
+            found[whole[-1].cursor] = list(_sweep_documents(whole))
+    return found
+
+
+def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
+    """The events, grouped by the step that wrote them."""
+    for _, batch in groupby(events, _batch_of):
+        yield list(batch)
+
+
+def _batch_of(event: Event) -> tuple[QueueKey, int]:
+    return event.queue, read_cursor(event.cursor)[0]
+
+
+def _whole_batch(store: Store, member: Event) -> list[Event]:
+    """All events of the same step. This blocks."""
+    whole: list[Event] = []
+    cursor = f"{read_cursor(member.cursor)[0]}.0"
+    while page := store.events(member.queue, cursor, PAGE):
+        inside = [event for event in page if _batch_of(event) == _batch_of(member)]
+        whole += inside
+        if len(inside) < len(page):
+            break
+        cursor = page[-1].cursor
+    return whole
+
+
+def _sweep_documents(entries: Sequence[Event]) -> Iterator[SweepDocument]:
+    swept = [event for event in entries if event.act is Act.EXPIRE]
+    dead = sum(event.to is State.FAILED for event in swept)
+    at = round(swept[-1].at * 1000)
+    requeued = {
+        "count": len(swept) - dead,
+        "dlq_count": dead,
+        "triggered_by": _trigger(swept[-1].note),
+    }
+    yield SweepDocument("requeue", at, requeued)
+    if dead:
+        yield SweepDocument("move_to_dlq", at, {"count": dead})
+
+
+def _trigger(note: str) -> str:
+    reason = note.partition(": ")[2]  # after the type of the failure
+    return next(
+        (word for start, word in TRIGGER_OF_REASON.items() if reason.startswith(start)), "scheduler"
+    )

@@ -1,0 +1,110 @@
+"""Jobs as clients write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ackline.core.config import Policy
+from ackline.core.retry import Backoff, Jitter, Shape, backoff_from
+from ackline.queue import EnqueueOptions, NewJob, tracing
+from ackline.service.http.parameters import Priority, Seconds
+from ackline.service.http.request_body import Body, none_if_null
+
+
+class BackoffBody(Body):
+    """How long to wait between attempts."""
+
+    shape: Shape
+    base: Seconds = 0.0
+    factor: Seconds = 2.0
+    cap: Seconds = 3600.0
+    jitter: Jitter = "none"
+    delays: tuple[Seconds, ...] = ()
+
+    def backoff(self) -> Backoff:
+        """As the library's `Backoff`."""
+        return Backoff(**msgspec.structs.asdict(self))
+
+
+BackoffInput = list[Seconds] | BackoffBody
+"""A list of delays, or a rule."""
+
+
+def to_backoff(waits: BackoffInput) -> Backoff:
+    """The backoff that a client means."""
+    return waits.backoff() if isinstance(waits, BackoffBody) else backoff_from(waits)
+
+
+class JobOptions(Body):
+    """All options of a job; times are in seconds. Null is the same as leaving an option out."""
+
+    id: str | None = None
+    kind: str | None = None
+    priority: Priority | None = None
+    delay: Seconds | None = None
+    run_at: float | None = None
+    max_attempts: int | None = None
+    backoff: BackoffInput | None = None
+    lease: Seconds | None = None
+    timeout: Seconds | None = None
+    result_ttl: Seconds | None = None
+    keys_if_undelivered: list[list[str]] | None = None
+    callback_url: str | None = None
+    group: str | None = None
+    headers: dict[str, str] | None = None
+    trace: str | None = None
+
+    def for_enqueue(self) -> EnqueueOptions:
+        """The options as the library takes them."""
+        given = {
+            name: value
+            for name in JobOptions.__struct_fields__
+            if (value := getattr(self, name)) is not None
+        }
+        if "backoff" in given:
+            given["backoff"] = to_backoff(given["backoff"])
+        return cast(EnqueueOptions, given)
+
+
+class JobBody(JobOptions):
+    """A job to be enqueued."""
+
+    payload: msgspec.Raw | UnsetType = UNSET
+
+    def new_job(self, defaults: EnqueueOptions) -> NewJob[Any]:
+        """The job as the library takes it; `defaults` has the options that it leaves out."""
+        options: EnqueueOptions = {**defaults, **self.for_enqueue()}
+        return NewJob(self.value, **options)
+
+    @property
+    def value(self) -> msgspec.Raw | None:
+        """The payload as it was sent."""
+        return none_if_null(self.payload)
+
+
+def trace_options(traceparent: str | None) -> EnqueueOptions:
+    """The trace that a request's header names; one that is malformed is ignored, as W3C asks."""
+    trace = tracing.valid_traceparent(traceparent)
+    return {"trace": trace} if trace is not None else {}
+
+
+class PolicyBody(Body):
+    """What holds for a kind or a queue; null leaves it to the next wider level."""
+
+    max_attempts: int | None = None
+    backoff: BackoffInput | None = None
+    lease: Seconds | None = None
+    timeout: Seconds | None = None
+    result_ttl: Seconds | None = None
+    keep_failed: Seconds | None = None
+    keep_cancelled: Seconds | None = None
+
+    def policy(self) -> Policy:
+        """As the library's `Policy`."""
+        values: Mapping[str, Any] = msgspec.structs.asdict(self)
+        backoff = to_backoff(self.backoff) if self.backoff is not None else None
+        return Policy(**{**values, "backoff": backoff})

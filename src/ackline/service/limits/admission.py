@@ -1,0 +1,41 @@
+"""Admitting jobs on the event loop: no more than a tenant may have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
+from typing import Any
+
+from ackline.aio import AsyncQueue
+from ackline.service.runtime import Runtime
+
+
+@asynccontextmanager
+async def admit_jobs(
+    runtime: Runtime, queue: AsyncQueue[Any, Any], jobs: int, ids: Sequence[str] = ()
+) -> AsyncIterator[None]:
+    """Wraps an enqueue like `Limits.admitting`, which may block, in a thread if it does."""
+    key, limits = queue.sync.key, runtime.limits
+    if not limits.has_depth_limit(key.tenant):
+        limits.admit_jobs(key.tenant, jobs)
+        yield
+        return
+    admitted = limits.admitting(key, jobs, ids)
+    entering = runtime.threads.call(admitted.__enter__)
+    try:
+        await asyncio.shield(entering)
+    except asyncio.CancelledError:
+        # The thread goes on, so the room that it takes has to be given back.
+        entering.add_done_callback(partial(_release, admitted))
+        raise
+    try:
+        yield
+    finally:
+        admitted.__exit__(None, None, None)
+
+
+def _release(admitted: AbstractContextManager[None], entered: asyncio.Future[None]) -> None:
+    if entered.exception() is None:
+        admitted.__exit__(None, None, None)

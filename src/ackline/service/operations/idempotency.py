@@ -1,0 +1,181 @@
+"""`Idempotency-Key`: the same request sent again is the same job, not a second one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+from litestar.params import HeaderParameter
+
+from ackline.core.job import Draft, Record
+from ackline.core.limits import IDEMPOTENCY_ID_PREFIXES, MAX_NAME_BYTES
+from ackline.queue import Enqueued, EnqueueOptions, NewJob, Queued
+from ackline.service.auth.caller import REPLACEABLE, Caller, id_conflict
+from ackline.service.http.problems import ProblemError
+from ackline.service.queues import MeteredQueue
+from ackline.service.runtime import Runtime
+from ackline.stores.contract import Receipt
+
+PREFIX, MANY_PREFIX = IDEMPOTENCY_ID_PREFIXES
+
+NO_KINDS: frozenset[str] = frozenset()
+"""No kinds: a repeated key replaces no failed job, because the first request was answered."""
+
+IdempotencyKey = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="The same request with the same key answers with the job of the first one, "
+        "whatever became of that, for as long as it is kept in this queue. An id in the body goes "
+        "before the key.",
+    ),
+]
+
+
+class KeyReused(ProblemError):
+    """The key was used before, for something else."""
+
+    status = 422
+    type = "idempotency-key-reused"
+
+
+async def enqueue_once(
+    caller: Caller, queue: MeteredQueue, payload: Any, options: EnqueueOptions, key: str | None
+) -> Enqueued:
+    """Enqueue; with a key and no id, the key decides whether this was enqueued before."""
+    if key is not None and "id" not in options:
+        drafts = _drafts_for_request(queue, [NewJob(payload, **options)], [_id_of(PREFIX, key)])
+        return (await _enqueue_new(caller.runtime, queue, drafts, key))[0]
+    if caller.principal.kinds is None or "id" not in options:
+        return await queue.enqueue(payload, **options)
+    [answer] = await _enqueue_own_kinds(caller, queue, [NewJob(payload, **options)])
+    if not isinstance(answer, Queued) and answer.state in REPLACEABLE:
+        raise id_conflict(answer.id)
+    return answer
+
+
+async def enqueue_many_once(
+    caller: Caller, queue: MeteredQueue, jobs: list[NewJob[Any]], key: str | None
+) -> list[Enqueued]:
+    """Enqueue many; with a key, each that has no id of its own gets one by its place."""
+    if key is not None:
+        names = [f"{_id_of(MANY_PREFIX, key)}:{place}" for place in range(len(jobs))]
+        drafts = _drafts_for_request(queue, jobs, names)
+        return await _enqueue_new(caller.runtime, queue, drafts, key)
+    if caller.principal.kinds is None:
+        return await queue.enqueue_many(jobs)
+    return await _enqueue_own_kinds(caller, queue, jobs)
+
+
+async def _enqueue_own_kinds(
+    caller: Caller, queue: MeteredQueue, jobs: list[NewJob[Any]]
+) -> list[Enqueued]:
+    """Enqueue, replacing only failed jobs of the caller's kinds, even if they failed just now."""
+    return await queue.put([caller.limited_to_kinds(_draft(queue, job)) for job in jobs])
+
+
+def _drafts_for_request(
+    queue: MeteredQueue, jobs: Sequence[NewJob[Any]], names: Sequence[str]
+) -> list[Draft]:
+    """The drafts of a request, each with the request's mark, named by the key if it has no id.
+
+    A failed job is not replaced. The mark is of the whole request: a longer batch has another.
+    """
+    drafts = [
+        draft if "id" in job.options else msgspec.structs.replace(draft, id=name, surely_new=False)
+        for draft, job, name in zip([_draft(queue, job) for job in jobs], jobs, names, strict=True)
+    ]
+    mark = _request_hash(drafts)
+    return [
+        msgspec.structs.replace(
+            draft,
+            options=msgspec.structs.replace(draft.options, request=mark),
+            replaces=NO_KINDS,
+        )
+        for draft in drafts
+    ]
+
+
+def _id_of(prefix: str, key: str) -> str:
+    """The id of the job of a key. Bytes that are not printable ASCII are percent-encoded.
+
+    A header comes as bytes, decoded as Latin-1: so the id tells any two of them apart.
+
+    >>> _id_of(PREFIX, "100% é")
+    'idempotency-key:100%25 %E9'
+    """
+    id = prefix + quote(key.encode("latin-1"), safe=_UNESCAPED)
+    if len(id) > MAX_NAME_BYTES - INDEX_LENGTH:
+        raise ProblemError(
+            f"the Idempotency-Key is too long: {len(id) - len(prefix)} characters when all but "
+            "printable ASCII is percent-encoded",
+            at="Idempotency-Key",
+        )
+    return id
+
+
+_UNESCAPED = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+
+INDEX_LENGTH = 20
+"""Characters for the place in a batch."""
+
+
+def _request_hash(drafts: Sequence[Draft]) -> str:
+    """A hash that is the same when the request is sent again, perhaps with another trace."""
+    untraced = [
+        msgspec.structs.replace(draft, options=msgspec.structs.replace(draft.options, trace=None))
+        for draft in drafts
+    ]
+    return hashlib.blake2b(_encode(untraced), digest_size=16).hexdigest()
+
+
+_encode = msgspec.msgpack.Encoder(order="sorted").encode
+
+
+async def _enqueue_new(
+    runtime: Runtime, queue: MeteredQueue, drafts: Sequence[Draft], key: str
+) -> list[Enqueued]:
+    """Enqueue what is new and return what exists, in any state; a failed job is not run again."""
+    known = await _existing(runtime, queue, drafts, key)
+    new = [draft for draft in drafts if draft.id not in known]
+    stored = await queue.put(new) if new else []
+    # Sent twice at the same time: the other request has stored these.
+    duplicates = {answer.id for answer in stored if not isinstance(answer, Queued)}
+    await _existing(runtime, queue, [draft for draft in drafts if draft.id in duplicates], key)
+    answers = iter(stored)
+    return [
+        _answer(queue, known[draft.id]) if draft.id in known else next(answers) for draft in drafts
+    ]
+
+
+def _draft(queue: MeteredQueue, job: NewJob[Any]) -> Draft:
+    return queue.sync.draft_builder.draft(job.payload, job.options)
+
+
+def _answer(queue: MeteredQueue, job: Record) -> Enqueued:
+    return queue.sync.from_receipt(Receipt(job.id, False, job.state, job.result))
+
+
+async def _existing(
+    runtime: Runtime, queue: MeteredQueue, drafts: Sequence[Draft], key: str
+) -> dict[str, Record]:
+    """The jobs that exist under these ids; `KeyReused` if another request made one of them."""
+    if not drafts:
+        return {}
+    ids = [draft.id for draft in drafts]
+    found = await runtime.call(runtime.store.get, queue.sync.key, ids)
+    existing = {job.id: job for job in found if job is not None}
+    for draft in drafts:
+        # The job itself cannot be compared: it may be edited, snoozed or run again by now.
+        made_by = existing[draft.id].options.request if draft.id in existing else None
+        if made_by is not None and made_by != draft.options.request:
+            raise KeyReused(
+                f"the key {key!r} was sent before, with another payload, other options or another "
+                "number of jobs; nothing was enqueued. Use a new key for a new request"
+            )
+    return existing

@@ -1,0 +1,116 @@
+"""What `/readyz` looks at."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ackline.core.limits import RESERVED_KEY_PREFIX
+from ackline.queues import DEFAULT_TENANT
+from ackline.stores.contract import KeyWrite, StoreInfo
+
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
+
+STORE_TIMEOUT = 2.0
+"""Seconds that the store has for an answer."""
+
+CACHE_SECONDS = 1.0
+"""Seconds for which a check of the store is remembered: each one writes to it."""
+
+LATE_AFTER = 30.0
+"""Seconds that a loop may be behind its time before someone should look."""
+
+
+REQUIRED_CHECKS = ("draining", "store", "sweep")
+"""If one of these checks fails, requests should go elsewhere; the others are for information."""
+
+
+class Check(msgspec.Struct, omit_defaults=True):
+    """One thing that was looked at."""
+
+    ok: bool
+    message: str
+
+
+class Readiness(msgspec.Struct):
+    """Whether the service should get requests, and why not."""
+
+    ready: bool
+    checks: dict[str, Check]
+
+
+class CachedStoreChecks:
+    """The checks of the store, remembered for a moment because anyone may ask."""
+
+    def __init__(self) -> None:
+        self._looking = asyncio.Lock()
+        self._found: dict[str, Check] = {}
+        self._until = float("-inf")
+
+    async def of(self, runtime: Runtime) -> dict[str, Check]:
+        """Check, unless somebody just did."""
+        async with self._looking:
+            if time.monotonic() > self._until:
+                self._found = await _store(runtime)
+                self._until = time.monotonic() + CACHE_SECONDS
+            return self._found
+
+
+PUBLIC_CHECKS = frozenset({"draining", "store", "schema", "durability", "sweep"})
+"""Checks for everyone who is known; others tell of troubles of the store."""
+
+
+async def check_readiness(runtime: Runtime) -> Readiness:
+    """Check everything that a request may need."""
+    store = {} if runtime.draining else await runtime.store_checks.of(runtime)
+    checks = {"draining": _draining(runtime), **store, "sweep": _sweep(runtime)}
+    return Readiness(all(checks[name].ok for name in REQUIRED_CHECKS if name in checks), checks)
+
+
+def _draining(runtime: Runtime) -> Check:
+    return Check(not runtime.draining, "about to stop" if runtime.draining else "no")
+
+
+async def _store(runtime: Runtime) -> dict[str, Check]:
+    try:
+        async with asyncio.timeout(STORE_TIMEOUT):
+            info = await runtime.call(_write, runtime)
+    except TimeoutError:
+        return {"store": Check(False, f"no answer within {STORE_TIMEOUT:g} s")}
+    except Exception as error:
+        return {"store": Check(False, f"{type(error).__name__}: {error}")}
+    return {
+        "store": Check(True, f"{info.name} {info.version}, written"),
+        "schema": Check(True, str(info.schema)),
+        "durability": Check(True, info.durability),
+        **{
+            trouble.code: Check(not trouble.critical, f"{trouble.message}. {trouble.advice}")
+            for trouble in info.issues
+        },
+    }
+
+
+def _write(runtime: Runtime) -> StoreInfo:
+    info = runtime.store.info()
+    key = (RESERVED_KEY_PREFIX, "readyz", runtime.worker)
+    value = msgspec.json.encode(info.now)
+    tenant = DEFAULT_TENANT
+    runtime.store.write_keys(tenant, [KeyWrite(key=key, value=value)])
+    runtime.store.write_keys(tenant, [KeyWrite(key=key, value=None)])
+    return info
+
+
+def _sweep(runtime: Runtime) -> Check:
+    if not runtime.settings.maintenance:
+        return Check(True, "left to others")
+    for loop in runtime.background.loops:
+        last_run = loop.stats().last_run
+        late = time.time() - (last_run or runtime.opened_at)
+        if late > LATE_AFTER + loop.interval:
+            ran = "last ran" if last_run is not None else "should have begun"
+            return Check(False, f"the {loop.name} {ran} {late:.0f} s ago")
+    return Check(True, "on time")

@@ -1,0 +1,102 @@
+"""The description of the API: OpenAPI 3.1, from what the handlers declare."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+from litestar import Request, Router
+from litestar.handlers.http_handlers import HTTPRouteHandler
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
+from litestar.types import Method
+
+from ackline.service.auth.guard import NO_AUTH
+from ackline.service.http.request_body import Body
+from ackline.service.routes.decorators import problem_responses
+
+DESCRIPTION = """A reliable job queue over HTTP.
+
+*Messages*, *Dead letters* and *Keys* are the simple face, with times in milliseconds.
+The routes below `v1` are the whole surface, with times in seconds and batches.
+Every error is a problem detail (RFC 9457)."""
+
+BEARER = SecurityScheme(
+    type="http",
+    scheme="bearer",
+    description="A token (JWT) of an issuer that the service believes, or an API key.",
+)
+
+
+class OpenApiJson(JsonRenderPlugin):
+    """Serves the description as `complete` makes it."""
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
+        """The description as JSON."""
+        return self.render_json(request, complete_openapi(openapi_schema))
+
+
+def complete_openapi(described: dict[str, Any]) -> dict[str, Any]:
+    """The description with what Litestar does not know about bodies, parameters and HEAD."""
+    described = copy.deepcopy(described)
+    schemas = described["components"]["schemas"]
+    schemas |= _bodies(schemas)
+    for path in described["paths"].values():
+        path.pop("head", None)  # the same as `get`, as HTTP defines it
+        for operation in path.values():
+            for parameter in operation.get("parameters", ()):
+                _complete_parameter(parameter)
+    return described
+
+
+def _bodies(named: Collection[str]) -> dict[str, Any]:
+    """The schemas of bodies, from msgspec, which reads them: it knows limits inside unions."""
+    bodies = [body for body in _subclasses(Body) if body.__name__ in named]
+    _, schemas = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
+    return {body.__name__: schemas[body.__name__] for body in bodies}
+
+
+def _subclasses(kind: type[Body]) -> list[type[Body]]:
+    return [kind, *(body for below in kind.__subclasses__() for body in _subclasses(below))]
+
+
+def _complete_parameter(parameter: dict[str, Any]) -> None:
+    """A parameter that may be left out can still not be null."""
+    schema = parameter["schema"]
+    match [choice for choice in schema.get("oneOf", ()) if choice != {"type": "null"}]:
+        case [only]:
+            del schema["oneOf"]
+            schema |= only
+        case _:
+            return
+
+
+def operation_id(handler: HTTPRouteHandler, method: Method, path: list[Any]) -> str:
+    """A name for each operation: where it is, and what it does."""
+    prefix = "v1_" if "v1" in path else ""
+    module = handler.fn.__module__.rpartition(".")[2]
+    name = f"{prefix}{module}_{handler.fn.__name__}"
+    return f"{name}_head" if method == "HEAD" else name
+
+
+def openapi_config(base: str) -> OpenAPIConfig:
+    """Serve the description below the base path."""
+    return OpenAPIConfig(
+        title="Ackline",
+        version=version("ackline"),
+        description=DESCRIPTION,
+        components=Components(responses=problem_responses(), security_schemes={"bearer": BEARER}),
+        # The empty one: without auth, on this machine, no credentials are needed.
+        security=[{"bearer": []}, {}],
+        # Litestar also answers at the root of this router, and "/" is the dashboard's.
+        openapi_router=Router(
+            base or "/openapi.json", route_handlers=[], opt=NO_AUTH, include_in_schema=False
+        ),
+        render_plugins=[OpenApiJson(path="/openapi.json" if base else "/")],
+        operation_id_creator=operation_id,
+        use_handler_docstrings=True,
+    )

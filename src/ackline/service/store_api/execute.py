@@ -1,0 +1,165 @@
+"""What the store answers, as far as a caller may see it."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ackline.core.events import Event, Events, make_cursor
+from ackline.core.job import QueueKey, Record
+from ackline.core.lifecycle import Transition, Verdict
+from ackline.service.auth.caller import Caller
+from ackline.service.auth.permissions import Permission
+from ackline.service.delivery.heartbeats import heartbeat
+from ackline.service.store_api.arguments import Arguments
+from ackline.stores.contract import (
+    ClaimResult,
+    KeyValue,
+    QueueInfo,
+    Receipt,
+    StoreInfo,
+    read_each_key,
+)
+from ackline.stores.shared.byte_limit import ByteLimit
+
+READ_ALL_KEYS = (Permission.READ_KEYS, Permission.READ_JOBS)
+"""Who may do both may read all keys."""
+
+SKIP_PAGE = 5000
+"""Events that are read at once, to skip those that are not the caller's."""
+
+SKIP_TIME_LIMIT = 0.5
+"""Seconds that one request may spend on skipping events."""
+
+
+class ContinueAt(msgspec.Struct, frozen=True):
+    """Nothing was found in time; the next request goes on at this cursor."""
+
+    cursor: str
+
+
+def execute(caller: Caller, verb: str, arguments: Arguments) -> Any:
+    """What the store answers, as far as the caller may see it; it blocks."""
+    store, limits = caller.runtime.store, caller.runtime.limits
+    if verb == "enqueue":
+        ids = [draft.id for draft in arguments["drafts"]]
+        with limits.admitting(arguments["queue"], len(ids), ids):
+            return _without_foreign_results(caller, arguments["queue"], store.enqueue(**arguments))
+    if verb == "heartbeat":
+        return heartbeat(caller, **arguments)
+    if verb == "events" and (arguments["queue"] is None or caller.principal.kinds is not None):
+        return _visible_events(caller, **arguments)
+    if verb == "read_keys" and not all(map(caller.principal.may, READ_ALL_KEYS)):
+        return _visible_keys(caller, **arguments)
+    if steps := arguments.get("transitions"):
+        limits.require_capacity(arguments["queue"], steps)
+    if steps and caller.principal.kinds is not None:
+        answer = _apply_to_own_kinds(caller, verb, arguments)
+    else:
+        answer = getattr(store, verb)(**arguments)
+    if verb in ("claim", "apply"):
+        _count(caller, answer, **arguments)
+    if verb == "leases":
+        answer = _only_visible(caller, answer)
+    return _redact(caller, answer)
+
+
+def _count(
+    caller: Caller,
+    answer: ClaimResult | list[Verdict],
+    queue: QueueKey,
+    transitions: list[Transition],
+    **_more: Any,
+) -> None:
+    work = caller.runtime.metrics.job_timings
+    if isinstance(answer, ClaimResult):
+        work.claimed(queue, answer)
+        answer = answer.verdicts
+    work.settled(queue, transitions, answer)
+
+
+def _apply_to_own_kinds(caller: Caller, verb: str, arguments: Arguments) -> Any:
+    """Take steps on jobs of the caller's kinds; others do not exist for it, and are answered so."""
+    steps: list[Transition] = arguments["transitions"]
+    seen = caller.can_see_each(arguments["queue"], [step.id for step in steps])
+    mine = [step for step, sees in zip(steps, seen, strict=True) if sees]
+    answer = getattr(caller.runtime.store, verb)(**{**arguments, "transitions": mine})
+    applied = iter(answer.verdicts if isinstance(answer, ClaimResult) else answer)
+    verdicts = [next(applied) if sees else Verdict(False, None) for sees in seen]
+    if isinstance(answer, ClaimResult):
+        return msgspec.structs.replace(answer, verdicts=verdicts)
+    return verdicts
+
+
+def _visible_events(
+    caller: Caller, queue: QueueKey | None, after: str | None, limit: int, tenant: str
+) -> list[Event] | ContinueAt:
+    """The next events that are the caller's; others are skipped, as long as there is time."""
+    until = time.monotonic() + SKIP_TIME_LIMIT
+    at_once, store = max(limit, SKIP_PAGE), caller.runtime.store
+    while limit and (
+        page := Events.from_sequence(store.events(queue, after, at_once, tenant=tenant))
+    ):
+        if found := _only_visible(caller, page)[:limit]:
+            return found
+        after = make_cursor(*page.batches[-1].end)
+        if time.monotonic() > until:
+            return ContinueAt(after)
+    return []
+
+
+def _visible_keys(
+    caller: Caller,
+    tenant: str,
+    prefix: tuple[str, ...],
+    limit: int,
+    after: tuple[str, ...] | None,
+    max_bytes: int,
+) -> list[KeyValue]:
+    """The next keys that are the caller's: others count neither for the limit nor the bytes."""
+    every = read_each_key(caller.runtime.store, tenant, prefix, sys.maxsize, after)
+    own = itertools.islice((key for key in every if caller.principal.can_see(key)), limit)
+    return list(ByteLimit(max_bytes).limit(own, lambda key: len(key.value)))
+
+
+def _redact(caller: Caller, answer: Any) -> Any:
+    principal = caller.principal
+    match answer:
+        case StoreInfo():
+            return principal.redact_store(answer)
+        case ClaimResult() if principal.kinds is not None:
+            return msgspec.structs.replace(answer, lapsed=_only_visible(caller, answer.lapsed))
+        case [Record() | None, *_]:
+            return [
+                principal.redact_job(job) if job and principal.can_see(job) else None
+                for job in answer
+            ]
+        case [QueueInfo(), *_]:
+            return [principal.redact_queue(info) for info in _only_visible(caller, answer)]
+        case Events() | [Event(), *_]:
+            return _only_visible(caller, answer)
+        case _:
+            return answer
+
+
+def _only_visible(caller: Caller, found: Iterable[Any]) -> list[Any]:
+    return list(filter(caller.principal.can_see, found))
+
+
+def _without_foreign_results(
+    caller: Caller, queue: QueueKey, receipts: list[Receipt]
+) -> list[Receipt]:
+    """Receipts, without results of jobs of other kinds that had their ids before."""
+    ids = [receipt.id for receipt in receipts if receipt.result is not None]
+    hidden = {id for id, sees in zip(ids, caller.can_see_each(queue, ids), strict=True) if not sees}
+    if not hidden:
+        return receipts
+    return [
+        msgspec.structs.replace(receipt, result=None) if receipt.id in hidden else receipt
+        for receipt in receipts
+    ]

@@ -1,0 +1,246 @@
+"""Arguments for the store, checked here as `Queue` checks them.
+
+The client may be any program, so it cannot be relied on to use `Queue`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from ackline.core.config import QueueSettings
+from ackline.core.errors import InvalidOption
+from ackline.core.events import read_cursor
+from ackline.core.job import Draft
+from ackline.core.limits import (
+    MAX_NAME_BYTES,
+    RESERVED_KEY_PREFIX,
+    escape_invalid_unicode,
+    refuse_reserved_id,
+    require_lease,
+    require_name,
+    require_priority,
+    require_seconds,
+    require_user_key,
+)
+from ackline.queue.journal.reader import oldest_needed_cursor
+from ackline.service.auth.caller import Caller
+from ackline.service.auth.permissions import (
+    PERMISSION_OF_TOPIC,
+    PERMISSIONS_OF_VERB,
+    Impact,
+    Permission,
+    permission_for_key,
+)
+from ackline.service.store_api.arguments import Arguments, require_queues, signed_by
+from ackline.service.store_api.reserved_keys import require_reserved_write
+from ackline.service.store_api.sizes import (
+    MAX_LISTEN_QUEUES,
+    require_ids,
+    require_limit,
+    require_size,
+    require_write,
+)
+from ackline.service.store_api.transitions import restrict_to_jobs, validate_transition
+from ackline.stores.contract import (
+    MAX_ANSWER_BYTES,
+    QUEUE_KEYS,
+    ClaimRequest,
+    Filter,
+    Heartbeat,
+    LeaseExtension,
+)
+
+MAX_TIMESTAMP = 1e11
+"""Seconds since 1970; moments must be before this one."""
+
+BATCHES = ("drafts", "transitions", "holds", "ids", "keys", "writes")
+"""Arguments that are batches: no larger in one request than on other routes."""
+
+
+def validate(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
+    """The arguments as they may be given to the store; raises if they may not."""
+    caller.require(*PERMISSIONS_OF_VERB[verb])
+    for name in ("queue", "queues", "name"):
+        require_queues(caller, arguments.get(name))
+    require_limit(arguments.get("limit", 0))
+    for name in BATCHES:
+        caller.require_batch(len(arguments.get(name, ())))
+    require_ids(arguments.get("which"))
+    if "max_bytes" in arguments:
+        arguments["max_bytes"] = min(arguments["max_bytes"] or MAX_ANSWER_BYTES, MAX_ANSWER_BYTES)
+    check = _VALIDATORS.get(verb)
+    return {**arguments, **check(caller, arguments)} if check is not None else arguments
+
+
+def _enqueue(caller: Caller, given: Arguments) -> Arguments:
+    for draft in given["drafts"]:
+        _require_draft(caller, draft)
+    caller.require_replaceable_blocking(given["queue"], [draft.id for draft in given["drafts"]])
+    for write in given["keys"]:
+        if write.key[:3] != (RESERVED_KEY_PREFIX, QUEUE_KEYS, given["queue"].name):
+            raise InvalidOption("an enqueue writes keys that stand beside its queue, no others")
+        require_write(caller, write)
+    return {"drafts": list(map(caller.limited_to_kinds, given["drafts"]))}
+
+
+def _require_draft(caller: Caller, draft: Draft) -> None:
+    require_name("id", draft.id)
+    refuse_reserved_id(draft.id, draft.options.request)
+    require_name("kind", draft.kind)
+    caller.require_kind(draft.kind)
+    require_priority(draft.priority)
+    require_seconds("delay", draft.delay)
+    if draft.run_at is not None and not 0 <= draft.run_at < MAX_TIMESTAMP:
+        raise InvalidOption(f"run_at is in seconds since 1970, not {draft.run_at}")
+    require_size(caller, "payload", draft.payload)
+    caller.require_undelivered_keys(draft.options.keys_if_undelivered)
+    for key in draft.options.keys_if_undelivered:
+        require_user_key(key)
+
+
+def _claim(caller: Caller, given: Arguments) -> Arguments:
+    request: ClaimRequest = given["request"]
+    require_name("worker", request.worker)
+    require_limit(request.limit)
+    for lease in (request.lease, *request.lease_of_kind.values()):
+        require_lease(lease)
+    if request.ignore_group_limit:
+        caller.require(Permission.CONFIGURE)
+    kinds = caller.kinds(request.kinds)
+    # Limits are maximums: a client that wants more claims again.
+    limit = min(request.limit, caller.runtime.settings.max_batch)
+    most = min(request.max_bytes or MAX_ANSWER_BYTES, MAX_ANSWER_BYTES)
+    return {
+        "request": msgspec.structs.replace(request, kinds=kinds, limit=limit, max_bytes=most),
+        **_apply(caller, given),
+    }
+
+
+def _apply(caller: Caller, given: Arguments) -> Arguments:
+    steps = [validate_transition(caller, step) for step in given["transitions"]]
+    return {"transitions": restrict_to_jobs(caller.runtime, given["queue"], steps)}
+
+
+def _heartbeat(_caller: Caller, given: Arguments) -> Arguments:
+    beat: Heartbeat = given["beat"]
+    require_name("worker", beat.id)
+    require_seconds("ttl", beat.ttl)
+    holds: list[LeaseExtension] = given["holds"]
+    for hold in holds:
+        require_seconds("seconds", hold.seconds)
+    return {
+        "beat": msgspec.structs.replace(
+            beat, host=escape_invalid_unicode(beat.host[:MAX_NAME_BYTES])
+        )
+    }
+
+
+def _leases(_caller: Caller, given: Arguments) -> Arguments:
+    if given["worker"] is not None:
+        require_name("worker", given["worker"])
+    return {}
+
+
+def _describe(caller: Caller, given: Arguments) -> Arguments:
+    if given["name"] is None:
+        caller.require(Permission.READ_QUEUES)
+    return {}
+
+
+def _configure(caller: Caller, given: Arguments) -> Arguments:
+    settings: QueueSettings = given["settings"]
+    expected: QueueSettings | None = given["expected"]
+    # A worker publishes the policies of its handlers; other settings are not its own.
+    published = expected is not None and settings == msgspec.structs.replace(
+        expected, kinds=settings.kinds
+    )
+    caller.require(Permission.PUBLISH_POLICIES if published else Permission.CONFIGURE)
+    if not _changes_own_kinds(caller, settings, expected):
+        caller.require_unrestricted(Impact.ALL_KINDS)
+    return {} if published and not given["by"] else {"by": signed_by(caller, given["by"])}
+
+
+def _changes_own_kinds(caller: Caller, new: QueueSettings, old: QueueSettings | None) -> bool:
+    before = old.kinds if old is not None else {}
+    kinds = new.kinds.keys() | before.keys()
+    changed = (kind for kind in kinds if new.kinds.get(kind) != before.get(kind))
+    return all(map(caller.principal.may_use_kind, changed))
+
+
+def _prune(caller: Caller, given: Arguments) -> Arguments:
+    """Keep what any reader still needs, also readers that the caller does not know of."""
+    requested, needed = (
+        given["keep_from"],
+        oldest_needed_cursor(caller.runtime.store, given["queue"]),
+    )
+    cursors = [cursor for cursor in (requested, needed) if cursor is not None]
+    return {"keep_from": min(cursors, key=read_cursor, default=None)}
+
+
+def _page(caller: Caller, given: Arguments) -> Arguments:
+    # The store is not asked for others: whether there is a next page would tell of them.
+    which: Filter = given["which"]
+    return {"which": msgspec.structs.replace(which, kinds=caller.kinds(which.kinds))}
+
+
+def _purge(caller: Caller, given: Arguments) -> Arguments:
+    return {**_page(caller, given), "by": signed_by(caller, given["by"])}
+
+
+def _drop(caller: Caller, given: Arguments) -> Arguments:
+    return {"by": signed_by(caller, given["by"])}
+
+
+def _listen(caller: Caller, given: Arguments) -> Arguments:
+    queues = list(dict.fromkeys(given["queues"]))
+    if len(queues) > MAX_LISTEN_QUEUES:
+        raise InvalidOption(
+            f"a listener hears at most {MAX_LISTEN_QUEUES:,} queues, not {len(queues):,}"
+        )
+    if len(given["kinds"] or ()) > MAX_LISTEN_QUEUES:
+        raise InvalidOption(f"a listener asks for at most {MAX_LISTEN_QUEUES:,} kinds")
+    caller.require(Permission.READ_EVENTS, PERMISSION_OF_TOPIC[given["topic"]])
+    return {"queues": queues, "kinds": caller.kinds(given["kinds"])}
+
+
+def _read_keys(caller: Caller, given: Arguments) -> Arguments:
+    if not caller.principal.may_read_keys(given["prefix"]):
+        caller.require(permission_for_key(given["prefix"]))
+    return {}
+
+
+def _write_keys(caller: Caller, given: Arguments) -> Arguments:
+    for write in given["writes"]:
+        require_write(caller, write)
+        if write.key[:1] == (RESERVED_KEY_PREFIX,):
+            require_reserved_write(caller, write)
+        else:
+            caller.require(Permission.WRITE_KEYS)
+    return {}
+
+
+def _queues(caller: Caller, given: Arguments) -> Arguments:
+    caller.require_batch(len(given["queues"]))
+    return {}
+
+
+_VALIDATORS: Mapping[str, Callable[[Caller, Arguments], Arguments]] = {
+    "enqueue": _enqueue,
+    "claim": _claim,
+    "apply": _apply,
+    "heartbeat": _heartbeat,
+    "leases": _leases,
+    "page": _page,
+    "describe": _describe,
+    "read_keys": _read_keys,
+    "configure": _configure,
+    "prune": _prune,
+    "purge": _purge,
+    "drop": _drop,
+    "listen": _listen,
+    "workers": _queues,
+    "next_due": _queues,
+    "write_keys": _write_keys,
+}

@@ -1,0 +1,195 @@
+"""Wake-ups by server-sent events: each listener has a stream, and a thread that reads it."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from typing import Self
+
+from ackline.core.backoff import ExponentialDelay
+from ackline.core.errors import AcklineError
+from ackline.stores.contract import Subject
+from ackline.stores.http.connection import ConnectionPool
+from ackline.stores.http.errors import connection_error
+from ackline.stores.wire import LISTENING, NOTIFICATION
+
+logger = logging.getLogger("ackline")
+
+POLL_INTERVAL = 1.0
+"""Seconds after which whoever subscribes looks for itself."""
+
+RECONNECT_DELAYS = (0.05, 2.0)
+"""Seconds between tries to listen again: doubled each time, up to the last."""
+
+_LISTENING, _NEWS = (f"event: {word}".encode() for word in (LISTENING, NOTIFICATION))
+
+
+class HttpListener:
+    """Waits for the news of one stream.
+
+    A broken stream is requested again. News may have been missed meanwhile, so the wait then
+    ends as if there were news: no listener stays deaf.
+    """
+
+    def __init__(
+        self,
+        connections: ConnectionPool,
+        call: bytes,
+        tenant: str | None,
+        silence: float,
+        forget: Callable[[HttpListener], None],
+    ) -> None:
+        self._connections = connections
+        self._call = call
+        self._tenant = tenant
+        self._silence = silence
+        """Seconds after which a silent stream counts as dead."""
+        self._forget = forget
+        self._news = threading.Event()
+        self._closing = threading.Event()
+        self._connection, self._stream = self._subscribe()
+        threading.Thread(target=self._run, name="ackline http news", daemon=True).start()
+
+    def wait(self, timeout: float) -> bool:
+        if not self._news.wait(timeout):
+            return False
+        if not self._closing.is_set():
+            self._news.clear()
+        return True
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def close(self) -> None:
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._news.set()
+        _hang_up(self._connection)
+        self._forget(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    # --- the stream ---
+
+    def _subscribe(self) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """Request the stream; once it has begun, no news is missed."""
+        connection = self._connections.connect(self._connections.address.timeout)
+        try:
+            headers = {**self._connections.headers(self._tenant), "Connection": "close"}
+            connection.request("POST", self._connections.path_of("listen"), self._call, headers)
+            sock = connection.sock
+            stream = connection.getresponse()
+            if stream.status != 200:
+                raise self._connections.error_of(stream.status, stream.read())
+            _read_until(stream, _LISTENING)
+            sock.settimeout(self._silence)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise connection_error(self._connections.where, error) from error
+        except BaseException:
+            connection.close()
+            raise
+        # The response took the socket over; it is needed again to hang up.
+        connection.sock = sock
+        return connection, stream
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                while not self._closing.is_set():
+                    _read_until(self._stream, _NEWS)
+                    self._news.set()
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                if not self._closing.is_set():
+                    where = self._connections.where
+                    logger.warning("%s: the stream of news ended: %r", where, error)
+            self._let_go()
+            self._news.set()
+            self._listen_again()
+        self._let_go()
+
+    def _listen_again(self) -> None:
+        pauses = ExponentialDelay(*RECONNECT_DELAYS)
+        while not self._closing.wait(pauses.next()):
+            with suppress(AcklineError):
+                self._connection, self._stream = self._subscribe()
+                self._news.set()
+                return
+
+    def _let_go(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.close()
+        self._connection.close()
+
+
+class HttpSubscription:
+    """Hears nothing: a stream of news has fixed queues, and does not say which of them it is about.
+
+    So anything may have happened once a second.
+    """
+
+    def __init__(self) -> None:
+        self._subjects: set[Subject] = set()
+        self._added: set[Subject] = set()
+        self._woken = threading.Event()
+        self._due_at = time.monotonic() + POLL_INTERVAL
+
+    def add(self, subjects: Iterable[Subject]) -> None:
+        added = set(subjects)
+        self._subjects |= added
+        self._added |= added
+
+    def remove(self, subjects: Iterable[Subject]) -> None:
+        self._subjects.difference_update(subjects)
+        self._added &= self._subjects
+
+    def wait(self, timeout: float) -> Collection[Subject] | None:
+        if self._added:
+            news, self._added = self._added, set()
+            return news
+        if not self._subjects:
+            self._woken.wait(timeout)
+        else:
+            self._woken.wait(min(timeout, max(0.0, self._due_at - time.monotonic())))
+        self._woken.clear()
+        if self._subjects and time.monotonic() >= self._due_at:
+            self._due_at = time.monotonic() + POLL_INTERVAL
+            return None
+        return ()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._woken.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def _read_until(stream: http.client.HTTPResponse, wanted: bytes) -> None:
+    """Read up to an event of this name; pings and data are skipped."""
+    while (line := stream.readline()).rstrip() != wanted:
+        if not line:
+            raise http.client.IncompleteRead(b"")
+
+
+def _hang_up(connection: http.client.HTTPConnection) -> None:
+    """End the read under way in another thread."""
+    sock = connection.sock
+    if sock is not None:
+        with suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,132 @@
+"""Wake-ups between the threads of one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Self
+
+from ackline.core.job import QueueKey
+from ackline.stores.contract import Subject, Topic
+
+
+class MemoryListener:
+    """Waits for news of some queues on one topic."""
+
+    def __init__(
+        self, queues: Sequence[QueueKey], topic: Topic, forget: Callable[[MemoryListener], None]
+    ) -> None:
+        self.subjects: frozenset[Subject] = frozenset((queue, topic) for queue in queues)
+        self._forget = forget
+        self._woken = threading.Event()
+
+    def wait(self, timeout: float) -> bool:
+        woken = self._woken.wait(timeout)
+        if woken:
+            self._woken.clear()
+        return woken
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._forget(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+class MemorySubscription:
+    """Hears of many subjects."""
+
+    def __init__(self, forget: Callable[[MemorySubscription], None]) -> None:
+        self._forget = forget
+        self._subjects: set[Subject] = set()
+        self._news: set[Subject] = set()
+        self._lock = threading.Lock()
+        self._woken = threading.Event()
+
+    def add(self, subjects: Iterable[Subject]) -> None:
+        with self._lock:
+            added = set(subjects)
+            self._subjects |= added
+            self._news |= added
+        self._woken.set()
+
+    def remove(self, subjects: Iterable[Subject]) -> None:
+        with self._lock:
+            self._subjects.difference_update(subjects)
+            self._news &= self._subjects
+
+    def notify(self, subjects: Iterable[Subject]) -> None:
+        """There is news of these."""
+        with self._lock:
+            news = self._subjects.intersection(subjects)
+            self._news |= news
+        if news:
+            self._woken.set()
+
+    def wait(self, timeout: float) -> Collection[Subject]:
+        self._woken.wait(timeout)
+        self._woken.clear()
+        with self._lock:
+            news, self._news = self._news, set()
+        return news
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._forget(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+class Listeners:
+    """All listeners and subscriptions of one store."""
+
+    def __init__(self) -> None:
+        self._all: frozenset[MemoryListener] = frozenset()
+        self._subscriptions: frozenset[MemorySubscription] = frozenset()
+        self.any = False
+        """Whether there are any."""
+        self._lock = threading.Lock()
+
+    def add(self, queues: Sequence[QueueKey], topic: Topic) -> MemoryListener:
+        listener = MemoryListener(queues, topic, self._remove)
+        with self._lock:
+            self._all |= {listener}
+            self.any = True
+        return listener
+
+    def subscribe(self) -> MemorySubscription:
+        subscription = MemorySubscription(self._unsubscribe)
+        with self._lock:
+            self._subscriptions |= {subscription}
+            self.any = True
+        return subscription
+
+    def _remove(self, listener: MemoryListener) -> None:
+        with self._lock:
+            self._all -= {listener}
+            self.any = bool(self._all or self._subscriptions)
+
+    def _unsubscribe(self, subscription: MemorySubscription) -> None:
+        with self._lock:
+            self._subscriptions -= {subscription}
+            self.any = bool(self._all or self._subscriptions)
+
+    def notify(self, news: Collection[Subject]) -> None:
+        """Wake everyone who listens to one of these."""
+        for listener in self._all:
+            if not listener.subjects.isdisjoint(news):
+                listener.wake()
+        for subscription in self._subscriptions:
+            subscription.notify(news)

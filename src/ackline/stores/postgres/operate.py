@@ -1,0 +1,127 @@
+"""Settings, retention and purging."""
+
+from __future__ import annotations
+
+from ackline.core.config import QueueSettings
+from ackline.core.events import Act, Entry
+from ackline.core.job import QueueKey, State
+from ackline.stores.contract import DEAD_WORKER_RETENTION, Filter, act_of_change
+from ackline.stores.postgres import queries
+from ackline.stores.postgres.groups import free_groups, unpark_all
+from ackline.stores.postgres.io.pipeline import Ints
+from ackline.stores.postgres.io.transaction import EVENTS_INDEX, Transaction
+from ackline.stores.postgres.job_rows import record_of, without_data
+from ackline.stores.postgres.leases import JobLookup
+from ackline.stores.postgres.queue_cache import CachedQueue, QueueCache, decode_name
+from ackline.stores.shared.groups import FreedGroups
+from ackline.stores.shared.record_encoding import (
+    DROPPED_QUEUE,
+    STATE_CODES,
+    decode_settings,
+    encode_settings,
+)
+from ackline.stores.shared.retention import prune_jobs
+
+
+def configure(
+    tx: Transaction,
+    queues: QueueCache,
+    queue: QueueKey,
+    settings: QueueSettings,
+    expected: QueueSettings | None,
+    by: str,
+) -> bool:
+    """Replace a queue's settings."""
+    entry = queues.ensure(tx, queue)
+    [(data,)] = tx.rows("lock_queue", {"queue": entry.num})
+    before = decode_settings(data)
+    if expected is not None and expected != before:
+        return False
+    tx.send("set_settings", {"queue": entry.num, "settings": encode_settings(settings)})
+    entry_ = Entry(act_of_change(before, settings), "", "", None, None, by=by)
+    tx.changes_of(entry.key, entry.num).entries.append(entry_)
+    if settings.group_limit > before.group_limit:
+        unpark_all(tx, entry, settings.group_limit)
+    return True
+
+
+def prune(tx: Transaction, entry: CachedQueue, limit: int) -> int:
+    """Drop terminal jobs past their time, and workers long gone."""
+    changes = tx.changes_of(entry.key, entry.num)
+
+    def drop_over(state: State, most: int) -> list[tuple[str, str, int]]:
+        values = {"queue": entry.num, "state": STATE_CODES[state], "now": tx.now, "limit": most}
+        rows = tx.rows("over", values)
+        if rows:
+            tx.send("drop_jobs", {"jobs": Ints([row[0] for row in rows])})
+            tx.change_counts(entry.num, state, None, len(rows))
+        return [(id.decode(), decode_name(kind), attempts) for _, id, kind, attempts in rows]
+
+    entries = prune_jobs(limit, drop_over)
+    changes.entries += entries
+    tx.send("forget_workers", {"queue": entry.num, "before": tx.now - DEAD_WORKER_RETENTION})
+    return len(entries)
+
+
+def find_ids(
+    tx: Transaction, queues: QueueCache, queue: QueueKey, which: Filter, limit: int
+) -> frozenset[str]:
+    """The ids of the first jobs that match."""
+    entry = queues.find(tx, queue)
+    return frozenset() if entry is None else frozenset(queries.find_ids(tx, entry, which, limit))
+
+
+def purge(
+    tx: Transaction,
+    queues: QueueCache,
+    queue: QueueKey,
+    which: Filter,
+    ids: frozenset[str],
+    by: str,
+) -> int:
+    """Delete the jobs of these ids that match, whatever their state."""
+    entry = queues.find(tx, queue)
+    if entry is None:
+        return 0
+    finding = JobLookup(tx, entry)
+    finding.find(ids)
+    changes, left, gone = tx.changes_of(entry.key, entry.num), FreedGroups(), list[int]()
+    # They are locked and cannot change any more: now check whether they match.
+    found = queries.read_rows(tx, entry, sorted(ids))
+    for row in sorted(without_data(row) for row in found if which.matches(record_of(row))):
+        record, job = record_of(row), finding.job(row[1].decode())
+        if job is None or job.num != row[0]:
+            continue
+        changes.entries.append(
+            Entry(Act.PURGE, record.id, record.kind, record.state, None, record.attempts, by=by)
+        )
+        gone.append(job.num)
+        tx.change_counts(entry.num, record.state, None)
+        if record.state is State.PROCESSING:
+            finding.leases.remove_job(job.num)
+        left.add(job.group, record.state, None)
+    if gone:
+        tx.send("drop_jobs", {"jobs": Ints(gone)})
+        finding.leases.write()
+        free_groups(tx, entry, left)
+    return len(gone)
+
+
+def drop(tx: Transaction, queues: QueueCache, queue: QueueKey, by: str) -> bool:
+    """Forget everything of an empty queue except its journal.
+
+    An enqueue at the same moment locks nothing here. Its jobs are then in a queue that is marked as
+    dropped; but a queue that has jobs exists, whatever its mark says.
+    """
+    entry = queues.find(tx, queue)
+    if entry is None or entry.dropped:
+        return True
+    # One at a time: the counts that follow include the changes of the lock's last holder.
+    tx.rows("lock_queue", {"queue": entry.num})
+    for counts in tx.rows("counts", {"queues": Ints([entry.num])}):
+        if any(counts[1 : 1 + EVENTS_INDEX]):
+            return False
+    tx.send("set_settings", {"queue": entry.num, "settings": DROPPED_QUEUE})
+    tx.send("forget_all_workers", {"queue": entry.num})
+    tx.changes_of(queue, entry.num).entries.append(Entry(Act.DROP, "", "", None, None, by=by))
+    return True

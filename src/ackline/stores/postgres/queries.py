@@ -1,0 +1,314 @@
+"""Looking at jobs, queues and workers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ackline.core.job import Failure, QueueKey, Record, State
+from ackline.stores.contract import (
+    MAX_ANSWER_BYTES,
+    Filter,
+    NextDue,
+    Page,
+    QueueInfo,
+    WorkerRecord,
+)
+from ackline.stores.postgres.io.pipeline import ByteStrings, Ints, Row
+from ackline.stores.postgres.io.transaction import Transaction
+from ackline.stores.postgres.job_rows import leased_record, record_of
+from ackline.stores.postgres.queue_cache import CachedQueue, QueueCache, decode_queue
+from ackline.stores.shared.byte_limit import ByteLimit
+from ackline.stores.shared.paging import (
+    SortKey,
+    decode_page_cursor,
+    finish_page,
+    sort_key,
+    start_in_state,
+)
+from ackline.stores.shared.record_encoding import (
+    DROPPED_QUEUE,
+    STATE_CODES,
+    STATES_BY_CODE,
+    decode_failure,
+    decode_heartbeat,
+    decode_settings,
+)
+from ackline.stores.shared.sql_files import statement_name
+
+_NUM, _ID, _STATE, _AT, _BYTES = 0, 1, 7, 8, 17
+_LEASED = STATE_CODES[State.PROCESSING]
+
+
+def get(
+    tx: Transaction,
+    queues: QueueCache,
+    queue: QueueKey,
+    ids: Sequence[str],
+    max_bytes: int | None,
+) -> list[Record | None]:
+    """The jobs of these ids."""
+    entry = queues.find(tx, queue)
+    if entry is None:
+        return [None] * len(ids)
+    looked_up, count = _read_rows(tx, entry, ids, max_bytes)
+    rows = [row for row in looked_up if not _past_retention(row, tx.now)]
+    found = {record.id: record for record in _records(tx, rows)}
+    return [found.get(id) for id in ids[:count]]
+
+
+def read_rows(tx: Transaction, entry: CachedQueue, ids: Sequence[str]) -> Iterator[Row]:
+    """Rows of the jobs of these ids, as they stand now; only a few large ones are read at once."""
+    while ids:
+        rows, count = _read_rows(tx, entry, ids, MAX_ANSWER_BYTES)
+        yield from rows
+        ids = ids[count:]
+
+
+def _read_rows(
+    tx: Transaction, entry: CachedQueue, ids: Sequence[str], max_bytes: int | None
+) -> tuple[list[Row], int]:
+    """Rows of the jobs of the first of these ids, and how many ids that are."""
+    encoded = ByteStrings([id.encode() for id in dict.fromkeys(ids)])
+    most = ByteLimit(max_bytes).remaining
+    rows = tx.rows("look_up", {"queue": entry.num, "ids": encoded, "max_bytes": most})
+    count = len(ids)
+    if most is not None and rows and rows[-1][_BYTES] >= most:
+        count = ids.index(rows[-1][_ID].decode()) + 1
+    return _with_leases(tx, entry, rows), count
+
+
+def _with_leases(tx: Transaction, entry: CachedQueue, rows: list[Row]) -> list[Row]:
+    homeless = [row[_NUM] for row in rows if row[_STATE] is None]
+    if not homeless:
+        return rows
+    values = {"queue": entry.num, "jobs": Ints(homeless)}
+    leased = {row[0]: row[1:] for row in tx.rows("open_leases", values)}
+    return [
+        row if row[_STATE] is not None else _with_lease(row, leased[row[_NUM]])
+        for row in rows
+        # A job without a home is just gone.
+        if row[_STATE] is not None or row[_NUM] in leased
+    ]
+
+
+def _with_lease(row: Row, lease: Row) -> Row:
+    deadline, attempts, token, worker, started, asked, progress = lease
+    state = (_LEASED, deadline, attempts, token, worker, started, None, asked, progress, None)
+    return (*row[:_STATE], *state, row[_BYTES])
+
+
+def _past_retention(row: Row, now: float) -> bool:
+    return STATES_BY_CODE[row[_STATE]].terminal and row[_AT] <= now
+
+
+def _records(tx: Transaction, rows: Sequence[Row]) -> list[Record]:
+    """Rows as records, each with its ended attempts."""
+    history: dict[int, list[Failure]] = {}
+    if rows:
+        nums = Ints([row[_NUM] for row in rows])
+        for num, failure in tx.rows("attempts_of", {"jobs": nums}):
+            history.setdefault(num, []).append(decode_failure(failure))
+    return [record_of(row, tuple(history.get(row[_NUM], ()))) for row in rows]
+
+
+def leases(
+    tx: Transaction, queues: QueueCache, queue: QueueKey, worker: str | None, limit: int
+) -> list[Record]:
+    """Leased jobs that have lapsed, or all of one worker."""
+    entry = queues.find(tx, queue)
+    if entry is None:
+        return []
+    values: dict[str, Any] = {"queue": entry.num, "limit": limit}
+    if worker is None:
+        rows = tx.rows("lapsed", values | {"now": tx.now})
+    else:
+        rows = tx.rows("held", values | {"worker": worker.encode()})
+    return [leased_record(row) for row in rows]
+
+
+# --- pages ---
+
+
+def page(
+    tx: Transaction,
+    queues: QueueCache,
+    queue: QueueKey,
+    which: Filter,
+    cursor: str | None,
+    limit: int,
+    newest_first: bool,
+    max_bytes: int,
+) -> Page:
+    """One page of the jobs that match."""
+    entry = queues.find(tx, queue)
+    if entry is None:
+        return Page([], None)
+    after = decode_page_cursor(cursor, newest_first)
+    found, more = _matching(tx, entry, which, limit + 1, after, newest_first, max_bytes, tx.now)
+    shown, end = finish_page(found, limit, more, lambda row: _sort_key(row, newest_first))
+    return Page(_records(tx, shown), end)
+
+
+def find_ids(tx: Transaction, entry: CachedQueue, which: Filter, limit: int) -> list[str]:
+    """The ids of the first jobs that match, also of those whose retention is over."""
+    ids, after, more = list[str](), None, True
+    while more and len(ids) < limit:
+        left = limit - len(ids)
+        rows, more = _matching(tx, entry, which, left, after, False, MAX_ANSWER_BYTES, -math.inf)
+        ids += [row[_ID].decode() for row in rows]
+        after = _sort_key(rows[-1], newest_first=False) if rows else None
+    return ids
+
+
+def _matching(
+    tx: Transaction,
+    entry: CachedQueue,
+    which: Filter,
+    limit: int,
+    after: SortKey | None,
+    newest_first: bool,
+    max_bytes: int,
+    now: float,
+) -> tuple[list[Row], bool]:
+    """The first rows of jobs that match, by state, then in the order of their line.
+
+    Without the jobs whose retention is over by `now`. Also returns whether it has ended early
+    because of their size.
+    """
+    if which.ids is not None:
+        return _of_ids(tx, entry, which, limit, after, newest_first, max_bytes, now)
+    found, budget = list[Row](), ByteLimit(max_bytes)
+    for state in STATES_BY_CODE:
+        if state in which.states and len(found) < limit and not budget.reached:
+            most = limit - len(found), budget.remaining
+            rows = _in_state(tx, entry, state, which, *most, after, newest_first, now)
+            budget.add(rows[-1][_BYTES] if rows else 0)
+            found += rows
+    return found, budget.reached
+
+
+def _of_ids(
+    tx: Transaction,
+    entry: CachedQueue,
+    which: Filter,
+    limit: int,
+    after: SortKey | None,
+    newest_first: bool,
+    max_bytes: int,
+    now: float,
+) -> tuple[list[Row], bool]:
+    """First only their places are kept, then as many jobs are read again as are wanted."""
+    placed = sorted(
+        (_sort_key(row, newest_first), row[_ID].decode())
+        for row in read_rows(tx, entry, sorted(which.ids or ()))
+        if which.matches(record_of(row)) and not _past_retention(row, now)
+    )
+    behind = [id for place, id in placed if after is None or place > after][: max(limit, 0)]
+    rows, count = _read_rows(tx, entry, behind, max_bytes)
+    return rows, count < len(behind)
+
+
+def _in_state(
+    tx: Transaction,
+    entry: CachedQueue,
+    state: State,
+    which: Filter,
+    limit: int,
+    max_bytes: int | None,
+    after: SortKey | None,
+    newest_first: bool,
+    now: float,
+) -> list[Row]:
+    start = start_in_state(after, state, newest_first)
+    if start is None:
+        return []
+    at, num = start
+    kinds = None if which.kinds is None else ByteStrings([kind.encode() for kind in which.kinds])
+    values: dict[str, Any] = {
+        "queue": entry.num,
+        "at": at,
+        "after": num,
+        "kinds": kinds,
+        "created_after": which.created_after,
+        "created_before": which.created_before,
+        "text": None if which.text is None else which.text.encode(),
+        "limit": limit,
+        "max_bytes": max_bytes,
+    }
+    if state is State.QUEUED:
+        return tx.rows(statement_name("list_queued", newest_first), values)
+    if state is State.PROCESSING:
+        return tx.rows(statement_name("list_leased", newest_first), values)
+    values |= {"state": STATE_CODES[state], "now": now}
+    return tx.rows(statement_name("list_rest", newest_first), values)
+
+
+def _sort_key(row: Row, newest_first: bool) -> SortKey:
+    return sort_key(STATES_BY_CODE[row[_STATE]], row[_AT], row[_NUM], newest_first)
+
+
+# --- queues and workers ---
+
+
+def describe(
+    tx: Transaction, tenant: str | None, name: str | None, dropped: bool
+) -> tuple[list[QueueInfo], list[int]]:
+    """Queues with their counts, and the numbers of those whose counts should be folded."""
+    values = {
+        "tenant": None if tenant is None else tenant.encode(),
+        "name": None if name is None else name.encode(),
+    }
+    rows = tx.rows("queues", values)
+    sums = {row[0]: row for row in tx.rows("counts", {"queues": Ints([row[0] for row in rows])})}
+    infos = []
+    for num, owner, title, settings in rows:
+        sum_ = sums.get(num, (num, *[0] * len(STATES_BY_CODE)))
+        counts = dict(zip(STATES_BY_CODE, sum_[1 : len(STATES_BY_CODE) + 1], strict=True))
+        if settings == DROPPED_QUEUE and not dropped and not any(counts.values()):
+            continue
+        infos.append(
+            QueueInfo(
+                key=decode_queue(owner, title), settings=decode_settings(settings), counts=counts
+            )
+        )
+    to_fold = [row[0] for row in sums.values() if row[-1] > COMPACT_FROM]
+    return sorted(infos, key=lambda info: info.key), to_fold
+
+
+COMPACT_FROM = 500
+"""A queue with more changes of its counts than this should have them folded into one."""
+
+
+def now(tx: Transaction) -> float:
+    """The server's time, or that of the clock given for tests."""
+    [(moment,)] = tx.rows("moment", {"now": tx.clock})
+    return float(moment)
+
+
+def next_due(tx: Transaction, queues: Sequence[QueueKey]) -> list[NextDue]:
+    """For each queue, when its next job is due and its next lease ends."""
+    rows = tx.rows("next_due", _named(queues))
+    return [NextDue(*row) for row in rows]
+
+
+def workers(tx: Transaction, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
+    """For each queue, its workers with the number of jobs that each holds."""
+    found: list[list[WorkerRecord]] = [[] for _ in queues]
+    for place, beat, seen, expires, holds in tx.rows("workers", _named(queues)):
+        record = WorkerRecord(
+            heartbeat=decode_heartbeat(beat),
+            last_heartbeat_at=seen,
+            expires_at=expires,
+            leases=holds,
+        )
+        found[place - 1].append(record)
+    return [sorted(records, key=lambda worker: worker.heartbeat.id) for records in found]
+
+
+def _named(queues: Sequence[QueueKey]) -> dict[str, Any]:
+    return {
+        "tenants": ByteStrings([queue.tenant.encode() for queue in queues]),
+        "names": ByteStrings([queue.name.encode() for queue in queues]),
+    }

@@ -1,0 +1,27 @@
+-- A caller's transaction.
+
+-- name: savepoint
+SAVEPOINT ackline_step;
+
+-- name: keep_step
+RELEASE SAVEPOINT ackline_step;
+
+-- name: undo_step
+ROLLBACK TO SAVEPOINT ackline_step;
+
+-- name: whereabouts
+-- Which server, database and schema this is.
+SELECT extract(epoch FROM pg_postmaster_start_time())::float8,
+       (SELECT oid FROM pg_database WHERE datname = current_database())::bigint,
+       to_regclass('ackline.core.job')::oid::bigint;
+
+-- name: manners
+-- Whether the transaction is read-only, whether it sees new commits, and its session's settings.
+SELECT current_setting('transaction_read_only')::boolean,
+       current_setting('transaction_isolation') = 'read committed',
+       ARRAY(SELECT current_setting(s.name)::boolean
+             FROM unnest(%(names)s::text[]) WITH ORDINALITY s(name, n) ORDER BY s.n);
+
+-- name: notify_at_commit
+-- It cannot be known now who will wait at the commit, so all listeners are notified.
+SELECT pg_notify(%(channel)s, m.message) FROM unnest(%(messages)s::text[]) m(message);

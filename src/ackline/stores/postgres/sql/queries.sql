@@ -1,0 +1,206 @@
+-- Looking at jobs and workers. Rows of jobs have the same columns everywhere.
+
+-- name: look_up
+-- The jobs of these ids, in their order, up to the one with which they have so many bytes; the last
+-- column counts these. Those without a state are leased.
+SELECT num, id, kind, payload, priority, options, created, state, at, attempts, token, worker,
+       started, finished, false, progress, result, bytes
+FROM (
+    SELECT l.*, sum(size) OVER (ORDER BY n ROWS UNBOUNDED PRECEDING)::bigint AS bytes
+    FROM (
+        SELECT j.*, h.state, h.at, h.attempts, h.token, h.worker, h.started, h.finished,
+               CASE WHEN p.token = h.token THEN p.data END AS progress, h.result, i.n,
+               octet_length(j.payload) + coalesce(octet_length(j.options), 0)
+               + coalesce(octet_length(p.data), 0) + coalesce(octet_length(h.result), 0)
+               + e.size AS size
+        FROM unnest(%(ids)b::bytea[]) WITH ORDINALITY i(id, n)
+        CROSS JOIN LATERAL (
+            SELECT * FROM ackline.core.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
+        ) j
+        LEFT JOIN LATERAL (
+            SELECT 1 AS state, rank AS at, attempts, token, worker, started,
+                   NULL::float8 AS finished, NULL::bytea AS result
+            FROM ackline.ready WHERE job = j.num
+            UNION ALL
+            SELECT 1, rank, attempts, token, worker, started, NULL, NULL
+            FROM ackline.parked WHERE job = j.num
+            UNION ALL
+            SELECT state, at, attempts, token, worker, started, finished, result
+            FROM ackline.rest WHERE job = j.num
+        ) h ON true
+        LEFT JOIN LATERAL (
+            SELECT token, data FROM ackline.progress WHERE job = j.num OFFSET 0
+        ) p ON true
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(octet_length(failure)), 0)::bigint AS size
+            FROM ackline.attempt WHERE job = j.num
+        ) e
+    ) l
+) b WHERE %(max_bytes)b::bigint IS NULL OR bytes - size < %(max_bytes)b::bigint
+ORDER BY n;
+
+-- name: open_leases
+-- The leases of these jobs, and of those leased with them.
+SELECT u.job, l.deadline, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.asked), p.data
+FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
+LEFT JOIN LATERAL (
+    SELECT data FROM ackline.progress WHERE job = u.job AND token = l.token OFFSET 0
+) p ON true
+WHERE l.queue = %(queue)b::int AND l.jobs && %(jobs)b::bigint[];
+
+-- Lists end with the job with which they have so many bytes, which the last column counts.
+
+-- name: list_queued
+-- Queued jobs in the order of their line, after a place; a parameter that is NULL excludes none.
+SELECT num, id, kind, payload, priority, options, created, 1, at, attempts, token, worker, started,
+       NULL::float8, false, progress, NULL::bytea, bytes
+FROM (
+    SELECT l.*, sum(size) OVER (ORDER BY at /*up*/, num /*up*/ ROWS UNBOUNDED PRECEDING)::bigint
+               AS bytes
+    FROM (
+        SELECT j.*, h.rank AS at, h.attempts, h.token, h.worker, h.started, p.data AS progress,
+               octet_length(j.payload) + coalesce(octet_length(j.options), 0)
+               + coalesce(octet_length(p.data), 0) + coalesce(e.size, 0) AS size
+        FROM (
+            SELECT r.* FROM ackline.line l CROSS JOIN generate_series(0, 20) g(lane)
+            CROSS JOIN LATERAL (
+                SELECT q.rank, q.job, q.attempts, q.token, q.worker, q.started FROM ackline.ready q
+                CROSS JOIN LATERAL (
+                    SELECT created, payload FROM ackline.core.job WHERE num = q.job OFFSET 0
+                ) b
+                WHERE q.line = l.num AND q.lane = g.lane::smallint
+                  AND (q.rank, q.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
+                  AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
+                  AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
+                  AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN b.payload) > 0)
+                ORDER BY q.rank /*up*/, q.job /*up*/ LIMIT %(limit)b::bigint
+            ) r
+            WHERE l.queue = %(queue)b::int
+              AND (%(kinds)b::bytea[] IS NULL OR l.kind = ANY (%(kinds)b::bytea[]))
+            UNION ALL
+            SELECT q.rank, q.job, q.attempts, q.token, q.worker, q.started FROM ackline.parked q
+            CROSS JOIN LATERAL (
+                SELECT kind, created, payload FROM ackline.core.job WHERE num = q.job OFFSET 0
+            ) b
+            WHERE q.queue = %(queue)b::int AND (q.rank, q.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
+              AND (%(kinds)b::bytea[] IS NULL OR b.kind = ANY (%(kinds)b::bytea[]))
+              AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
+              AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
+              AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN b.payload) > 0)
+            ORDER BY 1 /*up*/, 2 /*up*/ LIMIT %(limit)b::bigint
+        ) h
+        CROSS JOIN LATERAL (SELECT * FROM ackline.core.job WHERE num = h.job OFFSET 0) j
+        LEFT JOIN LATERAL (
+            SELECT data FROM ackline.progress WHERE job = j.num AND token = h.token OFFSET 0
+        ) p ON true
+        LEFT JOIN LATERAL (
+            SELECT sum(octet_length(failure))::bigint AS size
+            FROM ackline.attempt WHERE job = j.num AND h.token > 0
+        ) e ON true
+    ) l
+) b WHERE bytes - size < %(max_bytes)b::bigint
+ORDER BY at /*up*/, num /*up*/;
+
+-- name: list_rest
+-- Jobs at rest in one state; given a time, only those whose retention is not over by then.
+SELECT num, id, kind, payload, priority, options, created, state, at, attempts, token, worker,
+       started, finished, false, progress, result, bytes
+FROM (
+    SELECT l.*, sum(size) OVER (ORDER BY at /*up*/, num /*up*/ ROWS UNBOUNDED PRECEDING)::bigint
+               AS bytes
+    FROM (
+        SELECT h.*, p.data AS progress,
+               octet_length(h.payload) + coalesce(octet_length(h.options), 0)
+               + coalesce(octet_length(p.data), 0) + coalesce(octet_length(h.result), 0)
+               + coalesce(e.size, 0) AS size
+        FROM (
+            SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, r.state, r.at,
+                   r.attempts, r.token, r.worker, r.started, r.finished, r.result
+            FROM ackline.rest r
+            CROSS JOIN LATERAL (SELECT * FROM ackline.core.job WHERE num = r.job OFFSET 0) j
+            WHERE r.queue = %(queue)b::int AND r.state = %(state)b::smallint
+              AND (r.at, r.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
+              AND (r.state < 4 OR r.at > %(now)b::float8)
+              AND (%(kinds)b::bytea[] IS NULL OR j.kind = ANY (%(kinds)b::bytea[]))
+              AND (%(created_after)b::float8 IS NULL OR j.created >= %(created_after)b::float8)
+              AND (%(created_before)b::float8 IS NULL OR j.created < %(created_before)b::float8)
+              AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN j.payload) > 0)
+            ORDER BY r.at /*up*/, r.job /*up*/ LIMIT %(limit)b::bigint
+        ) h
+        LEFT JOIN LATERAL (
+            SELECT data FROM ackline.progress WHERE job = h.num AND token = h.token OFFSET 0
+        ) p ON true
+        LEFT JOIN LATERAL (
+            SELECT sum(octet_length(failure))::bigint AS size
+            FROM ackline.attempt WHERE job = h.num AND h.token > 0
+        ) e ON true
+    ) l
+) b WHERE bytes - size < %(max_bytes)b::bigint
+ORDER BY at /*up*/, num /*up*/;
+
+-- name: list_leased
+-- Leased jobs by age, because their deadlines move with each heartbeat.
+SELECT num, id, kind, payload, priority, options, created, 2, deadline, attempts, token, worker,
+       started, NULL::float8, asked, progress, NULL::bytea, bytes
+FROM (
+    SELECT l.*, sum(size) OVER (ORDER BY num /*up*/ ROWS UNBOUNDED PRECEDING)::bigint AS bytes
+    FROM (
+        SELECT h.*, p.data AS progress,
+               octet_length(h.payload) + coalesce(octet_length(h.options), 0)
+               + coalesce(octet_length(p.data), 0) + coalesce(e.size, 0) AS size
+        FROM (
+            SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, o.deadline,
+                   o.attempts, o.token, o.worker, o.started, o.asked
+            FROM (
+                SELECT u.job, l.deadline, u.attempts, l.token, l.worker, l.started,
+                       u.job = ANY (l.asked) AS asked
+                FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
+                WHERE l.queue = %(queue)b::int AND u.job /*behind*/ > %(after)b::bigint
+                -- Sorted before their bodies are read, so that no more are read than are shown.
+                ORDER BY u.job /*up*/ OFFSET 0
+            ) o
+            CROSS JOIN LATERAL (SELECT * FROM ackline.core.job WHERE num = o.job OFFSET 0) j
+            WHERE (%(kinds)b::bytea[] IS NULL OR j.kind = ANY (%(kinds)b::bytea[]))
+              AND (%(created_after)b::float8 IS NULL OR j.created >= %(created_after)b::float8)
+              AND (%(created_before)b::float8 IS NULL OR j.created < %(created_before)b::float8)
+              AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN j.payload) > 0)
+            ORDER BY o.job /*up*/ LIMIT %(limit)b::bigint
+        ) h
+        LEFT JOIN LATERAL (
+            SELECT data FROM ackline.progress WHERE job = h.num AND token = h.token OFFSET 0
+        ) p ON true
+        LEFT JOIN LATERAL (
+            SELECT sum(octet_length(failure))::bigint AS size
+            FROM ackline.attempt WHERE job = h.num
+        ) e ON true
+    ) l
+) b WHERE bytes - size < %(max_bytes)b::bigint
+ORDER BY num /*up*/;
+
+-- name: workers
+-- Of some queues, by their places in the list; each with the number of jobs that it holds.
+SELECT i.place, w.beat, w.seen, w.expires, coalesce((
+    SELECT sum(cardinality(l.jobs)) FROM ackline.lease l
+    WHERE l.queue = w.queue AND l.worker = w.id
+), 0)::bigint
+FROM unnest(%(tenants)b::bytea[], %(names)b::bytea[]) WITH ORDINALITY i(tenant, name, place)
+JOIN ackline.queue q ON q.tenant = i.tenant AND q.name = i.name
+JOIN ackline.worker w ON w.queue = q.num;
+
+-- name: next_due
+-- Of some queues, in the order of the list: when the next scheduled or failing job is due, and when
+-- the next lease ends.
+SELECT least((SELECT at FROM ackline.rest WHERE queue = q.num AND state = 0
+              ORDER BY at, job LIMIT 1),
+             (SELECT at FROM ackline.rest WHERE queue = q.num AND state = 3
+              ORDER BY at, job LIMIT 1)),
+       (SELECT deadline FROM ackline.lease WHERE queue = q.num ORDER BY deadline LIMIT 1)
+FROM unnest(%(tenants)b::bytea[], %(names)b::bytea[]) WITH ORDINALITY i(tenant, name, place)
+LEFT JOIN ackline.queue q ON q.tenant = i.tenant AND q.name = i.name
+ORDER BY i.place;
+
+-- name: job_numbers
+SELECT j.id, j.num FROM unnest(%(ids)b::bytea[]) i(id)
+CROSS JOIN LATERAL (
+    SELECT id, num FROM ackline.core.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
+) j;

@@ -1,0 +1,241 @@
+"""Transitions as steps that a script can take by itself; `scripts/lib/steps.lua` shows how.
+
+Everything that the lifecycle would decide at the moment of applying is worked out beforehand, for
+every state that the job may be found in.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ackline.core.events import ACTS_WITH_PRIORITY, Act
+from ackline.core.ids import new_id
+from ackline.core.job import QueueKey, State
+from ackline.core.lifecycle import (
+    REPEATABLE,
+    Destination,
+    Edit,
+    ExpectedJob,
+    Transition,
+    find_destination,
+    history_entry,
+    journal_note,
+    may_apply,
+    may_move,
+)
+from ackline.stores.redis.encode_jobs import new_queue_fields
+from ackline.stores.redis.io.connection import Argument
+from ackline.stores.redis.key_names import KeyNames
+from ackline.stores.shared.key_encoding import encode_key
+from ackline.stores.shared.record_encoding import (
+    ACT_CODES,
+    STATE_CODES,
+    STATES_BY_CODE,
+    encode_failure,
+)
+
+_encode = msgspec.msgpack.Encoder().encode
+_COMPLETE = Act.COMPLETE
+
+
+class TransitionEncoder:
+    """Packs the transitions of one queue."""
+
+    def __init__(self, names: KeyNames, queue: QueueKey) -> None:
+        self._names = names
+        self._queue = queue
+
+    def pack(self, transitions: Sequence[Transition]) -> Iterator[Argument]:
+        """Steps as a script takes them: neighbours that differ only in id and data as one run."""
+        start = 0
+        while start < len(transitions):
+            first = transitions[start]
+            end = start + 1
+            while end < len(transitions) and _same_but_data(first, transitions[end]):
+                end += 1
+            run = transitions[start:end]
+            ids = [transition.id for transition in run]
+            name, data_of = _data(first)
+            step = self._step(first, name)
+            step["plain"] = step["plain"] and len(set(ids)) == len(ids)
+            yield _encode(step)
+            yield len(ids)
+            yield from ids
+            if name is not None:
+                yield from map(data_of, run)
+            start = end
+
+    def pack_departure(self, transition: Transition, taken: bool) -> bytes:
+        """The step of a move to another slot; with `taken`, refused: the id is not free there."""
+        assert transition.target is not None
+        step = self._step(transition, None)
+        if taken:
+            step["lands"] = [False] * len(STATES_BY_CODE)
+        step |= {
+            "entry": self._names.entry(transition.target),
+            "move": new_id(),
+        }
+        return _encode(step)
+
+    def _step(self, transition: Transition, data: str | None) -> dict[str, Any]:
+        act = transition.act
+        lands, asked = _destinations(
+            self._queue,
+            act,
+            transition.to,
+            transition.token is not None,
+            transition.delay,
+            transition.keep,
+            transition.keep_cancelled,
+            transition.edit and Edit(delay=transition.edit.delay, keep=transition.edit.keep),
+            transition.target,
+        )
+        step: dict[str, Any] = {
+            "act": act,
+            "by": transition.by,
+            "note": journal_note(transition),
+            "code": ACT_CODES.get(act, -1) + 1,
+            "lands": lands,
+            "token": transition.token,
+            "deadline": transition.deadline,
+            "seen": transition.expected and _pack_expected(transition.expected),
+            "unlapsed": act is Act.EXTEND,
+            "asked": asked,
+            "attempts": transition.attempts,
+            "data": data,
+            "priority": transition.edit.priority if transition.edit else None,
+            "tells_priority": act in ACTS_WITH_PRIORITY or None,
+            "calls_back": transition.has_callback or None,
+            "keys": [_binary_string(encode_key(key)) for key in transition.undelivered_keys]
+            or None,
+            "plain": _is_plain_completion(transition),
+            "repeats": (transition.token is not None and act in REPEATABLE) or None,
+        }
+        if transition.target is not None:
+            step |= self._move(transition.target)
+        return {name: value for name, value in step.items() if value is not None}
+
+    def _move(self, target: QueueKey) -> dict[str, Any]:
+        names = self._names
+        settings = [
+            _binary_string(field) if isinstance(field, bytes) else field
+            for field in new_queue_fields(names.queue_mark(target))
+        ]
+        return {
+            "target": [names.base(target), names.registry, names.entry(target), settings],
+            "moved": [self._queue.name, target.name],
+        }
+
+
+def _pack_expected(seen: ExpectedJob) -> dict[str, Any]:
+    return {
+        "state": STATE_CODES[seen.state],
+        "token": seen.token,
+        "priority": seen.priority,
+        "payload": _binary_string(seen.payload),
+        "at": False if seen.at is None else seen.at,
+    }
+
+
+def _binary_string(data: bytes) -> msgspec.Raw:
+    """Bytes for a script: its msgpack has no type for bytes, but strings may have any bytes."""
+    return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
+
+
+def _is_plain_completion(transition: Transition) -> bool:
+    """Whether its guard needs the job's token and nothing else of the job."""
+    return (
+        transition.act is _COMPLETE
+        and transition.deadline is None
+        and bool(transition.token)
+        and not transition.has_callback
+    )
+
+
+@functools.lru_cache(maxsize=512)
+def _destinations(
+    queue: QueueKey,
+    act: Act,
+    to: State | None,
+    fenced: bool,
+    delay: float,
+    keep: float,
+    keep_cancelled: float | None,
+    edit: Edit | None,
+    target: QueueKey | None,
+) -> tuple[tuple[Any, ...], Any]:
+    """Where a step leads from each state, and where it leads if the job was asked to stop.
+
+    Cached: for a job that comes alone, working it out takes a worker longer than everything else.
+    So the arguments must not include what does not matter here, such as a payload.
+    """
+    step = Transition(
+        id="",
+        act=act,
+        to=to,
+        token=0 if fenced else None,
+        delay=delay,
+        keep=keep,
+        keep_cancelled=keep_cancelled,
+        edit=edit,
+        target=target,
+    )
+    lands = tuple(_destination(queue, step, state) for state in STATES_BY_CODE)
+    usual = find_destination(step, State.PROCESSING, False)
+    asked = find_destination(step, State.PROCESSING, True)
+    return lands, None if asked == usual else _pack(asked)
+
+
+def _destination(queue: QueueKey, step: Transition, state: State) -> Any:
+    if not may_apply(step, state):
+        return False
+    if step.target is not None and not may_move(queue, step.target):
+        return False
+    return _pack(find_destination(step, state, False))
+
+
+def _pack(landing: Destination) -> tuple[int, str, float]:
+    return (STATE_CODES[landing.state], landing.position_rule, landing.seconds)
+
+
+def _same_but_data(one: Transition, other: Transition) -> bool:
+    """Whether two steps differ only in id and data."""
+    if one.act is not other.act or one.token != other.token or one.keep != other.keep:
+        return False
+    if one.act is _COMPLETE:
+        same_data = (one.result is None) == (other.result is None)
+        plain = one.deadline == other.deadline and one.attempts == other.attempts
+        alike = one.has_callback == other.has_callback and one.by == other.by
+        return same_data and plain and alike and one.note == other.note
+    return msgspec.structs.replace(other, id=one.id) == one
+
+
+_DataOf = Callable[[Transition], bytes]
+
+
+def _data(transition: Transition) -> tuple[str | None, _DataOf]:
+    """The name of a step's data, and how to get it."""
+    if transition.result is not None:
+        return "result", lambda step: step.result or b""
+    if transition.act is Act.PROGRESS:
+        return "progress", lambda step: step.progress or b""
+    if transition.edit is not None and transition.edit.payload is not None:
+        return "payload", lambda step: (step.edit and step.edit.payload) or b""
+    if history_entry(transition, 0, "", 0.0, 0.0) is not None:
+        return "ended", _encode_attempt
+    return None, _nothing
+
+
+def _nothing(_transition: Transition) -> bytes:
+    return b""
+
+
+def _encode_attempt(transition: Transition) -> bytes:
+    # The script adds the attempt, its worker and its times.
+    ended = history_entry(transition, 0, "", 0.0, 0.0)
+    assert ended is not None
+    return encode_failure(ended)

@@ -1,0 +1,187 @@
+"""The client: it runs scripts, and never resends anything by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode, RedisCluster
+from redis.exceptions import NoScriptError
+from redis.retry import Retry
+from redis.sentinel import Sentinel
+
+from ackline.core.errors import StoreClosed, StoreUnavailable
+from ackline.stores.redis.io.address import Address
+from ackline.stores.redis.io.client import DirectClient, Subscriber
+from ackline.stores.redis.io.errors import TranslateErrors
+from ackline.stores.redis.lua import Script, script
+
+WAIT_SHARE = 0.8
+"""The share of the time-out that a server waits for replicas or a sync, so that it can answer."""
+
+MAX_CONNECTIONS = 2**31
+
+Argument = bytes | str | int | float
+
+
+class Connection:
+    """One client for all threads of a store; each call has a connection of its own."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.where = str(address)
+        self.translate_errors = TranslateErrors(self.where, address.prefix)
+        """A context in which the client's errors are raised as Ackline's."""
+        self._client: Any = None
+        self._direct: Any = None
+
+    def open(self) -> None:
+        """Make the client; only the client of a cluster sends something already."""
+        if self._client is None:
+            with self.translate_errors:
+                self._client = _make_client(self.address)
+                # A cluster's client has to find the node, and a sentinel's pool the server.
+                looked_up = self.address.mode in ("cluster", "sentinel")
+                self._direct = (
+                    self._client if looked_up else DirectClient(self._client.connection_pool)
+                )
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            self._direct.close()
+            client.close()
+
+    @property
+    def client(self) -> Any:
+        """The raw client, for commands that are not scripts."""
+        self.require_open()
+        return self._client
+
+    def require_open(self) -> None:
+        """Raise `StoreClosed` if it is closed."""
+        if self._client is None:
+            raise StoreClosed(f"the store at {self.where} is closed: open() it")
+
+    @property
+    def waits_for_durability(self) -> bool:
+        """Whether changes are answered only when they are on replicas or on the disk, too."""
+        return bool(self.address.replicas or self.address.fsync)
+
+    @property
+    def clustered(self) -> bool:
+        return self.address.mode == "cluster"
+
+    def run(self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()) -> Any:
+        """Run the script of a verb."""
+        given = (len(keys), *keys, *arguments)
+        with self.translate_errors:
+            self.require_open()
+            return _evaluate(self._direct, script(name), given)
+
+    def run_durably(
+        self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()
+    ) -> Any:
+        """Run a script that changes something, and wait until that is as safe as the URL asks."""
+        if not self.waits_for_durability:
+            return self.run(name, keys, arguments)
+        given = (len(keys), *keys, *arguments)
+        with self.translate_errors, self.client.client() as client:
+            # All on the same connection: a server waits for what that connection wrote.
+            answer = _evaluate(client, script(name), given)
+            counters = f"{self.address.prefix}:counters"
+            _evaluate(client, script("touch"), (2, counters, counters, ""))
+            self._wait_for_durability(client)
+        return answer
+
+    def _wait_for_durability(self, client: Any) -> None:
+        address = self.address
+        milliseconds = int(address.timeout * WAIT_SHARE * 1000)
+        if address.replicas:
+            there = client.execute_command("WAIT", address.replicas, milliseconds)
+            if there < address.replicas:
+                raise StoreUnavailable(
+                    f"{self.where} stored it, but only {there} of {address.replicas} replicas "
+                    "confirmed in time; it is safe to send it again"
+                )
+        if address.fsync:
+            synced = client.execute_command("WAITAOF", 1, 0, milliseconds)
+            if not synced[0]:
+                raise StoreUnavailable(
+                    f"{self.where} stored it, but did not sync it to disk in time; "
+                    "it is safe to send it again"
+                )
+
+    def subscribe(self, channels: Sequence[str]) -> Subscriber:
+        """A connection that receives the messages of these channels."""
+        with self.translate_errors:
+            client = self.client
+            if self.clustered:
+                name = channels[0] if channels else self.address.prefix
+                client = client.get_redis_connection(client.get_node_from_key(name))
+            pool = client.connection_pool
+            subscriber = Subscriber(pool.make_connection(), self.address.timeout)
+            try:
+                subscriber.subscribe(channels)
+            except BaseException:
+                subscriber.close()
+                raise
+        return subscriber
+
+
+def _evaluate(client: Any, wanted: Script, given: tuple[Any, ...]) -> Any:
+    try:
+        return client.execute_command("EVALSHA", wanted.sha, *given)
+    except NoScriptError:
+        # The server was restarted, or a failover made another one primary: nothing has run yet.
+        return client.execute_command("EVAL", wanted.text, *given)
+
+
+def _sentinel_options(address: Address, common: dict[str, Any]) -> dict[str, Any]:
+    """Sentinels have users of their own; all other options are the same as for the server."""
+    apart = ("username", "password", "retry_on_error", "protocol")
+    return {name: value for name, value in common.items() if name not in apart} | {
+        "username": address.sentinel_user,
+        "password": address.sentinel_password,
+    }
+
+
+def _make_client(address: Address) -> Any:
+    common: dict[str, Any] = {
+        "username": address.username,
+        "password": address.password,
+        "ssl": address.tls,
+        "socket_timeout": address.timeout,
+        "socket_connect_timeout": address.timeout,
+        "socket_keepalive": True,
+        "protocol": 2,
+        # One for each thread that calls at the same time: the client's own limit would refuse some.
+        "max_connections": MAX_CONNECTIONS,
+        # A lost reply must not run anything twice: the caller decides whether to send it again.
+        "retry": Retry(NoBackoff(), 0),
+    }
+    if address.tls:
+        common |= {
+            "ssl_ca_certs": address.ca,
+            "ssl_certfile": address.cert,
+            "ssl_keyfile": address.key,
+        }
+    if address.mode == "cluster":
+        nodes = [ClusterNode(host, port) for host, port in address.hosts]  # type: ignore[no-untyped-call]
+        return RedisCluster(startup_nodes=nodes, **common)
+    common["retry_on_error"] = []
+    if address.mode == "sentinel":
+        sentinels = Sentinel(  # type: ignore[no-untyped-call]
+            list(address.hosts),
+            sentinel_kwargs=_sentinel_options(address, common),
+            **common,
+        )
+        return sentinels.master_for(address.service, db=address.database)  # type: ignore[no-untyped-call]
+    if address.socket is not None:
+        del common["ssl"], common["socket_keepalive"]
+        return redis.Redis(unix_socket_path=address.socket, db=address.database, **common)
+    host, port = address.hosts[0]
+    return redis.Redis(host=host, port=port, db=address.database, **common)

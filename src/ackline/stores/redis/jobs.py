@@ -1,0 +1,207 @@
+"""Jobs in, out and through."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ackline.core.job import Draft, QueueKey, Record, State
+from ackline.core.lifecycle import Transition, Verdict, was_applied
+from ackline.stores.contract import (
+    ClaimRequest,
+    ClaimResult,
+    Heartbeat,
+    HeartbeatReply,
+    KeyWrite,
+    LeaseExtension,
+    Receipt,
+)
+from ackline.stores.redis.cluster_moves import apply_in_cluster
+from ackline.stores.redis.direct_delivery import Inbox
+from ackline.stores.redis.encode_jobs import (
+    NO_JOB,
+    REFUSED,
+    BodyDecoder,
+    decode_last_leases,
+    leased_record,
+)
+from ackline.stores.redis.scripts import ApplyAnswer, Scripts
+from ackline.stores.shared.record_encoding import STATES_BY_CODE
+
+TOKEN_JUMP_BITS = 20
+"""While the clock is behind, a token is above the last one by a random number of this many bits."""
+
+_token_jumps = random.Random()
+# Not `secrets`: asking the kernel releases the GIL, and a busy worker gets it back late.
+os.register_at_fork(after_in_child=_token_jumps.seed)
+
+_ACCEPTED = {"q": State.QUEUED, "s": State.SCHEDULED}
+_NO_JOB = Verdict(False, None)
+_VERDICTS = {
+    NO_JOB: _NO_JOB,
+    **{code: Verdict(True, state) for code, state in enumerate(STATES_BY_CODE)},
+    **{code + REFUSED: Verdict(False, state) for code, state in enumerate(STATES_BY_CODE)},
+}
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def enqueue(
+    scripts: Scripts, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
+) -> list[Receipt]:
+    """Insert the jobs that are not there yet, and write the keys that came with them."""
+    if not drafts and not keys:
+        scripts.create_queue(queue)
+        return []
+    letters, results = scripts.enqueue(queue, drafts, keys, _token_jump())
+    waiting = iter(results)
+    receipts = []
+    for draft, letter in zip(drafts, letters, strict=True):
+        state = _ACCEPTED.get(letter)
+        if state is not None:
+            receipts.append(Receipt(draft.id, True, state))
+            continue
+        there = STATES_BY_CODE[int(letter)]
+        result = next(waiting) if there is State.COMPLETED else None
+        receipts.append(Receipt(draft.id, False, there, result))
+    return receipts
+
+
+def claim(
+    scripts: Scripts,
+    queue: QueueKey,
+    request: ClaimRequest,
+    transitions: Sequence[Transition],
+    inbox: Inbox | None = None,
+    free: int = 0,
+) -> ClaimResult:
+    """Apply the transitions, promote due jobs, lease the next in line, report lapsed ones.
+
+    With an inbox, a job may be delivered there from then on, if this brings fewer than are `free`.
+    """
+    settled: list[Verdict] | None = None
+    if transitions and _settle_first(scripts, transitions):
+        settled, transitions = apply(scripts, queue, transitions), ()
+    asked_at = time.monotonic()
+    taken = scripts.claim(queue, _pack_request(request, inbox, free), transitions)
+    now, jobs = taken.now, taken.jobs
+    if inbox is not None:
+        inbox.set_clock_reference(asked_at, now)
+        if taken.undelivered:
+            inbox.add_message(taken.undelivered)
+    most = request.max_bytes
+    return ClaimResult(
+        jobs=_leased_records(jobs, taken.redelivered, request, taken.token, now) if jobs else [],
+        verdicts=settled or _verdicts(transitions, taken.applied),
+        lapsed=[seen.record for seen in taken.lapsed],
+        next_at=taken.next_at,
+        now=now,
+        # A job that was on its way has taken the place of one in line.
+        may_have_more=bool(taken.undelivered)
+        or (most is not None and sum(map(len, jobs[1::2])) >= most),
+    )
+
+
+def _settle_first(scripts: Scripts, transitions: Sequence[Transition]) -> bool:
+    """Whether to settle in a call of its own, before the claim.
+
+    So if the store waits for replicas or a sync: if that wait failed after a joint call, jobs
+    would stay leased that the worker never got.
+    """
+    if scripts.connection.waits_for_durability:
+        return True
+    return _cross_slots(scripts, transitions)
+
+
+def _token_jump() -> int:
+    return _token_jumps.getrandbits(TOKEN_JUMP_BITS) + 1
+
+
+def _pack_request(request: ClaimRequest, inbox: Inbox | None, free: int) -> bytes:
+    packed: dict[str, Any] = {
+        "worker": request.worker,
+        "limit": request.limit,
+        "lease": request.lease,
+        "leap": _token_jump(),
+        "leases": dict(request.lease_of_kind),
+    }
+    if inbox is not None:
+        free = min(request.limit, free)
+        packed |= {"inbox": inbox.name, "received": inbox.received, "free": free}
+    if request.kinds is not None:
+        packed["kinds"] = sorted(request.kinds)
+    if request.ignore_group_limit:
+        packed["ignores_groups"] = True
+    if request.max_bytes is not None:
+        packed["bytes"] = request.max_bytes
+    return _encode(packed)
+
+
+def _leased_records(
+    flat: Sequence[Any], again: Sequence[int], request: ClaimRequest, token: int, now: float
+) -> list[Record]:
+    body, worker = BodyDecoder(), request.worker
+    had = {index: (attempts, flags) for index, attempts, flags in _in_threes(again)}
+    records = []
+    for index in range(len(flat) // 2):
+        body.read(flat[2 * index + 1])
+        attempts, flags = had.get(index, _FIRST_DELIVERY)
+        until = now + request.lease_of(body.kind, body.options)
+        records.append(
+            leased_record(flat[2 * index], body, attempts, flags, token, worker, now, until)
+        )
+    return records
+
+
+_FIRST_DELIVERY = (1, 0)
+"""Attempts and flags of a job that no worker has had before."""
+
+
+def _in_threes(flat: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    return zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+
+
+def apply(scripts: Scripts, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
+    """Apply each transition whose guard holds."""
+    if not transitions:
+        return []
+    if _cross_slots(scripts, transitions):
+        return _verdicts(transitions, apply_in_cluster(scripts, queue, transitions))
+    return _verdicts(transitions, scripts.apply(queue, transitions))
+
+
+def _cross_slots(scripts: Scripts, transitions: Sequence[Transition]) -> bool:
+    """Whether any step reaches beyond its queue, which a script in a cluster cannot."""
+    return scripts.names.clustered and any(
+        transition.target is not None or transition.undelivered_keys for transition in transitions
+    )
+
+
+def _verdicts(transitions: Sequence[Transition], applied: ApplyAnswer) -> list[Verdict]:
+    """The verdicts on transitions; a refused one may have been applied by an earlier call."""
+    codes, ends = applied
+    if not codes:
+        return [_NO_JOB] * len(transitions)
+    verdicts = [_VERDICTS[code] for code in codes]
+    if ends:
+        ended = decode_last_leases(ends)
+        for index, transition in enumerate(transitions):
+            last = ended.get(transition.id)
+            if last is None or codes[index] < REFUSED:
+                continue
+            if was_applied(transition, last.act, last.token, last.result, last.history):
+                verdicts[index] = Verdict(True, verdicts[index].state)
+    return verdicts
+
+
+def heartbeat(
+    scripts: Scripts, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+) -> HeartbeatReply:
+    """Note that a worker is alive, and extend its leases."""
+    packed = _encode(beat) if beat.ttl > 0 else b""
+    return HeartbeatReply(*scripts.heartbeat(queue, beat.id, packed, beat.ttl, holds))

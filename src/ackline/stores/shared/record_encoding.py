@@ -1,0 +1,95 @@
+"""How stores keep words and structures, and how a job as they keep it becomes a record."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import msgspec
+
+from ackline.core.config import QueueSettings
+from ackline.core.events import Act
+from ackline.core.job import NO_OPTIONS, Failure, Options, Record, State
+from ackline.stores.contract import Heartbeat
+
+STATES_BY_CODE = tuple(State)
+"""A state's code is its place in this tuple. Stored data depends on it: append only."""
+
+STATE_CODES = {state: code for code, state in enumerate(STATES_BY_CODE)}
+
+SETTLING_ACTS = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, Act.CANCEL)
+"""The acts that end a lease; their code is their place in this tuple. Append only."""
+
+ACT_CODES = {act: code for code, act in enumerate(SETTLING_ACTS)}
+
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+
+encode_failure: Callable[[Failure], bytes] = _encode
+encode_heartbeat: Callable[[Heartbeat], bytes] = _encode
+encode_settings: Callable[[QueueSettings], bytes] = _encode
+
+decode_failure = msgspec.msgpack.Decoder(Failure).decode
+decode_heartbeat = msgspec.msgpack.Decoder(Heartbeat).decode
+_decode_options = msgspec.msgpack.Decoder(Options).decode
+
+DROPPED_QUEUE = _encode({"dropped": True})
+"""What stands for the settings of a dropped queue, of which only the journal is left."""
+
+
+def encode_options(options: Options) -> bytes | None:
+    """Options as bytes; None, which takes no room, if there are none, as for most jobs."""
+    return None if options is NO_OPTIONS or options == NO_OPTIONS else _encode(options)
+
+
+def decode_options(data: bytes | None) -> Options:
+    """Read back what `encode_options` wrote."""
+    return _decode_options(data) if data else NO_OPTIONS
+
+
+@functools.lru_cache(maxsize=1024)
+def decode_settings(data: bytes) -> QueueSettings:
+    """Read a queue's settings; queues that share them share the object."""
+    return msgspec.msgpack.decode(data, type=QueueSettings)
+
+
+def make_record(
+    id: str,
+    kind: str,
+    state: State,
+    payload: bytes,
+    priority: int,
+    options: Options,
+    attempts: int,
+    created_at: float,
+    token: int,
+    worker: str,
+    started_at: float | None,
+    at: float,
+    finished_at: float | None,
+    cancel_requested: bool,
+    progress: bytes | None = None,
+    result: bytes | None = None,
+    history: tuple[Failure, ...] = (),
+) -> Record:
+    """A job as others see it; `at` is its place in the line of its state."""
+    return Record(
+        id,
+        kind,
+        state,
+        payload,
+        priority,
+        options,
+        attempts,
+        created_at,
+        token,
+        worker,
+        started_at,
+        at if state is State.PROCESSING else None,
+        at if state is State.SCHEDULED or state is State.FAILING else None,
+        finished_at,
+        at if state.terminal else None,
+        cancel_requested,
+        progress,
+        result,
+        history,
+    )

@@ -1,0 +1,349 @@
+"""Looking at jobs, queues, workers and the journal."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from ackline.core.events import Events, JournalBatch, make_cursor, read_cursor
+from ackline.core.job import QueueKey, Record, State
+from ackline.stores.contract import (
+    Filter,
+    NextDue,
+    Page,
+    QueueInfo,
+    WorkerRecord,
+    require_not_trimmed,
+)
+from ackline.stores.shared.byte_limit import ByteLimit
+from ackline.stores.shared.packed import unpack_entries
+from ackline.stores.shared.paging import (
+    SortKey,
+    decode_page_cursor,
+    read_page,
+    sort_key,
+    start_in_state,
+)
+from ackline.stores.shared.record_encoding import (
+    DROPPED_QUEUE,
+    STATES_BY_CODE,
+    decode_heartbeat,
+    decode_settings,
+)
+from ackline.stores.shared.sql_files import statement_name
+from ackline.stores.sqlite.io.connection import Execute
+from ackline.stores.sqlite.queue_writer import Transaction
+from ackline.stores.sqlite.rows import (
+    PARKED,
+    Row,
+    each_row,
+    list_of_state,
+    merge_lists,
+    record_of,
+    records_of,
+    size_of,
+    state_of_list,
+    without_data,
+)
+from ackline.stores.sqlite.sql import sql
+
+_NUM, _ID, _KIND, _LIST, _AT = 0, 1, 2, 7, 8
+
+COUNT_ALL_FROM = 30
+"""For more queues than this, all counts are read at once instead of queue by queue."""
+
+MAX_BATCH_NUMBER = 2**40 - 1
+"""No batch has a higher number, whatever a cursor says."""
+
+_BITS = 24
+_MAX_ENTRIES = (1 << _BITS) - 1
+"""More entries than one batch can have in SQLite."""
+
+
+def queue_number(execute: Execute, queue: QueueKey) -> int | None:
+    """The number of a queue, if it exists."""
+    rows = execute(sql("find_queue"), (queue.tenant, queue.name)).fetchall()
+    return rows[0][0] if rows else None
+
+
+def get(
+    execute: Execute, queue: QueueKey, ids: Sequence[str], max_bytes: int | None, now: float
+) -> list[Record | None]:
+    """The jobs of these ids."""
+    num = queue_number(execute, queue)
+    if num is None:
+        return [None] * len(ids)
+    budget = ByteLimit(max_bytes)
+    rows = each_row(execute, "look_up_many", "look_up", num, ids)
+    if max_bytes is not None:
+        rows = budget.limit(rows, lambda row: size_of(execute, row))
+    looked_up = list(rows)
+    if budget.reached:
+        ids = ids[: ids.index(looked_up[-1][_ID]) + 1]
+    kept = [row for row in looked_up if not _past_retention(row, now)]
+    found = {record.id: record for record in records_of(execute, kept)}
+    return [found.get(id) for id in ids]
+
+
+def _past_retention(row: Row, now: float) -> bool:
+    return state_of_list(row[_LIST]).terminal and row[_AT] <= now
+
+
+def leases(
+    execute: Execute, queue: QueueKey, worker: str | None, limit: int, now: float
+) -> list[Record]:
+    """Leased jobs that have lapsed, or all of one worker."""
+    num = queue_number(execute, queue)
+    if num is None:
+        return []
+    slot = list_of_state(num, State.PROCESSING)
+    if worker is None:
+        rows = execute(sql("lapsed"), (slot, now, limit))
+    else:
+        rows = execute(sql("held"), (slot, worker, limit))
+    return [record_of(row) for row in rows]
+
+
+def next_due(execute: Execute, queue: QueueKey) -> NextDue:
+    """When the next job is due, and the next lease ends."""
+    num = queue_number(execute, queue)
+    if num is None:
+        return NextDue(None, None)
+    scheduled, failing, lease = next_times(execute, num)
+    return NextDue(min((at for at in (scheduled, failing) if at is not None), default=None), lease)
+
+
+def next_times(execute: Execute, queue: int) -> tuple[float | None, float | None, float | None]:
+    """The times of the first scheduled, the first failing and the first leased job."""
+    slots = [
+        list_of_state(queue, state) for state in (State.SCHEDULED, State.FAILING, State.PROCESSING)
+    ]
+    scheduled, failing, leased = execute(sql("heads"), slots).fetchall()[0]
+    return scheduled, failing, leased
+
+
+# --- pages ---
+
+
+def page(
+    execute: Execute,
+    queue: QueueKey,
+    which: Filter,
+    cursor: str | None,
+    limit: int,
+    newest_first: bool,
+    max_bytes: int,
+    now: float,
+) -> Page:
+    """One page of the jobs that match."""
+    num = queue_number(execute, queue)
+    if num is None:
+        return Page([], None)
+    after = decode_page_cursor(cursor, newest_first)
+    listed = matching(execute, num, which, after, newest_first)
+    rows = (row for row in listed if not _past_retention(row, now))
+    shown, end = read_page(
+        rows,
+        limit,
+        max_bytes,
+        lambda row: size_of(execute, row),
+        lambda row: _sort_key(row, newest_first),
+    )
+    return Page(records_of(execute, shown), end)
+
+
+def matching(
+    execute: Execute,
+    queue: int,
+    which: Filter,
+    after: SortKey | None = None,
+    newest_first: bool = False,
+) -> Iterator[Row]:
+    """Rows of the jobs that match, by state, then in the order of their line."""
+    if which.ids is not None:
+        found = bare_rows_of(execute, queue, which, after, newest_first)
+        look_up = sql("look_up")
+        return (row for bare in found for row in execute(look_up, (queue, bare[_ID])).fetchall())
+    rows = itertools.chain.from_iterable(
+        _in_state(execute, queue, state, which, after, newest_first)
+        for state in STATES_BY_CODE
+        if state in which.states
+    )
+    return (row for row in rows if which.kinds is None or row[_KIND] in which.kinds)
+
+
+def find_ids(execute: Execute, queue: QueueKey, which: Filter, limit: int) -> frozenset[str]:
+    """The ids of the first jobs that match."""
+    num = queue_number(execute, queue)
+    rows = iter(()) if num is None else matching(execute, num, which)
+    return frozenset(row[_ID] for row in itertools.islice(rows, max(limit, 0)))
+
+
+def bare_rows_of(
+    execute: Execute,
+    queue: int,
+    which: Filter,
+    after: SortKey | None = None,
+    newest_first: bool = False,
+) -> list[Row]:
+    """Rows of the jobs that match and that are named by their ids, without their data."""
+
+    def place(row: Row) -> SortKey:
+        return _sort_key(row, newest_first)
+
+    rows = each_row(execute, "look_up_many", "look_up", queue, list(which.ids or ()))
+    found = (
+        without_data(row)
+        for row in rows
+        if (after is None or place(row) > after) and which.matches(record_of(row))
+    )
+    return sorted(found, key=place)
+
+
+def _in_state(
+    execute: Execute,
+    queue: int,
+    state: State,
+    which: Filter,
+    after: SortKey | None,
+    newest_first: bool,
+) -> Iterator[Row]:
+    start = start_in_state(after, state, newest_first)
+    if start is None:
+        return iter(())
+    text = None if which.text is None else which.text.encode()
+    conditions = (*start, which.created_after, which.created_before, text)
+    query = sql(
+        statement_name("list_leased" if state is State.PROCESSING else "list_line", newest_first)
+    )
+    if state is not State.QUEUED:
+        return iter(execute(query, (list_of_state(queue, state), *conditions)))
+    heads = [
+        (sort_key(state, at, job, newest_first), slot)
+        for at, job, slot, kind in execute(
+            sql(statement_name("list_heads", newest_first)), (queue, *start)
+        )
+        if which.kinds is None or kind in which.kinds
+    ]
+    return merge_lists(
+        heads,
+        read=lambda slot: iter(execute(query, (slot, *conditions))),
+        place=lambda row: _sort_key(row, newest_first),
+    )
+
+
+def _sort_key(row: Row, newest_first: bool) -> SortKey:
+    return sort_key(state_of_list(row[_LIST]), row[_AT], row[_NUM], newest_first)
+
+
+# --- queues, workers, journal ---
+
+
+def describe(
+    execute: Execute, tenant: str | None, name: str | None, dropped: bool
+) -> list[QueueInfo]:
+    """Queues with their counts."""
+    rows = execute(sql("queues"), (tenant, name)).fetchall()
+    counts = _counts(execute, [num for num, *_ in rows])
+    return [
+        QueueInfo(
+            key=QueueKey(owner, title), settings=decode_settings(settings), counts=counts[num]
+        )
+        for num, owner, title, settings in rows
+        if dropped or settings != DROPPED_QUEUE
+    ]
+
+
+def _counts(execute: Execute, queues: Sequence[int]) -> dict[int, dict[State, int]]:
+    counts = {queue: dict.fromkeys(STATES_BY_CODE, 0) for queue in queues}
+    rows: Iterable[Row]
+    if len(queues) > COUNT_ALL_FROM:
+        rows = execute(sql("all_counts"))
+    else:
+        rows = (row for queue in queues for row in execute(sql("counts"), (queue,)).fetchall())
+    for queue, code, count in rows:
+        if queue in counts and code < len(STATES_BY_CODE):
+            counts[queue][STATES_BY_CODE[code]] += count
+        elif queue in counts and code == PARKED:
+            counts[queue][State.QUEUED] += count
+    return counts
+
+
+def workers(execute: Execute, queue: QueueKey) -> list[WorkerRecord]:
+    """Workers with the number of jobs that each holds."""
+    num = queue_number(execute, queue)
+    if num is None:
+        return []
+    rows = execute(sql("workers"), (num,)).fetchall()
+    slot = list_of_state(num, State.PROCESSING)
+    holds = dict(execute(sql("holds"), (slot,)).fetchall()) if rows else {}
+    return [
+        WorkerRecord(
+            heartbeat=decode_heartbeat(beat),
+            last_heartbeat_at=seen,
+            expires_at=expires,
+            leases=holds.get(id, 0),
+        )
+        for id, beat, seen, expires in rows
+    ]
+
+
+def journal_end(execute: Execute) -> str:
+    """The cursor after everything that has happened."""
+    return make_cursor(execute(sql("last_batch")).fetchall()[0][0] + 1, 0)
+
+
+def events(
+    execute: Execute, queue: QueueKey | None, after: str | None, limit: int, tenant: str | None
+) -> Events:
+    """The journal after a cursor."""
+    batch, used = read_cursor(after)
+    batch = min(batch, MAX_BATCH_NUMBER)
+    num = None if queue is None else queue_number(execute, queue)
+    if queue is not None and num is None:
+        return Events([])
+    require_not_trimmed(queue, after, last_trimmed(execute, num, tenant))
+    if num is not None:
+        heads = [(batch, num)]
+    elif tenant is not None:
+        heads = execute(sql("tenant_heads"), (batch, tenant)).fetchall()
+    else:
+        heads = execute(sql("all_heads"), (batch,)).fetchall()
+    rows = merge_lists(
+        [((head,), num) for head, num in heads],
+        lambda num: execute(sql("read_queue"), (num, batch)),
+        lambda row: (row[0],),
+    )
+
+    @functools.cache
+    def key_of(num: int) -> QueueKey:
+        [(tenant, name)] = execute(sql("queue_name"), (num,))
+        return QueueKey(tenant, name)
+
+    batches = (
+        JournalBatch(number, at, key_of(num), unpack_entries(entries))
+        for number, num, at, entries in rows
+    )
+    return Events.up_to_limit(batches, (batch, used), limit)
+
+
+def record_trimmed(tx: Transaction, queue: int, last: tuple[int, int]) -> None:
+    """Remember the last batch that was dropped, with the number of its entries."""
+    batch, size = last
+    tx.execute(sql("set_dropped"), (queue, batch << _BITS | min(size, _MAX_ENTRIES)))
+
+
+def last_trimmed(execute: Execute, queue: int | None, tenant: str | None = None) -> tuple[int, int]:
+    """The last batch that was dropped of a queue, and how many entries it had.
+
+    Without a queue, of any queue, or of any queue of a tenant.
+    """
+    if queue is None and tenant is not None:
+        rows = execute(sql("dropped_of_tenant"), (tenant,)).fetchall()
+    elif queue is None:
+        rows = execute(sql("dropped_of_any")).fetchall()
+    else:
+        rows = execute(sql("dropped_of"), (queue,)).fetchall()
+    packed = rows[0][0] or 0 if rows else 0
+    return packed >> _BITS, packed & _MAX_ENTRIES

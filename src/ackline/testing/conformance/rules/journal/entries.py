@@ -1,0 +1,360 @@
+"""The journal: every step, in order, once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from ackline.core.config import DEFAULTS
+from ackline.core.events import Act, Event
+from ackline.core.job import State
+from ackline.core.lifecycle import (
+    Edit,
+    cancel,
+    complete,
+    edit,
+    extend,
+    move,
+    progress,
+    redrive,
+    release,
+    request_cancel,
+    snooze,
+)
+from ackline.stores.contract import Filter
+from ackline.testing.conformance.case import StoreCase
+from ackline.testing.conformance.driver import LEASE, NO_LIMIT, QueueDriver, policy_of
+from ackline.testing.journal_checker import check_journal
+
+_S = State
+
+
+class JournalRules(StoreCase):
+    """Rule 14: every transition writes its entry in the same atomic step."""
+
+    def test_every_act_has_its_entry(self, bench: QueueDriver) -> None:
+        bench.put("a", max_attempts=2, delay=5.0)
+        bench.clock.advance(5.0)
+        job = bench.take_one()
+        bench.apply(extend(job, LEASE), progress(job, b"1"))
+        bench.apply_one(release(job, policy_of(job)))
+        bench.apply_one(snooze(bench.take_one(), 5.0, DEFAULTS))
+        bench.apply_one(edit("a", Edit(delay=0.0)))
+        bench.fail(bench.take_one(), delay=0.0)
+        bench.take_one()
+        bench.clock.advance(LEASE)
+        bench.sweep()
+        bench.apply_one(redrive("a"))
+        job = bench.take_one()
+        bench.apply_one(request_cancel("a"))
+        bench.complete(job)
+        bench.store.purge(bench.queue, Filter(), 1)
+
+        assert bench.steps("a") == [
+            (Act.ENQUEUE, None, _S.SCHEDULED),
+            (Act.PROMOTE, _S.SCHEDULED, _S.QUEUED),
+            (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
+            (Act.EXTEND, _S.PROCESSING, _S.PROCESSING),
+            (Act.PROGRESS, _S.PROCESSING, _S.PROCESSING),
+            (Act.RELEASE, _S.PROCESSING, _S.QUEUED),
+            (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
+            (Act.SNOOZE, _S.PROCESSING, _S.SCHEDULED),
+            (Act.EDIT, _S.SCHEDULED, _S.SCHEDULED),
+            (Act.PROMOTE, _S.SCHEDULED, _S.QUEUED),
+            (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
+            (Act.FAIL, _S.PROCESSING, _S.FAILING),
+            (Act.PROMOTE, _S.FAILING, _S.QUEUED),
+            (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
+            (Act.EXPIRE, _S.PROCESSING, _S.FAILED),
+            (Act.REDRIVE, _S.FAILED, _S.QUEUED),
+            (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
+            (Act.REQUEST_CANCEL, _S.PROCESSING, _S.PROCESSING),
+            (Act.COMPLETE, _S.PROCESSING, _S.COMPLETED),
+            (Act.PURGE, _S.COMPLETED, None),
+        ]
+        check_journal(bench.journal())
+
+    def test_an_entry_tells_who_what_and_when(self, bench: QueueDriver) -> None:
+        job = bench.taken("a", kind="mail")
+        bench.clock.advance(2.0)
+        bench.fail(job)
+
+        claimed, failed = bench.journal()[-2:]
+
+        assert (claimed.attempt, claimed.token, claimed.worker) == (1, job.token, "w1")
+        assert (failed.attempt, failed.token, failed.worker) == (1, job.token, "w1")
+        assert (failed.kind, failed.queue, failed.at) == ("mail", bench.queue, bench.clock.now())
+        assert failed.note == "ValueError: boom"
+
+    def test_a_priority_is_told_where_a_job_gets_it(self, bench: QueueDriver) -> None:
+        """So that a reader of the journal need not read the job."""
+        other = bench.other_queue("other")
+        bench.dead_letter("a", priority=7)
+        bench.put_all("bc", priority=2)
+        bench.apply_one(edit("b", Edit(payload=b"2")))
+        bench.apply_one(edit("c", Edit(priority=9)))
+        bench.apply_one(redrive("a"))
+        bench.apply_one(move("a", other.queue))
+
+        recorded = [(event.act, event.id, event.priority) for event in bench.journal()]
+
+        assert [entry for entry in recorded if entry[2] is not None] == [
+            (Act.ENQUEUE, "a", 7),
+            (Act.ENQUEUE, "b", 2),
+            (Act.ENQUEUE, "c", 2),
+            (Act.EDIT, "b", 2),
+            (Act.EDIT, "c", 9),
+            (Act.REDRIVE, "a", 7),
+        ]
+        assert [(event.act, event.priority) for event in other.journal()] == [(Act.MOVE, 7)]
+
+    def test_the_end_of_a_job_tells_where_it_calls_back(self, bench: QueueDriver) -> None:
+        """The URL of this run: a later reader may find the job gone, or enqueued anew."""
+        bench.put_all("ab", callback_url="http://done")
+        bench.put_all("cd")
+        jobs = bench.take(4)
+        bench.apply(*(complete(job, b"1", policy_of(job)) for job in jobs[:3]))
+        bench.dead_letter("e", callback_url="http://buried")
+        bench.put("e", callback_url="http://second")
+        bench.apply_one(cancel("e", policy_of(bench.get("e"))))
+        bench.put("e")
+        bench.apply_one(cancel("e", policy_of(bench.get("e"))))
+        bench.store.purge(bench.queue, Filter(), NO_LIMIT)
+
+        recorded = [(event.act, event.id, event.callback) for event in bench.journal()]
+
+        assert [entry for entry in recorded if entry[2] is not None] == [
+            (Act.COMPLETE, "a", "http://done"),
+            (Act.COMPLETE, "b", "http://done"),
+            (Act.FAIL, "e", "http://buried"),
+            (Act.CANCEL, "e", "http://second"),
+        ]
+
+    def test_an_attempt_that_is_not_the_end_calls_nobody_back(self, bench: QueueDriver) -> None:
+        bench.put("a", callback_url="http://done", max_attempts=3)
+        bench.fail(bench.take_one(), delay=0.0)
+        bench.apply_one(release(bench.take_one(), DEFAULTS))
+        bench.apply_one(snooze(bench.take_one(), 0.0, DEFAULTS))
+        bench.take_one()
+        bench.clock.advance(LEASE)
+        bench.sweep()
+        assert not [event for event in bench.journal() if event.callback is not None]
+
+        job = bench.take_one()
+        bench.apply_one(request_cancel("a"))
+        bench.apply_one(release(job, policy_of(job)))
+
+        assert bench.state("a") is State.CANCELLED
+        assert bench.journal()[-1].callback == "http://done"
+
+    def test_a_lease_that_lapses_for_the_last_time_calls_back(self, bench: QueueDriver) -> None:
+        bench.taken("a", callback_url="http://done", max_attempts=1)
+        bench.clock.advance(LEASE)
+        bench.sweep()
+
+        [ended] = [event for event in bench.journal() if event.callback is not None]
+
+        assert (ended.act, ended.to, ended.callback) == (Act.EXPIRE, _S.FAILED, "http://done")
+
+    def test_each_of_a_batch_tells_who_asked_for_it(self, bench: QueueDriver) -> None:
+        bench.put_all("abcd")
+        policy = policy_of(bench.get("a"))
+
+        bench.apply(
+            cancel("a", policy, by="ann"),
+            cancel("b", policy),
+            cancel("c", policy, by="bob"),
+            cancel("d", policy, by="bob"),
+        )
+
+        assert [(event.id, event.by) for event in bench.journal()[-4:]] == [
+            ("a", "ann"),
+            ("b", ""),
+            ("c", "bob"),
+            ("d", "bob"),
+        ]
+
+    def test_a_replaced_job_tells_what_it_replaced(self, bench: QueueDriver) -> None:
+        bench.dead_letter("a")
+        bench.put("a")
+
+        assert bench.steps("a")[-1] == (Act.ENQUEUE, State.FAILED, State.QUEUED)
+
+    def test_refused_steps_leave_no_entry(self, bench: QueueDriver) -> None:
+        bench.put("a")
+        before = bench.journal()
+
+        bench.put("a")
+        bench.apply(redrive("a"), redrive("unknown"), request_cancel("a"))
+
+        assert bench.journal() == before
+
+    def test_settings_and_pauses_are_told(self, bench: QueueDriver) -> None:
+        for settings in ({"paused": True}, {"paused": False}, {"max_jobs": 9}):
+            bench.configure(**settings)
+
+        assert [(e.act, e.id) for e in bench.journal()] == [
+            (Act.PAUSE, ""),
+            (Act.RESUME, ""),
+            (Act.CONFIGURE, ""),
+        ]
+
+    def test_a_pause_with_other_settings_is_told_as_new_settings(self, bench: QueueDriver) -> None:
+        """A reader that knows only the current settings must see that there were others."""
+        bench.configure(paused=True, max_jobs=9)
+        bench.configure(paused=False, max_jobs=8)
+
+        assert [event.act for event in bench.journal()] == [Act.CONFIGURE, Act.CONFIGURE]
+
+    def test_a_terminal_state_is_told_once(self, bench: QueueDriver) -> None:
+        """Rule 3: one terminal event."""
+        job = bench.taken("a")
+        for _ in range(3):
+            bench.complete(job)
+        bench.apply_one(cancel("a", policy_of(job)))
+
+        assert [to for _, _, to in bench.steps("a")].count(State.COMPLETED) == 1
+
+
+class FollowRules(StoreCase):
+    """Rule 14: readers see every entry, in order, once."""
+
+    @pytest.mark.parametrize("size", [1, 2, 3, 100])
+    def test_a_reader_sees_every_entry_once_and_in_order(
+        self, bench: QueueDriver, size: int
+    ) -> None:
+        bench.put_all("abc")
+        bench.take(2)
+        bench.put_all("defgh")
+
+        seen: list[Event] = []
+        cursor: str | None = None
+        while batch := bench.store.events(bench.queue, cursor, size):
+            assert len(batch) <= size
+            seen += batch
+            cursor = batch[-1].cursor
+
+        assert seen == bench.journal()
+        assert [event.id for event in seen] == list("abcabdefgh")
+
+    def test_a_reader_at_the_end_sees_what_comes_next(self, bench: QueueDriver) -> None:
+        bench.put_all("ab")
+        cursor = bench.journal()[-1].cursor
+        assert bench.store.events(bench.queue, cursor, 10) == []
+
+        bench.put("c")
+
+        assert [event.id for event in bench.store.events(bench.queue, cursor, 10)] == ["c"]
+
+    def test_a_reader_can_start_at_the_end(self, bench: QueueDriver) -> None:
+        """`info` returns the cursor after the last event of all queues."""
+        bench.put_all("ab")
+        cursor = bench.store.info().cursor
+        assert bench.store.events(None, cursor, 10) == []
+
+        bench.put_all("cd")
+
+        assert [event.id for event in bench.store.events(None, cursor, 1)] == ["c"]
+        assert [event.id for event in bench.store.events(bench.queue, cursor, 10)] == ["c", "d"]
+
+    def test_a_reader_that_wants_nothing_gets_nothing(self, bench: QueueDriver) -> None:
+        bench.put_all("ab")
+
+        assert bench.store.events(bench.queue, None, 0) == []
+
+    def test_a_reader_of_all_queues_sees_all_in_order(self, bench: QueueDriver) -> None:
+        one, two = bench.other_queue("one"), bench.other_queue("two", tenant="acme")
+        one.put("a")
+        two.put("b")
+        one.put("c")
+
+        seen: list[Event] = []
+        cursor: str | None = None
+        while batch := bench.store.events(None, cursor, 1):
+            seen += batch
+            cursor = batch[-1].cursor
+
+        assert [(event.queue, event.id) for event in seen] == [
+            (one.queue, "a"),
+            (two.queue, "b"),
+            (one.queue, "c"),
+        ]
+
+    def test_a_reader_of_a_tenant_sees_all_its_queues_in_order(self, bench: QueueDriver) -> None:
+        one, two, away = (
+            bench.other_queue("one"),
+            bench.other_queue("two"),
+            bench.other_queue("one", "acme"),
+        )
+        expected = []
+        for n in range(60):
+            for queue, count in ((one, 2), (away, 25), (two, 1)) if n % 20 == 0 else ((away, 1),):
+                # What happens in two queues at the same moment has no order.
+                bench.clock.advance(0.001)
+                queue.put_all(f"{n}-{m}" for m in range(count))
+                if queue is not away:
+                    expected += [(queue.queue, f"{n}-{m}") for m in range(count)]
+
+        for size in (1, 2, 100):
+            seen: list[Event] = []
+            cursor: str | None = None
+            while batch := bench.store.events(None, cursor, size, tenant=one.queue.tenant):
+                assert len(batch) <= size
+                seen += batch
+                cursor = batch[-1].cursor
+            assert [(event.queue, event.id) for event in seen] == expected
+
+    def test_a_reader_of_a_tenant_with_a_journal_of_its_own(self, bench: QueueDriver) -> None:
+        """One that writes most of the journal is read as quickly, and as completely."""
+        for n in range(150):
+            bench.clock.advance(0.001)
+            bench.other_queue(f"q{n % 7}").put(f"{n}")
+        bench.other_queue("q0", tenant="acme").put("foreign")
+
+        seen = bench.store.events(None, None, NO_LIMIT, tenant=bench.queue.tenant)
+
+        assert [event.id for event in seen] == [f"{n}" for n in range(150)]
+        assert bench.store.events(None, seen[-1].cursor, 5, tenant=bench.queue.tenant) == []
+        assert bench.store.events(None, None, 5, tenant="nobody") == []
+
+    def test_a_reader_of_one_queue_sees_no_other(self, bench: QueueDriver) -> None:
+        bench.put("a")
+        bench.other_queue("other").put("b")
+        bench.other_queue("work", tenant="acme").put("c")
+
+        assert [event.id for event in bench.journal()] == ["a"]
+
+    def test_no_reader_skips_a_late_committer(self, bench: QueueDriver) -> None:
+        """A reader that follows the journal while many write misses nothing."""
+        writers, each = 6, 25
+        done = threading.Event()
+        seen: list[Event] = []
+
+        def read() -> None:
+            cursor: str | None = None
+            while True:
+                last = done.is_set()
+                batch = bench.store.events(None, cursor, 50)
+                seen.extend(batch)
+                if batch:
+                    cursor = batch[-1].cursor
+                elif last:
+                    return
+
+        def write(writer: int) -> None:
+            queue = bench.other_queue(f"queue {writer % 2}")
+            for n in range(each):
+                queue.put(f"{writer}-{n}")
+
+        reader = threading.Thread(target=read)
+        threads = [threading.Thread(target=write, args=(n,)) for n in range(writers)]
+        for thread in (reader, *threads):
+            thread.start()
+        for thread in threads:
+            thread.join()
+        done.set()
+        reader.join()
+
+        assert seen == bench.store.events(None, None, NO_LIMIT)
+        assert len({event.id for event in seen}) == len(seen) == writers * each

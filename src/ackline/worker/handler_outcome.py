@@ -1,0 +1,165 @@
+"""Turns what a handler did into the one transition that follows from it."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ackline.core import lifecycle
+from ackline.core.config import ResolvedPolicy
+from ackline.core.errors import ConfigError, InvalidJob, InvalidPayload
+from ackline.core.job import Failure, Record
+from ackline.core.lifecycle import Transition
+from ackline.core.limits import require_seconds
+from ackline.core.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
+from ackline.queue import Job, Queue
+from ackline.queue.failures import failure_from
+
+logger = logging.getLogger("ackline")
+
+OUTCOMES = (Done, Retry, Snooze, Cancel, Dead)
+NOT_DONE = (Retry, Snooze, Cancel, Dead)
+
+
+class HandlerTimeout(TimeoutError):
+    """The handler took longer than its job's timeout."""
+
+
+class LeaseNotKept(Exception):
+    """No sign of life reached the store in time, so the handler was stopped."""
+
+
+class NotCommitted(Exception):
+    """The transaction in which a job was completed was rolled back."""
+
+
+class Execution:
+    """How a handler ended; an `after` hook may change all three before it is settled."""
+
+    __slots__ = ("error", "result", "result_ttl")
+
+    def __init__(self, result: Any, error: BaseException | None) -> None:
+        self.result = result
+        self.error = error
+        self.result_ttl: float | None = None
+
+
+class Hooks(msgspec.Struct, frozen=True):
+    """Functions called around each handler, in the thread that runs it.
+
+    A `before` hook that raises fails the attempt; an `after` hook sees and may change the
+    execution.
+    """
+
+    before: Sequence[Callable[[Job[Any]], None]] = ()
+    after: Sequence[Callable[[Job[Any], Execution], None]] = ()
+
+    def __post_init__(self) -> None:
+        _require_functions("before", self.before)
+        _require_functions("after", self.after)
+
+
+def _require_functions(when: str, hooks: Any) -> None:
+    callables = isinstance(hooks, Sequence) and all(callable(hook) for hook in hooks)
+    if not callables or any(inspect.iscoroutinefunction(hook) for hook in hooks):
+        raise ConfigError(
+            f"{when} hooks must be a list of plain (not async) functions, not {hooks!r}"
+        )
+
+
+NO_HOOKS = Hooks()
+
+
+def transition_for(
+    queue: Queue[Any, Any],
+    job: Job[Any],
+    policy: ResolvedPolicy,
+    result: Any,
+    error: BaseException | None,
+    hooks: Hooks = NO_HOOKS,
+) -> Transition:
+    """Decide what becomes of a job whose handler returned `result` or raised `error`."""
+    record = job.record
+    if hooks.after:
+        execution = Execution(result, error)
+        error = run_after_hooks(job, execution, hooks) or execution.error
+        result = execution.result
+        if execution.result_ttl is not None:
+            require_seconds("result_ttl", execution.result_ttl)
+            policy = msgspec.structs.replace(policy, result_ttl=execution.result_ttl)
+    if error is None and job.settled_in_transaction and not isinstance(result, NOT_DONE):
+        # If it was committed, the job is completed already and this will be refused.
+        error = NotCommitted("the transaction in which it was completed was not committed")
+    if error is not None:
+        return lifecycle.fail(record, failure_from(record, error), policy, queue.random)
+    if result is None:
+        return lifecycle.complete(record, None, policy)  # as below, but faster
+    outcome = result if isinstance(result, OUTCOMES) else Done(result)
+    return _outcome_transition(queue, record, outcome, policy, queue.random)
+
+
+def run_after_hooks(job: Job[Any], execution: Execution, hooks: Hooks) -> BaseException | None:
+    """Run the `after` hooks; returns what one of them raised, even if that is a `SystemExit`."""
+    for hook in hooks.after:
+        try:
+            hook(job, execution)
+        except BaseException as error:
+            logger.exception("an after hook failed for job %r; the attempt fails", job.id)
+            return error
+    return None
+
+
+def _outcome_transition(
+    queue: Queue[Any, Any],
+    record: Record,
+    outcome: Outcome,
+    policy: ResolvedPolicy,
+    random: random.Random,
+) -> Transition:
+    try:
+        encoded = _encode_outcome(queue, outcome)
+    except InvalidJob as error:
+        # An invalid outcome must not reach the store, which would keep refusing the whole batch.
+        return lifecycle.fail(
+            record, failure_from(record, _explain_coroutine(error, outcome)), policy, random
+        )
+    if isinstance(outcome, Done) and outcome.result_ttl is None:
+        return lifecycle.complete(record, encoded, policy)  # as below, but faster
+    return lifecycle.settle(
+        record, outcome, encoded, _reason_as_failure(record, outcome), policy, random
+    )
+
+
+def _explain_coroutine(error: InvalidJob, outcome: Outcome) -> InvalidJob:
+    """The error, put in terms of the handler's code if that returned a coroutine."""
+    if not isinstance(outcome, Done) or not inspect.iscoroutine(outcome.result):
+        return error
+    if inspect.getcoroutinestate(outcome.result) == inspect.CORO_CREATED:
+        outcome.result.close()  # or Python would warn that nobody awaited it
+    return InvalidPayload(
+        "it returned a coroutine, which nobody awaits: make the handler async, and every decorator "
+        "around it too"
+    )
+
+
+def _encode_outcome(queue: Queue[Any, Any], outcome: Outcome) -> bytes | None:
+    match outcome:
+        case Done(result=result, result_ttl=ttl):
+            require_seconds("result_ttl", ttl)
+            return queue.serdes.encode_result(result)
+        case Retry(delay=delay) | Snooze(delay=delay):
+            require_seconds("delay", delay)
+            return None
+        case Cancel() | Dead():
+            return None
+
+
+def _reason_as_failure(record: Record, outcome: Outcome) -> Failure:
+    reason = outcome.reason if isinstance(outcome, (Retry, Cancel, Dead)) else ""
+    failure = failure_from(record, str(reason))  # a handler may give a reason of any type
+    return msgspec.structs.replace(failure, type=type(outcome).__name__)

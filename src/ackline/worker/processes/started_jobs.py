@@ -1,0 +1,110 @@
+"""Which jobs a supervised process has begun: its supervisor reads it when the process is dead.
+
+A worker holds more jobs than it works on. When one of them kills its process, those that had not
+begun cannot have been the cause, so it must not cost them an attempt. The store does not know
+which is which, and telling it would take a write for each job; memory that both processes share
+takes none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import mmap
+import os
+import tempfile
+import zlib
+from collections import deque
+from collections.abc import Iterable
+
+from ackline.core.job import Record
+from ackline.worker.held import LeasedJob
+
+ENVIRONMENT_VARIABLE = "ACKLINE_BEGUN"
+"""Names the shared file to a process: its number, with device and inode to check that it is it."""
+
+SLOTS = 8192
+SIZE = 8 * SLOTS
+
+_ABSENT, _IN_USE, _FULL = 0, 1, 2
+"""Values of the first slot. Unless it is `_IN_USE`, any job may have begun."""
+
+
+class StartedJobsWriter:
+    """The worker's side: a mark for each job from its beginning until its outcome is stored."""
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._slots = memoryview(memory).cast("Q")
+        self._slots[0] = _IN_USE
+        self._free = deque(range(1, SLOTS))
+
+    def add(self, held: LeasedJob) -> None:
+        """Its handler is about to be called."""
+        try:
+            slot = self._free.pop()
+        except IndexError:
+            self._slots[0] = _FULL
+        else:
+            self._slots[slot] = _mark(held.record)
+            held.on_forgotten = functools.partial(self._remove, slot)
+            if held.lost:
+                # Lost between its last check and this mark: nobody else would wipe it.
+                held.forget()
+
+    def _remove(self, slot: int) -> None:
+        self._slots[slot] = 0
+        self._free.append(slot)
+
+
+class StartedJobs:
+    """The supervisor's side: made before the process, read after its end."""
+
+    def __init__(self) -> None:
+        self.file = _anonymous_file()
+        os.ftruncate(self.file, SIZE)
+        self._memory = mmap.mmap(self.file, SIZE)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variable that the process needs."""
+        status = os.fstat(self.file)
+        return {ENVIRONMENT_VARIABLE: f"{self.file} {status.st_dev} {status.st_ino}"}
+
+    def never_started(self, records: Iterable[Record]) -> list[Record]:
+        """Those of the dead process's jobs that cannot have begun."""
+        state, *marks = memoryview(self._memory).cast("Q").tolist()
+        begun = set(marks)
+        return [job for job in records if state == _IN_USE and _mark(job) not in begun]
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        os.close(self.file)
+        self._memory.close()
+
+
+@functools.cache
+def inherited_writer() -> StartedJobsWriter | None:
+    """The board that this process's supervisor reads, if it has one."""
+    described = os.environ.pop(
+        ENVIRONMENT_VARIABLE, None
+    )  # a child of this process must not write on it
+    if described is None:
+        return None
+    file, device, inode = map(int, described.split())
+    with contextlib.suppress(OSError):
+        status = os.fstat(file)
+        if (status.st_dev, status.st_ino) == (device, inode):
+            os.set_inheritable(file, False)
+            return StartedJobsWriter(mmap.mmap(file, SIZE))
+    return None
+
+
+def _mark(record: Record) -> int:
+    return 1 << 32 | zlib.crc32(record.id.encode(), record.token & 0xFFFFFFFF)
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("ackline-begun")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())

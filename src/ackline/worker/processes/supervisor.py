@@ -1,0 +1,199 @@
+"""Several worker processes, watched: one that dies or hangs is replaced, and its jobs are freed."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue as _queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from ackline.core.backoff import ExponentialDelay
+from ackline.maintenance.reaper import expire_worker
+from ackline.queue import Queue
+from ackline.queue.consume import new_worker_id
+from ackline.worker.heartbeat import HEARTBEAT_TTL
+from ackline.worker.processes.child_process import PING_INTERVAL, ChildProcess
+from ackline.worker.processes.started_jobs import StartedJobs
+from ackline.worker.processes.stop_signals import handle_stop_signals
+
+logger = logging.getLogger("ackline")
+
+MIN_UPTIME = 5.0
+"""A process that lived shorter than this is not replaced at once."""
+
+RESTART_DELAYS = (0.1, 10.0)
+"""Seconds between the death and the replacement of processes that die young."""
+
+PING_TIMEOUT = 3 * HEARTBEAT_TTL
+"""Seconds without a sign of life after which a process counts as hanging. Its jobs go to others
+long before."""
+
+KILL_AFTER_GRACE = 10.0
+"""Seconds beyond its grace period that a process has to stop."""
+
+SECOND_SIGNAL_TIMEOUT = 3.0
+"""Seconds that a process has after a second signal; as many more go to freeing its jobs."""
+
+
+class Supervisor:
+    """Keeps `processes` workers alive until it is told to stop.
+
+    `command` gives the command line for a worker id, `grace` is how long a worker may take to
+    stop, and `pass_fds` are the files that it inherits. The queues are listed anew for each dead
+    child. The supervisor never claims itself; it sees the death of a child within milliseconds
+    and expires what the child held, so that nobody has to wait for leases to lapse. Children that
+    run handlers mark the jobs they have begun: a death costs the others no attempt.
+    """
+
+    def __init__(
+        self,
+        queues: Iterable[Queue[Any, Any]],
+        command: Callable[[str], Sequence[str]],
+        *,
+        processes: int,
+        grace: float = 30.0,
+        pass_fds: Sequence[int] = (),
+        runs_handlers: bool = True,
+    ) -> None:
+        self._queues = queues
+        self._command = command
+        self._processes = processes
+        self._grace = grace
+        self._pass_fds = pass_fds
+        self._runs_handlers = runs_handlers
+        self._children: dict[str, ChildProcess] = {}
+        self._callbacks: _queue.SimpleQueue[Callable[[], None]] = _queue.SimpleQueue()
+        self._check_at = 0.0
+        self._stopping = threading.Event()
+        self._exiting = False
+        self._restart_delay = ExponentialDelay(*RESTART_DELAYS)
+
+    def run(self) -> None:
+        """Supervise until SIGTERM, SIGINT or SIGHUP; returns when all children have ended."""
+        deafen = handle_stop_signals(self._on_signal)
+        try:
+            for _ in range(self._processes):
+                self._spawn()
+            while not self._exiting and (self._children or not self._stopping.is_set()):
+                self._next_callback()()
+        finally:
+            deafen()
+
+    def _next_callback(self) -> Callable[[], None]:
+        try:
+            return self._callbacks.get(timeout=max(0.0, self._check_at - time.monotonic()))
+        except _queue.Empty:
+            return self._check_children
+
+    def _call_later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Do something later, without waiting here: meanwhile other children may die."""
+        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self._callbacks.put, [act])
+        timer.daemon = True
+        timer.start()
+
+    # --- one child ---
+
+    def _spawn(self) -> None:
+        if self._stopping.is_set():
+            return
+        id = new_worker_id()
+        begun = StartedJobs() if self._runs_handlers else None
+        child = self._children[id] = ChildProcess(id, self._command(id), self._pass_fds, begun)
+        threading.Thread(target=self._wait_for_exit, args=(child,), daemon=True).start()
+        if self._stopping.is_set():
+            # The signal came while the child was being started: it has not had it yet.
+            child.send_signal(signal.SIGTERM)
+
+    def _wait_for_exit(self, child: ChildProcess) -> None:
+        child.process.wait()
+        self._callbacks.put(lambda: self._restart(child))
+        # In this thread: a store that is away must hold up neither replacements nor the stop.
+        self._recover_jobs(child)
+        self._callbacks.put(lambda: self._remove_child(child))
+
+    def _restart(self, child: ChildProcess) -> None:
+        if self._stopping.is_set():
+            return
+        logger.warning("worker process %d %s", child.process.pid, child.exit_reason)
+        if time.monotonic() - child.started > MIN_UPTIME:
+            self._restart_delay.reset()
+            self._spawn()
+        else:
+            self._call_later(self._restart_delay.next(), self._spawn)
+
+    def _recover_jobs(self, child: ChildProcess) -> None:
+        with self._logging_failure(child, "queues could not be listed"):
+            for queue in self._queues:
+                with self._logging_failure(child, str(queue.key)):
+                    self._recover_queue(queue, child)
+
+    def _recover_queue(self, queue: Queue[Any, Any], child: ChildProcess) -> None:
+        reason = f"worker process {child.exit_reason}"
+        unbegun = child.started_jobs.never_started if child.started_jobs is not None else None
+        freed = expire_worker(queue, child.id, reason, unbegun)
+        if freed.expired or freed.released:
+            logger.warning(
+                "%s: freed %d jobs of %s, and %d that it had not begun",
+                queue.key,
+                freed.expired,
+                child.id,
+                freed.released,
+            )
+
+    @contextlib.contextmanager
+    def _logging_failure(self, child: ChildProcess, where: str) -> Iterator[None]:
+        """Log an error with one queue, so that the jobs in the others are still freed."""
+        try:
+            yield
+        except Exception as error:
+            logger.error(
+                "%s: the jobs of dead worker %s could not be freed (%s); their leases will lapse",
+                where,
+                child.id,
+                error,
+            )
+
+    def _remove_child(self, child: ChildProcess) -> None:
+        child.close()
+        del self._children[child.id]
+
+    # --- those that hang ---
+
+    def _check_children(self) -> None:
+        """Kill children that hang; by looks, not seconds: they may have stood still with us."""
+        for child in self._children.values():
+            if child.missed_pings() * PING_INTERVAL >= PING_TIMEOUT:
+                self._kill(child, f"gave no sign of life for {PING_TIMEOUT:g} s")
+        self._check_at = time.monotonic() + PING_INTERVAL
+
+    def _kill(self, child: ChildProcess, why: str) -> None:
+        if child.kill(why):
+            logger.error("worker process %d %s: killing it", child.process.pid, why)
+
+    # --- the stop ---
+
+    def _on_signal(self, number: int) -> None:
+        again = self._stopping.is_set()
+        self._stopping.set()
+        # A second signal reaches the children as their second, and they do not wait.
+        for child in list(self._children.values()):
+            child.send_signal(number)
+        self._call_later(
+            SECOND_SIGNAL_TIMEOUT if again else self._grace + KILL_AFTER_GRACE, self._kill_all
+        )
+        if again:
+            self._call_later(2 * SECOND_SIGNAL_TIMEOUT, self._exit_now)
+        self._callbacks.put(lambda: None)
+
+    def _kill_all(self) -> None:
+        for child in self._children.values():
+            self._kill(child, "did not stop in time")
+
+    def _exit_now(self) -> None:
+        for child in self._children.values():
+            logger.error("the jobs of worker %s may not be free yet; their leases lapse", child.id)
+        self._exiting = True

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+
+import pytest
+
+import ackline
+from ackline import State
+from ackline.core.clock import SystemClock
+from ackline.stores.contract import Heartbeat
+
+
+@pytest.fixture
+def email(queues):
+    """One job in each of several states."""
+    queue = queues["email"]
+    queue.enqueue({"to": "dead"}, id="dead", kind="welcome", max_attempts=1)
+    [job] = queue.claim()
+    try:
+        raise RuntimeError("the mail\x1b[31m server is gone")
+    except RuntimeError as error:
+        queue.fail(job, error)
+    queue.enqueue({"to": "done"}, id="done", kind="welcome")
+    [job] = queue.claim()
+    queue.complete(job, {"sent": "x" * 5000})
+    queue.enqueue({"to": "next"}, id="next", kind="digest", priority=9)
+    queue.enqueue({"to": "later"}, id="later", delay=60)
+    return queue
+
+
+def test_queues(cli, email):
+    email.pause()
+    answer = cli("queues")
+    assert answer.code == 0
+    assert "email paused" in answer.out
+    found = cli("queues", "--json").document["queues"]
+    assert found[0]["counts"]["failed"] == 1
+    assert found[0]["paused"] is True
+    assert found[0]["first_in_line"] > 0
+
+
+def test_list_says_what_matters_in_each_state(cli, email):
+    out = cli("list", "email").out
+    assert "runs in 6" in out
+    assert "RuntimeError: the mail\\x1b[31m server is gone" in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        (["--state", "failed"], ["dead"]),
+        (["--state", "failed", "--state", "completed"], ["done", "dead"]),
+        (["--kind", "digest"], ["next"]),
+        (["--text", "later"], ["later"]),
+        (["--kind", "none"], []),
+    ],
+)
+def test_list_filters(cli, email, options, ids):
+    found = cli("list", "email", *options, "--json").document["jobs"]
+    assert [job["id"] for job in found] == ids
+
+
+def test_list_goes_on_by_cursor(cli, email):
+    seen: list[str] = []
+    cursor: str | None = None
+    while True:
+        more = ["--cursor", cursor] if cursor else []
+        page = cli("list", "email", "--limit", "1", "--json", *more).document
+        seen += [job["id"] for job in page["jobs"]]
+        cursor = page["cursor"]
+        if cursor is None:
+            break
+    assert sorted(seen) == ["dead", "done", "later", "next"]
+    assert "--cursor" in cli("list", "email", "--limit", "1").err
+
+
+def test_show_tells_the_whole_story(cli, email):
+    out = cli("show", "email", "dead").out
+    for words in ("failed for good", "claimed, attempt 1", "Traceback", "1 of 1", '"to": "dead"'):
+        assert words in out
+    assert "\x1b" not in out
+
+
+def test_show_cuts_what_is_long(cli, email):
+    assert "--full shows them" in cli("show", "email", "done").out
+    assert "x" * 5000 in cli("show", "email", "done", "--full").out
+
+
+def test_show_as_json(cli, email):
+    found = cli("show", "email", "dead", "--json").document
+    assert found["state"] == "failed"
+    assert found["payload"] == {"to": "dead"}
+    assert found["history"][0]["type"] == "RuntimeError"
+    assert [event["act"] for event in found["timeline"]] == ["enqueue", "claim", "fail"]
+
+
+def test_show_without_such_a_job(cli, email):
+    answer = cli("show", "email", "nope")
+    assert (answer.code, answer.out) == (1, "")
+    assert "'nope'" in answer.err
+
+
+@pytest.mark.parametrize("command", ["list", "workers", "pause", "events"])
+def test_an_unknown_queue_gets_a_hint(cli, email, command):
+    answer = cli(command, "emial")
+    assert answer.code == 1
+    assert "Did you mean 'email'?" in answer.err
+
+
+def test_looking_creates_nothing(cli, place):
+    answer = cli("queues")
+    assert answer.code == 3
+    assert "no store at" in answer.err
+    assert os.listdir(place) == []
+
+
+def test_workers(cli, email):
+    assert "No worker" in cli("workers", "email").out
+    assert cli("workers", "email", "--json").document == {"workers": []}
+
+
+# --- events ---
+
+
+def test_events_are_lines(cli, email):
+    lines = cli("events", "email").out.splitlines()
+    assert len(lines) == 8
+    assert "failed for good" in lines[2]
+
+
+def test_events_as_json_lines_with_a_cursor(cli, email):
+    every = cli("events", "--json").documents
+    rest = cli("events", "--json", "--after", every[5]["cursor"]).documents
+    assert rest == every[6:]
+    assert cli("events", "--json", "--last", "2").documents == every[-2:]
+
+
+def test_events_of_one_act(cli, email):
+    found = cli("events", "--act", "claim", "--act", "fail", "--json").documents
+    assert {event["act"] for event in found} == {"claim", "fail"}
+
+
+def test_events_of_other_tenants_are_not_shown(cli, email):
+    assert cli("events", "--tenant", "acme").out == ""
+
+
+def test_a_wrong_cursor(cli, email):
+    assert cli("events", "--after", "x").code == 2
+    assert cli("list", "email", "--cursor", "x").code == 2
+
+
+def test_following_sees_what_comes_and_ends_with_ctrl_c(start, queues):
+    queues["email"].enqueue(1, id="old")
+    process = start("events", "--follow", "--json")
+    lines = process.process.stdout
+    # It begins at the end of the journal, whenever that is: enqueue until it has seen one.
+    seen = None
+    for n in range(1000):
+        queues["email"].enqueue(n, id=f"new-{n}")
+        if select.select([lines], [], [], 0.05)[0]:
+            seen = json.loads(lines.readline())
+            break
+    assert seen is not None
+    assert seen["id"].startswith("new-")
+    answer = process.end(signal.SIGINT)
+    assert answer.code == 130
+    assert "Traceback" not in answer.err
+
+
+# --- top and doctor ---
+
+
+def test_top_without_a_terminal_is_one_snapshot(cli, email):
+    answer = cli("top", "--seconds", "0.1")
+    assert answer.code == 0
+    assert answer.out.count("email") == 1
+    found = cli("top", "--json", "--seconds", "0.1").documents
+    assert found[0]["queues"][0]["counts"]["queued"] == 1
+
+
+def test_doctor_finds_all_well(cli, queues):
+    queues["email"].enqueue(1)
+    answer = cli("doctor")
+    assert answer.code == 0
+    for words in ("sqlite", "durability", "full:", "clock", "no worker"):
+        assert words in answer.out
+    assert cli("doctor", "--json").document["ok"] is True
+
+
+def test_doctor_finds_jobs_that_nobody_is_there_for(cli, email, monkeypatch):
+    email.enqueue(1)
+    assert cli("doctor").code == 0  # a worker may be about to start
+    monkeypatch.setattr("ackline.cli.commands.doctor.NO_WORKER_AFTER", -1.0)
+    answer = cli("doctor")
+    assert answer.code == 1
+    assert "no worker" in answer.out + answer.err
+
+
+def beat(queue, *kinds):
+    """A worker of these kinds gives a sign of life; without any, it takes all."""
+    queue.store.heartbeat(
+        queue.key,
+        Heartbeat(
+            id="worker",
+            host="here",
+            pid=1,
+            started_at=0.0,
+            concurrency=1,
+            kinds=kinds or None,
+            ttl=60.0,
+        ),
+        [],
+    )
+
+
+def test_doctor_finds_jobs_of_a_kind_that_no_worker_handles(cli, email, monkeypatch):
+    beat(email, "welcome", "digest")
+    assert "jobs of kind" not in cli("doctor").out
+    for _ in range(2):
+        email.enqueue(1, kind="welcom")
+    answer = cli("doctor")
+    assert answer.code == 0  # its worker may be about to start
+    assert "2 jobs of kind 'welcom'" in answer.out
+    monkeypatch.setattr("ackline.cli.commands.doctor.NO_WORKER_AFTER", -1.0)
+    answer = cli("doctor")
+    assert answer.code == 1
+    assert "ackline list email --kind welcom" in answer.out
+
+
+def test_doctor_looks_only_at_the_head_of_a_long_line(cli, email, monkeypatch):
+    monkeypatch.setattr("ackline.cli.commands.doctor.CHECKED_JOBS", 3)
+    beat(email, "digest")
+    email.enqueue_many(range(5), kind="welcom")
+    assert "at least 2 jobs of kind 'welcom'" in cli("doctor").out
+
+
+def test_doctor_knows_that_a_worker_may_take_every_kind(cli, email):
+    beat(email)
+    email.enqueue(1, kind="welcom")
+    assert "jobs of kind" not in cli("doctor").out
+
+
+def test_doctor_finds_overdue_leases(cli, place):
+    class Past(SystemClock):
+        def now(self) -> float:
+            return super().now() - 3600
+
+    with ackline.open("sqlite:///ackline.db", clock=Past()) as past:
+        past["email"].enqueue(1)
+        past["email"].claim(lease=5)
+    answer = cli("doctor")
+    assert answer.code == 1
+    assert "1 lease overdue" in answer.out
+    assert "start a worker" in answer.out
+
+
+def test_state_is_in_the_help(cli):
+    answer = cli("list", "--help")
+    assert answer.code == 0
+    assert State.CANCELLED in answer.out

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+from tests.harness.faults.postgres.server import KillablePostgres
+from tests.harness.servers.ports import free_port
+from tests.harness.servers.redis import RedisServer
+
+import ackline
+from ackline import State
+from ackline.core.events import Act, Event
+
+MODULE = """
+import asyncio, ctypes, os, time
+import ackline
+
+queues = ackline.open(os.environ.get("ACKLINE_STORE", "sqlite:///ackline.db"))
+queue = queues["email"]
+bare = queues["bare"]
+number = 7
+in_memory = ackline.open("memory://")["m"]
+
+@in_memory.handler
+@queue.handler
+def work(job):
+    job.progress("begun")
+    if job.signal.wait(job.payload):
+        raise RuntimeError("stopped")
+    return os.getpid()
+
+other = queues["other"]
+other.handler(work)
+
+hanging = queues["hanging"]
+
+@hanging.handler
+def hang(job):
+    job.progress("begun")
+    ctypes.PyDLL(None).sleep(60)  # keeps the interpreter's lock
+
+blocking = queues["blocking"]
+
+@blocking.handler
+async def block(job):
+    job.progress("begun")
+    await asyncio.to_thread(time.sleep, 60)
+"""
+
+
+@pytest.fixture(autouse=True)
+def module(place):
+    (place / "work.py").write_text(MODULE)
+    (place / "broken.py").write_text("x = 1 / 0\n")
+
+
+def first_begun(queue) -> Event:
+    """The handler's first sign, waited for; a job that has not begun would be given back."""
+    found: Event = next(e for e in queue.events(follow_for=10) if e.act is Act.PROGRESS)
+    return found
+
+
+def test_sigterm_drains(start, queues):
+    process = start("worker", "work:queue", "-v")
+    process.wait_for("worker", "started on email")
+    queue = queues["email"]
+    queue.enqueue(0.4, id="running")
+    first_begun(queue)
+    answer = process.end(signal.SIGTERM)
+    assert answer.code == 0
+    assert queue.status("running").state is State.COMPLETED
+    assert "running attempt 1 ended" in answer.err
+    assert "stopped" in answer.err
+
+
+def test_weights_are_one_for_each_queue(start, cli, queues):
+    process = start("worker", "work:queue", "work:other", "--weights", "3,1")
+    process.wait_for("worker", "started on email, other")
+    assert process.end(signal.SIGTERM).code == 0
+    for processes in ("1", "2"):
+        refused = cli("worker", "work:queue", "--weights", "3,1", "--processes", processes)
+        assert refused.code == 2
+        assert "2 numbers, and there are 1 queue" in refused.err
+
+
+def test_what_does_not_end_in_time_is_given_back(start, queues):
+    process = start(
+        "worker", "work:queue", "--grace", "0.1s", "--log-format", "json", "--no-maintenance"
+    )
+    started = json.loads(process.wait_for("started on email"))
+    assert started["level"] == "info"
+    queue = queues["email"]
+    queue.enqueue(60, id="long")
+    first_begun(queue)
+    assert process.end(signal.SIGINT).code == 0
+    job = queue.status("long")
+    assert (job.state, job.attempts) == (State.QUEUED, 0)
+
+
+def test_a_blocking_call_of_an_async_handler_does_not_outlive_the_worker(start, queues):
+    process = start("worker", "work:blocking", "--grace", "0.1s")
+    process.wait_for("started on blocking")
+    queue = queues["blocking"]
+    queue.enqueue(1, id="a")
+    first_begun(queue)
+    assert process.end(signal.SIGTERM).code == 0
+    assert queue.status("a").state is State.QUEUED
+
+
+def test_a_killed_process_is_replaced_and_its_jobs_run_again(start, queues):
+    process = start("worker", "work:queue", "--processes", "2", "--concurrency", "1")
+    process.wait_for("started on email")
+    process.wait_for("started on email")
+    queue = queues["email"]
+    queue.enqueue(0.5, id="a", backoff=[0])
+    event = first_begun(queue)
+    [victim] = [w.beat.pid for w in queue.workers() if w.beat.id == event.worker]
+    os.kill(victim, signal.SIGKILL)
+    assert queue.result("a", timeout=10) != victim
+    assert queue.status("a").attempts == 2
+    assert str(victim) in process.wait_for("killed by SIGKILL")
+    replaced = process.wait_for("started on email")
+    assert str(victim) not in replaced
+    answer = process.end(signal.SIGTERM)
+    assert answer.code == 0
+    now = queue.store.now()
+    assert {w.beat.pid for w in queue.workers() if w.expires_at > now} <= {victim}
+
+
+def test_a_second_signal_ends_a_process_that_hangs(start, queues):
+    process = start("worker", "work:hanging", "--processes", "2", "--concurrency", "1")
+    process.wait_for("started on hanging")
+    process.wait_for("started on hanging")
+    queue = queues["hanging"]
+    queue.enqueue(1, id="a", max_attempts=1)
+    hung = first_begun(queue).worker
+    process.process.send_signal(signal.SIGTERM)
+    process.wait_for("stopped")  # the other one
+    answer = process.end(signal.SIGTERM)
+    assert answer.code == 0
+    assert "did not stop in time: killing it" in answer.err
+    assert f"freed 1 jobs of {hung}" in answer.err
+    assert queue.status("a").state is State.FAILED
+
+
+def test_the_children_end_with_their_supervisor(start, queues):
+    process = start("worker", "work:queue", "--processes", "2")
+    pids = {int(process.wait_for("started on email").split()[1]) for _ in range(2)}
+    process.process.kill()
+    ended = {int(process.wait_for("stopped").split()[1]) for _ in range(2)}
+    assert ended == pids
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("work", "MODULE:QUEUE"),
+        ("nope:queue", "no module 'nope'"),
+        ("work:nope", "It has these queues: queue, bare, in_memory, other, hanging"),
+        ("work:number", "type int"),
+        ("work:queues", "open store, not one of its queues"),
+        ("work:bare", "without handlers"),
+        ("work.py:queue", "work:queue"),
+        ("broken:queue", "broken.py line 1"),
+    ],
+)
+def test_a_target_that_is_no_queue_is_explained(cli, target, words):
+    answer = cli("worker", target)
+    assert answer.code == 2
+    assert words in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_memory_cannot_be_shared_by_processes(cli):
+    answer = cli("worker", "work:in_memory", "--processes", "2")
+    assert answer.code == 2
+    assert "--processes 1" in answer.err
+
+
+@pytest.fixture
+def server(request):
+    with request.param() as server:
+        yield server
+
+
+# Each server and each number once; all four on demand.
+@pytest.mark.parametrize(
+    ("server", "processes"),
+    [
+        (RedisServer, "1"),
+        (KillablePostgres, "2"),
+        pytest.param(RedisServer, "2", marks=pytest.mark.slow),
+        pytest.param(KillablePostgres, "1", marks=pytest.mark.slow),
+    ],
+    indirect=["server"],
+)
+def test_a_server_that_is_down_is_waited_for(start, server, processes):
+    """At its start, and while it works."""
+    server.kill()
+    worker = start("worker", "work:queue", "--store", server.url, "--processes", processes)
+    assert "trying again" in worker.wait_for("not started yet")
+    worker.wait_for("not started yet")
+
+    server.restart()
+    worker.wait_for("started on email")
+    with ackline.open(server.url) as queues:
+        assert queues["email"].enqueue_and_wait(0, timeout=20)
+    server.restart()
+    with ackline.open(server.url) as queues:
+        assert queues["email"].enqueue_and_wait(0, timeout=20)
+
+    assert worker.end(signal.SIGTERM).code == 0
+
+
+def test_a_worker_that_waits_for_its_server_can_be_stopped(start):
+    worker = start("worker", "work:queue", "--store", f"redis://127.0.0.1:{free_port()}")
+    worker.wait_for("not started yet")
+
+    assert worker.end(signal.SIGTERM).code == -signal.SIGTERM
+
+
+def test_a_child_that_waits_for_its_server_ends_with_its_supervisor(start):
+    with RedisServer() as server:
+        process = start("worker", "work:queue", "--store", server.url, "--processes", "2")
+        victim = int(process.wait_for("started on email").split()[1])
+        process.wait_for("started on email")
+        server.kill()
+        os.kill(victim, signal.SIGKILL)
+        process.wait_for("not started yet")
+        process.process.kill()
+
+        # Their standard error is closed when the last of them has ended.
+        assert process.end().code == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://nobody@{address}/postgres", "does not let this user in"),
+        ("postgresql://postgres@{address}/nowhere", "no such database"),
+    ],
+)
+def test_what_waiting_cannot_mend_ends_the_worker_at_once(start, url, words):
+    with KillablePostgres() as server:
+        address = f"127.0.0.1:{server.port}"
+        answer = start("worker", "work:queue", "--store", url.format(address=address)).end()
+
+    assert answer.code == 3
+    assert words in answer.err
+    assert "trying again" not in answer.err
+
+
+def test_a_wrong_password_ends_the_worker_at_once(start):
+    with RedisServer(password="secret") as server:
+        url = f"redis://:wrong@127.0.0.1:{server.port}"
+        answer = start("worker", "work:queue", "--store", url).end()
+
+    assert answer.code == 3
+    assert "user and password" in answer.err
+    assert "trying again" not in answer.err
+
+
+def test_the_store_reaches_the_module(start, place):
+    process = start("worker", "work:queue", "--store", "other.db")
+    assert "other.db" in process.wait_for("handlers for default")
+    process.wait_for("started on email")
+    with ackline.open("sqlite:///other.db") as queues:
+        assert queues["email"].enqueue_and_wait(0, timeout=10) == process.process.pid
+    assert process.end(signal.SIGTERM).code == 0

@@ -1,0 +1,98 @@
+"""Mistakes in a command of the pipeline are found before Spark starts, which takes seconds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ackline.cli.exits import Refusal
+from ackline.cli.pipeline import audit, bulk, fleet, report, run
+
+HANDLERS = """
+import ackline
+
+queue = ackline.open("memory://")["email"]
+
+
+@queue.handler("welcome")
+def welcome(job):
+    pass
+"""
+
+
+@pytest.fixture(autouse=True)
+def _without_spark(monkeypatch, queues):
+    for module in (audit, bulk, run, report, fleet):
+        monkeypatch.setattr(module, "start_spark", lambda *_: pytest.fail("Spark has started"))
+    queues["email"].enqueue(1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["redrive", "--where", "true", "--set", "foo=1"], "payload and priority can be set"),
+        (["load", "rows.json", "--set", "foo=1"], "a job has no 'foo'"),
+        (["load", "nosuch.json"], "there is no file nosuch.json"),
+        (["load", "_rows.json"], "rename it"),
+        (["load", "rows.txt"], "add --format"),
+        (["load", "rows.json", "--rejected", "rows.txt"], "cannot write to rows.txt"),
+        (["report", "--lake", "nosuch"], "there is no lake at"),
+        (["audit", "--lake", "nosuch"], "there is no lake at"),
+        (["report", "--lake", "x", "--html", "nodir/y.html"], "there is no folder nodir"),
+        (["report", "--lake", "x", "--html", "."], ". is a folder: name a file"),
+        (["export", "jobs", "rows.txt/x"], "rows.txt is a file; name another folder"),
+        (["run", "--lake", "rows.txt"], "rows.txt is a file; name another folder"),
+        (["run", "--lake", "x", "--delta", "rows.txt"], "cannot write to rows.txt"),
+        (["run", "--lake", "x", "--slo", "eu=0"], "--slo eu=0: write a span above 0, such as 5s"),
+        (["run", "--lake", "x", "--keep", "0s"], "--keep 0: write a span above 0, such as 90d"),
+        (["run", "--lake", "x", "--store", "memory://"], "memory:// lives in one process"),
+        (["work", "handlers_in_memory:queue"], "each executor would have for itself"),
+    ],
+)
+def test_a_mistake_is_found_before_spark_starts(cli, place, monkeypatch, arguments, says):
+    for name in ("rows.json", "rows.txt", "_rows.json"):
+        (place / name).write_text("1")
+    (place / "handlers_in_memory.py").write_text(HANDLERS)
+    monkeypatch.syspath_prepend(place)
+
+    answer = cli("pipeline", *arguments)
+
+    assert answer.code == 2
+    assert says in answer.err
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no such place")
+@pytest.mark.parametrize("arguments", [["export", "jobs", "/proc/x"], ["run", "--lake", "/proc/x"]])
+def test_a_place_where_nobody_can_make_a_folder_is_found_by_trying(cli, arguments):
+    answer = cli("pipeline", *arguments)
+
+    assert answer.code == 2
+    assert "/proc/x: /proc: No such file or directory" in answer.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.parametrize("path", ["closed", "closed/x"])
+def test_a_folder_of_others_is_refused(cli, place, path):
+    (place / "closed").mkdir(mode=0o500)
+
+    answer = cli("pipeline", "export", "jobs", path)
+
+    assert answer.code == 2
+    assert f"{path}: {place}/closed: Permission denied" in answer.err
+
+
+def test_a_queue_whose_gaps_cannot_be_skipped_is_noticed(cli, queues, monkeypatch):
+    def start(_session, _master):
+        raise Refusal("as far as this")
+
+    monkeypatch.setattr(run, "start_spark", start)
+    queues["old"].enqueue(1)
+    queues["old"].drop(force=True)
+    skip = [f"--skip-dropped={name}" for name in ("nosuch", "email", "old", "*")]
+
+    told = cli("pipeline", "run", "--lake", "x", *skip).err
+
+    assert "--skip-dropped nosuch" in told
+    assert told.count("--skip-dropped") == 1

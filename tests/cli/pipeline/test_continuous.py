@@ -1,0 +1,64 @@
+"""`ackline pipeline run --continuous`: the first Ctrl-C ends it well, the second at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import SimpleNamespace
+
+import pytest
+
+import ackline.spark.lake.running
+
+
+@pytest.fixture
+def continuous(cli, queues, monkeypatch):
+    """Runs it, with something in the place of Spark's work."""
+
+    def call(act):
+        run = SimpleNamespace(for_ever=lambda _report, stopping: act(stopping))
+        spark = SimpleNamespace(stop=lambda: None)
+        monkeypatch.setattr(run, "start_spark", lambda *_: spark)
+        monkeypatch.setattr(ackline.spark.lake.running, "Run", lambda *_: run)
+        return cli("pipeline", "run", "--lake", "lake", "--continuous")
+
+    return call
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_batch_is_finished_first(continuous, number):
+    finished = []
+
+    def act(stopping):
+        os.kill(os.getpid(), number)
+        assert stopping.wait(30)
+        finished.append(True)
+
+    answer = continuous(act)
+
+    assert answer.code == 0
+    assert finished
+    assert "stopping: a batch under way is finished" in answer.err
+
+
+def test_a_second_time_it_is_not(continuous):
+    def act(stopping):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stopping.wait(30)
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("it went on")
+
+    answer = continuous(act)
+
+    assert answer.code == 130
+    assert "stopped" in answer.err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_if_ctrl_c_is_ignored_it_stays_so(continuous):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def act(stopping):
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+    assert continuous(act).code == 0

@@ -1,0 +1,92 @@
+"""The bar for what Spark does, shown to people who look on."""
+
+from __future__ import annotations
+
+import io
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ackline.cli.pipeline import bulk
+from ackline.cli.pipeline.bulk import tasks_done, with_progress
+from ackline.cli.session import CommonOptions, Session
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(bulk, "REFRESH_INTERVAL", 0.01)
+
+
+def spark_with(stages: dict[int, tuple[int, int] | None]) -> Any:
+    """A Spark whose stages have so many tasks done, of so many; None has ended meanwhile."""
+
+    def info_of(stage):
+        known = stages[stage]
+        return known and SimpleNamespace(numCompletedTasks=known[0], numTasks=known[1])
+
+    looked = threading.Event()
+    tracker = SimpleNamespace(getActiveStageIds=lambda: list(stages), getStageInfo=info_of)
+
+    def look():
+        looked.set()
+        return tracker
+
+    return SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=look), looked=looked)
+
+
+def session_on(*, terminal: bool, json: bool = False) -> Session:
+    session = Session(CommonOptions(json=json))
+    session.notices = Console(file=io.StringIO(), force_terminal=terminal, width=80)
+    return session
+
+
+def shown(session: Session) -> str:
+    assert isinstance(session.notices.file, io.StringIO)
+    return session.notices.file.getvalue()
+
+
+def test_the_tasks_of_all_stages_count():
+    assert tasks_done(spark_with({1: (3, 4), 2: (0, 8), 3: None})) == (3, 12)
+    assert tasks_done(spark_with({})) == (0, 0)
+
+
+def test_a_terminal_shows_how_far_it_is():
+    session, spark = session_on(terminal=True), spark_with({1: (1, 4)})
+
+    def act():
+        assert spark.looked.wait(30)
+        spark.looked.clear()
+        # By the second look, the first has moved the bar.
+        assert spark.looked.wait(30)
+        return "done"
+
+    assert with_progress(session, spark, "enqueueing", act) == "done"
+    assert "enqueueing" in shown(session)
+    assert "25%" in shown(session)
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("the store's own")])
+def test_what_goes_wrong_is_raised(error):
+    def act():
+        raise error
+
+    with pytest.raises(type(error), match=str(error)):
+        with_progress(session_on(terminal=True), spark_with({}), "enqueueing", act)
+
+
+@pytest.mark.parametrize(
+    ("session", "spark"),
+    [
+        (session_on(terminal=False), spark_with({1: (1, 4)})),
+        (session_on(terminal=True, json=True), spark_with({1: (1, 4)})),
+        pytest.param(session_on(terminal=True), SimpleNamespace(), id="Spark Connect"),
+    ],
+)
+def test_nobody_else_is_shown_a_bar(session, spark):
+    assert with_progress(session, spark, "enqueueing", threading.current_thread) is (
+        threading.current_thread()
+    )
+    assert shown(session) == ""

@@ -1,0 +1,62 @@
+"""`ackline pipeline redrive --dry-run`: what would be done, and what would be refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ackline.cli.exits import Refusal
+from ackline.cli.pipeline.bulk import Preview, job_text, print_preview, report_rejected
+from ackline.cli.session import CommonOptions, Session
+from ackline.spark.writing.rejected import RejectedRow
+
+REFUSED = RejectedRow(
+    '{"tenant": "default", "queue": "email", "id": "order-1", "token": 3, "priority": 17}',
+    "InvalidOption",
+    "priority must be between 0 and 9, not 17",
+)
+JOB = {"queue": "email", "id": "order-1", "delay": 0.0, "priority": 17, "payload": None}
+
+
+def preview(*rejected: RejectedRow) -> Preview:
+    return Preview(
+        matching=1,
+        refused=len(rejected),
+        groups=[{"queue": "email", "kind": "welcome", "error_type": "Timeout", "count": 1}],
+        examples=[JOB],
+        rejected=list(rejected),
+    )
+
+
+def test_it_ends_as_the_redrive_would(capsys):
+    with pytest.raises(Refusal, match="1 job"):
+        print_preview(Session(CommonOptions()), preview(REFUSED), None)
+
+    said = capsys.readouterr()
+    assert "1 refused" in said.out
+    assert "queue email, job order-1: priority" in said.err
+    print_preview(Session(CommonOptions()), preview(REFUSED), "folder")
+    print_preview(Session(CommonOptions()), preview(), None)
+
+
+def test_programs_are_told_examples_and_reasons(capsys):
+    with pytest.raises(Refusal):
+        print_preview(Session(CommonOptions(json=True)), preview(REFUSED), None)
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["examples"] == [JOB]
+    assert told["rejected"][0]["reason"] == REFUSED.reason
+
+
+def test_the_redrive_names_a_refused_job_in_the_same_way(capsys):
+    with pytest.raises(Refusal, match="1 row"):
+        report_rejected(Session(CommonOptions()), 1, [REFUSED], None, job_text)
+
+    assert "queue email, job order-1: priority" in capsys.readouterr().err
+
+
+def test_a_row_that_was_cut_off_is_shown_as_it_is():
+    cut = RejectedRow('{"queue": "email", "id": "ord…', "InvalidOption", "no")
+
+    assert job_text(cut) == cut.row

@@ -1,0 +1,47 @@
+"""A worker is stopped past its lease and goes on: what it settles then must be refused."""
+
+from tests.harness.faults import Report, Rule
+from tests.harness.faults.checks.history import Phase, StepType
+from tests.harness.faults.processes import ManagedProcess, wait_for
+from tests.harness.faults.scenario import Scenario
+from tests.harness.faults.workload import Task
+
+
+def wake_a_zombie(scene: Scenario, variant: str) -> Report:
+    """The second worker is at work on the job while the first one wakes and settles it."""
+    scene.enqueue("job", Task((1.0, 2.0)))
+    zombie = scene.start("worker", concurrency=1, variant=variant)
+    wait_for("the first start", lambda: began(zombie, "job"))
+    end = scene.pause(zombie)
+    heir = scene.start("worker", concurrency=1, variant=variant)
+    wait_for("the second start", lambda: began(heir, "job"))
+    scene.resume(zombie, end)
+    wait_for("the zombie to settle", lambda: settled(zombie, "job"))
+    heir.stop()
+    zombie.stop()
+    scene.drain()
+    return scene.check()
+
+
+def began(worker: ManagedProcess, id: str) -> bool:
+    return any(step.type is StepType.DELIVERY and step.id == id for step in worker.steps())
+
+
+def settled(worker: ManagedProcess, id: str) -> bool:
+    return any(
+        step.type is StepType.SETTLE and step.id == id and step.phase is not Phase.INVOKE
+        for step in worker.steps()
+    )
+
+
+def test_its_settling_is_refused(open_scene):
+    report = wake_a_zombie(open_scene(lease=0.7), "deaf")
+
+    assert report.ok, str(report)
+    assert report.figures["settlings refused"] >= 1
+
+
+def test_control_settling_by_id_alone(open_scene):
+    report = wake_a_zombie(open_scene(lease=0.7), "unfenced")
+
+    assert Rule.STALE in report.broken, str(report)

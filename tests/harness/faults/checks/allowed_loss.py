@@ -1,0 +1,139 @@
+"""What a store may lose: the last answers before a crash, if it promises no more.
+
+A server that syncs its log each second, or replicates without waiting, answers before a change
+is safe. A fault says in the history how old the answers that it costs may be: its note is
+`may_lose(seconds)`. Such an answer, if its effect is gone, becomes an unknown outcome for the
+checker, and is counted here: the loss is measured and reported. The loss of an older answer
+breaks a rule, and so does any loss by a fault without such a note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from tests.harness.faults.checks.checker import check
+from tests.harness.faults.checks.evidence import SETTLING, Evidence
+from tests.harness.faults.checks.history import Phase, Step, StepType
+from tests.harness.faults.checks.report import Report
+
+from ackline.core.events import Act, Event
+from ackline.core.lifecycle import REPEATABLE
+
+MAX_LOG_DELAY = 0.25
+"""Seconds that a busy process may take to note an answer that came before the fault."""
+
+_NOTE = re.compile(r"may lose ([\d.]+) s")
+
+Answer = tuple[str, int, str]
+
+
+def may_lose(seconds: float) -> str:
+    """The note of a fault that may cost the answers of the last seconds before it."""
+    return f"may lose {seconds:.3f} s"
+
+
+class LossWindow(msgspec.Struct, frozen=True):
+    """A fault that may cost answers: from when to when, and how old they may be."""
+
+    since: float
+    until: float
+    seconds: float
+
+    def may_lose(self, at: float) -> bool:
+        """Whether an answer of this moment may be lost."""
+        return self.since - self.seconds <= at <= self.until + MAX_LOG_DELAY
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """How old each lost answer was when its fault struck, in seconds."""
+
+    enqueues: tuple[float, ...] = ()
+    settlings: tuple[float, ...] = ()
+
+    def figures(self) -> dict[str, int]:
+        """For the report."""
+        oldest = max((0.0, *self.enqueues, *self.settlings))
+        return {
+            "answered jobs lost, as allowed": len(self.enqueues),
+            "answered settlings lost, as allowed": len(self.settlings),
+            "age of the oldest lost answer in ms": round(oldest * 1000),
+        }
+
+
+def check_with_allowed_loss(
+    evidence: Evidence, *, seed: int | None = None, title: str = ""
+) -> Report:
+    """Check the evidence against all rules except for the allowed loss, which is reported."""
+    excused, loss = excuse_allowed_loss(evidence)
+    report = check(excused, seed=seed, title=title)
+    return msgspec.structs.replace(report, figures={**report.figures, **loss.figures()})
+
+
+def excuse_allowed_loss(evidence: Evidence) -> tuple[Evidence, Loss]:
+    """The evidence, with the lost answers that are allowed made unknown outcomes; and these."""
+    spans = list(_spans(evidence.steps))
+    journal = _moments(evidence.events)
+    last = _last_applied(evidence.steps)
+    ages: dict[StepType, list[float]] = {StepType.ENQUEUE: [], StepType.SETTLE: []}
+
+    def excused(step: Step) -> Step:
+        costs = [span for span in spans if span.may_lose(step.at)] if _is_answer(step) else []
+        if not costs or _is_kept(step, journal, last):
+            return step
+        # The next fault took it; only if there is none, the fault just before did.
+        ahead = [span.since - step.at for span in costs if span.since > step.at]
+        ages[step.type].append(min(ahead, default=0.0))
+        return msgspec.structs.replace(step, phase=Phase.INFO, note="lost, as allowed")
+
+    steps = [excused(step) for step in evidence.steps]
+    loss = Loss(tuple(ages[StepType.ENQUEUE]), tuple(ages[StepType.SETTLE]))
+    return msgspec.structs.replace(evidence, steps=steps), loss
+
+
+def _spans(steps: Sequence[Step]) -> Iterator[LossWindow]:
+    ends = {
+        step.id: step.at
+        for step in steps
+        if step.type is StepType.FAULT and step.phase is not Phase.INVOKE
+    }
+    for step in steps:
+        note = _NOTE.fullmatch(step.note)
+        if step.type is StepType.FAULT and step.phase is Phase.INVOKE and note:
+            yield LossWindow(step.at, ends.get(step.id, step.at), float(note[1]))
+
+
+def _is_answer(step: Step) -> bool:
+    settles = step.type is StepType.SETTLE and step.act in SETTLING
+    return step.phase is Phase.OK and (settles or step.type is StepType.ENQUEUE)
+
+
+def _is_kept(step: Step, journal: dict[Answer, float], last: dict[Answer, float]) -> bool:
+    # An entry later than the answer is not what was answered: the step was done again. A busy
+    # process may note the lost answer only after that; so an entry keeps only the last answer.
+    answer = _answer(step)
+    return journal.get(answer, float("inf")) <= step.at >= last.get(answer, 0.0)
+
+
+def _last_applied(steps: Sequence[Step]) -> dict[Answer, float]:
+    """When each settling that is applied only once was answered for the last time."""
+    return {
+        _answer(step): step.at
+        for step in sorted(steps, key=lambda step: step.at)
+        if _is_answer(step) and step.type is StepType.SETTLE and step.act not in REPEATABLE
+    }
+
+
+def _answer(step: Step) -> Answer:
+    if step.type is StepType.ENQUEUE:
+        return step.id, 0, Act.ENQUEUE
+    return step.id, step.token, step.act
+
+
+def _moments(events: Sequence[Event]) -> dict[Answer, float]:
+    moments: dict[Answer, float] = {}
+    for event in events:
+        token = event.token if event.act in SETTLING else 0
+        moments.setdefault((event.id, token, event.act), event.at)
+    return moments

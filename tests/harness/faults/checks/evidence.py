@@ -1,0 +1,143 @@
+"""The evidence of a campaign, sorted for the questions that the checker asks of it."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from tests.harness.faults.checks.history import Phase, Step, StepType
+from tests.harness.faults.checks.job_timelines import Lease, replay
+
+from ackline.core.config import DEFAULTS
+from ackline.core.events import Act, Event
+from ackline.core.job import Record
+
+PAUSE = "pause"
+"""The first word in the act of a fault that stops a process and lets it go on."""
+
+ALL_WORKERS = "everybody"
+"""The victim of a fault that strikes the server, and so all workers that hold a lease."""
+
+STALL_SECONDS = 0.2
+"""Seconds without a journal entry that may mean that no process could write."""
+
+SETTLING = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE)
+
+SettlingKey = tuple[str, int, str]
+"""The job's id, the token, and the act."""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known after a campaign."""
+
+    steps: Sequence[Step]
+    events: Sequence[Event]
+    records: Mapping[str, Record]
+    max_attempts: int = DEFAULTS.max_attempts
+    """Of jobs without a `max_attempts` of their own."""
+
+
+class Fault(msgspec.Struct):
+    """Which process it struck, from when until when; a kill takes hardly any time."""
+
+    victim: str
+    pause: bool
+    since: float
+    until: float
+    stalled: bool = False
+    """Whether a stopped process seems to have kept all others from writing."""
+
+    def may_lose(self, lease: Lease) -> bool:
+        """Whether a lease may be lost: a worker that is killed or stopped loses its leases.
+
+        If it was stopped with the store's write lock, no worker could extend a lease: then all
+        leases that were in flight meanwhile may be lost.
+        """
+        struck = self.stalled or self.victim in (ALL_WORKERS, lease.worker)
+        return struck and lease.in_flight(self.since, self.until)
+
+    def note_stall(self, moments: Sequence[float]) -> None:
+        """Note whether the journal stood still meanwhile; `moments` are its times, sorted."""
+        first, last = bisect_left(moments, self.since), bisect_right(moments, self.until)
+        marks = [self.since, *moments[first:last], self.until]
+        longest = max(after - before for before, after in itertools.pairwise(marks))
+        self.stalled = self.pause and longest > STALL_SECONDS
+
+
+class SortedEvidence:
+    """The requests, the answers, the work that was done, and what the journal records of it."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.records = evidence.records
+        self.timelines = replay(evidence.events)
+        self.enqueues: dict[str, set[Phase]] = defaultdict(set)
+        self.answers: dict[SettlingKey, list[Phase]] = defaultdict(list)
+        self.started: list[Step] = []
+        self.done: set[tuple[str, int]] = set()
+        self.faults: dict[str, Fault] = {}
+        for step in evidence.steps:
+            self._sort(step)
+        moments = sorted(event.at for event in evidence.events)
+        for fault in self.faults.values():
+            fault.note_stall(moments)
+        self.leases = [lease for life in self.timelines.values() for lease in life.leases]
+        self.expired = sum(lease.ended_by is Act.EXPIRE for lease in self.leases)
+        self.in_flight = sum(
+            any(fault.may_lose(lease) for fault in self.faults.values()) for lease in self.leases
+        )
+
+    def _sort(self, step: Step) -> None:
+        match step.type, step.phase:
+            case StepType.ENQUEUE, phase:
+                self.enqueues[step.id].add(phase)
+            case StepType.SETTLE, phase:
+                if step.act in SETTLING:
+                    self.answers[step.id, step.token, step.act].append(phase)
+            case StepType.DELIVERY, Phase.INVOKE:
+                self.started.append(step)
+            case StepType.DELIVERY, Phase.OK:
+                self.done.add((step.id, step.token))
+            case StepType.FAULT, _:
+                fault = Fault(step.worker, step.act.startswith(PAUSE), step.at, step.at)
+                self.faults.setdefault(step.id, fault).until = step.at
+            case _:
+                pass
+
+    def journalled(self) -> set[SettlingKey]:
+        """Every end of a lease in the journal."""
+        return {
+            (life.id, token, str(act))
+            for life in self.timelines.values()
+            for token, act in life.settled
+            if act in SETTLING
+        }
+
+    def figures(self) -> dict[str, int]:
+        """How much of everything there was."""
+        enqueued = sum(Phase.OK in phases for phases in self.enqueues.values())
+        states = Counter(record.state for record in self.records.values())
+        settled = Counter(_outcome(phases) for phases in self.answers.values())
+        return {
+            "enqueues answered ok": enqueued,
+            "enqueues with unknown outcome": len(self.enqueues) - enqueued,
+            **{f"jobs {state} at the end": count for state, count in sorted(states.items())},
+            "deliveries": len(self.started),
+            "jobs delivered": len({step.id for step in self.started}),
+            "leases": len(self.leases),
+            "leases expired (extra deliveries)": self.expired,
+            "leases in flight at faults (their bound)": self.in_flight,
+            "settlings applied": settled[Phase.OK],
+            "settlings refused": settled[Phase.FAIL],
+            "settlings with unknown outcome": settled[Phase.INFO],
+            "journal entries": len(self.evidence.events),
+        }
+
+
+def _outcome(phases: Sequence[Phase]) -> Phase:
+    if Phase.OK in phases:
+        return Phase.OK
+    return Phase.FAIL if Phase.FAIL in phases else Phase.INFO

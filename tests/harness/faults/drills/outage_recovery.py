@@ -1,0 +1,152 @@
+"""How soon jobs flow again after a crash of the server, and at full speed, with nobody's help."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import statistics
+import sys
+import tempfile
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from ackline.core.errors import StoreError
+from ackline.core.events import Act
+from ackline.queue import NewJob
+from tests.harness.faults.checks.evidence import Evidence
+from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.recovery_time import fault_times, recovery_times
+from tests.harness.faults.drills.server_restarts import KillableServer
+from tests.harness.faults.drills.server_scenario import ServerScenario, retry_while_unavailable
+from tests.harness.faults.drills.workload_run import WorkloadRun
+from tests.harness.faults.processes import wait_for
+from tests.harness.faults.workload import SYNC, Task
+
+OUTAGE = "server down"
+
+OUTAGES = (0.0, 1.0, 5.0)
+"""Seconds for which the server is gone, besides the time that it takes to start."""
+
+FULL, WINDOW = 0.8, 0.5
+"""The share of the speed before that counts as full, and the seconds over which it is measured."""
+
+BEFORE, AFTER = 2.0, 5.0
+"""Seconds of work before each crash, and after it."""
+
+BACKLOG, BULK = 4000, 1000
+"""How many jobs wait at least, and how many are added at once."""
+
+MakeServer = Callable[[], AbstractContextManager[KillableServer]]
+Measure = Callable[[KillableServer, DrillOptions], "Recovery"]
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """Seconds from the end of an outage until a condition held again, one for each sample."""
+
+    name: str
+    seconds: tuple[float, ...]
+
+    def __str__(self) -> str:
+        median, most = statistics.median(self.seconds), max(self.seconds)
+        return f"| {self.name} | {median:.3f} s | {most:.3f} s | {len(self.seconds)} |"
+
+
+def next_job(server: KillableServer, order: DrillOptions, outage: float = 0.0) -> Recovery:
+    """Take the server down for `outage` seconds, repeatedly, and wait for the next job."""
+    with ServerScenario(server.url, order.folder, seed=order.seed, lease=order.lease) as scene:
+
+        def blow() -> None:
+            _crash(scene, server, outage)
+            _wait_for_a_claim(scene)
+
+        WorkloadRun(scene, order).run(blow)
+        found = recovery_times(scene.evidence(), OUTAGE)
+    name = f"killed, back after {outage:g} s" if outage else "killed and restarted"
+    return Recovery(f"server {name}: the next job", tuple(found))
+
+
+def full_speed(server: KillableServer, order: DrillOptions) -> Recovery:
+    """Crash the server of workers that have more than enough to do."""
+    with ServerScenario(server.url, order.folder, seed=order.seed, lease=30.0) as scene:
+        workers = [scene.start("worker", concurrency=16) for _ in range(2)]
+        for _ in range(order.count):
+            _keep_busy(scene, BEFORE)
+            _crash(scene, server, 0.0)
+            _keep_busy(scene, AFTER)
+        for worker in workers:
+            worker.stop()
+        found = _full_speeds(scene.evidence())
+    return Recovery(f"server killed and restarted: {FULL:.0%} of the speed before", tuple(found))
+
+
+def _crash(scene: ServerScenario, server: KillableServer, outage: float) -> None:
+    with scene.server_fault(OUTAGE):
+        server.kill()
+        time.sleep(outage)
+        server.restart()
+
+
+def _keep_busy(scene: ServerScenario, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    jobs = [NewJob(msgspec.to_builtins(Task()), kind=SYNC) for _ in range(BULK)]
+    while time.monotonic() < until:
+        if scene.live() < BACKLOG:
+            with contextlib.suppress(StoreError):
+                scene.queue.enqueue_many(jobs)
+        else:
+            time.sleep(0.02)
+
+
+def _full_speeds(evidence: Evidence) -> list[float]:
+    done = sorted(event.at for event in evidence.events if event.act is Act.COMPLETE)
+
+    def speed(since: float, until: float) -> float:
+        return (bisect_left(done, until) - bisect_left(done, since)) / (until - since)
+
+    found = []
+    for begin, end, _ in fault_times(evidence, OUTAGE):
+        wanted = FULL * speed(begin - BEFORE / 2, begin)
+        starts = (end + 0.05 * step for step in range(round(AFTER / 0.05)))
+        reached = (at - end for at in starts if speed(at, at + WINDOW) >= wanted > 0)
+        found.append(next(reached, float("inf")))
+    return found
+
+
+def _wait_for_a_claim(scene: ServerScenario) -> None:
+    store, key = scene.queue.store, scene.queue.key
+    cursor = retry_while_unavailable(lambda: store.info().cursor)
+
+    def claimed() -> bool:
+        nonlocal cursor
+        events = retry_while_unavailable(lambda: store.events(key, cursor, 1000))
+        cursor = events[-1].cursor if events else cursor
+        return any(event.act is Act.CLAIM for event in events)
+
+    wait_for("a claim", claimed)
+
+
+def table(measured: Sequence[Recovery]) -> str:
+    """The measurements in Markdown."""
+    head = "| outage | median | max | n |\n|---|---|---|---|"
+    return "\n".join([head, *map(str, measured)])
+
+
+def print_table(program: str, make_server: MakeServer) -> None:
+    """Measure every outage and print the table."""
+    parser = argparse.ArgumentParser(prog=f"python -m {program}")
+    parser.add_argument("--samples", type=int, default=5)
+    samples = parser.parse_args().samples
+    ways: list[Measure] = [partial(next_job, outage=outage) for outage in OUTAGES]
+    measured = [_measure(make_server, samples, way) for way in [*ways, full_speed]]
+    sys.stdout.write(f"{table(measured)}\n")
+
+
+def _measure(make_server: MakeServer, samples: int, measure: Measure) -> Recovery:
+    with tempfile.TemporaryDirectory(prefix="ackline-recovery-") as place, make_server() as server:
+        return measure(server, DrillOptions(count=samples, folder=Path(place)))

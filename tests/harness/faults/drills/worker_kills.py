@@ -1,0 +1,22 @@
+"""Workers and producers are killed and stopped, as on any store."""
+
+from __future__ import annotations
+
+from tests.harness.faults.campaign import Campaign, CampaignPlan
+from tests.harness.faults.checks.report import Report
+from tests.harness.faults.drills.order import DrillOptions
+
+
+def kill_workers(url: str, order: DrillOptions, *, variant: str = "") -> Report:
+    """SIGKILL, and SIGSTOP past the lease then SIGCONT."""
+    plan = CampaignPlan(
+        store=url,
+        faults=order.count,
+        seed=order.seed,
+        seconds=60.0 + 5 * order.count,
+        lease=order.lease,
+        producers=1,
+        supervised=0,
+        variant=variant,
+    )
+    return Campaign(plan, order.folder).run()

@@ -1,0 +1,72 @@
+"""There are no connections left: neither in the process, nor on the server."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import psycopg
+
+from tests.harness.faults.broken_stores import EARLY_ANSWER_SECONDS
+from tests.harness.faults.checks.checker import check
+from tests.harness.faults.checks.report import Report
+from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.server_scenario import ServerScenario
+from tests.harness.faults.drills.workload_run import WorkloadRun
+from tests.harness.faults.postgres.server import KillablePostgres, url_of
+
+SLOTS = 30
+"""Connections that the server has."""
+
+CLIENT_USER = "crew"
+"""The user of all working processes; the harness itself is the superuser."""
+
+OUTAGE_SECONDS = 2 * EARLY_ANSWER_SECONDS
+"""Seconds for which no process can connect."""
+
+TERMINATE_ALL = (
+    f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '{CLIENT_USER}'"
+)
+
+
+def exhaust(order: DrillOptions) -> Report:
+    """Others take every connection of the server, those of the crew as well, for a while."""
+    return _exhaust(order, "")
+
+
+def exhaust_early(order: DrillOptions) -> Report:
+    """The control: a producer that has answered already, and gets no connection, has lied."""
+    return _exhaust(order, "answers before commit")
+
+
+def _exhaust(order: DrillOptions, variant: str) -> Report:
+    with KillablePostgres(max_connections=str(SLOTS)) as server:
+        with server.connect() as connection:
+            connection.execute(f"CREATE ROLE {CLIENT_USER} LOGIN")
+            connection.execute(f"GRANT CREATE ON DATABASE postgres TO {CLIENT_USER}")
+        # Each process has one connection for all its threads, beside the one that listens.
+        url = url_of(server.address, "?connections=1", user=CLIENT_USER)
+        with ServerScenario(url, order.folder, seed=order.seed, lease=order.lease) as scene:
+
+            def blow() -> None:
+                with scene.server_fault("no connection left"), _without_connections(server):
+                    time.sleep(OUTAGE_SECONDS)
+
+            WorkloadRun(scene, order).run(blow, variant=variant)
+            title = f"{order.count} times no connection left"
+            return check(scene.evidence(), seed=order.seed, title=title)
+
+
+@contextlib.contextmanager
+def _without_connections(server: KillablePostgres) -> Iterator[None]:
+    with contextlib.ExitStack() as crowd:
+        first = crowd.enter_context(server.connect())
+        # Only until its connections are taken: a process that is cut off would be back before that.
+        first.execute(f"ALTER ROLE {CLIENT_USER} CONNECTION LIMIT 0")
+        first.execute(TERMINATE_ALL)
+        with contextlib.suppress(psycopg.OperationalError):
+            for _ in range(SLOTS):
+                crowd.enter_context(server.connect())
+        first.execute(f"ALTER ROLE {CLIENT_USER} CONNECTION LIMIT -1")
+        yield

@@ -1,0 +1,39 @@
+"""The server stops at once and is started again: it recovers, and so do the workers."""
+
+from __future__ import annotations
+
+from ackline.queues import open as open_queues
+from tests.harness.faults.checks.report import Report
+from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.server_restarts import kill_server
+from tests.harness.faults.postgres.server import KillablePostgres
+
+
+def stop(order: DrillOptions) -> Report:
+    """An immediate stop with `synchronous_commit` on: nothing that was answered is lost."""
+    with KillablePostgres() as server:
+        return kill_server(order, server, "a server with synchronous_commit on")
+
+
+def stop_asynchronous_commit(order: DrillOptions) -> Report:
+    """The same with `synchronous_commit` off: the control, which must lose."""
+    # It answers before anything is written, and writes as late as it can.
+    late = KillablePostgres(
+        synchronous_commit="off",
+        wal_writer_delay="10s",
+        wal_writer_flush_after="1GB",
+        wal_buffers="64MB",
+        autovacuum="off",
+    )
+    with late as server:
+        # The schema must stay: only answers are to be lost.
+        _keep_schema(server)
+        return kill_server(
+            order, server, "a server with synchronous_commit off and a late log", patience=3.0
+        )
+
+
+def _keep_schema(server: KillablePostgres) -> None:
+    open_queues(server.url).close()
+    with server.connect() as connection:
+        connection.execute("CHECKPOINT")

@@ -1,0 +1,20 @@
+"""Workers and producers are killed and stopped, as on any store."""
+
+from __future__ import annotations
+
+from tests.harness.faults.checks.report import Report
+from tests.harness.faults.drills import worker_kills
+from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.postgres.server import KillablePostgres
+
+
+def kill_workers(order: DrillOptions) -> Report:
+    """SIGKILL, and SIGSTOP past the lease then SIGCONT."""
+    with KillablePostgres() as server:
+        return worker_kills.kill_workers(server.url, order)
+
+
+def kill_early_completing_workers(order: DrillOptions) -> Report:
+    """The control: a worker that acknowledges first loses its jobs when it dies."""
+    with KillablePostgres() as server:
+        return worker_kills.kill_workers(server.url, order, variant="acks first")

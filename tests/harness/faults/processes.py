@@ -1,0 +1,200 @@
+"""Processes that the harness starts, stops and kills: its own, by their ids, and no others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Self
+
+from tests.harness.faults.checks.history import (
+    Phase,
+    Step,
+    StepType,
+    first_step,
+    is_alive,
+    path_of,
+    read_one,
+)
+from tests.harness.faults.programs.options import ProgramOptions
+
+TIMEOUT = 30.0
+"""Seconds for anything that should take less than one."""
+
+
+_WORK = {
+    "producer": (StepType.ENQUEUE, Phase.OK),
+    "worker": (StepType.DELIVERY, Phase.INVOKE),
+}
+"""The step in the history of a process that shows that it is at work, by role."""
+
+
+class ConditionTimeout(AssertionError):
+    """A condition did not hold in time."""
+
+
+def wait_for(goal: str, condition: Callable[[], bool], patience: float = TIMEOUT) -> None:
+    """Wait until a condition holds."""
+    until = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > until:
+            raise ConditionTimeout(f"waited {patience:g} s for {goal}")
+        time.sleep(0.01)
+
+
+class ManagedProcess:
+    """One process of the crew."""
+
+    def __init__(self, role: str, assignment: ProgramOptions) -> None:
+        self.role = role
+        self.assignment = assignment
+        self.name = assignment.name
+        self.stopped = False
+        # Its standard input closes when this process ends: then it stops by itself. It has a
+        # process group of its own, because the system wakes and ends an orphaned stopped group.
+        self._process = subprocess.Popen(
+            assignment.command(role),
+            env=assignment.environment(),
+            stdin=subprocess.PIPE,
+            process_group=0,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status; -9 is killed, None is not ended yet."""
+        return self._process.poll()
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.assignment.folder)
+
+    def steps(self) -> list[Step]:
+        """What it has done so far."""
+        return read_one(path_of(self.folder, self.name))
+
+    def has(self, what: StepType, phase: Phase = Phase.OK, act: str = "") -> bool:
+        """Whether it has taken such a step."""
+        return any(
+            step.type is what and step.phase is phase and act in ("", step.act)
+            for step in self.steps()
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is up and at work."""
+        return self.alive and path_of(self.folder, self.name).exists()
+
+    def has_worked(self, since: float = 0.0) -> bool:
+        """Whether it has done any work of its role."""
+        what, phase = _WORK[self.role]
+        return any(
+            step.type is what and step.phase is phase and step.at > since for step in self.steps()
+        )
+
+    @property
+    def busy(self) -> bool:
+        """Whether a worker has a job in hand."""
+        deliveries = [step for step in self.steps() if step.type is StepType.DELIVERY]
+        begun = sum(step.phase is Phase.INVOKE for step in deliveries)
+        return 2 * begun > len(deliveries)
+
+    def wait_until_ready(self) -> None:
+        wait_for(f"{self.name} to start", lambda: self.ready or not self.alive)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, if it still lives."""
+        if self.alive:
+            self._process.send_signal(number)
+            self.stopped = {signal.SIGSTOP: True, signal.SIGCONT: False}.get(number, self.stopped)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for its end."""
+        self._process.kill()
+        self.wait()
+
+    def stop(self, patience: float = TIMEOUT) -> None:
+        """Ask it to end in good order, and wait for it."""
+        self.send(signal.SIGCONT)
+        self.send(signal.SIGTERM)
+        self.wait(patience)
+
+    def wait(self, patience: float = TIMEOUT) -> None:
+        """Wait for its end."""
+        self._process.wait(patience)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+class ProcessGroup:
+    """All processes of a campaign; on leaving, none of them is left."""
+
+    def __init__(self) -> None:
+        self.processes: list[ManagedProcess] = []
+
+    def start(self, role: str, assignment: ProgramOptions) -> ManagedProcess:
+        """Start one more process."""
+        member = ManagedProcess(role, assignment)
+        self.processes.append(member)
+        return member
+
+    def running(self, role: str) -> list[ManagedProcess]:
+        """The processes of a role that live and are not stopped."""
+        return [m for m in self.processes if m.role == role and m.alive and not m.stopped]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        supervisors = self.running("supervisor")
+        children = [child for member in supervisors for child in children_of(member)]
+        for member in supervisors:
+            # A killed one might just have started a child that is not known yet.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                member.stop(patience=10.0)
+        for member in self.processes:
+            member.kill()
+        for child in children:
+            child.kill()
+
+
+class SupervisedWorker:
+    """A worker that a supervisor of the crew has started."""
+
+    def __init__(self, supervisor: ManagedProcess, started: Step) -> None:
+        self.name = started.worker
+        self._folder = supervisor.folder
+        self._pid = int(started.note)
+
+    @property
+    def alive(self) -> bool:
+        return is_alive(self._folder, self.name)
+
+    def kill(self) -> None:
+        """SIGKILL; while its history is locked, the process id is surely still its own."""
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+
+
+def children_of(supervisor: ManagedProcess) -> Iterator[SupervisedWorker]:
+    """The living workers of a supervisor."""
+    if supervisor.role != "supervisor":
+        return
+    for path in sorted(supervisor.folder.glob("*.jsonl")):
+        if not is_alive(supervisor.folder, path.stem):
+            continue
+        step = first_step(path)
+        if step is not None and step.id == supervisor.name:
+            yield SupervisedWorker(supervisor, step)

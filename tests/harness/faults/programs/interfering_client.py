@@ -1,0 +1,146 @@
+"""Does everything to the jobs of others: `python -m
+tests.harness.faults.programs.interfering_client ASSIGNMENT`."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+from tests.harness.faults.checks.history import Phase, Step, StepType
+from tests.harness.faults.programs.options import Program, parse_command_line
+
+from ackline.core.config import DEFAULTS
+from ackline.core.job import QueueKey, Record, State
+from ackline.core.lifecycle import (
+    Edit,
+    Transition,
+    cancel,
+    edit,
+    expire,
+    move,
+    redrive,
+    request_cancel,
+)
+from ackline.stores.contract import ClaimRequest, Filter
+from ackline.testing.fenced_transitions import fenced_transitions
+
+SIDE_QUEUE = "side"
+"""The queue that jobs are moved to, and back."""
+
+SHORT_LEASE = 0.03
+"""Seconds for which a meddler leases the jobs that it abandons."""
+
+SAMPLE_SIZE = 8
+
+# Not `complete`: a job that no handler has done must not count as done.
+_STALE = ("fail", "snooze", "release", "extend", "progress")
+
+
+class InterferingClient:
+    """One of many that sweep, cancel, move and claim the same few jobs."""
+
+    def __init__(self, post: Program) -> None:
+        self._post = post
+        self._store, self._key = post.queues.store, post.queue.key
+        self._side = QueueKey(self._key.tenant, SIDE_QUEUE)
+        self._random = random.Random(f"{post.assignment.seed} {post.assignment.name}")
+        self._abandoned: list[Record] = []
+        steps = fenced_transitions(post.queue.policies.of, snoozed=0.05, extended=SHORT_LEASE)
+        self._stale = [steps[name] for name in _STALE]
+
+    def interfere(self) -> None:
+        """Do one of the acts, and note it."""
+        acts = (
+            self.abandon,
+            self.settle_late,
+            self.sweep,
+            self.operate,
+            self.move,
+            self.promote_and_prune,
+        )
+        act = self._random.choice(acts)
+        done = Step(
+            type=StepType.FAULT,
+            phase=Phase.OK,
+            id=f"{self._post.assignment.name} {self._random.random()}",
+            act=act.__name__.replace("_", " "),
+            worker=self._post.assignment.name,
+        )
+        # From before the act on: others may expire what it leases before it returns.
+        self._post.history.write(msgspec.structs.replace(done, phase=Phase.INVOKE))
+        act()
+        self._post.history.write(done)
+
+    def abandon(self) -> None:
+        """Claim jobs for a moment, and forget them."""
+        request = ClaimRequest(
+            worker=self._post.assignment.name, limit=SAMPLE_SIZE, lease=SHORT_LEASE
+        )
+        self._abandoned = self._store.claim(self._key, request).jobs + self._abandoned[:SAMPLE_SIZE]
+
+    def settle_late(self) -> None:
+        """Settle the abandoned jobs: other processes hold some of them by now."""
+        late, self._abandoned = self._abandoned, []
+        self._store.apply(self._key, [self._random.choice(self._stale)(job) for job in late])
+
+    def sweep(self) -> None:
+        """Expire lapsed leases, as others do at the same time."""
+        lapsed = self._store.leases(self._key)
+        policy = self._post.queue.policies.of
+        self._store.apply(self._key, [expire(job, policy(job)) for job in lapsed])
+
+    def operate(self) -> None:
+        """Cancel, redrive and edit jobs in any state."""
+        steps = [self._operation(job) for job in self._sample(self._key)]
+        self._store.apply(self._key, steps)
+
+    def _operation(self, job: Record) -> Transition:
+        return self._random.choice(
+            (
+                cancel(job.id, DEFAULTS),
+                request_cancel(job.id),
+                redrive(job.id),
+                edit(job.id, Edit(priority=self._random.randrange(10))),
+                edit(job.id, Edit(delay=0.01)),
+            )
+        )
+
+    def move(self) -> None:
+        """Move jobs to the other queue, and those there back."""
+        self._move_all(self._key, self._side, self._sample(self._key))
+        self.bring_back()
+
+    def bring_back(self) -> None:
+        """Leave nothing in the other queue."""
+        self._move_all(self._side, self._key, self._sample(self._side, states=frozenset(State)))
+
+    def _move_all(self, source: QueueKey, target: QueueKey, jobs: list[Record]) -> None:
+        self._store.apply(source, [move(job.id, target) for job in jobs])
+
+    def promote_and_prune(self) -> None:
+        """Promote and prune, as every maintenance process does."""
+        self._store.promote(self._key, SAMPLE_SIZE)
+        self._store.prune(self._key, SAMPLE_SIZE)
+
+    def _sample(self, queue: QueueKey, states: frozenset[State] | None = None) -> list[Record]:
+        which = Filter(states=states or frozenset({self._random.choice(tuple(State))}))
+        found = self._store.page(queue, which, None, 200).jobs
+        return self._random.sample(found, min(SAMPLE_SIZE, len(found)))
+
+
+def main() -> None:
+    """Meddle until told to stop."""
+    post = Program(parse_command_line())
+    post.open()
+    meddler = InterferingClient(post)
+    while not post.stopping.wait(post.assignment.max_pause):
+        meddler.interfere()
+    while post.queues.store.page(
+        QueueKey(post.queue.key.tenant, SIDE_QUEUE), Filter(), None, 1
+    ).jobs:
+        meddler.bring_back()
+    post.close()
+
+
+if __name__ == "__main__":
+    main()

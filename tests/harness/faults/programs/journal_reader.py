@@ -1,0 +1,35 @@
+"""A process that only reads: `python -m tests.harness.faults.programs.journal_reader
+ASSIGNMENT`."""
+
+from __future__ import annotations
+
+from tests.harness.faults.checks.history import Phase, Step, StepType
+from tests.harness.faults.programs.options import Program, parse_command_line
+
+from ackline.stores.contract import Filter
+
+PAGE = 200
+
+
+def main() -> None:
+    """Follow the journal while it grows, and page through the jobs in between."""
+    post = Program(parse_command_line())
+    post.open()
+    cursor: str | None = None
+    while not post.stopping.wait(0.005):
+        cursor = _read_on(post, cursor)
+        post.queue.store.page(post.queue.key, Filter(), None, PAGE)
+    post.close()
+
+
+def _read_on(post: Program, cursor: str | None) -> str | None:
+    events = post.queue.store.events(post.queue.key, cursor, PAGE)
+    if not events:
+        return cursor
+    last = events[-1].cursor
+    post.history.write(Step(type=StepType.READ, phase=Phase.OK, attempt=len(events), note=last))
+    return last
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""The assignment of a process of the harness, which it gets on its command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.harness.faults.broken_stores import VARIANTS
+from tests.harness.faults.checks.history import History, Phase, Step, StepType
+from tests.harness.faults.recording_store import RecordingStore
+
+from ackline.core import retry
+from ackline.core.config import Policy
+from ackline.queue import Queue
+from ackline.queues import Queues
+from ackline.stores.contract import Store
+from ackline.stores.registry import store_from_url
+from ackline.worker.processes.child_process import stop_with_parent
+from ackline.worker.processes.stop_signals import handle_stop_signals
+
+MAX_ATTEMPTS = 30
+"""High enough that faults alone dead-letter no ordinary job."""
+
+QUEUE = "work"
+
+ROOT = Path(__file__).parents[3]
+
+
+class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one process does, besides its role, which is the module it runs."""
+
+    name: str
+    store: str
+    folder: str
+    seed: int = 0
+    source: str = ""
+    """Where a relay takes its jobs from, to pass them on to the store."""
+    variant: str = ""
+    """The name of a control or of a deviation, see `variants`; empty is the store as it is."""
+    jobs: int = 0
+    """How many jobs a producer makes before it ends; 0 is no limit."""
+    max_pause: float = 0.01
+    """The longest rest of a producer between two calls."""
+    concurrency: int = 4
+    grace: float = 5.0
+    processes: int = 2
+    parent: str = ""
+    """The supervisor that started this worker."""
+    maintenance: bool = True
+    outlives_parent: bool = False
+    """The control of a killed supervisor: do not stop with the parent."""
+    crash: str = ""
+    """Where a crasher kills itself, as `file.operation.number`."""
+    count_from_open: bool = False
+    """Count to the crash point from the opening of the store on, not from the first job on."""
+
+    def command(self, role: str) -> list[str]:
+        """The command line of a process that does this."""
+        text = msgspec.json.encode(self).decode()
+        return [sys.executable, "-m", f"{__package__}.{role}", text]
+
+    def environment(self) -> dict[str, str]:
+        """Its environment: it finds this package wherever it is started."""
+        paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def parse_command_line() -> ProgramOptions:
+    """The assignment of this process."""
+    return msgspec.json.decode(sys.argv[1], type=ProgramOptions)
+
+
+def policy(lease: float) -> Policy:
+    """Short leases, many attempts, quick retries: faults show fast."""
+    return Policy(lease=lease, max_attempts=MAX_ATTEMPTS, backoff=retry.fixed(0.02))
+
+
+class Program:
+    """What every role needs: its history, its queue, and an event that asks it to stop."""
+
+    def __init__(self, assignment: ProgramOptions) -> None:
+        self.assignment = assignment
+        self.history = History(Path(assignment.folder), assignment.name)
+        store: Store = store_from_url(assignment.store)
+        if assignment.variant:
+            store = VARIANTS[assignment.variant](store)
+        self.queues = Queues(RecordingStore(store, self.history))
+        self.queue: Queue[Any, Any] = self.queues[QUEUE]
+        self.stopping = threading.Event()
+
+    def open(self) -> None:
+        """Open the store; from now on SIGTERM, and the parent's end, ask to stop."""
+        self.log_step("started", str(os.getpid()))
+        self.queues.store.open()
+        handle_stop_signals(lambda _number: self.stopping.set())
+        if not self.assignment.outlives_parent:
+            stop_with_parent(self.stopping.set)
+
+    def wait_until_stopped(self) -> None:
+        """Wait until somebody asks to stop."""
+        while not self.stopping.wait(0.5):
+            pass  # a signal may have come to another thread, see `handle_stop_signals`
+
+    def log_step(self, act: str, note: str = "") -> None:
+        """Tell the harness, by the history, that this process has come so far."""
+        self.history.write(
+            Step(
+                type=StepType.PROCESS,
+                phase=Phase.OK,
+                act=act,
+                id=self.assignment.parent,
+                worker=self.assignment.name,
+                note=note,
+            )
+        )
+
+    def close(self) -> None:
+        """End in good order."""
+        self.queues.close()
+        self.log_step("stopped")
+        self.history.close()

@@ -1,0 +1,265 @@
+"""How long a job waits after its worker is gone: `python -m tests.harness.faults.recovery_times`.
+
+For each way in which it comes back, on each store, with real processes and signals.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tests.harness.faults.checks.history import Phase, Step, StepType, read_all
+from tests.harness.faults.processes import ManagedProcess, SupervisedWorker, children_of, wait_for
+from tests.harness.faults.scenario import Scenario
+from tests.harness.faults.workload import ASYNC, Task
+from tests.harness.servers.postgres import PostgresServer
+from tests.harness.servers.redis import RedisServer
+
+SHORT, LONG = 0.7, 30.0
+"""Leases, in seconds: one to wait for, one so long that something else frees the job."""
+
+SLOW_SWEEP = 5.0
+"""Seconds between sweeps of a queue that asks for fewer."""
+
+ALL_STORES = ("sqlite", "redis", "postgresql")
+
+FOREVER = Task((600.0, 0.0))
+"""The first attempt does not end by itself, the second at once."""
+
+Victim = ManagedProcess | SupervisedWorker
+
+
+class RecoveryPath(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the ways in which a job comes back."""
+
+    name: str
+    detection: str
+    lease: float = LONG
+    end: Callable[[Victim], None]
+    role: str = "worker"
+    maintenance: bool = True
+    variant: str = ""
+    sweep_every: float | None = None
+    stores: Sequence[str] = ALL_STORES
+    """The stores on which it is possible."""
+    bound: float
+    """Seconds that it may take, on a slow and busy machine."""
+
+
+class RecoveryTimes(msgspec.Struct, frozen=True):
+    """Seconds from the end of a worker to the next start of its job, one for each sample."""
+
+    way: RecoveryPath
+    store: str
+    seconds: tuple[float, ...]
+
+    def __str__(self) -> str:
+        return f"{statistics.median(self.seconds):.3f} s, {max(self.seconds):.3f} s"
+
+
+def _kill(victim: Victim) -> None:
+    victim.kill()
+
+
+def _terminate(victim: Victim) -> None:
+    assert isinstance(victim, ManagedProcess)
+    victim.send(signal.SIGTERM)
+
+
+RECOVERY_PATHS = (
+    RecoveryPath(
+        name="release at graceful stop",
+        detection="SIGTERM",
+        end=_terminate,
+        bound=10.0,
+    ),
+    RecoveryPath(
+        name="process monitor: the supervisor sees its child die",
+        detection="crash of a worker process",
+        end=_kill,
+        role="supervisor",
+        bound=10.0,
+    ),
+    RecoveryPath(
+        name="transaction rolled back: claim, work and ack were one",
+        detection="crash of a worker process",
+        end=_kill,
+        role="transactional",
+        stores=("postgresql",),
+        bound=10.0,
+    ),
+    RecoveryPath(
+        name="worker heartbeat missed (10 s; lease 30 s)",
+        detection="crash or hang of a host",
+        end=_kill,
+        bound=25.0,
+    ),
+    RecoveryPath(
+        name=f"lease expiry by sweep (lease {SHORT:g} s, sweep 1 s)",
+        detection="anything",
+        lease=SHORT,
+        end=_kill,
+        variant="no repair",
+        bound=15.0,
+    ),
+    RecoveryPath(
+        name=f"the same, sweep_every={SLOW_SWEEP:g}",
+        detection="anything",
+        lease=SHORT,
+        end=_kill,
+        variant="no repair",
+        sweep_every=SLOW_SWEEP,
+        bound=20.0,
+    ),
+    RecoveryPath(
+        name=f"lease expiry by claim-time repair, no maintenance (lease {SHORT:g} s)",
+        detection="anything",
+        lease=SHORT,
+        end=_kill,
+        maintenance=False,
+        bound=15.0,
+    ),
+)
+
+
+def measure(way: RecoveryPath, url: str, folder: Path, samples: int = 5) -> RecoveryTimes:
+    """End `samples` workers, one after the other, each in the middle of a job."""
+    with Scenario(url, folder, lease=way.lease) as scene:
+        scene.queue.configure(sweep_every=way.sweep_every)
+        for number in range(samples):
+            scene.enqueue(f"job-{number}", FOREVER, kind=ASYNC)
+        victims = _victims(scene, way, samples)
+        details = {"maintenance": way.maintenance, "variant": way.variant}
+        rescuer = scene.start("worker", concurrency=samples, **details)
+        wait_for("the rescuer", lambda: rescuer.name in _workers(scene))
+        for victim in victims:
+            with scene.fault("end worker", victim.name):
+                way.end(victim)
+            time.sleep(0.05)
+        wait_for("all jobs to be started again", lambda: _started(folder, 2) == samples, 60.0)
+        name = scene.queue.store.capabilities.name
+        return RecoveryTimes(way, name, tuple(_delays(read_all(folder))))
+
+
+def _victims(scene: Scenario, way: RecoveryPath, samples: int) -> Sequence[Victim]:
+    details = {"concurrency": 1, "grace": 0.0, "maintenance": False}
+    victims: Sequence[Victim]
+    if way.role == "supervisor":
+        supervisor = scene.start(way.role, processes=samples, **details)
+    else:
+        victims = [scene.start(way.role, **details) for _ in range(samples)]
+    wait_for("all jobs to be started", lambda: _started(scene.folder, 1) == samples)
+    if way.role == "supervisor":
+        victims = list(children_of(supervisor))
+    return victims
+
+
+def _workers(scene: Scenario) -> set[str]:
+    return {worker.heartbeat.id for worker in scene.queue.workers()}
+
+
+def _started(folder: Path, times: int) -> int:
+    """How many jobs were started at least `times` times."""
+    starts = Counter(step.id for step in read_all(folder) if _is_start(step))
+    return sum(count >= times for count in starts.values())
+
+
+def _is_start(step: Step) -> bool:
+    return step.type is StepType.DELIVERY and step.phase is Phase.INVOKE
+
+
+def _delays(steps: Sequence[Step]) -> list[float]:
+    ended = {
+        step.worker: step.at
+        for step in steps
+        if step.type is StepType.FAULT and step.phase is Phase.INVOKE
+    }
+    starts: dict[str, list[Step]] = {}
+    for step in filter(_is_start, steps):
+        starts.setdefault(step.id, []).append(step)
+    return [again.at - ended[first.worker] for first, again, *_ in starts.values()]
+
+
+def table(measured: Sequence[RecoveryTimes]) -> str:
+    """The measurements in Markdown: a line for each way, a column for each store."""
+    stores = [name for name in ALL_STORES if any(result.store == name for result in measured)]
+    cells_by_place = {(result.way.name, result.store): str(result) for result in measured}
+    lines = [["way", "detects", *stores], ["---"] * (2 + len(stores))]
+    for way in (way for way in RECOVERY_PATHS if any(result.way is way for result in measured)):
+        cells = [cells_by_place.get((way.name, store), "") for store in stores]
+        lines.append([way.name, way.detection, *cells])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+# --- where to measure ---
+
+
+@contextlib.contextmanager
+def sqlite(place: Path) -> Iterator[Callable[[int], str]]:
+    """A file for each way."""
+    yield lambda number: f"sqlite:///{place}/jobs-{number}.db"
+
+
+@contextlib.contextmanager
+def redis(_place: Path) -> Iterator[Callable[[int], str]]:
+    """A server that loses nothing; a prefix for each way."""
+    with RedisServer(persistence="always") as server:
+        yield lambda number: f"{server.url}?prefix=way{number}"
+
+
+@contextlib.contextmanager
+def postgresql(_place: Path) -> Iterator[Callable[[int], str]]:
+    """A server that loses nothing; a schema for each way."""
+    with PostgresServer(fsync=True) as server:
+        yield lambda number: f"{server.url}?schema=way{number}"
+
+
+SERVERS: Mapping[str, Callable[[Path], contextlib.AbstractContextManager[Callable[[int], str]]]] = {
+    "sqlite": sqlite,
+    "redis": redis,
+    "postgresql": postgresql,
+}
+
+
+def measure_store(store: str, ways: Sequence[RecoveryPath], samples: int) -> list[RecoveryTimes]:
+    """Measure every way that a store has, each on an empty store."""
+    measured = []
+    with (
+        tempfile.TemporaryDirectory(prefix="ackline-recovery-") as folder,
+        SERVERS[store](Path(folder)) as url_of,
+    ):
+        for number, way in enumerate(ways):
+            if store in way.stores:
+                histories = Path(folder) / f"histories-{number}"
+                measured.append(measure(way, url_of(number), histories, samples))
+    return measured
+
+
+def main() -> None:
+    """Measure every way on every store, and print the table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.harness.faults.recovery_times", description=__doc__
+    )
+    parser.add_argument("--samples", type=int, default=5)
+    parser.add_argument("--store", choices=ALL_STORES, action="append", help="all, unless named")
+    options = parser.parse_args()
+    measured = [
+        result
+        for store in options.store or ALL_STORES
+        for result in measure_store(store, RECOVERY_PATHS, options.samples)
+    ]
+    sys.stdout.write(f"{table(measured)}\n\nMedian and longest of {options.samples}.\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Connections are cut before a request reaches the server, or before its answer comes back."""
+
+from __future__ import annotations
+
+from tests.harness.faults.checks.report import Report
+from tests.harness.faults.cuts import ConnectionCut
+from tests.harness.faults.drills.connection_cuts import cut_connections, cut_producers_that_resend
+from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.proxy import Address
+from tests.harness.servers.redis import RedisServer
+
+CUTS = (ConnectionCut("before"), ConnectionCut("after"))
+
+
+def cut(order: DrillOptions) -> Report:
+    """Each cut is survived: a repeated call gets the same answer, and nothing is done twice."""
+    with RedisServer() as server:
+        return cut_connections(order, server.address, url_of, CUTS)
+
+
+def cut_resent(order: DrillOptions) -> Report:
+    """The control: a producer that sends again under a new id makes jobs nobody asked for."""
+    with RedisServer() as server:
+        return cut_producers_that_resend(order, server.address, url_of, CUTS)
+
+
+def url_of(address: Address) -> str:
+    """The server at an address, for a store."""
+    host, port = address
+    return f"redis://{host}:{port}/0"

@@ -1,0 +1,41 @@
+"""The server is killed and started again, with a log that keeps everything, most, or nothing."""
+
+from __future__ import annotations
+
+from tests.harness.faults.checks.allowed_loss import may_lose
+from tests.harness.faults.checks.report import Report
+from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.server_restarts import kill_server
+from tests.harness.faults.drills.workload_run import DRAIN_TIMEOUT
+from tests.harness.servers.redis import RedisServer
+from tests.harness.servers.settings import Persistence
+
+NOTES: dict[Persistence, str] = {"everysec": may_lose(2.0)}
+"""What a kill may cost; without a note, nothing."""
+
+
+def kill_always(order: DrillOptions) -> Report:
+    """SIGKILL with `appendfsync always`: nothing that was answered is lost."""
+    return _kill(order, "always")
+
+
+def kill_everysec(order: DrillOptions) -> Report:
+    """SIGKILL with `appendfsync everysec`: at most the last two seconds, and it is measured."""
+    return _kill(order, "everysec")
+
+
+def kill_none(order: DrillOptions) -> Report:
+    """SIGKILL with `appendonly no`: the control, which must lose."""
+    return _kill(order, "none")
+
+
+def _kill(order: DrillOptions, persistence: Persistence) -> Report:
+    with RedisServer(persistence=persistence) as server:
+        return kill_server(
+            order,
+            server,
+            f"a server with {persistence}",
+            note=NOTES.get(persistence, ""),
+            # The control also loses the settings of its queue: its leases and backoffs are long.
+            patience=3.0 if persistence == "none" else DRAIN_TIMEOUT,
+        )

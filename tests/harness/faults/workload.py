@@ -1,0 +1,82 @@
+"""The jobs of a campaign: what a payload asks for, and the handlers that do it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import Any
+
+import msgspec
+
+from ackline.queue import Job, NewJob, Queue
+from tests.harness.faults.checks.history import History, Phase, Step, StepType
+
+SYNC, ASYNC = "sync", "async"
+POISON_ATTEMPTS = 3
+
+
+class Task(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How long each attempt takes (the last for all later ones), and how many of them fail."""
+
+    seconds: tuple[float, ...] = (0.0,)
+    failures: int = 0
+
+    def duration(self, attempt: int) -> float:
+        """How long this attempt takes."""
+        return self.seconds[min(attempt, len(self.seconds)) - 1]
+
+
+class PlannedFailure(Exception):
+    """The failure that the task asks for."""
+
+
+def random_job(random: random.Random, id: str) -> NewJob[Any]:
+    """A job of 0 to 20 ms; one in eight fails at first, one in forty always."""
+    seconds = (random.uniform(0.0, 0.02),)
+    kind = random.choice((SYNC, SYNC, ASYNC))
+    fate = random.random()
+    if fate < 0.025:
+        poison = msgspec.to_builtins(Task(seconds, failures=1000))
+        return NewJob(poison, id=id, kind=kind, max_attempts=POISON_ATTEMPTS)
+    task = Task(seconds, failures=random.choice((1, 2)) if fate < 0.15 else 0)
+    return NewJob(msgspec.to_builtins(task), id=id, kind=kind, priority=random.randrange(10))
+
+
+def add_handlers(queue: Queue[Any, Any], history: History) -> None:
+    """Register one sync and one async handler, which write what they do into the history."""
+
+    @queue.handler(SYNC)
+    def work(job: Job[Task]) -> str:
+        _begin(history, job)
+        time.sleep(job.payload.duration(job.attempts))
+        return _end(history, job)
+
+    @queue.handler(ASYNC)
+    async def work_async(job: Job[Task]) -> str:
+        _begin(history, job)
+        await asyncio.sleep(job.payload.duration(job.attempts))
+        return _end(history, job)
+
+
+def _begin(history: History, job: Job[Task]) -> None:
+    history.write(_step(job, Phase.INVOKE))
+
+
+def _end(history: History, job: Job[Task]) -> str:
+    if job.attempts <= job.payload.failures:
+        history.write(_step(job, Phase.FAIL))
+        raise PlannedFailure(f"attempt {job.attempts} fails as planned")
+    history.write(_step(job, Phase.OK))
+    return f"done in attempt {job.attempts}"
+
+
+def _step(job: Job[Task], phase: Phase) -> Step:
+    return Step(
+        type=StepType.DELIVERY,
+        phase=phase,
+        id=job.id,
+        token=job.record.token,
+        attempt=job.attempts,
+        worker=job.record.worker,
+    )

@@ -1,0 +1,524 @@
+"""Streams on real sockets: prompt, bounded by their window, and nothing is lost when they end."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from httpx_sse import ServerSentEvent, connect_sse
+from tests.waiting import until
+
+from ackline.core.errors import StoreUnavailable
+from ackline.core.job import QueueKey, State
+from ackline.queues import Queues
+from ackline.service import Settings
+from ackline.service.auth.principal import Principal
+from ackline.service.delivery.disconnect import MAX_FREE_RELEASES
+from ackline.service.wakeups import stream_wakeup
+
+DEFAULT = QueueKey("default", "default")
+
+
+@pytest.fixture
+def settings(tmp_path) -> Settings:
+    return Settings(store=f"sqlite:///{tmp_path}/jobs.db", port=0, drain=0.1, ping_every=30)
+
+
+@contextmanager
+def listening(live, path: str = "/queue/listen", **options) -> Iterator[Iterator[ServerSentEvent]]:
+    with (
+        httpx.Client(base_url=live.url, timeout=10) as client,
+        connect_sse(client, "GET", live.runtime.settings.base + path, **options) as source,
+    ):
+        yield source.iter_sse()
+
+
+def messages(events, count):
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        event = next(events)
+        if event.event == "message":
+            found.append(json.loads(event.data))
+    return found
+
+
+def counts(live):
+    return live.api.get("/queue/stats")
+
+
+def test_what_waits_is_sent_at_once(live):
+    ids = [live.api.enqueue({"n": n}) for n in range(3)]
+
+    with listening(live) as events:
+        event = next(events)
+        data = json.loads(event.data)
+        assert (event.event, event.id, data["id"]) == ("message", ids[0], ids[0])
+        assert (data["value"], data["attempts"]) == ({"n": 0}, 1)
+        assert [m["id"] for m in messages(events, 2)] == ids[1:]
+
+
+def test_an_empty_queue_says_ping(live):
+    with listening(live) as events:
+        event = next(events)
+        assert (event.event, event.data) == ("ping", "")
+
+
+def test_a_new_message_comes_without_delay(live):
+    with listening(live) as events:
+        next(events)
+        waits = []
+        for n in range(10):
+            began = time.perf_counter()
+            live.api.enqueue(n)
+            (message,) = messages(events, 1)
+            waits.append(time.perf_counter() - began)
+            live.api.post("/queue/ack", {"id": message["id"], "receipt": message["receipt"]})
+
+    assert sorted(waits)[5] < 0.25
+
+
+def test_never_more_than_the_window(live):
+    for n in range(5):
+        live.api.enqueue(n)
+
+    with listening(live, "/queue/listen?prefetch=2") as events:
+        first, second = messages(events, 2)
+        time.sleep(0.3)
+        assert counts(live)["processing"] == 2
+        live.api.post("/queue/ack", {"id": first["id"]})
+        (third,) = messages(events, 1)
+        assert third["value"] == 2
+        live.api.post("/queue/nack", {"id": second["id"], "delay": 60_000})
+        assert messages(events, 1)[0]["value"] == 3
+        assert counts(live)["processing"] == 2
+
+
+def test_what_was_settled_elsewhere_makes_room(live):
+    for n in range(2):
+        live.api.enqueue(n)
+
+    with listening(live, "/queue/listen?prefetch=1") as events:
+        (first,) = messages(events, 1)
+        store = live.runtime.store
+        store.purge(DEFAULT, _only(first["id"]), 10)
+        assert messages(events, 1)[0]["value"] == 1
+
+
+def _only(id):
+    from ackline.stores.contract import Filter
+
+    return Filter(ids=frozenset({id}))
+
+
+def test_a_lapsed_lock_makes_room_and_the_message_comes_again(live):
+    live.api.enqueue("slow", lockDuration=300)
+
+    with listening(live, "/queue/listen?prefetch=1") as events:
+        (first,) = messages(events, 1)
+        (again,) = messages(events, 1)
+
+    assert (again["id"], again["attempts"]) == (first["id"], 2)
+    assert again["receipt"] != first["receipt"]
+
+
+def test_a_client_that_leaves_gives_all_back(live):
+    for n in range(3):
+        live.api.enqueue(n)
+
+    with listening(live) as events:
+        messages(events, 3)
+        assert counts(live)["processing"] == 3
+
+    until(lambda: counts(live) == {"pending": 3, "processing": 0, "dlq": 0, "total": 3})
+    assert live.api.get("/queue/poll")["message"]["attempts"] == 1
+
+
+class TestConsumerThatLeaves:
+    """It may have crashed, and one of its messages may be why."""
+
+    def receive(self, live, number, query="prefetch=1"):
+        """What a consumer is sent that then leaves with it."""
+        with listening(live, f"/queue/listen?{query}") as events:
+            found = messages(events, number)
+        until(lambda: counts(live)["processing"] == 0)
+        return found
+
+    def test_a_message_that_crashes_each_one_ends_in_the_dlq(self, live):
+        poison = live.api.enqueue("poison", maxAttempts=3)
+
+        seen = [self.receive(live, 1)[0]["attempts"] for _ in range(3)]
+
+        assert seen == [1, 2, 3]
+        (letter,) = live.api.get("/queue/dlq")
+        assert (letter["id"], letter["attempts"]) == (poison, 3)
+        assert "its consumer left" in letter["errorMessage"]
+
+    def test_only_the_first_has_cost_an_attempt(self, live):
+        ids = [live.api.enqueue(n) for n in range(3)]
+        self.receive(live, 3, "prefetch=3")
+
+        found = self.receive(live, 3, "prefetch=3")
+
+        assert [(one["id"], one["attempts"]) for one in found] == [
+            (ids[1], 1),
+            (ids[2], 1),
+            (ids[0], 2),
+        ]
+
+    def test_one_that_is_never_the_first_is_not_given_back_for_ever(self, live):
+        poison = live.api.enqueue("poison", maxAttempts=2, priority=0)
+        seen = []
+        while not live.api.get("/queue/dlq"):
+            innocent = live.api.enqueue("in front of it", priority=9)
+            left = self.receive(live, 2, "prefetch=2")
+            seen += [one["attempts"] for one in left if one["id"] == poison]
+            live.runtime.store.purge(DEFAULT, _only(innocent), 1)
+
+        assert seen == [1] * (MAX_FREE_RELEASES + 1) + [2]
+
+    def test_one_that_held_it_for_longer_is_noticed_too(self, live):
+        live.api.enqueue("poison", maxAttempts=1)
+        with listening(live) as events:
+            (sent,) = messages(events, 1)
+            held = {"id": sent["id"], "receipt": sent["receipt"], "duration": 600_000}
+            live.api.post("/queue/touch", held)
+
+        until(lambda: counts(live)["dlq"] == 1)
+
+    def test_it_is_told_why_the_messages_are_back(self, live):
+        live.api.enqueue(1)
+        self.receive(live, 1)
+
+        (sweep,) = live.api.get("/v1/events", queue="default")["sweeps"]
+        assert sweep["payload"] == {"count": 1, "dlq_count": 0, "triggered_by": "disconnect"}
+
+    def test_a_stop_of_the_service_costs_nothing(self, live):
+        live.api.enqueue("first")
+        with listening(live) as events:
+            messages(events, 1)
+            live.runtime.streams.end_all()
+            assert list(events) == []
+
+        until(lambda: counts(live)["pending"] == 1)
+        assert live.api.get("/queue/poll")["message"]["attempts"] == 1
+
+
+def test_only_the_kinds_asked_for(live):
+    live.api.enqueue(1, kind="red")
+    live.api.enqueue(2, kind="blue")
+
+    with listening(live, "/queue/listen?kinds=blue") as events:
+        assert messages(events, 1)[0]["value"] == 2
+        assert counts(live)["pending"] == 1
+
+
+def test_a_delayed_message_comes_when_it_is_due(live):
+    with listening(live) as events:
+        next(events)
+        began = time.monotonic()
+        live.api.enqueue("later", delay=400)
+        messages(events, 1)
+
+    assert 0.39 <= time.monotonic() - began < 2.5
+
+
+def test_many_listeners_share_the_work(live):
+    seen: list[str] = []
+
+    def consume(events):
+        for event in events:
+            if event.event == "message":
+                id = json.loads(event.data)["id"]
+                seen.append(id)
+                live.api.post("/queue/ack", {"id": id})
+
+    def listen():
+        try:
+            with listening(live, "/queue/listen?prefetch=1") as events:
+                consume(events)
+        except httpx.TransportError:
+            pass  # the service has stopped
+
+    threads = [threading.Thread(target=listen) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    ids = [live.api.enqueue(n) for n in range(40)]
+    until(lambda: counts(live)["total"] == 0, 20)
+    live.runtime.streams.end_all()
+    for thread in threads:
+        thread.join(10)
+
+    assert sorted(seen) == sorted(ids)
+
+
+class TestLongPoll:
+    def test_waits_for_a_message(self, live):
+        answers = []
+        thread = threading.Thread(
+            target=lambda: answers.append(live.api.get("/queue/poll", wait=10))
+        )
+        thread.start()
+        until(lambda: len(live.runtime.streams) == 1)
+        id = live.api.enqueue()
+        thread.join(5)
+
+        assert answers[0]["message"]["id"] == id
+
+    def test_ends_with_null(self, live):
+        began = time.monotonic()
+
+        assert live.api.get("/queue/poll", wait=0.2)["message"] is None
+        assert time.monotonic() - began >= 0.2
+
+    def test_one_that_leaves_takes_nothing_with_it(self, live):
+        with pytest.raises(httpx.ReadTimeout):
+            live.client.get("/api/queue/poll?wait=30", timeout=0.3)
+        until(lambda: len(live.runtime.streams) == 0)
+
+        live.api.enqueue()
+
+        assert live.api.get("/queue/poll")["message"]["attempts"] == 1
+
+
+class TestStop:
+    def test_not_ready_first_then_streams_end_and_give_back(self, live):
+        for n in range(2):
+            live.api.enqueue(n)
+        with listening(live) as events:
+            messages(events, 2)
+            live.runtime.settings = Settings(drain=1.0)
+            live.request_stop()
+            until(lambda: live.client.get("/readyz").status_code == 503)
+            assert live.client.get("/livez").status_code == 200
+            assert list(events) == []
+
+        def given_back():
+            live.runtime.store.open()
+            found = live.runtime.store.describe("default")[0].counts
+            return (found[State.QUEUED], found[State.PROCESSING]) == (2, 0)
+
+        until(given_back)
+
+    def test_nothing_is_handed_out_any_more(self, live):
+        live.api.enqueue()
+        live.runtime.drain()
+
+        assert live.api.get("/queue/poll", wait=5)["message"] is None
+        with listening(live) as events:
+            assert list(events) == []
+
+
+class TestKeys:
+    def test_a_watcher_sees_what_undelivered_messages_leave(self, live):
+        live.api.enqueue({"n": 1}, maxAttempts=1, keysIfUndelivered=[["lost", "n"]])
+
+        with listening(live, "/watch?prefix=lost") as events:
+            assert next(events).event == "ping"
+            message = live.api.get("/queue/poll")["message"]
+            live.api.post("/queue/nack", {"id": message["id"]})
+            event = next(events)
+            assert event.event == "set"
+            assert json.loads(event.data)["key"] == ["lost", "n"]
+            assert json.loads(event.data)["value"] == {"n": 1}
+            live.api.delete("/keys/lost/n")
+            event = next(events)
+            assert (event.event, json.loads(event.data)) == ("delete", {"key": ["lost", "n"]})
+
+
+class TestEvents:
+    def test_are_told_as_they_happen(self, live):
+        with listening(live, "/v1/events/stream") as events:
+            next(events)
+            id = live.api.enqueue()
+            event = next(events)
+            assert (event.event, json.loads(event.data)["id"]) == ("enqueue", id)
+
+    def test_go_on_behind_the_last_one_seen(self, live):
+        first, second = live.api.enqueue(), live.api.enqueue()
+        page = live.api.get("/v1/events", queue="default")
+        cursor = page["events"][0]["cursor"]
+
+        headers = {"Last-Event-ID": cursor}
+        with listening(live, "/v1/events/stream", headers=headers) as events:
+            assert next(events).event == "ping"
+            event = next(events)
+            assert json.loads(event.data)["id"] == second != first
+            assert event.id == page["events"][1]["cursor"]
+
+    def test_those_of_other_tenants_are_not_read(self, live, monkeypatch):
+        store = live.runtime.store
+        first = live.api.enqueue()
+        start = live.api.get("/v1/events")["cursor"]
+        foreign = Queues(store, "other")["busy"]
+        for _ in range(4):
+            foreign.enqueue_many(range(5000))
+        dropped = Queues(store)["dropped"]
+        dropped.enqueue(1)
+        dropped.drop(force=True)
+        for _ in range(4):
+            foreign.enqueue_many(range(5000))
+        second = live.api.enqueue()
+        read, pages = store.events, []
+
+        def counted(queue, after, limit, **of):
+            pages.append(page := read(queue, after, limit, **of))
+            return page
+
+        monkeypatch.setattr(store, "events", counted)
+        headers = {"Last-Event-ID": start}
+        with listening(live, "/v1/events/stream", headers=headers) as events:
+            told = [next(events) for _ in range(5)]
+
+        assert [one.event for one in told] == ["ping", "enqueue", "purge", "drop", "enqueue"]
+        assert json.loads(told[-1].data)["id"] == second != first
+        assert {event.queue.tenant for page in pages for event in page} == {"default"}
+        assert sum(map(len, pages)) < 10
+
+    def test_while_nothing_happens_no_journal_is_read(self, live, monkeypatch):
+        store, looks, reads = live.runtime.store, threading.Semaphore(0), []
+        info, read = store.info, store.events
+
+        def counted_info():
+            looks.release()
+            return info()
+
+        def counted_read(*arguments, **of):
+            reads.append(arguments)
+            return read(*arguments, **of)
+
+        with listening(live, "/v1/events/stream") as events:
+            next(events)
+            live.api.enqueue()
+            assert next(events).event == "enqueue"
+            monkeypatch.setattr(live.runtime.caretaker, "loops", [])
+            monkeypatch.setattr(store, "info", counted_info)
+            monkeypatch.setattr(store, "events", counted_read)
+            for _ in range(2):  # what was on its way may still read after its look
+                assert looks.acquire(timeout=10)
+            reads.clear()
+            for _ in range(4):
+                assert looks.acquire(timeout=10)
+            assert not reads
+            live.api.enqueue()
+            assert next(events).event == "enqueue"
+            assert reads
+
+    def test_pings_flow_while_events_that_the_caller_may_not_see_are_read(self, live, monkeypatch):
+        live.api.enqueue()
+        live.api.enqueue()
+        one, other = live.runtime.store.events(DEFAULT, None, 2)
+        endless = itertools.cycle([[one], [other]])
+        monkeypatch.setattr(live.runtime.store, "events", lambda *_, **__: next(endless))
+        monkeypatch.setattr(Principal, "can_see", lambda *_: False)
+        monkeypatch.setattr(stream_wakeup.StreamWakeup, "ping_due", True)
+        headers = {"Last-Event-ID": "0.0"}
+        with listening(live, "/v1/events/stream?queue=default", headers=headers) as events:
+            assert [next(events).event for _ in range(5)] == ["ping"] * 5
+
+    @pytest.mark.parametrize(
+        ("reason", "by"),
+        [
+            ("worker heartbeat missed", "heartbeat"),
+            ("worker process was killed", "supervisor"),
+            ("lease expired", "scheduler"),
+        ],
+    )
+    def test_a_sweep_says_who_began_it(self, live, reason, by):
+        queue = Queues(live.runtime.store)["default"]
+        queue.enqueue(1)
+        queue.expire([job.record for job in queue.claim(1)], reason)
+
+        (sweep,) = live.api.get("/v1/events", queue="default")["sweeps"]
+
+        assert sweep["payload"]["triggered_by"] == by
+
+    def swept(self, live, jobs):
+        """The cursor before a sweep of so many jobs."""
+        queue = Queues(live.runtime.store)["default"]
+        queue.enqueue_many(range(jobs))
+        held = [job.record for job in queue.claim(jobs)]
+        cursor = live.runtime.store.info().cursor
+        queue.expire(held)
+        return cursor
+
+    def test_a_cursor_of_a_store_that_was_replaced_is_told_so(self, live):
+        id = live.api.enqueue()
+        page = live.api.get("/v1/events", queue="default")
+        assert live.api.get("/v1/events", queue="default", after=page["cursor"])["events"] == []
+
+        gone = live.api.get("/v1/events", 410, after="99999999999999999.0")
+        assert gone["type"].endswith("events-dropped")
+        again = live.api.get("/v1/events", after=gone["cursor"])
+        assert [event["id"] for event in again["events"]] == [id]
+        headers = {"Last-Event-ID": "99999999999999999.0"}
+        with listening(live, "/v1/events/stream", headers=headers) as events:
+            assert [next(events).event for _ in range(3)] == ["ping", "dropped", "enqueue"]
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
+    def test_a_sweep_is_told_once_however_the_pages_are_cut(self, live, limit):
+        cursor, told, seen = self.swept(live, 3), [], 0
+        live.api.enqueue()
+        while True:
+            page = live.api.get("/v1/events", queue="default", after=cursor, limit=limit)
+            if not page["events"]:
+                break
+            cursor, seen = page["cursor"], seen + len(page["events"])
+            told += [sweep["payload"]["count"] for sweep in page["sweeps"]]
+
+        assert (seen, told) == (4, [3])
+
+    def test_whoever_resumes_in_the_middle_of_a_sweep_is_told_of_all_of_it(self, live):
+        cursor = self.swept(live, 3)
+        page = live.api.get("/v1/events", queue="default", after=cursor, limit=2)
+
+        headers = {"Last-Event-ID": page["cursor"]}
+        with listening(live, "/v1/events/stream", headers=headers) as events:
+            assert next(events).event == "ping"
+            sweep, last = next(events), next(events)
+
+        assert (sweep.event, json.loads(sweep.data)["payload"]["count"]) == ("requeue", 3)
+        assert last.event == "expire"
+
+    def test_a_sweep_is_told_as_one(self, live):
+        for attempts in (1, 2, 2):
+            live.api.enqueue(1, lockDuration=50, maxAttempts=attempts)
+        with listening(live, "/v1/events/stream") as events:
+            next(events)
+            live.api.post("/v1/queues/default/claim", {"limit": 3})
+            told: list[tuple[str, dict[str, Any]]] = []
+            while len([t for t in told if t[0] == "expire"]) < 3:
+                event = next(events)
+                told.append((event.event, json.loads(event.data)))
+        requeued = [data["payload"] for name, data in told if name == "requeue"]
+        moved = [data["payload"] for name, data in told if name == "move_to_dlq"]
+        assert sum(one["count"] for one in requeued) == 2
+        assert sum(one["dlq_count"] for one in requeued) == 1
+        assert {one["triggered_by"] for one in requeued} == {"scheduler"}
+        assert moved == [{"count": 1}]
+        sweep = next(data for name, data in told if name == "requeue")
+        assert sweep.keys() == {"type", "timestamp", "payload"}
+
+
+def test_a_stream_outlives_a_store_that_fails(live, monkeypatch):
+    first = live.api.enqueue(1, maxAttempts=1)
+    tries: list[object] = []
+
+    def unavailable(*_given, **_options):
+        tries.append(None)
+        raise StoreUnavailable("the server closed the connection")
+
+    with listening(live, params={"prefetch": 2}) as events:
+        assert messages(events, 1)[0]["id"] == first
+        with monkeypatch.context() as patched:
+            patched.setattr(live.runtime.store, "claim", unavailable)
+            second = live.api.enqueue(2)
+            until(lambda: len(tries) >= 3)
+        assert messages(events, 1)[0]["id"] == second
+        assert live.runtime.store.get(DEFAULT, [first])[0].state is State.PROCESSING

@@ -1,0 +1,247 @@
+"""Hostile texts in every field of every route: refused or kept as they are, never acted upon."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from litestar.testing import TestClient
+from tests.service.conftest import HERE, undocumented
+from tests.service.http.hostile_texts import HOSTILE
+
+from ackline.queues import Queues
+from ackline.service import Settings, create_app
+from ackline.service.runtime import Runtime
+
+FEW = 12
+"""Texts for each field in the usual run; all of them on demand. Together they use each of them."""
+
+PAGES = ("/api/docs", "/dashboard")
+"""Routes that answer with pages of their own."""
+
+
+class Field(NamedTuple):
+    """One place of one route where a client can put a text."""
+
+    method: str
+    path: str
+    place: str
+    name: tuple[Any, ...]
+    body: Any
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path} {self.place} {'.'.join(map(str, self.name))}"
+
+
+def texts_in(body: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where a body has texts, those that are names among them."""
+    match body:
+        case str():
+            yield at
+        case dict():
+            for name, value in body.items():
+                yield from texts_in(value, (*at, name))
+        case list():
+            for index, value in enumerate(body):
+                yield from texts_in(value, (*at, index))
+        case _:
+            return
+
+
+def fields_of(described: Any) -> Iterator[Field]:
+    """From the description of the service itself, so that a new field cannot be forgotten."""
+    for path, operations in described["paths"].items():
+        for method, operation in operations.items():
+            content = operation.get("requestBody", {}).get("content", {})
+            body = content.get("application/json", {}).get("example")
+            for parameter in operation.get("parameters", ()):
+                place, name = parameter["in"], parameter["name"]
+                yield Field(method.upper(), path, place, (name,), body)
+            for name in texts_in(body):
+                yield Field(method.upper(), path, "body", name, body)
+
+
+class Service:
+    """A service whose streams end at once."""
+
+    def __init__(self) -> None:
+        self.runtime = Runtime.from_settings(Settings(store="memory://", maintenance=False))
+        self.client = TestClient(create_app(runtime=self.runtime), base_url=HERE)
+        self.runtime.streams.end_all()
+
+    def put(self, field: Field, text: str) -> Any:
+        """Call a route with a text in one of its fields."""
+        path, options = field.path, dict[str, Any]()
+        body = copy.deepcopy(field.body)
+        match field.place:
+            case "path":
+                path = path.replace(f"{{{field.name[0]}}}", quote(text, safe=""))
+            case "query":
+                options["params"] = {field.name[0]: text}
+            case "header":
+                options["headers"] = {field.name[0]: text.encode()}
+            case _:
+                place_in(body, field.name, text)
+        if body is not None:
+            options["json"] = body
+        for name in ("queue", "id", "name", "key", "delivery"):
+            path = path.replace(f"{{{name}}}", "there")
+        return self.client.request(field.method, path, **options)
+
+
+def place_in(body: Any, name: tuple[Any, ...], text: str) -> None:
+    for step in name[:-1]:
+        body = body[step]
+    body[name[-1]] = text
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    service = Service()
+    with service.client:
+        yield service
+    assert undocumented(service.runtime) == []
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Iterator[Service]:
+    """Another one, with nothing in it."""
+    service = Service()
+    with service.client:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def fields(service) -> list[Field]:
+    found = list(fields_of(service.client.get("/api/openapi.json").json()))
+    assert len(found) > 150
+    return found
+
+
+def check(service: Service, field: Field, text: str) -> None:
+    if field.place == "header" and not text.strip().isprintable():
+        return  # no client can send it: its library, or the server's parser, refuses
+    answer = service.put(field, text)
+    where = f"{field} {text!r}: {answer.status_code} {answer.text[:200]}"
+    assert answer.status_code < 500 or answer.status_code == 504, where
+    kind = answer.headers.get("content-type", "")
+    page = field.path.startswith(PAGES)
+    assert page or "html" not in kind, where
+    assert "x-injected" not in answer.headers, where
+    assert "set-cookie" not in answer.headers, where
+    assert "root:" not in answer.text, where
+
+
+def test_there_are_two_hundred_of_them():
+    assert len(HOSTILE) >= 200
+    assert len(set(HOSTILE)) == len(HOSTILE)
+
+
+def test_some_texts_in_every_field(service, fields):
+    """Each field gets some of them, each of them is somewhere."""
+    texts = itertools.cycle(HOSTILE)
+    for field in fields:
+        for text in itertools.islice(texts, FEW):
+            check(service, field, text)
+
+
+@pytest.mark.slow
+def test_every_text_in_every_field(service, fields):
+    for field, text in itertools.product(fields, HOSTILE):
+        check(service, field, text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_text_comes_back_as_it_was(fresh, text):
+    """As the name of a queue, an id, a kind, a group, a header and in the payload: all kept."""
+    client, queue, id = fresh.client, path_of([text]), path_of([text])
+    body = {
+        "payload": {text: [text]},
+        "id": text,
+        "kind": text,
+        "group": text,
+        "headers": {text: text},
+        "keys_if_undelivered": [["kept", text]],
+    }
+    made = client.post(f"/api/v1/queues/{queue}/jobs", json=body)
+    assert made.status_code in (200, 201), made.text
+
+    job = client.get(f"/api/v1/queues/{queue}/jobs/{id}").json()
+    listed = client.get(f"/api/v1/queues/{queue}/jobs", params={"kind": text}).json()["jobs"]
+
+    for name in ("id", "kind", "group", "payload", "headers", "keys_if_undelivered"):
+        assert job[name] == body[name]
+    assert (job["queue"], [one["id"] for one in listed]) == (text, [text])
+    assert text in list(Queues(fresh.runtime.store))
+
+
+# --- names stay apart ---
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[Service]:
+    service = Service()
+    with service.client:
+        yield service
+
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(
+    lambda name: len(name.encode()) <= 512
+)
+TRICKY = st.sampled_from(["a", "a/b", "b", "%2F", "..", ".", ":", "a:b", "ackline "])
+PARTS = st.lists(NAMES | TRICKY, min_size=1, max_size=4)
+QUICK = settings(
+    max_examples=300, deadline=None, suppress_health_check=list(HealthCheck), database=None
+)
+
+
+def path_of(parts: list[str]) -> str:
+    # Clients normalize a segment of dots, so a careful one writes them out.
+    return "/".join(quote(part, safe="").replace(".", "%2E") for part in parts)
+
+
+@QUICK
+@given(PARTS, PARTS)
+@example(["a", "b"], ["a/b"])
+@example(["a%2Fb"], ["a/b"])
+@example(["a:b", "c"], ["a", "b:c"])
+@example(["a", ""], ["a"])
+@example([".."], ["."])
+def test_keys_stay_apart(service, one, other):
+    """Two keys are one only if all their parts are the same."""
+    client = service.client
+    if "" in (*one, *other) or "ackline" in (one[0], other[0]):
+        return
+    for parts, value in ((one, "one"), (other, "other")):
+        url = f"/api/v1/keys/{path_of(parts)}"
+        assert client.put(url, json={"value": value}).status_code == 200, parts
+
+    found = [client.get(f"/api/v1/keys/{path_of(parts)}").json() for parts in (one, other)]
+
+    assert [entry["key"] for entry in found] == [one, other]
+    assert found[1]["value"] == "other"
+    assert found[0]["value"] == ("other" if one == other else "one")
+
+
+@QUICK
+@given(st.tuples(NAMES, NAMES), st.tuples(NAMES, NAMES))
+@example(("a/b", "c"), ("a", "b/c"))
+@example(("a:b", "c"), ("a", "b:c"))
+@example(("a%2Fb", "c"), ("a/b", "c"))
+def test_queues_and_ids_stay_apart(apart, one, other):
+    """A job is another's only if its queue and its id both are."""
+    client = apart.client
+    for queue, id in (one, other):
+        url = f"/api/v1/queues/{path_of([queue])}/jobs"
+        body = {"payload": [queue, id], "id": id, "result_ttl": 0}
+        assert client.post(url, json=body).status_code in (200, 201)
+
+    for queue, id in (one, other):
+        job = client.get(f"/api/v1/queues/{path_of([queue])}/jobs/{path_of([id])}").json()
+        assert (job["queue"], job["id"], job["payload"]) == (queue, id, [queue, id])

@@ -1,0 +1,699 @@
+"""Limits: of one tenant for all its requests, of an address for what is not believed."""
+
+from __future__ import annotations
+
+import fcntl
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from tests.service.conftest import Api, client_for
+
+import ackline
+from ackline.core.errors import ConfigError, StoreUnavailable
+from ackline.core.job import QueueKey
+from ackline.core.lifecycle import move
+from ackline.service import Settings
+from ackline.service.auth.api_keys import new_key
+from ackline.service.auth.credentials import ApiKey, hash_of
+from ackline.service.auth.permissions import Scope
+from ackline.service.limits.errors import TooManyLoginFailures
+from ackline.service.limits.rate_limit import Rate
+from ackline.service.limits.rate_table import BUCKETS, SIZE, SLOTS_PER_BUCKET, RateTable, new_file
+from ackline.service.limits.tenant_limits import TenantLimits
+from ackline.service.operations import bulk_step
+from ackline.service.settings import load
+from ackline.stores.sqlite import disk_space
+
+# --- the rate ---
+
+
+@given(
+    some.floats(0.1, 1000),
+    some.floats(1, 500),
+    some.lists(some.tuples(some.floats(0, 2), some.integers(1, 300)), max_size=60),
+)
+def test_no_stretch_of_time_has_more_than_the_rate_and_a_burst(per_second, burst, asked):
+    rate, now, due = Rate(per_second, burst), 100.0, 0.0
+    let_in: list[tuple[float, int]] = []
+    for pause, cost in asked:
+        now += pause
+        due, wait = rate.acquire(due, now, cost)
+        if not wait:
+            let_in.append((now, cost))
+
+    for index, (begin, _) in enumerate(let_in):
+        for last in range(index, len(let_in)):
+            stretch = let_in[index : last + 1]
+            span = stretch[-1][0] - begin
+            # What is larger than a burst comes in when nothing is owed, and is paid for after.
+            large = max(cost for _, cost in stretch)
+            most = per_second * span + max(burst, large)
+            assert sum(cost for _, cost in stretch[:-1]) <= most + 1e-3
+            if all(cost <= burst for _, cost in stretch):
+                assert sum(cost for _, cost in stretch) <= per_second * span + burst + 1e-3
+
+
+@given(some.floats(0.1, 1000), some.floats(1, 500), some.integers(1, 2000), some.floats(0, 1e4))
+def test_who_waits_as_long_as_it_is_told_is_let_in(per_second, burst, cost, owed):
+    rate = Rate(per_second, burst)
+    due, wait = rate.acquire(100.0 + owed, 100.0, cost)
+
+    assert wait == 0 or rate.acquire(due, 100.0 + wait + 1e-6, cost)[1] == 0
+
+
+# --- the ledger ---
+
+
+@pytest.fixture
+def ledger():
+    ledger = RateTable(new_file(), lambda: 100.0)
+    yield ledger
+    ledger.close()
+
+
+def test_names_do_not_meet(ledger):
+    rate = Rate(1, 1)
+
+    assert [ledger.charge(f"tenant {n}", rate) for n in range(500)] == [0.0] * 500
+    assert all(ledger.charge(f"tenant {n}", rate) for n in range(500))
+
+
+def test_of_too_many_names_those_who_owe_least_are_forgotten(ledger):
+    ledger.charge("much", Rate(1, 1000), 1000)
+    for n in range(BUCKETS * SLOTS_PER_BUCKET * 2):
+        ledger.charge(f"little {n}", Rate(1, 1))
+
+    assert ledger.wait("much", Rate(1, 1000)) == pytest.approx(1.0)
+
+
+def _hammer(file: int, seconds: float, results) -> None:
+    ledger, rate = RateTable(file), Rate(200, 20)
+    until, let_in = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        let_in += not ledger.acquire("acme", rate)
+    results.put(let_in)
+
+
+def test_processes_share_one_rate():
+    context = multiprocessing.get_context("fork")
+    file, results = new_file(), context.Queue()
+    hammers = [context.Process(target=_hammer, args=(file, 1.0, results)) for _ in range(3)]
+    began = time.monotonic()
+    for one in hammers:
+        one.start()
+    let_in = [results.get(timeout=30) for _ in hammers]
+    took = time.monotonic() - began
+    for one in hammers:
+        one.join()
+    os.close(file)
+
+    assert 150 <= sum(let_in) <= 20 + 200 * took + 1
+    # The control: each process by itself would have let in as many as all of them together.
+    assert max(let_in) < 150 + 20
+
+
+def _hold(file: int, ready) -> None:
+    fcntl.lockf(file, fcntl.LOCK_EX, SIZE, 0)
+    ready.put(None)
+    time.sleep(60)
+
+
+def test_a_process_that_is_stopped_while_it_holds_a_lock_stops_nobody():
+    context = multiprocessing.get_context("fork")
+    file, ready = new_file(), context.Queue()
+    ledger, rate = RateTable(file, lambda: 100.0), Rate(1, 1)
+    answers: list[float] = []
+    other = context.Process(target=_hold, args=(file, ready))
+    other.start()
+    try:
+        ready.get(timeout=30)
+        charging = threading.Thread(
+            target=lambda: answers.extend(ledger.acquire("acme", rate) for _ in range(2)),
+            daemon=True,
+        )
+        charging.start()
+        charging.join(10)
+
+        assert answers == [0.0, pytest.approx(1.0)]
+    finally:
+        other.kill()
+        other.join()
+
+
+def _sit(file: int, ready) -> None:
+    ledger = RateTable(file)
+    ready.put([ledger.acquire_slot("acme", 3), ledger.acquire_slot("acme", 3)])
+    time.sleep(60)
+
+
+def test_a_process_that_dies_leaves_its_seats(ledger):
+    context = multiprocessing.get_context("fork")
+    file, ready = new_file(), context.Queue()
+    mine = RateTable(file)
+    other = context.Process(target=_sit, args=(file, ready))
+    other.start()
+    try:
+        assert None not in ready.get(timeout=30)
+        last = mine.acquire_slot("acme", 3)
+        assert last is not None
+        assert mine.acquire_slot("acme", 3) is None
+        assert mine.acquire_slot("other", 3) is not None
+        mine.release_slot(last)
+        assert mine.acquire_slot("acme", 3) == last
+    finally:
+        assert other.pid is not None
+        os.kill(other.pid, signal.SIGKILL)
+        other.join()
+
+    assert mine.acquire_slot("acme", 3) is not None
+    assert mine.acquire_slot("acme", 3) is not None
+    assert mine.acquire_slot("acme", 3) is None
+    mine.close()
+
+
+# --- over HTTP ---
+
+
+def key_for(tenant: str) -> tuple[str, ApiKey]:
+    text, id = new_key()
+    return text, ApiKey(
+        id=id, hash=hash_of(text), name=tenant, tenant=tenant, scopes=frozenset(Scope)
+    )
+
+
+@pytest.fixture
+def allowance() -> TenantLimits:
+    return TenantLimits()
+
+
+@pytest.fixture
+def tenants() -> dict[str, str]:
+    """The key of each."""
+    return {}
+
+
+@pytest.fixture
+def settings(allowance, tenants) -> Settings:
+    keys = {name: key_for(name) for name in ("acme", "umbrella")}
+    tenants |= {name: text for name, (text, _) in keys.items()}
+    return Settings(
+        store="memory://",
+        port=0,
+        drain=0.0,
+        limits=allowance,
+        tenants={"umbrella": TenantLimits(requests=0, jobs=0, queue_jobs=0, streams=0)},
+        api_keys=tuple(key for _, key in keys.values()),
+        login_failures=5,
+    )
+
+
+@pytest.fixture
+def call(api, tenants):
+    def call(method, path, status=200, tenant="acme", **options):
+        headers = {"authorization": f"Bearer {tenants[tenant]}"}
+        answer = api.client.request(method, f"/api{path}", headers=headers, **options)
+        assert answer.status_code == status, answer.text
+        return answer
+
+    return call
+
+
+def redriven(id: str) -> dict[str, Any]:
+    """The step that a client of the store sends."""
+    return {"id": id, "act": "redrive", "to": "queued", "attempts": 0}
+
+
+def refused(answer, word: str) -> None:
+    assert answer.json()["type"] == f"urn:ackline:problem:{word}"
+    assert "nothing was done" in answer.json()["detail"]
+    seconds = int(answer.headers["retry-after"])
+    assert seconds >= 1
+    assert answer.headers["ratelimit"].endswith(f";r=0;t={seconds}")
+
+
+@pytest.mark.parametrize("allowance", [TenantLimits(requests=0.1, requests_burst=3)])
+def test_a_tenant_sends_so_many_requests(call):
+    for _ in range(3):
+        call("GET", "/queue/stats")
+
+    answer = call("GET", "/queue/stats", 429)
+    refused(answer, "too-many-requests")
+    assert 9 <= int(answer.headers["retry-after"]) <= 10
+    for _ in range(10):
+        call("GET", "/queue/stats", tenant="umbrella")
+
+
+@pytest.mark.parametrize("allowance", [TenantLimits(requests=0.001, requests_burst=4)])
+class TestSettlingOverTheRate:
+    """What a tenant has claimed it can always settle: the work would be done again otherwise."""
+
+    @pytest.fixture
+    def held(self, call):
+        """A job that is claimed, and no request to spare."""
+        call("POST", "/v1/queues/q/jobs", 201, json={"payload": 1, "id": "a"})
+        call("POST", "/v1/queues/q/jobs", 201, json={"payload": 2, "id": "b"})
+        (job,) = call("POST", "/v1/queues/q/claim", json={"lease": 60}).json()["jobs"]
+        call("GET", "/queue/stats")
+        refused(call("GET", "/queue/stats", 429), "too-many-requests")
+        return {"id": job["id"], "token": job["token"]}
+
+    def test_a_message(self, call, held):
+        message = {"queue": "q", "id": held["id"], "receipt": held["token"]}
+        for _ in range(3):
+            call("POST", "/queue/touch", json=message)
+        call("POST", "/queue/ack", json=message)
+        call("POST", "/queue/nack", 409, json=message)
+
+    def test_a_job(self, call, held):
+        for _ in range(3):
+            call("POST", "/v1/queues/q/extend", json={"leases": [held]})
+        outcome = {**held, "outcome": "complete"}
+        told = call("POST", "/v1/queues/q/settle", json={"outcomes": [outcome]}).json()
+        assert told["results"][0]["ok"]
+
+    def test_it_counts_all_the_same(self, call):
+        for _ in range(4):
+            call("POST", "/v1/queues/q/extend", json={"leases": []})
+
+        refused(call("GET", "/queue/stats", 429), "too-many-requests")
+
+    def test_a_worker_that_speaks_to_the_store(self, call, held):
+        """It settles and claims in one request: it gets no job, and hears when to ask for some."""
+        beat = {
+            "id": "w",
+            "host": "",
+            "pid": 1,
+            "started_at": 0,
+            "concurrency": 1,
+            "kinds": None,
+            "ttl": 5,
+        }
+        hold = {"id": held["id"], "token": int(held["token"]), "seconds": 60}
+        call("POST", "/v1/store/heartbeat", json={"queue": "q", "beat": beat, "holds": [hold]})
+        step = {"id": held["id"], "act": "complete", "to": "completed", "token": hold["token"]}
+        request = {"worker": "w", "limit": 10, "lease": 30}
+        asked = {"queue": "q", "request": request}
+
+        told = call("POST", "/v1/store/claim", json={**asked, "transitions": [step]}).json()
+
+        assert told["verdicts"] == [{"applied": True, "state": "completed"}]
+        assert told["jobs"] == []
+        assert told["next_at"] - told["now"] > 900
+        call("POST", "/v1/store/apply", json={"queue": "q", "transitions": [step]})
+        refused(call("POST", "/v1/store/claim", 429, json=asked), "too-many-requests")
+
+    def test_an_operator_waits(self, call, held):
+        call("POST", "/v1/store/apply", 429, json={"queue": "q", "transitions": [redriven("b")]})
+        call("POST", "/v1/store/apply", 429, json={"queue": "q", "transitions": []})
+        call("POST", "/v1/store/get", 429, json={"queue": "q", "ids": ["b"]})
+
+
+@pytest.mark.parametrize("allowance", [TenantLimits(jobs=0.1, jobs_burst=3)])
+class TestJobs:
+    def test_one_by_one(self, call):
+        for _ in range(3):
+            call("POST", "/queue/enqueue", json={"value": 1})
+        refused(call("POST", "/queue/enqueue", 429, json={"value": 1}), "too-many-jobs")
+        refused(call("POST", "/v1/queues/q/jobs", 429, json={"payload": 1}), "too-many-jobs")
+
+        assert call("GET", "/queue/stats").json()["total"] == 3
+        message = call("GET", "/queue/poll").json()["message"]
+        call("POST", "/queue/ack", json={"id": message["id"]})
+        call("POST", "/queue/enqueue", tenant="umbrella", json={"value": 1})
+
+    def test_a_batch_counts_as_its_jobs(self, call):
+        jobs = {"jobs": [{"payload": n} for n in range(2)]}
+        call("POST", "/v1/queues/q/jobs/batch", json=jobs)
+        refused(call("POST", "/v1/queues/q/jobs/batch", 429, json=jobs), "too-many-jobs")
+        call("POST", "/v1/queues/q/jobs", 201, json={"payload": 1})
+
+    def test_a_batch_larger_than_a_burst_is_paid_for_afterwards(self, call):
+        jobs = {"jobs": [{"payload": n} for n in range(10)]}
+        call("POST", "/v1/queues/q/jobs/batch", json=jobs)
+        answer = call("POST", "/queue/enqueue", 429, json={"value": 1})
+        assert int(answer.headers["retry-after"]) > 60
+
+    def test_an_import_stops_where_it_is_refused(self, call):
+        lines = b"\n".join(b'{"payload": %d}' % n for n in range(1005))
+        told = call("POST", "/v1/queues/q/import", content=lines).json()
+
+        assert (told["enqueued"], told["stopped_at"]) == (1000, 1001)
+        assert told["problem"]["type"].endswith("too-many-jobs")
+        assert call("GET", "/queue/stats?queue=q").json()["total"] == 1000
+
+    def test_the_store_over_http(self, live, tenants):
+        with ackline.open(live.url + "/api", token=tenants["acme"]) as queues:
+            queues["q"].enqueue_many([1, 2, 3])
+            with pytest.raises(StoreUnavailable, match="second"):
+                queues["q"].enqueue(4)
+
+
+@pytest.mark.parametrize("allowance", [TenantLimits(queue_jobs=3, tenant_jobs=5)])
+class TestDepth:
+    @pytest.fixture(autouse=True)
+    def looking(self, monkeypatch):
+        """Who finds no room looks at once whether there is some by now."""
+        monkeypatch.setattr("ackline.service.limits.queue_depth.MIN_RECOUNT_INTERVAL", 0.0)
+
+    def fill(self, call, queue, jobs, status=201):
+        for n in range(jobs):
+            call("POST", f"/v1/queues/{queue}/jobs", status, json={"payload": n})
+
+    def test_a_queue_holds_so_many(self, call):
+        self.fill(call, "a", 3)
+        refused(call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1}), "queue-full")
+        self.fill(call, "b", 2)
+        refused(call("POST", "/v1/queues/b/jobs", 429, json={"payload": 1}), "queue-full")
+        call("POST", "/v1/queues/a/jobs", 201, tenant="umbrella", json={"payload": 1})
+
+    def bury(self, call, queue, jobs=1):
+        """Put jobs in and let them fail; returns their ids."""
+        for _ in range(jobs):
+            call("POST", f"/v1/queues/{queue}/jobs", 201, json={"payload": 0, "max_attempts": 1})
+        held = call("POST", f"/v1/queues/{queue}/claim", json={"limit": jobs}).json()["jobs"]
+        outcomes = [{"id": one["id"], "token": one["token"], "outcome": "fail"} for one in held]
+        call("POST", f"/v1/queues/{queue}/settle", json={"outcomes": outcomes})
+        return [job["id"] for job in held]
+
+    @pytest.mark.parametrize("way", ["v1", "messages", "bulk", "all", "store"])
+    def test_a_redrive_needs_room(self, call, runtime, way):
+        ids = self.bury(call, "a", 2)
+        self.fill(call, "a", 2)
+        act: dict[str, tuple[str, Any]] = {
+            "v1": (f"/v1/queues/a/jobs/{ids[1]}/redrive", {}),
+            "messages": (f"/queue/dlq/{ids[1]}/requeue?queue=a", None),
+            "bulk": ("/v1/queues/a/bulk", {"action": "redrive", "filter": {"ids": ids[1:]}}),
+            "all": ("/v1/queues/a/bulk", {"action": "redrive", "filter": {}}),
+            "store": (
+                "/v1/store/apply",
+                {"queue": "a", "transitions": [redriven(ids[1])]},
+            ),
+        }
+        if way != "all":  # there, both of them are one too many
+            call("POST", f"/v1/queues/a/jobs/{ids[0]}/redrive", json={})
+        path, body = act[way]
+
+        refused(call("POST", path, 429, **({} if body is None else {"json": body})), "queue-full")
+
+        assert call("GET", f"/v1/queues/a/jobs/{ids[1]}").json()["state"] == "failed"
+
+    def test_an_act_under_way_keeps_no_room_from_who_enqueues(self, call, runtime):
+        """What has moved already would count twice."""
+        self.fill(call, "a", 3)
+
+        ids = [job["id"] for job in call("GET", "/v1/queues/a/jobs").json()["jobs"]]
+        target = QueueKey("acme", "b")
+
+        runtime.limits.require_room(QueueKey("acme", "a"), [move(id, target) for id in ids])
+
+        self.fill(call, "b", 2)
+
+    def test_an_act_on_many_stops_where_the_room_ends(self, call, monkeypatch):
+        monkeypatch.setattr(bulk_step, "PAGE", 2)
+        self.bury(call, "a", 3)
+        self.fill(call, "a", 1)
+        body = {"action": "redrive", "filter": {}}
+
+        done = call("POST", "/v1/queues/a/bulk", json=body).json()
+        assert (done["count"], done["cursor"] is None) == (2, False)
+        body["cursor"] = done["cursor"]
+        refused(call("POST", "/v1/queues/a/bulk", 429, json=body), "queue-full")
+        assert call("GET", "/v1/queues/a").json()["counts"]["failed"] == 1
+
+    @pytest.mark.parametrize("way", ["v1", "bulk", "store"])
+    def test_a_move_needs_room_where_it_leads(self, call, way):
+        self.fill(call, "a", 3)
+        self.fill(call, "b", 2)  # all that the tenant may have
+        first, second = [job["id"] for job in call("GET", "/v1/queues/b/jobs").json()["jobs"]]
+        call("POST", f"/v1/queues/b/jobs/{first}/move", json={"to": "c"})
+        step = {"id": second, "act": "move", "target": {"tenant": "acme", "name": "a"}}
+        path, body = {
+            "v1": (f"/v1/queues/b/jobs/{second}/move", {"to": "a"}),
+            "bulk": ("/v1/queues/b/bulk", {"action": "move", "to": "a", "filter": {}}),
+            "store": ("/v1/store/apply", {"queue": "b", "transitions": [step]}),
+        }[way]
+
+        refused(call("POST", path, 429, json=body), "queue-full")
+
+        assert call("GET", f"/v1/queues/b/jobs/{second}").json()["state"] == "queued"
+
+    def test_what_has_ended_takes_no_room_where_it_is_moved_to(self, call):
+        [ended] = self.bury(call, "b")
+        self.fill(call, "a", 3)
+        call("POST", f"/v1/queues/b/jobs/{ended}/move", json={"to": "a"})
+
+    def test_a_queue_that_is_renamed_takes_the_room_it_had(self, call):
+        self.fill(call, "a", 3)
+        call("POST", "/v1/queues/a/rename", json={"to": "b"})
+        self.fill(call, "a", 1)
+
+        merge = {"to": "b", "merge": True}
+        refused(call("POST", "/v1/queues/a/rename", 429, json=merge), "queue-full")
+
+    def test_what_is_done_makes_room(self, call):
+        self.fill(call, "a", 3)
+        call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1})
+        (job,) = call("POST", "/v1/queues/a/claim", json={}).json()["jobs"]
+        outcome = {"id": job["id"], "token": job["token"], "outcome": "complete"}
+        call("POST", "/v1/queues/a/settle", json={"outcomes": [outcome]})
+
+        self.fill(call, "a", 1)
+        call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1})
+
+    def test_what_is_there_already_takes_no_room(self, call):
+        jobs = [{"payload": n, "id": f"j{n}"} for n in range(3)]
+        call("POST", "/v1/queues/a/jobs/batch", json={"jobs": jobs})
+
+        again = call("POST", "/v1/queues/a/jobs", 200, json=jobs[0]).json()
+        assert (again["accepted"], again["state"]) == (False, "queued")
+        call("POST", "/v1/queues/a/jobs/batch", json={"jobs": jobs})
+        call("POST", "/v1/queues/a/jobs/batch", 429, json={"jobs": [*jobs, {"payload": 1}]})
+
+    def test_a_batch_goes_in_whole_or_not_at_all(self, call):
+        batch = {"jobs": [{"payload": n} for n in range(4)]}
+        call("POST", "/v1/queues/a/jobs/batch", 429, json=batch)
+        self.fill(call, "a", 3)
+
+    def test_many_at_once_are_counted_before_they_are_stored(self, live, tenants):
+        headers = {"authorization": f"Bearer {tenants['acme']}"}
+
+        def enqueue(n: int) -> int:
+            url = f"{live.url}/api/v1/queues/a/jobs"
+            return httpx.post(url, json={"payload": n}, headers=headers).status_code
+
+        with ThreadPoolExecutor(10) as threads:
+            answers = list(threads.map(enqueue, range(30)))
+        assert sorted(answers) == [201] * 3 + [429] * 27
+
+
+@pytest.mark.parametrize("allowance", [TenantLimits(streams=2)])
+def test_a_tenant_has_so_many_streams(live, tenants):
+    def listen(tenant="acme"):
+        headers = {"authorization": f"Bearer {tenants[tenant]}"}
+        request = live.client.build_request("GET", "/api/queue/listen", headers=headers)
+        return live.client.send(request, stream=True)
+
+    first, second, third, other = listen(), listen(), listen(), listen("umbrella")
+    assert [one.status_code for one in (first, second, third, other)] == [200, 200, 429, 200]
+    third.read()
+    refused(third, "too-many-streams")
+    first.close()
+    until = time.monotonic() + 10
+    while (again := listen()).status_code == 429:
+        again.close()
+        assert time.monotonic() < until
+    for one in (second, other, again):
+        one.close()
+
+
+@pytest.mark.parametrize("allowance", [TenantLimits(streams=1)])
+def test_a_request_that_waits_counts_as_a_stream(live, tenants):
+    headers = {"authorization": f"Bearer {tenants['acme']}"}
+    ask = partial(live.client.request, headers=headers)
+    ask("POST", "/api/v1/queues/q/jobs", json={"payload": 1, "id": "a"})
+    with live.client.stream("GET", "/api/queue/listen", headers=headers):
+        refused(ask("GET", "/api/queue/poll?wait=1"), "too-many-streams")
+        refused(ask("POST", "/api/v1/queues/e/claim", json={"wait": 1}), "too-many-streams")
+        refused(ask("GET", "/api/v1/queues/q/jobs/a/result?wait=1"), "too-many-streams")
+        assert ask("GET", "/api/queue/poll").status_code == 200
+
+
+def many(count: int) -> list[str]:
+    return [f"random {n}" for n in range(count)]
+
+
+def listening(live, headers, names):
+    """A stream of the store's own news."""
+    body = {"queues": names, "topic": "ready"}
+    path = "/api/v1/store/listen"
+    request = live.client.build_request("POST", path, headers=headers, json=body)
+    return live.client.send(request, stream=True)
+
+
+@pytest.mark.parametrize("allowance", [TenantLimits(waiting_queues=100)])
+def test_a_tenant_waits_for_so_many_names(live, tenants):
+    acme, umbrella = ({"authorization": f"Bearer {tenants[t]}"} for t in ("acme", "umbrella"))
+    ask = partial(live.client.request, headers=acme)
+    first = listening(live, acme, many(60))
+    assert first.status_code == 200
+    refused_one = listening(live, acme, many(60))
+    refused_one.read()
+    refused(refused_one, "too-many-names")
+    query = {"queue": many(60), "wait": 1}
+    refused(ask("GET", "/api/queue/poll", params=query), "too-many-names")
+    refused(ask("GET", "/api/queue/listen", params={"queue": many(60)}), "too-many-names")
+    refused(ask("GET", "/api/v1/claims", params={"queue": many(60)}), "too-many-names")
+    claim = {"queues": many(60), "wait": 1}
+    refused(ask("POST", "/api/v1/claims", json=claim), "too-many-names")
+    # What does not wait costs nothing, and others have their own.
+    assert ask("POST", "/api/v1/claims", json={"queues": many(60)}).status_code == 200
+    assert ask("GET", "/api/queue/poll?wait=0.01").status_code == 200
+    other = listening(live, umbrella, many(60))
+    assert other.status_code == 200
+    first.close()
+    until = time.monotonic() + 10
+    while (again := listening(live, acme, many(60))).status_code == 429:
+        again.close()
+        assert time.monotonic() < until
+    other.close()
+    again.close()
+
+
+def test_who_waits_names_so_many_kinds(live, tenants):
+    acme = {"authorization": f"Bearer {tenants['acme']}"}
+    claim = {"kinds": many(1001), "wait": 1}
+    ask = partial(live.client.post, headers=acme)
+    assert ask("/api/v1/queues/q/claim", json=claim).status_code == 400
+    call = {"queues": ["q"], "topic": "ready", "kinds": many(1001)}
+    assert ask("/api/v1/store/listen", json=call).status_code == 422
+
+
+def test_too_many_names_in_one_request_lock_nobody_out(live, tenants):
+    acme = {"authorization": f"Bearer {tenants['acme']}"}
+    before = threading.active_count()
+    for _ in range(2):
+        answer = listening(live, acme, many(9990))
+        assert (answer.status_code, "1,000" in answer.read().decode()) == (422, True)
+    streams = [listening(live, acme, many(1000)) for _ in range(10)]
+    assert {one.status_code for one in streams} == {200}
+    ask = partial(live.client.request, headers=acme)
+
+    with ThreadPoolExecutor(1) as thread:
+        polled = thread.submit(ask, "GET", "/api/queue/poll?queue=mine&wait=5")
+        time.sleep(0.1)
+        ask("POST", "/api/queue/enqueue?queue=mine", json={"value": 1})
+        assert polled.result().json()["message"]["value"] == 1
+
+    assert threading.active_count() - before < 20
+    assert [info.key.name for info in live.runtime.store.describe("acme")] == ["mine"]
+    for one in streams:
+        one.close()
+
+
+class TestFailures:
+    def test_an_address_may_fail_so_often(self, api, call):
+        def guess(header):
+            return api.client.get("/api/queue/stats", headers={"authorization": header})
+
+        wrong = "Bearer ack_0123456789abcdef_wrong"
+        assert [guess(wrong).status_code for _ in range(5)] == [401] * 5
+        refused(guess(wrong), "too-many-failures")
+        assert guess("Bearer a.b.c").status_code == 429
+        # Whoever is known is not a guess, though it comes from the same address.
+        call("GET", "/queue/stats")
+        assert api.client.get("/livez").status_code == 200
+
+    def test_who_shows_nothing_guesses_nothing(self, api):
+        for _ in range(10):
+            assert api.client.get("/api/queue/stats").status_code == 401
+
+    @pytest.mark.parametrize(
+        ("one", "other", "same"),
+        [
+            ("10.0.0.1", "10.0.0.2", False),
+            ("2001:db8::1", "2001:db8::ffff:1", True),
+            ("2001:db8::1", "2001:db8:0:1::1", False),
+            ("::ffff:10.0.0.1", "::ffff:10.0.0.2", False),
+            ("testclient", "testclient", True),
+        ],
+    )
+    def test_what_an_address_is(self, api, runtime, one, other, same):
+        for _ in range(10):
+            runtime.limits.note_failure(one)
+        with pytest.raises(TooManyLoginFailures):
+            runtime.limits.require_trust(one)
+
+        if same:
+            with pytest.raises(TooManyLoginFailures):
+                runtime.limits.require_trust(other)
+        else:
+            runtime.limits.require_trust(other)
+
+
+# --- settings ---
+
+
+def test_limits_are_in_the_file(tmp_path):
+    file = tmp_path / "service.toml"
+    file.write_text(
+        "[limits]\nrequests = 100\njobs = 1000\n[tenants.acme]\njobs = 0\nstreams = 5\n"
+    )
+
+    settings = load(file, {})
+
+    acme = settings.tenants["acme"].with_defaults(settings.limits)
+    assert (acme.requests, acme.jobs, acme.streams) == (100, 0, 5)
+    with pytest.raises(ConfigError, match="file"):
+        load(file, {"ACKLINE_LIMITS": "1"})
+
+
+@pytest.mark.parametrize("text", ["requests = -1", "colour = 1", "streams = 1.5"])
+def test_a_limit_that_cannot_be(tmp_path, text):
+    file = tmp_path / "service.toml"
+    file.write_text(f"[limits]\n{text}\n")
+
+    with pytest.raises(ConfigError, match=r"limits|colour"):
+        load(file, {})
+
+
+def test_a_full_store_is_507_and_the_rest_goes_on(call):
+    """What a queue's own setting says, or the disk; a quota of its tenant is 429."""
+    call("PATCH", "/v1/queues/q", json={"max_jobs": 1})
+    call("POST", "/v1/queues/q/jobs", 201, json={"payload": 1, "id": "one"})
+    answer = call("POST", "/v1/queues/q/jobs", 507, json={"payload": 2})
+    assert answer.json()["type"].endswith("store-full")
+
+    assert call("POST", "/v1/queues/q/jobs", json={"payload": 1, "id": "one"}).json()["id"] == "one"
+    (job,) = call("POST", "/v1/queues/q/claim", json={}).json()["jobs"]
+    outcome = {"id": job["id"], "token": job["token"], "outcome": "complete"}
+    call("POST", "/v1/queues/q/settle", json={"outcomes": [outcome]})
+    call("POST", "/v1/queues/q/jobs", 201, json={"payload": 2})
+
+
+def test_a_full_disk_is_told_and_a_purge_makes_room(tmp_path, monkeypatch):
+    monkeypatch.setattr(disk_space, "CHECK_INTERVAL", 0.0)
+    with client_for(Settings(store=f"sqlite:///{tmp_path}/jobs.db", drain=0.0)) as client:
+        api = Api(client, "/api")
+        for _ in range(40):
+            api.enqueue("x" * 100_000)
+        left = disk_space.DISK_RESERVE - 2 * 1_048_576
+        monkeypatch.setattr(disk_space, "free_on_disk", lambda _path: left)
+
+        assert api.post("/queue/enqueue", {"value": 1}, 507)["type"].endswith("store-full")
+        assert api.put("/keys/mine", {"value": 1}, 507)["type"].endswith("store-full")
+        told = client.get("/readyz")
+        assert (told.status_code, told.json()["checks"]["space"]["ok"]) == (200, False)
+        message = api.get("/queue/poll")["message"]
+        api.post("/queue/ack", {"id": message["id"]})
+        api.post("/v1/queues/default/purge")
+        api.enqueue(1)

@@ -1,0 +1,110 @@
+"""File, then environment, then flags; and the names that other queues of this sort have."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackline.core.errors import ConfigError
+from ackline.service.auth.authenticator_choice import authenticator_for
+from ackline.service.settings import Settings, load
+from ackline.stores.registry import store_from_url
+
+MEMORY = store_from_url("memory://")
+
+
+def test_the_later_wins(tmp_path):
+    file = tmp_path / "service.toml"
+    file.write_text('port = 1001\nlease = 11\nbase_path = "/x"\n')
+
+    settings = load(file, {"ACKLINE_LEASE": "12", "ACKLINE_PORT": "1002"}, {"port": 1003})
+
+    assert (settings.port, settings.lease, settings.base_path) == (1003, 12.0, "/x")
+    assert load(file, {}, {"port": None}).port == 1001
+
+
+def test_variables_of_the_seeds_keep_their_meaning():
+    settings = load(
+        environment={
+            "ACK_TIMEOUT_SECONDS": "60",
+            "MAX_ATTEMPTS": "7",
+            "REQUEUE_BATCH_SIZE": "50",
+            "OVERDUE_CHECK_INTERVAL_MS": "2500",
+        }
+    )
+
+    assert (settings.lease, settings.max_attempts) == (60, 7)
+    assert (settings.sweep_batch, settings.sweep_every) == (50, 2.5)
+    assert settings.defaults.lease == 60
+    assert settings.defaults.max_attempts == 7
+
+
+def test_names_of_a_manifest_are_in_milliseconds(tmp_path):
+    file = tmp_path / "service.toml"
+    file.write_text("[queue]\nlockDuration = 45000\ncleanupInterval = 0\n")
+
+    settings = load(file, {})
+
+    assert (settings.lease, settings.sweep_every) == (45.0, 0)
+
+
+def test_without_an_interval_nobody_sweeps(tmp_path):
+    from ackline.service.background.loops import BackgroundLoops
+
+    def loops(**settings):
+        caretaker = BackgroundLoops(store_from_url("memory://"), Settings(**settings))
+        return [loop.name for loop in caretaker.loops]
+
+    assert "sweeper" in loops()
+    assert "sweeper" not in loops(sweep_every=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("port = 70000", "port must be"),
+        ('port = "no"', "port"),
+        ("colour = 1", "`colour`"),
+        ("port = ", "not TOML"),
+        ("[queue]\ncolour = 1", "lockDuration"),
+        ("[queue]\nlockDuration = true", "lockDuration must be a number"),
+        ('base_path = "api"', "base_path"),
+    ],
+)
+def test_a_file_that_cannot_work(tmp_path, text, says):
+    file = tmp_path / "service.toml"
+    file.write_text(text)
+
+    with pytest.raises(ConfigError, match=r"service\.toml") as refused:
+        load(file, {})
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["x", "0", "-1", "nan", ""])
+def test_a_variable_that_cannot_work(value):
+    with pytest.raises(ConfigError):
+        load(environment={"ACK_TIMEOUT_SECONDS": value})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_this_machine_needs_no_auth(host):
+    authenticator_for(Settings(host=host), MEMORY)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.com", ""])
+def test_another_address_without_auth_is_refused(host):
+    with pytest.raises(ConfigError, match="auth"):
+        authenticator_for(Settings(host=host), MEMORY)
+
+
+class TestLoopback:
+    @pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1", "[::1]:80", "a.localhost"])
+    def test_is_called_by_its_own_names(self, api, host):
+        api("GET", "/queue/stats", headers={"host": host})
+
+    @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "10.0.0.1"])
+    def test_and_not_by_a_name_that_was_bent_to_it(self, api, host):
+        api("GET", "/queue/stats", 403, headers={"host": host})
+
+    def test_nor_by_a_page_of_another_site(self, api):
+        api("GET", "/queue/poll", 403, headers={"sec-fetch-site": "cross-site"})
+        api("GET", "/queue/poll", headers={"sec-fetch-site": "same-origin"})

@@ -1,0 +1,951 @@
+"""The store's own verbs over HTTP: who may what, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from tests.service.conftest import client_for
+
+from ackline.core.config import DEFAULTS, Policy, QueueSettings
+from ackline.core.cron import Schedule
+from ackline.core.events import Act
+from ackline.core.job import Draft, Failure, Options, QueueKey, State
+from ackline.core.lifecycle import Edit as Change
+from ackline.core.lifecycle import (
+    Transition,
+    bury,
+    cancel,
+    complete,
+    edit,
+    expected_from,
+    expire,
+    move,
+    progress,
+    redrive,
+    request_cancel,
+)
+from ackline.queue import JournalReader
+from ackline.queue.journal.saved_cursor import ALL_QUEUES, ReaderCursor
+from ackline.service import Settings, schedules
+from ackline.service.auth.permissions import PERMISSIONS_OF_VERB, RULES, Scope
+from ackline.service.auth.principal import Principal
+from ackline.service.limits.tenant_limits import TenantLimits
+from ackline.service.readiness import CachedStoreChecks
+from ackline.service.runtime import Runtime
+from ackline.service.store_api import execute
+from ackline.stores.contract import (
+    ClaimRequest,
+    Filter,
+    HealthIssue,
+    Heartbeat,
+    KeyWrite,
+    LeaseExtension,
+    Page,
+)
+from ackline.stores.memory import MemoryStore
+from ackline.stores.wire import CONTINUE_AFTER_HEADER, JSON, LISTEN, MSGPACK, TENANT_HEADER, VERBS
+
+KEY = QueueKey("acme", "mail")
+BEAT = Heartbeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
+LEASED = Filter(states=frozenset({State.PROCESSING}))
+REQUEST = ClaimRequest(worker="w", limit=5, lease=30.0)
+ALL = frozenset(Scope)
+
+CALLS: dict[str, dict[str, Any]] = {
+    "info": {},
+    "now": {},
+    "next_due": {"queues": [KEY]},
+    "enqueue": {"queue": KEY, "drafts": [Draft("new", "mail", b"1")], "keys": []},
+    "claim": {"queue": KEY, "request": REQUEST, "transitions": []},
+    "heartbeat": {"queue": KEY, "beat": BEAT, "holds": [LeaseExtension("a", 1, 30.0)]},
+    "promote": {"queue": KEY, "limit": 5},
+    "leases": {"queue": KEY, "worker": None, "limit": 5},
+    "prune": {"queue": KEY, "limit": 5},
+    "get": {"queue": KEY, "ids": ["a"]},
+    "page": {"queue": KEY, "which": LEASED, "cursor": None, "limit": 5},
+    "describe": {"name": "mail"},
+    "workers": {"queues": [KEY]},
+    "events": {"queue": KEY, "after": None, "limit": 5},
+    "purge": {"queue": KEY, "which": Filter(), "limit": 5},
+    "drop": {"queue": KEY},
+}
+"""One call of each verb whose scope does not depend on what is asked for."""
+
+
+class Fixed:
+    """Everyone is the same caller; a test says which."""
+
+    principal = Principal("acme", ALL, name="ann")
+
+    def is_known(self, connection):
+        return True
+
+    async def authenticate(self, connection):
+        return self.principal
+
+
+@pytest.fixture(scope="module")
+def running():
+    """One service for all; each test has a store and a caller of its own."""
+    runtime = Runtime(Settings(maintenance=False), MemoryStore(), Fixed())
+    with client_for(runtime) as client:
+        yield runtime, client
+
+
+@pytest.fixture
+def store(running):
+    running[0].store = MemoryStore()
+    return running[0].store
+
+
+@pytest.fixture
+def who(running):
+    running[0].authenticator.principal = Fixed.principal
+    return running[0].authenticator
+
+
+@pytest.fixture
+def client(running, store, who):
+    return running[1]
+
+
+@pytest.fixture
+def ask(client):
+    """Calls a verb as the library does."""
+
+    def call(verb, status=200, /, **arguments):
+        known = VERBS[verb]
+        answer = client.post(
+            f"/api/v1/store/{verb}",
+            content=known.pack(arguments),
+            headers={"content-type": MSGPACK},
+        )
+        assert answer.status_code == status, answer.text
+        return known.formats[MSGPACK].answers.decode(answer.content) if status == 200 else answer
+
+    return call
+
+
+def apply(ask, *steps, status=200):
+    return ask("apply", status, queue=KEY, transitions=steps)
+
+
+def as_caller(who, *scopes, **limits):
+    who.principal = Principal("acme", frozenset(scopes), name="ann", **limits)
+
+
+class TestScopes:
+    @pytest.mark.parametrize("verb", CALLS)
+    @pytest.mark.parametrize("scope", Scope)
+    def test_each_verb_needs_one_of_its_scopes(self, ask, who, verb, scope):
+        as_caller(who, scope)
+        allowed = any(scope in RULES[access].scopes for access in PERMISSIONS_OF_VERB[verb])
+
+        ask(verb, 200 if allowed else 403, **CALLS[verb])
+
+    @pytest.mark.parametrize("verb", CALLS)
+    def test_who_may_nothing_gets_nothing(self, ask, who, verb):
+        as_caller(who)
+
+        assert "scope" in ask(verb, 403, **CALLS[verb]).json()["detail"]
+
+    def test_no_verb_is_forgotten(self):
+        assert PERMISSIONS_OF_VERB.keys() == VERBS.keys() | {"listen"}
+        assert CALLS.keys() == VERBS.keys() - {"apply", "configure", "read_keys", "write_keys"}
+
+    @pytest.mark.parametrize(
+        ("step", "needed"),
+        [
+            (Transition("a", Act.COMPLETE, State.COMPLETED, 7), Scope.CONSUME),
+            (Transition("a", Act.CANCEL, State.CANCELLED, 7), Scope.CONSUME),
+            (redrive("a", token=7, change=Change(payload=b"1")), Scope.ADMIN),
+            (cancel("a", DEFAULTS), Scope.PRODUCE),
+            (request_cancel("a"), Scope.PRODUCE),
+            (redrive("a"), Scope.ADMIN),
+            (edit("a", Change(priority=9)), Scope.ADMIN),
+            (move("a", QueueKey("acme", "slow")), Scope.ADMIN),
+        ],
+    )
+    def test_each_transition_needs_its_scope(self, ask, who, step, needed):
+        for scope in Scope:
+            as_caller(who, scope)
+            apply(ask, step, status=200 if scope is needed else 403)
+        as_caller(who, *(ALL - {needed}))
+        apply(ask, step, status=403)
+
+    def test_an_act_is_not_smuggled_in_with_a_claim(self, ask, who):
+        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+        as_caller(who, Scope.CONSUME)
+
+        ask("claim", 403, queue=KEY, request=REQUEST, transitions=[redrive("a")])
+
+        as_caller(who, Scope.READ)
+        [job] = ask("get", queue=KEY, ids=["a"])
+        assert job.state is State.QUEUED
+
+    def test_the_limit_of_groups_is_not_passed_over_by_a_worker(self, ask, who):
+        request = msgspec.structs.replace(REQUEST, ignore_group_limit=True)
+        as_caller(who, *(ALL - {Scope.ADMIN}))
+        ask("claim", 403, queue=KEY, request=request, transitions=[])
+        as_caller(who, *ALL)
+        ask("claim", queue=KEY, request=request, transitions=[])
+
+    def test_a_worker_may_publish_its_policies_and_nothing_else(self, ask, who):
+        as_caller(who, Scope.CONSUME)
+        stored = QueueSettings()
+        mine = QueueSettings(kinds={"mail": Policy(max_attempts=5)})
+
+        assert ask("configure", queue=KEY, settings=mine, expected=stored) is True
+        more = msgspec.structs.replace(mine, paused=True)
+        ask("configure", 403, queue=KEY, settings=more, expected=mine)
+        ask("configure", 403, queue=KEY, settings=more)
+
+    @pytest.mark.parametrize(
+        ("key", "scopes"),
+        [
+            (("mine",), {Scope.ADMIN}),
+            (("ackline", "schedules", "mail", "nightly"), {Scope.ADMIN}),
+            (("ackline", "recovered", "mail"), {Scope.ADMIN, Scope.CONSUME}),
+            (("ackline", "attempts", "mail"), {Scope.ADMIN, Scope.CONSUME}),
+            (("ackline", "cron", "mail", "nightly"), {Scope.ADMIN, Scope.CONSUME}),
+            (("ackline", "readers", "mail", "audit"), {Scope.ADMIN, Scope.CONSUME, Scope.READ}),
+            (("ackline", "beside", "mail", "relay"), {Scope.ADMIN, Scope.CONSUME, Scope.PRODUCE}),
+        ],
+    )
+    def test_keys_are_written_by_those_they_belong_to(self, ask, who, key, scopes):
+        write = KeyWrite(key=key, value=None)
+        for scope in Scope:
+            as_caller(who, scope)
+            ask("write_keys", 200 if scope in scopes else 403, writes=[write])
+
+
+class TestWhatANarrowTokenSees:
+    """The library looks jobs up by their ids; what it does not need is left out."""
+
+    @pytest.fixture(autouse=True)
+    def jobs(self, store):
+        store.enqueue(KEY, [Draft(id, "mail", b'"secret"') for id in ("done", "leased", "queued")])
+        [done, leased] = store.claim(KEY, ClaimRequest(worker="w", limit=2, lease=30.0)).jobs
+        assert (done.id, leased.id) == ("done", "leased")
+        store.apply(KEY, [complete(done, b'"result"', DEFAULTS), progress(leased, b'"half"')])
+
+    @pytest.mark.parametrize(
+        ("scopes", "payload", "half", "result"),
+        [
+            ({Scope.READ}, b'"secret"', b'"half"', b'"result"'),
+            ({Scope.PRODUCE}, b"", None, b'"result"'),
+            ({Scope.CONSUME}, b"", None, None),
+            ({Scope.CONSUME, Scope.PRODUCE}, b"", None, b'"result"'),
+            (ALL, b'"secret"', b'"half"', b'"result"'),
+        ],
+    )
+    def test_of_a_job(self, ask, who, scopes, payload, half, result):
+        as_caller(who, *scopes)
+
+        done, leased = ask("get", queue=KEY, ids=["done", "leased"])
+
+        assert (done.state, leased.state) == (State.COMPLETED, State.PROCESSING)
+        assert (done.payload, leased.payload) == (payload, payload)
+        assert (leased.progress, done.result) == (half, result)
+
+    def test_of_a_jobs_options(self, ask, who, store):
+        plain, url = Options(max_attempts=2), "https://a.example"
+        settling = replace(plain, callback_url=url, keys_if_undelivered=(("k",),))
+        given = replace(settling, headers={"cookie": "secret"}, trace="secret")
+        store.enqueue(KEY, [Draft("options", "mail", b"1", options=given)])
+        for scope, kept in (
+            (Scope.READ, given),
+            (Scope.CONSUME, settling),
+            (Scope.PRODUCE, plain),
+        ):
+            as_caller(who, scope)
+            [job] = ask("get", queue=KEY, ids=["options"])
+            assert job.options == kept
+
+    def test_of_a_job_that_an_admin_edits_or_moves(self, client, who):
+        for scopes, payload in ((ALL, "secret"), ({Scope.ADMIN}, None)):
+            as_caller(who, *scopes)
+            for method, path, body in (
+                ("PATCH", "mail/jobs/queued", {"priority": 1}),
+                ("POST", "mail/jobs/queued/move", {"to": "other"}),
+                ("POST", "other/jobs/queued/move", {"to": "mail"}),
+            ):
+                answer = client.request(method, f"/api/v1/queues/{path}", json=body).json()
+                assert (answer["id"], answer["payload"]) == ("queued", payload)
+
+    def test_of_a_lease(self, ask, who):
+        as_caller(who, Scope.CONSUME)
+        [held] = ask("leases", queue=KEY, worker="w", limit=5)
+
+        assert (held.id, held.payload, held.progress) == ("leased", b"", None)
+        # It is enough to take the lease back.
+        [verdict] = apply(ask, expire(held, DEFAULTS, "gone"))
+        assert verdict.applied
+
+    @pytest.mark.parametrize(
+        ("scope", "counts"),
+        [
+            (Scope.READ, set(State)),
+            (Scope.ADMIN, set(State)),
+            (Scope.CONSUME, set()),
+            (Scope.PRODUCE, set()),
+        ],
+    )
+    def test_of_a_queue(self, ask, who, store, scope, counts):
+        settings = QueueSettings(policy=Policy(max_attempts=7))
+        store.configure(KEY, settings)
+        as_caller(who, scope)
+
+        [info] = ask("describe", name="mail")
+
+        assert info.settings == settings
+        assert info.counts.keys() == counts
+        ask("describe", 200 if scope is Scope.READ else 403, name=None)
+
+    @pytest.mark.parametrize(
+        ("prefix", "scopes"),
+        [
+            ((), {Scope.READ, Scope.ADMIN}),
+            (("mine",), {Scope.READ, Scope.ADMIN}),
+            (("ackline",), {Scope.READ}),
+            (("ackline", "of a later version"), {Scope.READ}),
+            (("ackline", "schedules", "mail"), {Scope.READ, Scope.ADMIN}),
+            (("ackline", "recovered", "mail"), {Scope.READ, Scope.CONSUME, Scope.ADMIN}),
+            (("ackline", "callbacks", "mail"), {Scope.READ, Scope.PRODUCE, Scope.ADMIN}),
+            (("ackline", "beside", "mail"), ALL),
+        ],
+    )
+    def test_of_keys(self, ask, who, prefix, scopes):
+        for scope in Scope:
+            as_caller(who, scope)
+            ask("read_keys", 200 if scope in scopes else 403, prefix=prefix, limit=5)
+
+    def test_an_admin_that_lists_all_keys_sees_no_notes_that_are_not_its_own(self, ask, who, store):
+        keys = (("mine",), ("ackline", "of a later version", "mail"))
+        store.write_keys("acme", [KeyWrite(key=key, value=b"1") for key in keys])
+        as_caller(who, Scope.ADMIN)
+
+        assert [found.key for found in ask("read_keys", prefix=(), limit=5)] == [("mine",)]
+
+    @pytest.mark.parametrize(
+        ("topic", "scopes"),
+        [
+            ("ready", {Scope.CONSUME, Scope.READ}),
+            ("signals", {Scope.CONSUME, Scope.READ}),
+            ("ends", {Scope.PRODUCE, Scope.READ}),
+            ("changes", {Scope.READ}),
+        ],
+    )
+    def test_of_news(self, running, client, who, topic, scopes):
+        running[0].streams.end_all()
+        body = LISTEN.pack({"queues": [KEY], "topic": topic, "kinds": None})
+        for scope in Scope:
+            as_caller(who, scope)
+            answer = client.post(
+                "/api/v1/store/listen", content=body, headers={"content-type": MSGPACK}
+            )
+            assert answer.status_code == (200 if scope in scopes else 403), scope
+
+    def test_a_producer_cannot_delete_a_job_by_cancelling_it_for_no_time(self, ask, who, store):
+        as_caller(who, Scope.PRODUCE)
+        gone_at_once = msgspec.structs.replace(cancel("queued", DEFAULTS), keep=0.0)
+
+        [verdict] = apply(ask, gone_at_once)
+
+        assert verdict.applied
+        [job] = store.get(KEY, ["queued"])
+        assert job.state is State.CANCELLED
+        assert job.expires_at - job.finished_at == DEFAULTS.keep_cancelled
+
+    def test_a_cancel_keeps_its_guard(self, ask, store):
+        [job] = store.get(KEY, ["queued"])
+        seen = msgspec.structs.replace(expected_from(job), priority=job.priority + 1)
+
+        [verdict] = apply(ask, msgspec.structs.replace(cancel("queued", DEFAULTS), seen=seen))
+
+        assert (verdict.applied, verdict.state) == (False, State.QUEUED)
+
+    def test_the_result_of_another_kind_is_not_in_a_receipt(self, ask, who, client):
+        again = [Draft("done", "mail", b"1")]
+        sent = {"payload": 1, "id": "done", "kind": "other"}
+        limits = {"kinds": frozenset({"other"})}
+
+        for mine, others in (({}, limits), ({"kinds": frozenset({"mail"})}, limits)):
+            as_caller(who, Scope.PRODUCE, **mine)
+            assert ask("enqueue", queue=KEY, drafts=again)[0].result == b'"result"'
+            as_caller(who, Scope.PRODUCE, **others)
+            foreign = [Draft("done", "other", b"1")]
+            assert ask("enqueue", queue=KEY, drafts=foreign)[0].result is None
+            assert "result" not in client.post("/api/v1/queues/mail/jobs", json=sent).json()
+
+
+@pytest.mark.parametrize("scopes", [{Scope.READ}, {Scope.READ, Scope.ADMIN}])
+def test_only_admins_see_the_troubles_of_the_store(
+    running, client, ask, who, store, monkeypatch, scopes
+):
+    trouble = HealthIssue("eviction", "jobs may be evicted", "set noeviction")
+    info = msgspec.structs.replace(store.info(), troubles=(trouble,))
+    monkeypatch.setattr(store, "info", lambda: info)
+    as_caller(who, *scopes)
+
+    shown = client.get("/api/v1/overview").json()["store"]["troubles"]
+
+    assert [one["what"] for one in shown] == (["eviction"] if Scope.ADMIN in scopes else [])
+    assert [one["what"] for one in shown] == [one.what for one in ask("info").troubles]
+    running[0].store_checks = CachedStoreChecks()
+    checks = client.get("/readyz").json()["checks"]
+    assert {"store", "durability"} <= checks.keys()
+    assert ("eviction" in checks) is (Scope.ADMIN in scopes)
+
+
+class TestNotes:
+    """Ackline's own keys: the service reads them, so nobody makes it stumble over one."""
+
+    @pytest.mark.parametrize(
+        ("key", "status"),
+        [
+            (("ackline",), 403),
+            (("ackline", "schedules"), 403),
+            (("ackline", "schedules", "mail"), 422),
+            (("ackline", "schedules", "mail", "nightly"), 403),
+            (("ackline", "schedules", "mail", "nightly", "more"), 422),
+            (("ackline", "api-keys", "mail"), 403),
+            (("ackline", "tickets", "mail"), 403),
+            (("ackline", "webhooks", "mail", "x"), 403),
+            (("ackline", "readyz", "mail"), 403),
+            (("ackline", "of a later version", "mail"), 403),
+            (("ackline", "cron"), 403),
+            (("ackline", "cron", "mail"), 422),
+            (("ackline", "recovered", "mail", "more"), 422),
+            (("ackline", "readers", "mail"), 422),
+            (("ackline", "cron", "", "nightly"), 422),
+            (("ackline", "callbacks", "mail", "more"), 422),
+        ],
+    )
+    def test_what_is_not_for_clients_is_refused_even_to_an_admin(self, ask, store, key, status):
+        for value in (b"garbage", b"{}"):
+            ask("write_keys", status, writes=[KeyWrite(key=key, value=value, version=0)])
+
+        assert store.read_keys("acme", (), 10) == []
+
+    @pytest.mark.parametrize(
+        ("key", "good"),
+        [
+            (("ackline", "cron", "mail", "nightly"), b'{"tick":5.0,"at":5.0}'),
+            (
+                ("ackline", "recovered", "mail"),
+                b'{"sweep":{"jobs":1,"dead_lettered":0,"last_at":5.0}}',
+            ),
+            (("ackline", "attempts", "mail"), b'{"":5,"welcome":3}'),
+            (("ackline", "callbacks", "mail"), b"0.0"),
+            (("ackline", "readers", "mail", "audit"), b'{"cursor":"0.0","at":0.0,"by":"x"}'),
+            (("ackline", "readers", "", "lake"), b'{"cursor":"0.0","at":0.0,"by":"x"}'),
+        ],
+    )
+    def test_a_value_that_nobody_could_read_is_refused(self, ask, key, good):
+        for bad in (b"garbage", b"\xff", b"[]", b'{"tick":1e300,"at":-5.0}'):
+            ask("write_keys", 422, writes=[KeyWrite(key=key, value=bad, version=0)])
+
+        assert ask("write_keys", writes=[KeyWrite(key=key, value=good, version=0)]) is True
+
+    def test_one_bad_note_keeps_the_whole_write_out(self, ask, store):
+        good = KeyWrite(key=("ackline", "beside", "mail", "relay"), value=b"1")
+        bad = KeyWrite(key=("ackline", "cron", "mail", "nightly"), value=b"garbage")
+
+        ask("write_keys", 422, writes=[good, bad])
+
+        assert store.read_keys("acme", (), 10) == []
+
+    def test_a_note_of_callbacks_is_neither_changed_nor_deleted(self, ask):
+        key = ("ackline", "callbacks", "mail")
+        assert ask("write_keys", writes=[KeyWrite(key=key, value=b"0.0", version=0)])
+
+        for value, version in ((None, None), (b"1.0", None), (None, 1)):
+            ask("write_keys", 403, writes=[KeyWrite(key=key, value=value, version=version)])
+
+    def test_the_ticks_of_a_schedule_are_the_services_if_it_fires_it(self, ask, who, store):
+        schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))
+        note = KeyWrite(key=("ackline", "cron", "mail", "nightly"), value=b'{"tick":9e10,"at":5.0}')
+        gone = KeyWrite(key=note.key, value=None)
+
+        ask("write_keys", 403, writes=[note])
+        as_caller(who, Scope.CONSUME)
+        ask("write_keys", 403, writes=[gone])
+        as_caller(who, Scope.ADMIN)
+        ask("write_keys", writes=[gone])
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            (("ackline", "callbacks", "mail"), b"9999999.0"),
+            (("ackline", "readers", "mail", "a"), b'{"cursor":"9999999.0","at":0.0,"by":"x"}'),
+        ],
+    )
+    def test_nobody_has_read_what_has_not_happened(self, ask, key, value):
+        refused = ask("write_keys", 422, writes=[KeyWrite(key=key, value=value, version=0)])
+
+        assert "the journal ends before it" in refused.json()["detail"]
+
+    def test_the_services_own_reader_is_not_moved(self, ask, store):
+        key = ("ackline", "readers", "mail", "webhooks")
+
+        for value in (b'{"cursor":"0.0","at":0.0,"by":"x"}', None):
+            ask("write_keys", 403, writes=[KeyWrite(key=key, value=value)])
+
+        assert store.read_keys("acme", (), 10) == []
+
+    @pytest.mark.parametrize(
+        "limits", [{"queues": frozenset({"mail"})}, {"kinds": frozenset({"m"})}]
+    )
+    def test_who_sees_some_queues_cannot_read_all(self, ask, who, limits):
+        place = b'{"cursor":"0.0","at":0.0,"by":"x"}'
+        write = KeyWrite(key=("ackline", "readers", "", "lake"), value=place)
+        as_caller(who, Scope.READ, **limits)
+
+        ask("write_keys", 403, writes=[write])
+
+        as_caller(who, Scope.READ)
+        assert ask("write_keys", writes=[write]) is True
+
+    def test_what_a_reader_of_all_queues_needs_is_not_pruned(self, ask, who, store):
+        ReaderCursor(store, "acme", ALL_QUEUES, "lake").load(lambda: store.info().cursor)
+        store.configure(KEY, QueueSettings(keep_journal=0.0))
+        store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        as_caller(who, Scope.CONSUME, queues=frozenset({"mail"}))
+
+        ask("prune", queue=KEY, limit=5)
+
+        assert [event.id for event in store.events(KEY, None, 9)][-1] == "a"
+
+    def test_what_a_reader_needs_is_not_pruned(self, ask, who, store, monkeypatch):
+        store.configure(KEY, QueueSettings(keep_journal=0.0))
+        JournalReader(store, KEY, "webhooks").read()
+        store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        as_caller(who, Scope.CONSUME)
+
+        ask("prune", queue=KEY, limit=5)
+        ask("prune", queue=KEY, limit=5, keep_from="9999999.0")
+
+        assert [event.id for event in store.events(KEY, None, 9)][-1] == "a"
+        ask("prune", 400, queue=KEY, limit=5, keep_from="nowhere")
+
+    def test_a_queue_is_dropped_with_its_schedules(self, ask, store):
+        schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))
+        [entry] = store.read_keys("acme", ("ackline",), 10)
+
+        ask("write_keys", writes=[KeyWrite(key=entry.key, value=None, version=entry.version)])
+
+        assert store.read_keys("acme", ("ackline",), 10) == []
+
+
+class TestBatches:
+    """No more in one request than elsewhere."""
+
+    @pytest.fixture(autouse=True)
+    def few(self, running, monkeypatch):
+        settings = msgspec.structs.replace(running[0].settings, max_batch=3)
+        monkeypatch.setattr(running[0], "settings", settings)
+
+    @pytest.mark.parametrize(
+        ("verb", "arguments", "name", "one"),
+        [
+            ("enqueue", {"queue": KEY}, "drafts", lambda n: Draft(f"{n}", "mail", b"1")),
+            (
+                "enqueue",
+                {"queue": KEY, "drafts": []},
+                "keys",
+                lambda n: KeyWrite(key=("ackline", "beside", "mail", f"{n}"), value=b"1"),
+            ),
+            ("apply", {"queue": KEY}, "transitions", lambda n: cancel(f"{n}", DEFAULTS)),
+            (
+                "claim",
+                {"queue": KEY, "request": REQUEST},
+                "transitions",
+                lambda n: Transition(f"{n}", Act.COMPLETE, State.COMPLETED, 7),
+            ),
+            (
+                "heartbeat",
+                {"queue": KEY, "beat": BEAT},
+                "holds",
+                lambda n: LeaseExtension(f"{n}", 1, 30.0),
+            ),
+            ("get", {"queue": KEY}, "ids", str),
+            ("write_keys", {}, "writes", lambda n: KeyWrite(key=("k", f"{n}"), value=b"1")),
+        ],
+    )
+    def test_more_are_refused(self, ask, store, verb, arguments, name, one):
+        refused = ask(verb, 413, **arguments, **{name: [one(n) for n in range(4)]})
+
+        assert "the limit is 3" in refused.json()["detail"]
+        assert store.describe(None) == []
+        assert store.read_keys("acme", (), 9) == []
+        ask(verb, **arguments, **{name: [one(n) for n in range(3)]})
+
+    def test_a_claim_hands_out_no_more(self, ask, store):
+        store.enqueue(KEY, [Draft(f"{n}", "mail", b"1") for n in range(5)])
+
+        assert len(ask("claim", queue=KEY, request=REQUEST).jobs) == 3
+        assert len(ask("claim", queue=KEY, request=REQUEST).jobs) == 2
+
+    @pytest.mark.parametrize("verb", ["page", "purge"])
+    def test_ids_to_look_for_have_a_limit(self, ask, verb):
+        which = Filter(ids=frozenset(map(str, range(10_001))))
+
+        ask(verb, 422, **{**CALLS[verb], "which": which})
+
+
+class TestTenants:
+    def test_the_tenant_is_the_callers(self, ask, store):
+        ask("enqueue", queue=QueueKey("somebody else", "mail"), drafts=[Draft("a", "mail", b"1")])
+
+        assert [info.key for info in store.describe(None)] == [KEY]
+
+    def test_who_means_another_tenant_is_refused(self, client):
+        headers = {"content-type": MSGPACK, TENANT_HEADER: "other"}
+        body = VERBS["describe"].pack({"name": None})
+
+        answer = client.post("/api/v1/store/describe", content=body, headers=headers)
+
+        assert answer.status_code == 403
+        assert "'acme'" in answer.json()["detail"]
+
+    def test_a_foreign_queue_is_never_seen(self, ask, store):
+        foreign = QueueKey("other", "mail")
+        store.enqueue(foreign, [Draft("a", "mail", b"secret")])
+        ask("enqueue", queue=KEY, drafts=[Draft("mine", "mail", b"1")])
+
+        assert [info.key for info in ask("describe", name=None)] == [KEY]
+        assert [event.id for event in ask("events", queue=None, after=None, limit=1)] == ["mine"]
+        assert ask("get", queue=KEY, ids=["a"]) == [None]
+        assert ask("claim", **CALLS["claim"]).jobs[0].id == "mine"
+
+    def test_the_events_of_others_are_not_read(self, ask, store, monkeypatch):
+        for n in range(100):
+            store.enqueue(QueueKey("other", "mail"), [Draft(f"{n}", "mail", b"secret")])
+        ask("enqueue", queue=KEY, drafts=[Draft("mine", "mail", b"1")])
+        read, reads = store.events, []
+
+        def counted(*arguments, **of):
+            reads.append(found := read(*arguments, **of))
+            return found
+
+        monkeypatch.setattr(store, "events", counted)
+
+        assert [event.id for event in ask("events", queue=None, after=None, limit=1)] == ["mine"]
+        assert list(map(len, reads)) == [1]
+
+    def test_passing_over_what_is_not_for_the_caller_ends_in_time_and_says_where(
+        self, client, who, store, monkeypatch
+    ):
+        monkeypatch.setattr(execute, "SKIP_TIME_LIMIT", -1.0)
+        monkeypatch.setattr(execute, "SKIP_PAGE", 10)
+        for n in range(15):
+            store.enqueue(QueueKey("acme", "other"), [Draft(f"{n}", "mail", b"secret")])
+        store.enqueue(KEY, [Draft("mine", "mail", b"1")])
+        as_caller(who, *Scope, queues=frozenset({KEY.name}))
+        headers = {"content-type": JSON}
+
+        def read(after):
+            body = msgspec.json.encode({"queue": None, "after": after, "limit": 1})
+            return client.post("/api/v1/store/events", content=body, headers=headers)
+
+        first = read(None)
+        second = read(first.headers[CONTINUE_AFTER_HEADER])
+
+        assert first.json() == []
+        assert [event["id"] for event in second.json()] == ["mine"]
+        assert CONTINUE_AFTER_HEADER not in second.headers
+        assert read(second.json()[0]["cursor"]).json() == []
+
+    def test_a_job_is_not_moved_to_another_tenant(self, ask, store):
+        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+
+        [verdict] = apply(ask, move("a", QueueKey("other", "mail")))
+
+        assert not verdict.applied
+        assert [info.key for info in store.describe(None)] == [KEY]
+
+    def test_trying_to_tells_nothing_of_its_room_and_takes_none(self):
+        theirs = QueueKey("other", "mail")
+        settings = Settings(maintenance=False, limits=TenantLimits(queue_jobs=2))
+        runtime = Runtime(settings, MemoryStore(), Fixed())
+        runtime.store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        step = VERBS["apply"].pack({"queue": KEY, "transitions": [move("a", theirs)]})
+        with client_for(runtime) as client:
+            for _ in range(3):
+                headers = {"content-type": MSGPACK}
+                answer = client.post("/api/v1/store/apply", content=step, headers=headers)
+                assert answer.status_code == 200
+            runtime.limits.reserve_capacity(theirs, 2)
+
+
+class TestLimitedTokens:
+    def test_other_queues_are_out_of_reach(self, ask, who):
+        ask("enqueue", queue=QueueKey("acme", "secret"), drafts=[Draft("s", "mail", b"1")])
+        as_caller(who, *Scope, queues=frozenset({"mail"}))
+
+        for verb, arguments in CALLS.items():
+            if "queue" in arguments:
+                ask(verb, 403, **{**arguments, "queue": QueueKey("acme", "secret")})
+        ask("describe", 403, name="secret")
+        assert ask("describe", name=None) == []
+        assert ask("events", queue=None, after=None, limit=9) == []
+        apply(ask, move("a", QueueKey("acme", "secret")), status=403)
+
+    def test_other_kinds_are_out_of_reach(self, ask, who):
+        drafts = [Draft("a", "mail", b"1"), Draft("b", "secret", b"2")]
+        ask("enqueue", queue=KEY, drafts=drafts)
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+
+        ask("enqueue", 403, queue=KEY, drafts=[Draft("c", "secret", b"1")])
+        assert [job and job.id for job in ask("get", queue=KEY, ids=["b", "a"])] == [None, "a"]
+        page = ask("page", **{**CALLS["page"], "which": Filter()})
+        assert [job.id for job in page.jobs] == ["a"]
+        events = ask("events", queue=KEY, after=None, limit=9)
+        assert [event.id for event in events] == ["a"]
+        assert [job.id for job in ask("claim", **CALLS["claim"]).jobs] == ["a"]
+        wanted = msgspec.structs.replace(REQUEST, kinds=frozenset({"secret"}))
+        ask("claim", 403, queue=KEY, request=wanted)
+        assert ask("purge", **CALLS["purge"]) == 1
+
+    @pytest.mark.parametrize("scope", [Scope.READ, Scope.ADMIN])
+    def test_schedules_of_other_kinds_are_not_read_or_deleted(self, ask, who, store, scope):
+        schedules.write(store, KEY, Schedule("nightly", "* * * * *", "secret", "precious"))
+        key = ("ackline", "schedules", "mail", "nightly")
+        as_caller(who, scope, kinds=frozenset({"mail"}))
+
+        ask("read_keys", 403, prefix=key[:3], limit=5)
+        if scope is Scope.READ:
+            assert ask("read_keys", prefix=key[:1], limit=5) == []
+        ask("write_keys", 403, writes=[KeyWrite(key=key, value=None)])
+        assert schedules.find(store, KEY, "nightly")[0] is not None
+
+    def test_a_page_does_not_tell_whether_others_match(self, ask, who, store):
+        store.enqueue(KEY, [Draft(str(n), "secret", b'"pin 1234"') for n in range(3)])
+        as_caller(who, Scope.READ, kinds=frozenset({"mail"}))
+
+        for text in ("pin 1234", "pin 9999"):
+            page = ask("page", queue=KEY, which=Filter(text=text), cursor=None, limit=1)
+            assert page == Page([], None)
+        secret = Filter(kinds=frozenset({"secret"}))
+        ask("page", 403, queue=KEY, which=secret, cursor=None, limit=1)
+
+    def test_leases_of_other_kinds_are_left_out(self, ask, who, store):
+        store.enqueue(KEY, [Draft("b", "secret", b"2"), Draft("a", "mail", b"1")])
+        store.claim(KEY, REQUEST)
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+
+        assert [job.id for job in ask("leases", queue=KEY, worker="w", limit=5)] == ["a"]
+
+    def test_events_of_other_kinds_do_not_end_the_journal(self, ask, who, store, monkeypatch):
+        monkeypatch.setattr(execute, "SKIP_PAGE", 2)
+        store.enqueue(KEY, [Draft(str(number), "secret", b"2") for number in range(5)])
+        store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+
+        assert [event.id for event in ask("events", queue=KEY, after=None, limit=2)] == ["a"]
+
+    def test_jobs_of_other_kinds_are_not_touched_by_their_ids(self, ask, who, store):
+        store.enqueue(KEY, [Draft("a", "mail", b"1"), Draft("b", "secret", b"2")])
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+
+        steps = [cancel(id, DEFAULTS) for id in ("b", "a", "none")]
+        assert [verdict.applied for verdict in apply(ask, *steps)] == [False, True, False]
+        assert [verdict.state for verdict in apply(ask, steps[0], steps[2])] == [None, None]
+        assert [job.state for job in store.get(KEY, ["a", "b"])] == [
+            State.CANCELLED,
+            State.QUEUED,
+        ]
+        claimed = ask("claim", queue=KEY, request=REQUEST, transitions=steps[:1])
+        assert [verdict.applied for verdict in claimed.verdicts] == [False]
+        reply = ask("heartbeat", queue=KEY, beat=BEAT, holds=[LeaseExtension("b", 1, 30.0)])
+        assert reply.lost == [0]
+
+    def test_settings_of_other_kinds_are_not_changed(self, ask, who, store):
+        store.configure(KEY, QueueSettings(kinds={"secret": Policy()}))
+        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+        old = store.describe("acme", "mail")[0].settings
+
+        own = msgspec.structs.replace(old, kinds={**old.kinds, "mail": Policy(max_attempts=7)})
+        assert ask("configure", queue=KEY, settings=own, expected=old) is True
+        ask("configure", 403, queue=KEY, settings=QueueSettings(), expected=own)
+        ask("configure", 403, queue=KEY, settings=msgspec.structs.replace(own, paused=True))
+
+    def test_a_step_writes_only_the_keys_of_its_job(self, ask, who, store):
+        own, other = ("lost", "a"), ("config", "price")
+        store.write_keys("acme", [KeyWrite(key=other, value=b"100")])
+        options = Options(keys_if_undelivered=(own,), max_attempts=1)
+        store.enqueue(KEY, [Draft("a", "mail", b"1", options=options), Draft("b", "mail", b"2")])
+        as_caller(who, Scope.CONSUME, queues=frozenset({"mail"}))
+        jobs = ask("claim", queue=KEY, request=REQUEST, transitions=[]).jobs
+
+        steps = [
+            msgspec.structs.replace(
+                bury(job, Failure(act="fail", attempt=1), DEFAULTS), keys=(own, other)
+            )
+            for job in jobs
+        ]
+
+        assert [verdict.applied for verdict in apply(ask, *steps)] == [True, True]
+        written = {entry.key: entry.value for entry in store.read_keys("acme", (), 10)}
+        assert written == {own: b"1", other: b"100"}
+
+    @pytest.mark.parametrize(
+        "limit", [{"kinds": frozenset({"a"})}, {"queues": frozenset({"mail"})}]
+    )
+    def test_keys_of_the_whole_tenant_are_out_of_reach(self, ask, who, store, limit):
+        store.write_keys("acme", [KeyWrite(key=("k", "1"), value=b"secret")])
+        as_caller(who, *Scope, **limit)
+
+        ask("read_keys", 403, prefix=("k",), limit=5)
+        ask("write_keys", 403, writes=[KeyWrite(key=("k", "2"), value=b"1")])
+
+
+class TestSignatures:
+    def test_what_is_done_is_written_under_the_callers_name(self, ask):
+        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+        apply(ask, cancel("a", DEFAULTS, by="the boss"))
+        ask("configure", queue=KEY, settings=QueueSettings(paused=True), by="")
+
+        told = {e.act: e.by for e in ask("events", queue=KEY, after=None, limit=9)}
+
+        assert told[Act.CANCEL] == "ann: the boss"
+        assert told[Act.PAUSE] == "ann"
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        "draft",
+        [
+            Draft("", "mail", b""),
+            Draft("x" * 513, "mail", b""),
+            Draft("a", "", b""),
+            Draft("a", "mail", b"", priority=10),
+            Draft("a", "mail", b"", delay=-1.0),
+            Draft("a", "mail", b"", delay=float("nan")),
+            Draft("a", "mail", b"", run_at=1e12),
+            Draft("a", "mail", b"", options=Options(keys_if_undelivered=(("ackline", "cron"),))),
+        ],
+    )
+    def test_a_draft_that_a_queue_would_not_make(self, ask, draft):
+        ask("enqueue", 422, queue=KEY, drafts=[Draft("fine", "mail", b""), draft])
+
+        assert ask("describe", name=None) == []
+
+    def test_a_payload_that_is_too_large(self, ask):
+        ask("enqueue", 413, queue=KEY, drafts=[Draft("a", "mail", b"x" * (2**20 + 1))])
+
+    @pytest.mark.parametrize(
+        "step",
+        [
+            Transition(
+                "a", Act.FAIL, State.FAILED, 1, undelivered_keys=(("ackline", "recovered", "mail"),)
+            ),
+            Transition("a", Act.SNOOZE, State.SCHEDULED, 1, attempts=-1),
+            Transition("a", Act.SNOOZE, State.SCHEDULED, 1, delay=float("inf")),
+            edit("a", Change(priority=99)),
+        ],
+    )
+    def test_a_transition_that_the_lifecycle_would_not_make(self, ask, step):
+        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+
+        apply(ask, step, status=422)
+
+    @pytest.mark.parametrize(
+        "step",
+        [
+            {"act": "complete", "to": "failed", "token": 1},
+            {"act": "complete", "token": 1},
+            {"act": "extend", "to": "completed", "token": 1},
+            {"act": "enqueue", "to": "queued"},
+            {"act": "claim", "to": "processing"},
+            {"act": "prune"},
+            {"act": "request_cancel", "attempts": 0},
+            {"act": "request_cancel", "edit": {"priority": 9}},
+            {"act": "complete", "to": "completed", "token": 1, "edit": {"priority": 9}},
+        ],
+        ids=str,
+    )
+    def test_a_transition_that_cannot_even_be_made(self, client, step):
+        sent = {"queue": "mail", "transitions": [{"id": "a", **step}]}
+
+        for verb, more in (("apply", {}), ("claim", {"request": msgspec.to_builtins(REQUEST)})):
+            answer = client.post(f"/api/v1/store/{verb}", json={**sent, **more})
+            assert answer.status_code == 422, answer.text
+
+    def test_what_the_lifecycle_makes_is_taken(self, ask):
+        ask("enqueue", queue=KEY, drafts=[Draft(id, "mail", b"1") for id in "ab"])
+        a, b = ask("claim", **CALLS["claim"]).jobs
+
+        verdicts = apply(ask, complete(a, b"1", DEFAULTS), expire(b, DEFAULTS))
+
+        assert [verdict.applied for verdict in verdicts] == [True, True]
+
+    @pytest.mark.parametrize("limit", [-1, 10_001])
+    def test_a_limit_without_measure(self, ask, limit):
+        ask("promote", 422, queue=KEY, limit=limit)
+
+    def test_a_cursor_that_is_none(self, ask):
+        ask("events", 400, queue=KEY, after="nonsense", limit=5)
+
+    @pytest.mark.parametrize(
+        ("body", "media_type", "status"),
+        [
+            (b"\xc1", MSGPACK, 400),
+            (b"", MSGPACK, 400),
+            (b'{"queue": "mail"}', MSGPACK, 400),
+            (b'{"queue": "mail"}', JSON, 400),
+            (b'{"queue": "mail", "ids": [], "tenant": "other"}', JSON, 400),
+            (b'{"queue": "mail", "ids": [], "ids": []}', JSON, 400),
+            (b'{"queue": true, "ids": []}', JSON, 400),
+            (b'{"queue": "mail", "ids": []}', "text/plain", 415),
+            (b'{"queue": "mail", "ids": ["a"]}', JSON, 200),
+        ],
+    )
+    def test_bodies_are_read_strictly(self, client, body, media_type, status):
+        answer = client.post(
+            "/api/v1/store/get", content=body, headers={"content-type": media_type}
+        )
+
+        assert answer.status_code == status, answer.text
+
+    def test_a_verb_that_is_none(self, client):
+        for verb in ("close", "open", "join", "__init__", "_lock"):
+            answer = client.post(
+                f"/api/v1/store/{verb}", content=b"\x80", headers={"content-type": MSGPACK}
+            )
+            assert answer.status_code == 404
+
+
+def test_where_the_store_is_stays_the_services_secret(ask, who):
+    as_caller(who, Scope.READ)
+
+    info = ask("info")
+
+    assert (info.location, info.details) == ("", {})
+    assert info.durability
+
+
+class TestLongTexts:
+    def test_a_reported_failure_and_its_note_are_cut_off(self, ask, store):
+        store.enqueue(KEY, [Draft("a", "mail", b"1")])
+        [job] = store.claim(KEY, REQUEST).jobs
+        long = "x" * 1_000_000
+        failure = Failure(act=Act.FAIL, attempt=1, type=long, message=long, traceback=long)
+        step = msgspec.structs.replace(bury(job, failure, DEFAULTS), note=long, by=long)
+
+        assert apply(ask, step)[0].applied
+
+        [kept] = store.get(KEY, ["a"])
+        assert len(msgspec.msgpack.encode(kept)) < 50_000
+        assert len(msgspec.msgpack.encode(list(store.events(KEY, None, 10)))) < 5_000
+
+    def test_a_host_is_cut_off(self, ask, store):
+        beat = msgspec.structs.replace(BEAT, host="h" * 1_000_000)
+
+        ask("heartbeat", queue=KEY, beat=beat, holds=[])
+
+        assert len(store.workers([KEY])[0][0].beat.host) == 512

@@ -1,0 +1,105 @@
+"""Requests that want the same at the same time share one call, but none that began before them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from ackline.service.threads.single_flight import SingleFlight
+
+
+class Calls:
+    """Runs calls in threads, when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.may_begin = asyncio.Event()
+        self.may_end = threading.Event()
+        self.shared = SingleFlight()
+
+    async def in_thread(self, function):
+        await self.may_begin.wait()
+        return await asyncio.to_thread(function)
+
+    def look(self):
+        self.begun += 1
+        number = self.begun
+        assert self.may_end.wait(10)
+        return number
+
+    def ask(self, key="a"):
+        return asyncio.ensure_future(self.shared.call(key, self.look, self.in_thread))
+
+    async def begin(self):
+        begun = self.begun
+        self.may_begin.set()
+        while self.begun == begun:
+            await asyncio.sleep(0)
+
+
+def test_those_who_wait_share_a_call_and_others_do_not():
+    async def run() -> None:
+        calls = Calls()
+        together, other = [calls.ask() for _ in range(5)], calls.ask("b")
+        await asyncio.sleep(0)
+        calls.may_begin.set()
+        calls.may_end.set()
+
+        assert len(set(await asyncio.gather(*together))) == 1
+        assert await other not in await asyncio.gather(*together)
+        assert calls.begun == 2
+
+    asyncio.run(run())
+
+
+def test_a_call_that_has_begun_is_not_joined():
+    async def run() -> None:
+        calls = Calls()
+        first = calls.ask()
+        await asyncio.sleep(0)
+        await calls.begin()
+        second = calls.ask()
+        calls.may_end.set()
+
+        assert (await first, await second) == (1, 2)
+
+    asyncio.run(run())
+
+
+def test_who_leaves_takes_the_answer_from_nobody():
+    async def run() -> None:
+        calls = Calls()
+        first, second = calls.ask(), calls.ask()
+        await asyncio.sleep(0)
+        first.cancel()
+        calls.may_begin.set()
+        calls.may_end.set()
+
+        assert await second == 1
+        assert first.cancelled()
+
+    asyncio.run(run())
+
+
+def test_an_error_is_raised_to_all_and_forgotten():
+    async def run() -> None:
+        calls = Calls()
+        calls.may_begin.set()
+        calls.may_end.set()
+
+        def fail() -> None:
+            raise OSError("no")
+
+        for _ in range(2):
+            asked = [
+                asyncio.ensure_future(calls.shared.call("a", fail, calls.in_thread))
+                for _ in range(2)
+            ]
+            for one in asked:
+                with pytest.raises(OSError, match="no"):
+                    await one
+        assert await calls.ask() == 1
+
+    asyncio.run(run())

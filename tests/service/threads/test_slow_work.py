@@ -1,0 +1,306 @@
+"""Long looks keep nobody from the short calls, nor one tenant another."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from ackline.journal_views.latest_events import LatestEvents
+from ackline.queues import Queues
+from ackline.service.auth.permissions import Scope
+from ackline.service.auth.principal import Principal
+from ackline.service.events import journal
+from ackline.service.routes.v1 import search, store
+from ackline.service.threads.slow_work import (
+    CALLS_PER_TENANT,
+    MAX_WAITING_PER_TENANT,
+    THREAD_COUNT,
+    SlowWorkPool,
+    TooManySlowRequests,
+)
+from ackline.service.webhooks import api
+from ackline.stores.contract import Page
+
+LOOKS = 16
+
+
+class Held:
+    """A long look: it goes on when the test says so."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self._begun = threading.Semaphore(0)
+        self._go_on = threading.Event()
+
+    def __call__(self, *_arguments, **_options):
+        self._begun.release()
+        assert self._go_on.wait(30)
+        return self.answer
+
+    def wait_for(self, count):
+        for _ in range(count):
+            assert self._begun.acquire(timeout=10)
+
+    def let_go(self):
+        self._go_on.set()
+
+
+def require_polls_meanwhile(live, held, look):
+    """More looks than there are threads for short calls, and a poll that is not kept by them."""
+    live.api.enqueue(1, id="a")
+    with ThreadPoolExecutor(LOOKS) as clients:
+        found = [clients.submit(look) for _ in range(LOOKS)]
+        try:
+            held.wait_for(CALLS_PER_TENANT)
+
+            assert live.api.get("/queue/poll")["message"]["id"] == "a"
+            assert not any(one.done() for one in found)
+        finally:
+            held.let_go()
+        return [one.result() for one in found]
+
+
+def test_a_poll_does_not_wait_for_searches(live, monkeypatch):
+    held = Held(search.SearchResults([], complete=True))
+    monkeypatch.setattr(search, "SearchResults", held)
+
+    found = require_polls_meanwhile(live, held, lambda: live.api.get("/v1/search", text="x"))
+
+    assert [one["complete"] for one in found] == [True] * LOOKS
+
+
+def test_a_poll_does_not_wait_for_looks_back_into_the_journal(live, monkeypatch):
+    held = Held(LatestEvents([], complete=True))
+    monkeypatch.setattr(journal, "latest_events", held)
+
+    found = require_polls_meanwhile(
+        live, held, lambda: live.api.get("/v1/events", last=10, text="x")
+    )
+
+    assert [one["complete"] for one in found] == [True] * LOOKS
+
+
+def test_a_poll_does_not_wait_for_lists_of_deliveries(live, monkeypatch):
+    held = Held(Page([], None))
+    monkeypatch.setattr(api, "read_page", held)
+    id = live.api.post("/v1/webhooks", {"url": "https://example.com/"}, 201)["id"]
+
+    found = require_polls_meanwhile(
+        live, held, lambda: live.api.get(f"/v1/webhooks/{id}/deliveries")
+    )
+
+    assert [one["deliveries"] for one in found] == [[]] * LOOKS
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "answer"), [("leases", "jobs?worker=w", []), ("workers", "workers", [[]])]
+)
+def test_a_poll_does_not_wait_for_lists_of_work(live, monkeypatch, verb, path, answer):
+    held = Held(answer)
+    monkeypatch.setattr(live.runtime.store, verb, held)
+    live.runtime.caretaker.stop()
+
+    require_polls_meanwhile(live, held, lambda: live.api.get(f"/v1/queues/default/{path}"))
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("events", {"queue": None, "after": None, "limit": 1}),
+        ("read_keys", {"prefix": [], "limit": 10_000}),
+        ("leases", {"queue": "default"}),
+        ("workers", {"queues": ["default"]}),
+    ],
+)
+def test_a_poll_does_not_wait_for_long_lists_of_the_store(live, monkeypatch, verb, arguments):
+    held = Held([])
+    monkeypatch.setattr(store, "execute_within_rate", held)
+
+    found = require_polls_meanwhile(
+        live, held, lambda: live.api.post(f"/v1/store/{verb}", arguments)
+    )
+
+    assert found == [[]] * LOOKS
+
+
+def test_a_tenant_leaves_threads_to_the_others():
+    async def run() -> None:
+        work, go_on = SlowWorkPool(), threading.Event()
+        greedy = [
+            asyncio.ensure_future(work.call("greedy", go_on.wait, 30))
+            for _ in range(2 * THREAD_COUNT)
+        ]
+        try:
+            assert await asyncio.wait_for(work.call("modest", lambda: "answered"), 10) == "answered"
+        finally:
+            go_on.set()
+        assert all(await asyncio.gather(*greedy))
+        work.close()
+
+    asyncio.run(run())
+
+
+class ByHeader:
+    """Everyone is of the tenant that a header names, and an operator if it names none."""
+
+    def knows(self, _connection):
+        return True
+
+    async def authenticate(self, connection):
+        tenant = connection.headers.get("x-tenant")
+        return Principal(tenant or "default", frozenset(Scope), operator=tenant is None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/queues/big/purge", None),
+        ("DELETE", "/v1/queues/big?force=true", None),
+        ("POST", "/v1/queues/big/rename", {"to": "other"}),
+        ("POST", "/v1/queues/big/bulk", {"action": "delete", "filter": {}}),
+    ],
+)
+def test_acts_of_two_tenants_that_hang_in_the_store_hold_up_nobody(
+    live, monkeypatch, method, path, body
+):
+    store, held = live.runtime.store, Held(None)
+    live.runtime.authenticator = ByHeader()
+    for tenant in ("one", "two"):
+        Queues(store, tenant)["big"].enqueue(1, id="a")
+    # A purge and a drop begin with `purge`, a bulk act with `page`, a rename with both queues.
+    for verb in ("purge", "page", "get"):
+        monkeypatch.setattr(store, verb, hanging(getattr(store, verb), held))
+
+    def act(tenant):
+        url, headers = live.url + live.runtime.settings.base + path, {"x-tenant": tenant}
+        return httpx.request(method, url, headers=headers, json=body, timeout=30).status_code
+
+    with ThreadPoolExecutor(LOOKS) as clients:
+        acts = [clients.submit(act, tenant) for tenant in ("one", "two") for _ in range(4)]
+        try:
+            held.wait_for(2 * CALLS_PER_TENANT)
+
+            figures = live.client.get("/metrics").text
+            assert 'ackline_oldest_queued_seconds{queue="big",tenant="two"}' in figures
+            assert live.client.get("/readyz").json()["ready"]
+            assert live.api.get("/v1/search", text="x")["complete"]
+            assert not any(act.done() for act in acts)
+        finally:
+            held.let_go()
+        assert {act.result() for act in acts} <= {200, 404, 409}
+
+
+def hanging(verb, held):
+    """A verb that takes its time for slow work on the queue `big`."""
+
+    def call(queue, *arguments, **options):
+        if queue.name == "big" and threading.current_thread().name.startswith("ackline slow"):
+            held()
+        return verb(queue, *arguments, **options)
+
+    return call
+
+
+def test_a_call_that_nobody_waits_for_keeps_its_turn_until_it_ends():
+    async def run() -> bool:
+        work, held = SlowWorkPool(), Held("")
+        left = [asyncio.create_task(work.call("greedy", held)) for _ in range(CALLS_PER_TENANT)]
+        await asyncio.to_thread(held.wait_for, CALLS_PER_TENANT)
+        for task in left:
+            task.cancel()
+        next_call = asyncio.create_task(work.call("greedy", str))
+        done, _ = await asyncio.wait([next_call], timeout=0.2)
+        held.let_go()
+        await asyncio.wait([*left, next_call])
+        work.close()
+        return not done and all(task.cancelled() for task in left)
+
+    assert asyncio.run(run())
+
+
+def test_steps_of_one_tenant_make_way_for_another():
+    """With one thread: an act that goes on and on, and a look of another tenant."""
+
+    async def run() -> None:
+        work, looked = SlowWorkPool(threads=1), threading.Event()
+
+        def endless():
+            while not looked.is_set():
+                yield
+            return "ended"
+
+        acts = [
+            asyncio.ensure_future(work.run_chunks("greedy", endless()))
+            for _ in range(2 * CALLS_PER_TENANT)
+        ]
+        await asyncio.sleep(0)
+        await asyncio.wait_for(work.call("modest", looked.set), 10)
+        assert await asyncio.gather(*acts) == ["ended"] * len(acts)
+        work.close()
+
+    asyncio.run(run())
+
+
+def test_who_cancels_an_act_ends_it_between_two_steps():
+    async def run() -> None:
+        work, go_on, begun, left = SlowWorkPool(), threading.Event(), threading.Event(), []
+
+        def steps():
+            try:
+                begun.set()
+                assert go_on.wait(10)
+                yield
+                begun.clear()
+                while True:
+                    yield
+            finally:
+                left.append(threading.current_thread().name)
+
+        act = asyncio.ensure_future(work.run_chunks("a", steps()))
+        await asyncio.to_thread(begun.wait, 10)
+        act.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await act
+        assert [name.startswith("ackline slow") for name in left] == [True]
+        work.close()
+
+    asyncio.run(run())
+
+
+def test_an_error_ends_the_steps():
+    async def run() -> None:
+        work = SlowWorkPool()
+
+        def steps():
+            yield
+            raise ValueError("no")
+
+        with pytest.raises(ValueError, match="no"):
+            await work.run_chunks("a", steps())
+        assert await work.call("a", lambda: 1) == 1
+        work.close()
+
+    asyncio.run(run())
+
+
+def test_more_than_can_wait_are_refused():
+    async def run() -> None:
+        work, go_on = SlowWorkPool(), threading.Event()
+        most = CALLS_PER_TENANT + MAX_WAITING_PER_TENANT
+        waiting = [asyncio.ensure_future(work.call("a", go_on.wait, 30)) for _ in range(most)]
+        await asyncio.sleep(0)
+
+        with pytest.raises(TooManySlowRequests):
+            await work.call("a", lambda: None)
+
+        go_on.set()
+        await asyncio.gather(*waiting)
+        await work.call("a", lambda: None)
+        work.close()
+
+    asyncio.run(run())

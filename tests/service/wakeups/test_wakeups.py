@@ -1,0 +1,373 @@
+"""One subscription for all that wait in a process: everyone is woken, at a bounded cost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.harness.faults.wrapped_store import WrappedStore
+
+from ackline.aio.base import ThreadPools
+from ackline.core.config import QueueSettings
+from ackline.core.job import Draft, QueueKey
+from ackline.service.wakeups import wakeups
+from ackline.service.wakeups.wakeups import Waiter, Wakeup, Wakeups
+from ackline.stores.contract import Store, Subject, Subscription
+from ackline.stores.memory import MemoryStore
+
+SOON = 5.0
+KEY = QueueKey("default", "email")
+
+
+class Counting(WrappedStore):
+    """Counts what it is asked for."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.described = 0
+        self.subscriptions: list[Noted] = []
+
+    def describe(self, *given: Any, **more: Any) -> Any:
+        self.described += 1
+        return super().describe(*given, **more)
+
+    def subscribe(self) -> Subscription:
+        self.subscriptions.append(Noted(self.inner.subscribe()))
+        return self.subscriptions[-1]
+
+
+class Noted:
+    """Knows what it hears of, and can be told that anything may have happened."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.heard: set[Subject] = set()
+        self.deaf = False
+        self.missed = False
+
+    def add(self, subjects: Any) -> None:
+        subjects = set(subjects)
+        self.heard |= subjects
+        self.inner.add(subjects)
+
+    def remove(self, subjects: Any) -> None:
+        subjects = set(subjects)
+        self.heard -= subjects
+        self.inner.remove(subjects)
+
+    def wait(self, timeout: float) -> Any:
+        news = self.inner.wait(timeout)
+        missed, self.missed = self.missed, False
+        return None if missed else set() if self.deaf else news
+
+    def wake(self) -> None:
+        self.inner.wake()
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def __enter__(self) -> Noted:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+@pytest.fixture
+def store() -> Iterator[Counting]:
+    store = Counting(MemoryStore())
+    store.open()
+    yield store
+    store.close()
+
+
+def run(store: Store, work: Callable[[Wakeups], Coroutine[Any, Any, None]]) -> None:
+    async def within() -> None:
+        async with opened(store) as waking:
+            await work(waking)
+
+    asyncio.run(within())
+
+
+@asynccontextmanager
+async def opened(store: Store) -> AsyncIterator[Wakeups]:
+    threads = ThreadPools()
+    waking = Wakeups(store, threads)
+    try:
+        yield waking
+    finally:
+        await asyncio.to_thread(waking.close)
+        threads.close()
+
+
+async def woken(*events: asyncio.Event) -> None:
+    async with asyncio.timeout(SOON):
+        for event in events:
+            await event.wait()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SOON):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+async def settled(wakeup: Wakeup) -> None:
+    """What was added counts as having news once."""
+    await until(lambda: wakeup.version > 0)
+
+
+def waits(wakeup: Wakeup) -> tuple[asyncio.Event, Waiter]:
+    event = asyncio.Event()
+    return event, wakeup.wait(event, wakeup.version)
+
+
+def put(store: Store, key: QueueKey = KEY) -> None:
+    store.enqueue(key, [Draft(f"{time.monotonic_ns()}", "mail", b"{}")])
+
+
+@pytest.fixture
+def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is woken but by news."""
+    monkeypatch.setattr(wakeups, "POLL_EVERY", 3600.0)
+
+
+class TestCost:
+    def test_any_number_of_names_takes_one_thread_and_one_subscription(
+        self, store: Counting
+    ) -> None:
+        before = threading.active_count()
+
+        async def work(waking: Wakeups) -> None:
+            with ExitStack() as using:
+                keys = [QueueKey("default", f"queue {n}") for n in range(2000)]
+                all_of_them = [using.enter_context(waking.of_queue(k, "ready")) for k in keys]
+                events = [waits(wakeup)[0] for wakeup in all_of_them]
+                await woken(*events)
+                assert threading.active_count() - before <= 1
+
+        run(store, work)
+        assert len(store.subscriptions) == 1
+
+    def test_nothing_is_left_of_those_who_have_gone(
+        self, store: Counting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(wakeups, "UNSUBSCRIBE_AFTER", 0.05)
+
+        async def work(waking: Wakeups) -> None:
+            with waking.of_queue(KEY, "ready") as wakeup:
+                waits(wakeup)
+                await until(lambda: bool(store.subscriptions and store.subscriptions[0].heard))
+            await until(lambda: not store.subscriptions[0].heard)
+
+        run(store, work)
+
+    def test_who_finds_something_at_once_is_not_subscribed(self, store: Counting) -> None:
+        async def work(waking: Wakeups) -> None:
+            with waking.of_queue(KEY, "ready"):
+                pass
+            assert not any(one.heard for one in store.subscriptions)
+
+        run(store, work)
+        assert not store.subscriptions
+
+    @pytest.mark.usefixtures("no_looks")
+    def test_news_that_nobody_waits_for_ends_the_subscription(
+        self, store: Counting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """So that the store need not send more of it."""
+        monkeypatch.setattr(wakeups, "UNSUBSCRIBE_ON_NOTIFICATION_AFTER", 0.0)
+
+        async def work(waking: Wakeups) -> None:
+            with waking.of_queue(KEY, "ready") as wakeup:
+                event, waiter = waits(wakeup)
+                await settled(wakeup)
+                wakeup.cancel(waiter)
+                put(store)
+                await until(lambda: not store.subscriptions[0].heard)
+                event, _ = waits(wakeup)
+                await woken(event)
+
+        run(store, work)
+
+
+@pytest.mark.usefixtures("no_looks")
+class TestNews:
+    def test_a_job_wakes_one_and_that_one_the_next(self, store: Counting) -> None:
+        async def work(waking: Wakeups) -> None:
+            with waking.of_queue(KEY, "ready") as wakeup:
+                waits(wakeup)
+                await settled(wakeup)
+                first, second = waits(wakeup)[0], waits(wakeup)[0]
+                put(store)
+                await woken(first)
+                assert not second.is_set()
+                wakeup.notify_next()
+                assert second.is_set()
+
+        run(store, work)
+
+    def test_a_change_wakes_all(self, store: Counting) -> None:
+        async def work(waking: Wakeups) -> None:
+            with waking.of_queue(KEY, "changes") as wakeup:
+                waits(wakeup)
+                await settled(wakeup)
+                events = [waits(wakeup)[0] for _ in range(3)]
+                put(store)
+                await woken(*events)
+
+        run(store, work)
+
+    def test_those_who_want_other_kinds_are_woken_as_well(self, store: Counting) -> None:
+        async def work(waking: Wakeups) -> None:
+            with (
+                waking.of_queue(KEY, "ready", frozenset({"mail"})) as mail,
+                waking.of_queue(KEY, "ready", frozenset({"image"})) as image,
+            ):
+                waits(mail), waits(image)
+                await settled(mail)
+                events = [waits(mail)[0], waits(image)[0]]
+                put(store)
+                await woken(*events)
+
+        run(store, work)
+
+    def test_news_between_a_look_and_the_wait_is_not_missed(self, store: Counting) -> None:
+        async def work(waking: Wakeups) -> None:
+            with waking.of_queue(KEY, "ready", pinned=True) as wakeup:
+                await settled(wakeup)
+                seen = wakeup.version
+                put(store)
+                await until(lambda: wakeup.version != seen)
+                event = asyncio.Event()
+                wakeup.wait(event, seen)
+                assert event.is_set()
+
+        run(store, work)
+
+    def test_a_watcher_takes_nobodys_place(self, store: Counting) -> None:
+        async def work(waking: Wakeups) -> None:
+            watching = asyncio.Event()
+            with waking.of_queue(KEY, "ready") as wakeup, wakeup.watching(watching):
+                await settled(wakeup)
+                watching.clear()
+                event, _ = waits(wakeup)
+                put(store)
+                await woken(event, watching)
+
+        run(store, work)
+
+    def test_a_job_that_becomes_due_wakes_one(self, store: Counting) -> None:
+        async def work(waking: Wakeups) -> None:
+            with waking.of_queue(KEY, "ready") as wakeup:
+                waits(wakeup)
+                await settled(wakeup)
+                first, second = waits(wakeup)[0], waits(wakeup)[0]
+                wakeup.notify_after(3600.0)
+                wakeup.notify_after(0.01)
+                await woken(first)
+                assert not second.is_set()
+
+        run(store, work)
+
+    def test_when_anything_may_have_happened_everyone_looks(self, store: Counting) -> None:
+        async def work(waking: Wakeups) -> None:
+            with waking.of_queue(KEY, "ready") as wakeup:
+                waits(wakeup)
+                await settled(wakeup)
+                events = [waits(wakeup)[0] for _ in range(5)]
+                await asyncio.sleep(0.01)
+                store.subscriptions[0].missed = True
+                store.subscriptions[0].wake()
+                await woken(*events)
+
+        run(store, work)
+
+
+class TestLooks:
+    def test_lost_news_is_noticed(self, store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(wakeups, "POLL_EVERY", 0.05)
+
+        async def work(waking: Wakeups) -> None:
+            with waking.of_queue(KEY, "ready") as wakeup:
+                waits(wakeup)
+                await settled(wakeup)
+                store.subscriptions[0].deaf = True
+                await woken(*[waits(wakeup)[0] for _ in range(3)])
+
+        run(store, work)
+
+    def test_thousands_look_no_more_often_than_a_few(
+        self, store: Counting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(wakeups, "POLL_EVERY", 0.01)
+        monkeypatch.setattr(wakeups, "POLLS_PER_SECOND", 100)
+        monkeypatch.setattr(wakeups, "POLL_BURST", 10)
+
+        async def work(waking: Wakeups) -> None:
+            with waking.of_queue(KEY, "ready") as wakeup:
+                waits(wakeup)
+                await settled(wakeup)
+                store.subscriptions[0].deaf = True
+                began = time.monotonic()
+                events = [waits(wakeup)[0] for _ in range(3000)]
+                await asyncio.sleep(0.5)
+                looked = sum(event.is_set() for event in events)
+                assert 10 < looked <= 10 + 100 * (time.monotonic() - began)
+
+        run(store, work)
+
+
+class TestTenants:
+    @pytest.mark.usefixtures("no_looks")
+    def test_news_of_any_queue_wakes(self, store: Counting) -> None:
+        put(store)
+
+        async def work(waking: Wakeups) -> None:
+            with waking.of_tenant("default", "changes") as wakeup:
+                await settled(wakeup)
+                event, _ = waits(wakeup)
+                put(store, QueueKey("other", "email"))
+                put(store)
+                await woken(event)
+
+        run(store, work)
+
+    @pytest.mark.usefixtures("no_looks")
+    def test_a_queue_that_comes_into_being_is_heard_of(
+        self, store: Counting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(wakeups, "DISCOVER_EVERY", 0.01)
+        put(store)
+
+        async def work(waking: Wakeups) -> None:
+            with waking.of_tenant("default", "changes") as wakeup:
+                await settled(wakeup)
+                for name in ("new", "newer"):
+                    event, _ = waits(wakeup)
+                    put(store, QueueKey("default", name))
+                    await woken(event)
+                store.configure(QueueKey("default", "set"), QueueSettings(paused=True))
+                await until(lambda: len(store.subscriptions[0].heard) == 4)
+
+        run(store, work)
+
+    def test_any_number_of_streams_describes_the_queues_once(self, store: Counting) -> None:
+        """Each stream of its own would ask every second."""
+        put(store)
+
+        async def work(waking: Wakeups) -> None:
+            with ExitStack() as using:
+                for _ in range(200):
+                    wakeup = using.enter_context(waking.of_tenant("default", "changes"))
+                await settled(wakeup)
+                put(store)
+                await asyncio.sleep(1.5)
+
+        run(store, work)
+        assert store.described <= 3

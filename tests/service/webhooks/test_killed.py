@@ -1,0 +1,151 @@
+"""A service that is killed between a job's end and its callback; and what would lose callbacks."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.service.kill_points import HASTY
+from tests.service.webhook_receiver import Receiver
+from tests.waiting import until
+
+import ackline
+from ackline.core.job import State
+from ackline.queues import Queues
+from ackline.service.webhooks import delivery
+from ackline.service.webhooks.dispatcher import Dispatcher
+from ackline.stores.memory import MemoryStore
+
+SETTINGS = """
+[webhooks]
+networks = ["127.0.0.0/8"]
+plain_http = true
+backoff = [0.02, 0.02, 0.02, 0.02, 0.02]
+timeout = 2
+"""
+
+JOBS = 100
+
+
+def finish_jobs(place: Path, receiver: Receiver, name: str) -> set[str]:
+    """Jobs that were completed by a worker that knows nothing of a service."""
+    with ackline.open(f"sqlite:///{place / 'ackline.db'}") as queues:
+        queue = queues["email"]
+        new = [
+            ackline.NewJob(number, id=f"{name}-{number}", callback_url=receiver.url)
+            for number in range(JOBS)
+        ]
+        queue.enqueue_many(new)
+        for job in queue.claim(JOBS):
+            queue.complete(job, None)
+    return {f"{name}-{number}" for number in range(JOBS)}
+
+
+@pytest.mark.parametrize(
+    "after", [JOBS // 2, *(pytest.param(told, marks=pytest.mark.slow) for told in (0, 1, JOBS))]
+)
+def test_no_callback_is_lost_when_the_service_is_killed(serve, tmp_path, receiver, after):
+    (tmp_path / "service.toml").write_text(SETTINGS)
+    wanted = finish_jobs(tmp_path, receiver, "before")
+    first = serve("--config", "service.toml", dies=HASTY)
+    wanted |= finish_jobs(tmp_path, receiver, "during")
+    receiver.wait_for(after)
+    first.end(signal.SIGKILL)
+
+    serve("--config", "service.toml", dies=HASTY)
+
+    receiver.wait_for_ids(wanted, seconds=60)
+    by_job: dict[str, set[str]] = {}
+    for told in receiver.received:
+        by_job.setdefault(told.said["data"]["id"], set()).add(told.id)
+    # Told twice, if it was killed before it noted the answer, but under one id.
+    assert all(len(ids) == 1 for ids in by_job.values())
+
+
+def test_several_processes_tell_each_end_once(serve, tmp_path, receiver):
+    (tmp_path / "service.toml").write_text(SETTINGS)
+    serve("--config", "service.toml", "--processes", "2")
+    wanted = finish_jobs(tmp_path, receiver, "a")
+
+    receiver.wait_for_ids(wanted, seconds=60)
+
+    with ackline.open(f"sqlite:///{tmp_path / 'ackline.db'}") as queues:
+        sent = delivery.open_queue(queues.store)
+        until(lambda: sent.counts()[State.COMPLETED] == JOBS)
+        assert sum(sent.counts().values()) == JOBS
+    assert receiver.jobs == dict.fromkeys(wanted, 1)
+
+
+class Killed(BaseException):
+    """The process dies here."""
+
+
+def dispatch_and_die(kind: type[Dispatcher], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Die between the two steps, come back, and see how many deliveries were made."""
+    store = MemoryStore()
+    store.open()
+    dispatcher = kind(store)
+    queue = Queues(store)["email"]
+    for number in range(10):
+        queue.enqueue(number, id=str(number), callback_url="https://example.com/")
+    for job in queue.claim(10):
+        queue.complete(job, None)
+    dispatcher.queues = (queue,)
+
+    def die(*_args: Any) -> Any:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        step = "save" if kind is Dispatcher else "enqueue_many"
+        owner = "JournalReader" if step == "save" else "Queue"
+        patched.setattr(f"ackline.queue.{owner}.{step}", die)
+        with pytest.raises(Killed):
+            dispatcher.step()
+
+    restarted = kind(store)
+    restarted.queues = (queue,)
+    restarted.step()
+    restarted.step()
+    return delivery.open_queue(store).counts()[State.QUEUED]
+
+
+class SavesFirst(Dispatcher):
+    """The mistake: it notes that events were passed on, and then passes them on."""
+
+    def _enqueue_deliveries(self, key: Any, events: Any, reader: Any) -> None:
+        reader.save()
+        super()._enqueue_deliveries(key, events, reader)
+
+
+def test_a_dispatcher_that_dies_before_it_moves_on_loses_nothing(monkeypatch):
+    assert dispatch_and_die(Dispatcher, monkeypatch) == 10
+
+
+def test_a_dispatcher_that_could_not_store_deliveries_reads_them_again(monkeypatch):
+    """The same process goes on: what it read, but could not pass on, is not behind it."""
+    store = MemoryStore()
+    store.open()
+    queue = Queues(store)["email"]
+    queue.enqueue(1, id="a", callback_url="https://example.com/")
+    queue.complete(queue.claim(1)[0], None)
+    dispatcher = Dispatcher(store)
+    dispatcher.queues = (queue,)
+
+    def fail(*_args: Any) -> Any:
+        raise ackline.StoreUnavailable("it is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ackline.queue.Queue.enqueue_many", fail)
+        with pytest.raises(ExceptionGroup):
+            dispatcher.step()
+    queue.enqueue(1, id="b")
+    dispatcher.step()
+
+    assert delivery.open_queue(store).counts()[State.QUEUED] == 1
+
+
+def test_one_that_moves_on_first_loses_them(monkeypatch):
+    """The control: the order is what saves them."""
+    assert dispatch_and_die(SavesFirst, monkeypatch) == 0

@@ -1,0 +1,58 @@
+"""Webhooks on every store: the journal, the queue of deliveries and the book are the store's."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.service.webhooks import fast_service
+from tests.service.webhooks.fast_service import all_told, deliveries, subscribe
+from tests.waiting import until
+
+import ackline
+from ackline.queues import Queues
+
+JOBS = 30
+
+
+pytestmark = pytest.mark.every_store
+
+
+@pytest.fixture
+def live(store_url):
+    # Many are told at once here, by a machine that may be busy: nobody is to be told again for it.
+    live = fast_service.start(
+        store=store_url, webhooks=msgspec.structs.replace(fast_service.HERE, timeout=30.0)
+    )
+    yield live
+    live.stop()
+
+
+def test_every_end_is_told_once_to_each_who_asked(live, receiver):
+    made = subscribe(live, receiver, states=["completed"], queues=["email"])
+    queue = Queues(live.runtime.store)["email"]
+    ids = [str(number) for number in range(JOBS)]
+    queue.enqueue_many(ackline.NewJob(id, id=id, callback_url=receiver.url) for id in ids)
+    for job in queue.claim(JOBS):
+        queue.complete(job, None)
+
+    receiver.wait_for(2 * JOBS)
+
+    assert all_told(live, receiver) == 2 * JOBS
+    assert receiver.jobs == dict.fromkeys(ids, 2)
+    assert len({told.id for told in receiver.received}) == 2 * JOBS
+    for webhook in (made["id"], "callbacks"):
+        until(lambda webhook=webhook: len(deliveries(live, webhook, state="completed")) == JOBS)  # type: ignore[misc]
+
+
+def test_what_was_given_up_can_be_delivered_again(live, receiver):
+    made = subscribe(live, receiver, acts=["enqueue"])
+    receiver.answer = lambda _request: 500
+    live.api.post("/v1/queues/email/jobs", {"payload": 1, "id": "a"}, 201)
+    [given_up] = until(lambda: deliveries(live, made["id"], state="failed"))
+    receiver.answer = lambda _request: 200
+
+    path = f"/v1/webhooks/{made['id']}/deliveries/{given_up['id']}/redeliver"
+    live.api.post(path, status=202)
+
+    until(lambda: deliveries(live, made["id"], state="completed"))
+    assert {told.id for told in receiver.received} == {given_up["id"]}

@@ -1,0 +1,157 @@
+"""What others notify of reaches everyone whom it concerns, whatever else the connection does."""
+
+import logging
+import threading
+import time
+
+import pytest
+from tests.harness.servers.postgres import PostgresServer
+from tests.stores.postgres.actions import put, take
+from tests.stores.postgres.io.test_server_restarts import settle
+
+from ackline.core.job import QueueKey
+from ackline.stores.contract import Topic
+from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.io.address import read_address
+from ackline.stores.postgres.notify import (
+    WAIT_AGAIN_WITHIN,
+    Notifier,
+    PostgresListener,
+    subject_key,
+)
+
+SOON = 3.0
+QUIET = 0.3
+
+
+def message(queue: QueueKey, topic: Topic) -> str:
+    tag, number = subject_key(queue, topic)
+    return f"{number} {tag.hex()}"
+
+
+def notify(server: PostgresServer, wakeups: Notifier, *messages: str) -> None:
+    """Send all of them with one commit, in this order."""
+    with server.connect(autocommit=False) as connection:
+        for text in messages:
+            connection.execute("SELECT pg_notify(%s, %s)", [wakeups.channel, text])
+
+
+def armed_but_away(wakeups: Notifier, queue: QueueKey, topic: Topic) -> PostgresListener:
+    listener = wakeups.listen([queue], topic)
+    settle(listener)
+    time.sleep(2 * WAIT_AGAIN_WITHIN)
+    assert listener.armed
+    return listener
+
+
+def test_news_beside_a_listener_that_is_disarmed_are_not_swallowed(
+    wakeups: Notifier, server: PostgresServer, queue: QueueKey
+) -> None:
+    waiting = wakeups.listen([queue], "ends")
+    settle(waiting)
+    away = armed_but_away(wakeups, queue, "changes")
+    woken: list[bool] = []
+    thread = threading.Thread(target=lambda: woken.append(waiting.wait(SOON)))
+    thread.start()
+    time.sleep(0.1)
+
+    # The first makes the connection write; the second arrives together with it.
+    notify(server, wakeups, message(queue, "changes"), message(queue, "ends"))
+
+    thread.join()
+    assert woken == [True]
+    assert not away.armed
+
+
+def test_who_comes_back_while_it_is_disarmed_is_armed(
+    store: PostgresStore,
+    wakeups: Notifier,
+    server: PostgresServer,
+    queue: QueueKey,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listener = armed_but_away(wakeups, queue, "changes")
+    disarmed, came_back = listener.disarmed, threading.Event()
+
+    def and_armed_again() -> None:
+        disarmed()
+        listener.arm()
+        came_back.set()
+
+    monkeypatch.setattr(listener, "disarmed", and_armed_again)
+    notify(server, wakeups, message(queue, "changes"))
+    assert came_back.wait(SOON)
+    monkeypatch.undo()
+    settle(listener)
+
+    put(store, queue, "a")
+
+    assert listener.wait(SOON)
+
+
+def test_what_nobody_understands_is_passed_over(
+    wakeups: Notifier, server: PostgresServer, queue: QueueKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    with wakeups.listen([queue], "ready") as listener, caplog.at_level(logging.WARNING, "ackline"):
+        settle(listener)
+        notify(server, wakeups, "", "hello", "1", "place 1 2", "0 zz", message(queue, "ready"))
+
+        assert listener.wait(SOON)
+        assert wakeups.connected
+    assert "news that nobody understands: 'hello'" in caplog.text
+
+
+# --- a wake-up that fails ---
+
+
+@pytest.fixture
+def deaf(server: PostgresServer, store: PostgresStore, schema: str) -> PostgresStore:
+    """A store of a user who may do everything but see who waits."""
+    del store  # it has made the schema
+    with server.connect() as connection:
+        connection.execute("DROP ROLE IF EXISTS deaf")
+        connection.execute("CREATE ROLE deaf LOGIN")
+        connection.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO deaf')
+        every = f'IN SCHEMA "{schema}" TO deaf'
+        connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES {every}")
+        connection.execute(f"GRANT USAGE ON ALL SEQUENCES {every}")
+        connection.execute(f'REVOKE ALL ON "{schema}".waiting FROM deaf')
+    url = server.url.replace("postgres@", "deaf@")
+    return PostgresStore(read_address(f"{url}?schema={schema}&migrate=no"))
+
+
+def test_a_wake_up_that_fails_is_no_failed_write(
+    deaf: PostgresStore,
+    server: PostgresServer,
+    schema: str,
+    queue: QueueKey,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    deaf.open()
+    with caplog.at_level(logging.WARNING, "ackline"):
+        put(deaf, queue, "a")
+        put(deaf, queue, "b", surely_new=True)
+        assert len(take(deaf, queue)) == 2
+    deaf.close()
+
+    [said] = [record.getMessage() for record in caplog.records]
+    assert "nobody was woken" in said
+    assert "permission denied for table waiting" in said
+    with server.connect() as connection:
+        connection.execute("DROP OWNED BY deaf")
+        connection.execute("DROP ROLE deaf")
+
+
+def test_control_what_comes_before_the_commit_must_succeed(
+    deaf: PostgresStore, server: PostgresServer, schema: str, queue: QueueKey
+) -> None:
+    with server.connect() as connection:
+        connection.execute(f'REVOKE INSERT ON "{schema}".tally FROM deaf')
+    deaf.open()
+    with pytest.raises(Exception, match="tally"):
+        put(deaf, queue, "a")
+    deaf.close()
+    with server.connect() as connection:
+        assert connection.execute(f'SELECT count(*) FROM "{schema}".job').fetchone() == (0,)
+        connection.execute("DROP OWNED BY deaf")
+        connection.execute("DROP ROLE deaf")

@@ -1,0 +1,144 @@
+"""Whoever waits is told of what concerns it at once, not when it looks by itself."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.stores.postgres.actions import put, take
+from tests.stores.postgres.io.test_server_restarts import settle
+
+from ackline.core.config import DEFAULTS, QueueSettings
+from ackline.core.job import Draft, Options, QueueKey, Record
+from ackline.core.lifecycle import cancel, complete, move, release, request_cancel, snooze
+from ackline.stores.contract import Store, Topic
+
+SOON = 2.0
+QUIET = 0.3
+OTHER = QueueKey("default", "other")
+
+Act = Callable[[Store, QueueKey], object]
+
+
+def enqueue(store: Store, queue: QueueKey) -> None:
+    put(store, queue, "new")
+
+
+def enqueue_unseen(store: Store, queue: QueueKey) -> None:
+    put(store, queue, "new", surely_new=True)
+
+
+def give_back(store: Store, queue: QueueKey) -> None:
+    store.apply(queue, [release(_ungrouped(store, queue), DEFAULTS)])
+
+
+def put_off(store: Store, queue: QueueKey) -> None:
+    store.apply(queue, [snooze(_ungrouped(store, queue), 60.0, DEFAULTS)])
+
+
+def _ungrouped(store: Store, queue: QueueKey) -> Record:
+    """One whose end makes room for no other."""
+    return next(job for job in take(store, queue) if job.id == "a")
+
+
+def promote(store: Store, queue: QueueKey) -> None:
+    assert store.promote(queue, 10)
+
+
+def bring_in(store: Store, queue: QueueKey) -> None:
+    put(store, OTHER, "moved")
+    assert store.apply(OTHER, [move("moved", queue)])[0].applied
+
+
+def make_room(store: Store, queue: QueueKey) -> None:
+    jobs = [job for job in take(store, queue) if job.id.startswith("grouped")]
+    assert len(jobs) == 1
+    store.apply(queue, [complete(job, None, DEFAULTS) for job in jobs])
+
+
+def configure(store: Store, queue: QueueKey) -> None:
+    store.configure(queue, QueueSettings(group_limit=2))
+
+
+def ask_to_stop(store: Store, queue: QueueKey) -> None:
+    [job, *_] = take(store, queue)
+    assert store.apply(queue, [request_cancel(job.id)])[0].applied
+
+
+def end(store: Store, queue: QueueKey) -> None:
+    assert store.apply(queue, [cancel("a", DEFAULTS)])[0].applied
+
+
+def look(store: Store, queue: QueueKey) -> None:
+    store.describe("default")
+
+
+TOLD: list[tuple[Topic, Act]] = [
+    ("ready", enqueue),
+    ("ready", enqueue_unseen),
+    ("ready", give_back),
+    ("ready", put_off),
+    ("ready", promote),
+    ("ready", bring_in),
+    ("ready", make_room),
+    ("ready", configure),
+    ("signals", ask_to_stop),
+    ("ends", end),
+    ("changes", enqueue),
+    ("changes", end),
+]
+
+UNTOLD: list[tuple[Topic, Act]] = [
+    ("ready", look),
+    ("ready", end),
+    ("ends", enqueue),
+    ("signals", enqueue),
+]
+
+
+def prepare(store: Store, queue: QueueKey, act: Act) -> None:
+    grouped = Options(group="g")
+    drafts = [Draft(f"grouped {n}", "mail", b"{}", options=grouped) for n in range(2)]
+    store.enqueue(queue, [Draft("a", "mail", b"{}"), *drafts])
+    if act is promote:
+        # Not for others: a claim promotes as well, and tells of it.
+        put(store, queue, "due", delay=0.01)
+
+
+def names(case: Topic | Act) -> str:
+    return case if isinstance(case, str) else case.__name__
+
+
+@pytest.mark.parametrize(("topic", "act"), TOLD, ids=names)
+def test_who_waits_is_told(store: Store, queue: QueueKey, topic: Topic, act: Act) -> None:
+    prepare(store, queue, act)
+    with store.listen([queue], topic) as listener:
+        settle(listener)
+        act(store, queue)
+
+        assert listener.wait(SOON)
+
+
+@pytest.mark.parametrize(("topic", "act"), UNTOLD, ids=names)
+def test_control_nobody_is_told_of_what_does_not_concern_it(
+    store: Store, queue: QueueKey, topic: Topic, act: Act
+) -> None:
+    prepare(store, queue, act)
+    with store.listen([queue], topic) as listener:
+        settle(listener)
+        act(store, queue)
+
+        assert not listener.wait(QUIET)
+
+
+def test_who_waits_for_changes_is_told_of_a_claim_only_if_it_takes_jobs(
+    store: Store, queue: QueueKey
+) -> None:
+    put(store, queue, "a")
+    with store.listen([queue], "changes") as listener:
+        settle(listener)
+
+        assert take(store, queue)
+        assert listener.wait(SOON)
+        settle(listener)
+
+        assert not take(store, queue)
+        assert not listener.wait(QUIET)

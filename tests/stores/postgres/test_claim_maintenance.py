@@ -1,0 +1,117 @@
+"""What a claim looks at when it has its jobs, and what it takes back: trouble there loses none."""
+
+import random
+import string
+import time
+from typing import Any
+
+import pytest
+from tests.stores.postgres.conftest import OpenStore
+
+from ackline import Queue, Queues
+from ackline.core.errors import StoreUnavailable
+from ackline.core.job import Draft, Options, QueueKey, State
+from ackline.core.lifecycle import complete
+from ackline.maintenance import recover
+from ackline.stores.contract import ClaimRequest, Heartbeat, LeaseExtension
+from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.engine import Engine
+
+
+def refuse_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection breaks just after the claim's commit."""
+
+    def read(_engine: Engine, _work: object) -> None:
+        raise StoreUnavailable("the connection broke")
+
+    monkeypatch.setattr(Engine, "read", read)
+
+
+def test_jobs_are_answered_though_the_look_after_them_fails(
+    work: Queue[Any, Any], store: PostgresStore, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    work.enqueue(1, id="a", max_attempts=1)
+    work.policies.settings()
+    refuse_to_look(monkeypatch)
+    [job] = work.claim()
+
+    assert job.id == "a"
+    assert "left to the next look: the connection broke" in caplog.text
+
+
+def test_verdicts_are_answered_too(
+    work: Queue[Any, Any], store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work.enqueue(1, id="a")
+    [job] = work.claim()
+    time.sleep(1.1)  # all leases are looked at once a second
+    step = complete(job.record, None, work.policies.of(job.record))
+    refuse_to_look(monkeypatch)
+    claimed = store.claim(work.key, ClaimRequest(worker="w", limit=1, lease=30.0), [step])
+
+    assert [verdict.applied for verdict in claimed.verdicts] == [True]
+
+
+def test_a_claim_that_brought_nothing_says_that_it_failed(
+    work: Queue[Any, Any], store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work.enqueue(1, kind="other")
+    work.policies.settings()
+    refuse_to_look(monkeypatch)
+
+    with pytest.raises(StoreUnavailable):
+        work.claim(kinds=["mine"])
+
+
+def put_poison(store: PostgresStore, queue: QueueKey) -> None:
+    """A job as no queue accepts it: its key is too long for the index of keys."""
+    key = "".join(random.Random(1).choices(string.printable, k=5000))
+    options = Options(max_attempts=1, keys_if_undelivered=((key,),))
+    store.enqueue(queue, [Draft("poison", "default", b"1", options=options)])
+
+
+@pytest.mark.parametrize("way", ["claim", "recover"])
+def test_a_lease_that_cannot_be_taken_back_holds_up_no_other(
+    work: Queue[Any, Any], store: PostgresStore, way: str, caplog: Any
+) -> None:
+    put_poison(store, work.key)
+    work.enqueue(1, id="good")
+    assert len(work.claim(9, lease=0.05)) == 2
+    time.sleep(0.1)
+    if way == "recover":
+        assert recover(work).expired == 1
+    [job] = work.claim(9)
+
+    assert (job.id, job.attempts) == ("good", 2)
+    poison = work.status("poison")
+    assert poison is not None
+    assert poison.state is State.PROCESSING
+    assert "job 'poison' of work cannot be taken back" in caplog.text
+
+
+def enqueued_anew(here: Queue[Any, Any], there: Queue[Any, Any], *ids: str) -> list[Any]:
+    """Jobs claimed there, of ids that this process remembers by earlier jobs."""
+    for id in ids:
+        here.enqueue(1, id=id)
+    for job in here.claim(len(ids)):
+        there.bury(job, "boom")
+    for id in ids:
+        there.enqueue(2, id=id)
+    return there.claim(len(ids))
+
+
+def test_a_live_lease_is_not_called_lost_by_who_remembers_an_earlier_job(
+    work: Queue[Any, Any], open_store: OpenStore
+) -> None:
+    """Two replicas of a service: one claims, and the other is asked to keep it."""
+    there = Queues(open_store())["work"]
+    jobs = enqueued_anew(work, there, "a", "b")
+    beat = Heartbeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
+    holds = [LeaseExtension(job.id, job.record.token, 600.0) for job in jobs]
+    stale = LeaseExtension("a", jobs[0].record.token - 1, 600.0)
+
+    assert work.store.heartbeat(work.key, beat, [*holds, stale]).lost == [2]
+    kept = [record.deadline for record in work.store.get(work.key, ["a", "b"]) if record]
+    assert all(
+        deadline > job.record.deadline + 300 for deadline, job in zip(kept, jobs, strict=True)
+    )

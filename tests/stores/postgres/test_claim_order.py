@@ -1,0 +1,198 @@
+"""Who is claimed first, with positions, several processes and late committers."""
+
+import math
+import time
+from collections.abc import Iterable
+
+import pytest
+from tests.harness.servers.postgres import PostgresServer
+from tests.stores.postgres.actions import finish, ids, put, take
+from tests.stores.postgres.conftest import OpenStore
+from tests.stores.postgres.test_journal import enqueued_late
+
+from ackline.core.job import NO_OPTIONS, Options, QueueKey
+from ackline.stores.postgres import PostgresStore, scan_position
+from ackline.stores.postgres.io.transaction import RetryTransaction, Transaction
+from ackline.stores.postgres.scan_position import (
+    FIRST_PROMOTED_LANE,
+    UNORDERED_LANE,
+    Scan,
+    ScanPositions,
+)
+
+
+def test_a_higher_priority_of_another_process_overtakes_at_once(
+    open_store: OpenStore, queue: QueueKey
+) -> None:
+    one, other = open_store(), open_store()
+    put(one, queue, *map(str, range(60)), surely_new=True)
+    for _ in range(3):
+        take(one, queue, 10)
+
+    put(other, queue, "urgent", priority=9, surely_new=True)
+    put(other, queue, "idle", priority=0, surely_new=True)
+
+    assert ids(take(one, queue, 2)) == ["urgent", "30"]
+    assert ids(take(one, queue))[-1] == "idle"
+
+
+def test_a_late_committer_is_found_although_others_were_claimed_past_it(
+    open_store: OpenStore, server: PostgresServer, queue: QueueKey
+) -> None:
+    one, other = open_store(), open_store()
+    put(one, queue, "first")
+    with enqueued_late(server, other, queue, "late"):
+        put(one, queue, "a", "b")
+        assert ids(take(one, queue)) == ["first", "a", "b"]
+
+    assert ids(take(one, queue)) == ["late"]
+
+
+def test_a_late_committer_is_soon_found_while_there_is_more_to_do(
+    open_store: OpenStore, server: PostgresServer, queue: QueueKey
+) -> None:
+    one, other = open_store(), open_store()
+    put(one, queue, "first")
+    with enqueued_late(server, other, queue, "late"):
+        put(one, queue, *map(str, range(3000)))
+        assert len(take(one, queue, 100)) == 100
+    seen: list[str] = []
+    until = time.monotonic() + 5.0
+    while "late" not in seen and time.monotonic() < until:
+        seen += ids(take(one, queue, 1))
+
+    assert "late" in seen
+
+
+@pytest.mark.usefixtures("without_full_looks", "without_looks_back")
+def test_claims_are_as_fast_while_a_snapshot_is_held(
+    store: PostgresStore,
+    queue: QueueKey,
+    server: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows that cannot be removed are not read again by every claim."""
+    looks: list[Scan] = []
+    look = ScanPositions.look
+
+    def noted(positions: ScanPositions, lines: Iterable[int]) -> Scan:
+        looks.append(look(positions, lines))
+        return looks[-1]
+
+    monkeypatch.setattr(ScanPositions, "look", noted)
+    put(store, queue, *map(str, range(6000)), surely_new=True)
+    with server.connect(autocommit=False) as holder:
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT pg_current_xact_id()")
+        for _ in range(25):
+            finish(store, queue, *take(store, queue, 200))
+
+    # Of priority 5, the lane into which all of them were put.
+    last = looks[-1]
+    assert last.jobs[last.lanes.index(5)] >= 4800
+
+
+@pytest.fixture
+def without_looks_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan_position, "STEP_BACK_INTERVAL", 3600.0)
+
+
+@pytest.mark.usefixtures("without_looks_back")
+class TestHints:
+    LINE = 7
+
+    def _look(self, positions: ScanPositions, cost: float = 0.1) -> Scan:
+        look = positions.look([self.LINE])
+        look.cost = cost
+        return look
+
+    def _first(self, positions: ScanPositions, lane: int) -> float:
+        look = positions.look([self.LINE])
+        assert not look.full
+        return look.ranks[look.lanes.index(lane)]
+
+    def test_the_first_look_is_from_the_beginning(self) -> None:
+        look = ScanPositions().look([self.LINE])
+
+        assert look.full
+        assert set(look.ranks) == {-math.inf}
+
+    def test_the_next_begins_behind_what_was_taken(self) -> None:
+        positions = ScanPositions()
+        look = self._look(positions)
+        positions.advance(look, {(self.LINE, 5): (3.0, 9)})
+
+        assert self._first(positions, 5) == 3.0
+        assert self._first(positions, 9) == -math.inf
+
+    def test_a_lane_without_order_is_read_from_its_beginning(self) -> None:
+        positions = ScanPositions()
+        positions.advance(self._look(positions), {(self.LINE, UNORDERED_LANE): (3.0, 9)})
+
+        assert self._first(positions, UNORDERED_LANE) == -math.inf
+
+    def test_a_job_that_comes_to_stand_before_the_hint_lowers_it(self) -> None:
+        positions = ScanPositions()
+        places = {(self.LINE, FIRST_PROMOTED_LANE): (3.0, 9), (self.LINE, 5): (7.0, 9)}
+        positions.advance(self._look(positions), places)
+        positions.step_back_to(self.LINE, FIRST_PROMOTED_LANE, (4.0, 1))
+        assert self._first(positions, FIRST_PROMOTED_LANE) == 3.0
+        positions.step_back_to(self.LINE, FIRST_PROMOTED_LANE, (2.0, 10))
+
+        assert self._first(positions, FIRST_PROMOTED_LANE) == 2.0
+        assert self._first(positions, 5) == 7.0
+
+    def test_what_a_look_took_that_began_before_it_was_lowered_raises_nothing(self) -> None:
+        positions = ScanPositions()
+        positions.advance(self._look(positions), {(self.LINE, 5): (3.0, 9)})
+        look = self._look(positions)
+        positions.step_back_to(self.LINE, 5, (2.0, 10))
+        positions.advance(look, {(self.LINE, 5): (5.0, 11)})
+
+        assert self._first(positions, 5) == 2.0
+
+    def test_what_was_taken_before_a_reset_raises_nothing(self) -> None:
+        positions = ScanPositions()
+        positions.advance(self._look(positions), {(self.LINE, 5): (2.0, 9)})
+        look = self._look(positions)
+        positions.reset()
+        positions.advance(look, {(self.LINE, 5): (3.0, 9)})
+
+        assert self._first(positions, 5) == -math.inf
+
+    def test_costly_full_looks_are_rare(self) -> None:
+        positions = ScanPositions()
+        look = self._look(positions)
+        positions.advance(look, {(self.LINE, 5): (3.0, 9)})
+
+        assert not positions.look([self.LINE]).full
+        assert not positions.look_again([self.LINE]).full
+
+    def test_a_cheap_one_follows_whenever_nothing_was_found(self) -> None:
+        positions = ScanPositions()
+        look = self._look(positions, cost=0.001)
+        positions.advance(look, {})
+
+        assert positions.look_again([self.LINE]).full
+
+
+@pytest.mark.parametrize("options", [NO_OPTIONS, Options(lease=9.0)], ids=["at once", "in steps"])
+@pytest.mark.usefixtures("without_full_looks", "without_looks_back")
+def test_a_claim_that_is_run_again_passes_nothing_over(
+    store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch, options: Options
+) -> None:
+    for id in ("zeroth", "first", "second", "third"):  # each with a rank of its own
+        put(store, queue, id, options=options)
+    assert ids(take(store, queue, 1)) == ["zeroth"]
+    flush, turns = Transaction.flush, []
+
+    def stand_in_the_way_once(tx: Transaction) -> None:
+        turns.append(tx)
+        if len(turns) == 1:
+            raise RetryTransaction
+        flush(tx)
+
+    monkeypatch.setattr(Transaction, "flush", stand_in_the_way_once)
+
+    assert ids(take(store, queue, 2)) == ["first", "second"]
+    assert len(turns) == 2

@@ -1,0 +1,98 @@
+"""The first deadline is found without passing leases that have ended; none is missed for long."""
+
+import math
+from typing import Any
+
+import pytest
+from tests.stores.postgres.actions import finish, put, take
+from tests.stores.postgres.conftest import OpenStore
+
+from ackline.core.clock import ManualClock
+from ackline.core.job import QueueKey
+from ackline.stores.contract import ClaimRequest
+from ackline.stores.postgres.io.pipeline import Pipeline, Reply
+from ackline.stores.postgres.scan_position import LEASE_SCAN_INTERVAL, LEASE_SCAN_SHARE, LeaseScan
+
+NOW = 1000.0
+
+
+class TestAhead:
+    def test_at_first_all_leases_are_looked_at(self) -> None:
+        ahead = LeaseScan()
+
+        assert ahead.is_due(NOW)
+        assert ahead.start == -math.inf
+
+    def test_then_from_the_first_deadline_on(self) -> None:
+        ahead = LeaseScan()
+
+        ahead.finished(NOW + 30.0, NOW, cost=0.0)
+
+        assert ahead.start == NOW + 30.0
+        assert not ahead.is_due(NOW + LEASE_SCAN_INTERVAL / 2)
+        assert ahead.is_due(NOW + LEASE_SCAN_INTERVAL)
+
+    def test_what_costs_much_is_done_seldom(self) -> None:
+        ahead = LeaseScan()
+
+        ahead.finished(None, NOW, cost=0.1)
+
+        assert not ahead.is_due(NOW + 0.1 * LEASE_SCAN_SHARE - 0.01)
+        assert ahead.is_due(NOW + 0.1 * LEASE_SCAN_SHARE)
+
+    def test_a_shorter_lease_of_its_own_is_not_passed(self) -> None:
+        ahead = LeaseScan()
+        ahead.finished(NOW + 30.0, NOW, cost=0.0)
+
+        ahead.lower(NOW + 5.0)
+
+        assert ahead.start == NOW + 5.0
+
+    def test_a_clock_that_was_put_back_means_a_new_look(self) -> None:
+        ahead = LeaseScan()
+
+        ahead.finished(NOW + 30.0, NOW, cost=0.0)
+
+        assert ahead.is_due(NOW - 1.0)
+
+
+def test_a_shorter_lease_of_another_process_is_told_of_when_it_lapses(
+    open_store: OpenStore, queue: QueueKey
+) -> None:
+    clock = ManualClock()
+    here, there = open_store(clock=clock), open_store(clock=clock)
+    put(here, queue, "a", "b")
+    take(here, queue, 1)
+    short = ClaimRequest(worker="other", limit=1, lease=2.0)
+    there.claim(queue, short)
+
+    clock.advance(2.0)
+
+    assert [job.id for job in here.claim(queue, short).lapsed] == ["b"]
+
+
+def test_between_two_looks_at_all_of_them_a_claim_begins_at_the_first_deadline(
+    open_store: OpenStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[float] = []
+    send = Pipeline.send
+
+    def noted(pipeline: Pipeline, name: str, *values: Any) -> Reply:
+        if name == "heads":
+            starts.append(values[0]["start"])
+        return send(pipeline, name, *values)
+
+    monkeypatch.setattr(Pipeline, "send", noted)
+    clock = ManualClock()
+    store = open_store(clock=clock)
+    put(store, queue, "a", "b")
+    [first] = take(store, queue, 1)
+    began = clock.now()
+    clock.advance(LEASE_SCAN_INTERVAL)
+    take(store, queue, 1)
+    finish(store, queue, first)
+
+    claimed = store.claim(queue, ClaimRequest(worker="w", limit=1, lease=30.0))
+
+    assert starts[-1] == began + 30.0
+    assert claimed.next_at == began + LEASE_SCAN_INTERVAL + 30.0

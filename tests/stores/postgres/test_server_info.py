@@ -1,0 +1,238 @@
+"""What a store says of its server, and what it warns of."""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+
+import msgspec
+import psycopg
+import pytest
+from tests.harness.servers.postgres import PostgresServer
+from tests.stores.postgres.actions import put
+from tests.stores.postgres.conftest import OpenStore
+
+from ackline.cli.app import run
+from ackline.core.job import QueueKey
+from ackline.maintenance import StoreMonitor
+from ackline.queue import Queue
+from ackline.queues import Queues
+from ackline.stores.contract import HealthIssue
+from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.io.address import Address, read_address
+from ackline.stores.postgres.server_info import (
+    MAX_DEAD_ROWS,
+    OLD_TRANSACTIONS,
+    OpenTransaction,
+    ServerFacts,
+    Table,
+    durability_text,
+    health_issues,
+)
+
+ADDRESS = Address(conninfo="")
+
+WELL = ServerFacts(
+    version="16.0",
+    schema=1,
+    encoding="UTF8",
+    standby=False,
+    synchronous_commit="on",
+    fsync=True,
+    full_page_writes=True,
+    synchronous_standbys=False,
+    replicas=0,
+    autovacuum=True,
+    sees_all=True,
+    pooled=False,
+)
+
+
+def facts(**differing: object) -> ServerFacts:
+    return msgspec.structs.replace(WELL, **differing)
+
+
+def session(seconds: float | None, **more: object) -> OpenTransaction:
+    holder = OpenTransaction("session 7 of ann (psql)", "idle in transaction", seconds, 9, False)
+    return msgspec.structs.replace(holder, **more)
+
+
+def troubles(address: Address = ADDRESS, **differing: object) -> list[HealthIssue]:
+    return list(health_issues(facts(**differing), address))
+
+
+# --- in words ---
+
+
+def test_durability_in_words() -> None:
+    assert durability_text(facts(fsync=False)).startswith("none")
+    assert "may lose the last moments" in durability_text(facts(synchronous_commit="off"))
+    assert "survives a crash of the server" in durability_text(WELL)
+    assert "standbys" not in durability_text(WELL)
+    assert "standbys" in durability_text(facts(synchronous_standbys=True))
+
+
+def test_a_server_that_is_well_has_no_troubles() -> None:
+    assert troubles() == []
+
+
+def test_a_transaction_that_is_old_is_told_of() -> None:
+    young, old = session(299.0), session(301.0)
+
+    assert troubles(holders=(young,)) == []
+    [trouble] = troubles(holders=(old, old, young))
+    assert trouble.critical
+    assert "session 7 of ann (psql), idle in transaction" in trouble.message
+    assert "for 5 min, and 1 more" in trouble.message
+    assert "follows events" not in trouble.message
+    assert "pg_terminate_backend(7)" in trouble.advice
+
+
+def test_one_that_writes_lets_followers_wait() -> None:
+    [trouble] = troubles(holders=(session(400.0, writes=True),))
+
+    assert "who follows events waits" in trouble.message
+
+
+def test_a_slot_is_old_by_its_transactions() -> None:
+    slot = OpenTransaction("replication slot spare", "unused", None, OLD_TRANSACTIONS - 1, False)
+
+    assert troubles(holders=(slot,)) == []
+    [trouble] = troubles(holders=(msgspec.structs.replace(slot, transactions=OLD_TRANSACTIONS),))
+    assert "replication slot spare" in trouble.message
+    assert "pg_drop_replication_slot" in trouble.advice
+
+
+def test_a_prepared_transaction_is_to_be_ended() -> None:
+    [trouble] = troubles(
+        holders=(OpenTransaction("prepared transaction x", "prepared", 400.0, 1, True),)
+    )
+
+    assert "ROLLBACK PREPARED" in trouble.advice
+
+
+def test_how_old_is_old_can_be_said() -> None:
+    address = read_address("postgresql://h/d?alert_after=3600")
+
+    assert troubles(address, holders=(session(400.0),)) == []
+
+
+def test_vacuum_must_be_at_work() -> None:
+    table = Table("ready", 10, 0, 8192, None, True, True)
+    behind = msgspec.structs.replace(table, dead=MAX_DEAD_ROWS + 1, unattended=False)
+
+    assert "it is off: tables grow" in troubles(autovacuum=False)[0].message
+    assert "off for ready" in troubles(tables=(table,))[0].message
+    assert "does not keep up" in troubles(tables=(behind,))[0].message
+    assert not troubles(tables=(behind,))[0].critical
+
+
+def test_a_standby_and_torn_pages_are_told_of() -> None:
+    assert [trouble.critical for trouble in troubles(standby=True, full_page_writes=False)] == [
+        True,
+        False,
+    ]
+
+
+def test_a_pooler_that_the_url_does_not_know_of() -> None:
+    pooled = read_address("postgresql://h/d?pooler=transaction")
+
+    assert "?pooler=transaction" in troubles(pooled=True)[0].advice
+    assert troubles(pooled, pooled=True) == []
+
+
+# --- on a server ---
+
+
+@pytest.fixture
+def old_snapshot(server: PostgresServer) -> Iterator[psycopg.Connection]:
+    with server.connect(autocommit=False, application_name="report") as connection:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        connection.execute("SELECT 1")
+        time.sleep(1.1)
+        yield connection
+
+
+def test_the_facts_are_read(store: PostgresStore, server: PostgresServer, queue: QueueKey) -> None:
+    put(store, queue, "a")
+    info = store.info()
+
+    with server.connect() as connection:
+        row = connection.execute("SHOW server_version").fetchone()
+    assert row is not None
+    assert info.version == f"PostgreSQL {row[0]}"
+    assert info.schema == 1
+    assert info.details["role"] == "primary"
+    assert info.details["encoding"] == "UTF8"
+    assert info.details["synchronous_commit"] == "off"
+    assert info.details["fsync"] == "off"
+    assert info.details["wake-ups"] == "LISTEN"
+    assert info.details["pooler"] == "none seen, pooler=none"
+    assert info.details["table job"].endswith("dead, vacuumed never")
+    # The server of these tests has it off.
+    assert "autovacuum" in {trouble.code for trouble in info.issues}
+
+
+@pytest.mark.usefixtures("old_snapshot")
+def test_an_old_snapshot_is_seen(open_store: OpenStore) -> None:
+    told = {trouble.code: trouble for trouble in open_store("&alert_after=1").info().issues}
+    quiet = {trouble.code: trouble for trouble in open_store().info().issues}
+
+    assert "(report), idle in transaction" in told["snapshot"].message
+    assert "snapshot" not in quiet
+
+
+def test_what_was_found_out_is_not_asked_for_every_time(
+    store: PostgresStore, sent: list[str]
+) -> None:
+    before = store.info()
+    assert "facts" in sent
+    sent.clear()
+
+    again = store.info()
+
+    assert "facts" not in sent
+    assert again.version == before.version
+    assert again.now > before.now
+
+
+@pytest.mark.usefixtures("old_snapshot")
+def test_a_worker_warns_of_it_once(open_store: OpenStore, caplog: pytest.LogCaptureFixture) -> None:
+    queue: Queue[object, object] = Queues(open_store("&alert_after=1"))["work"]
+    watcher = StoreMonitor([queue], 60.0)
+
+    with caplog.at_level(logging.WARNING, "ackline"):
+        watcher.step()
+        watcher.step()
+
+    assert len([one for one in caplog.messages if "kept a transaction open" in one]) == 1
+
+
+@pytest.mark.usefixtures("old_snapshot")
+def test_doctor_ends_with_1(
+    server: PostgresServer, open_store: OpenStore, schema: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_store()
+    url = f"{server.url}?schema={schema}&alert_after=1"
+
+    assert run(["doctor", "--store", url]) == 1
+    said = capsys.readouterr()
+    assert "open transactions: " in said.out
+    assert "kept a transaction open" in " ".join(said.out.split())
+
+
+def durability(url: str, capsys: pytest.CaptureFixture[str]) -> str:
+    run(["doctor", "--json", "--store", url])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    [level] = [finding["level"] for finding in findings if finding["what"] == "durability"]
+    return str(level)
+
+
+def test_doctor_wants_a_server_to_keep_what_it_answers(
+    server: PostgresServer, open_store: OpenStore, schema: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    open_store()
+
+    assert durability(f"{server.url}?schema={schema}", capsys) == "wrong"
+    # The control: a store that is known to keep nothing.
+    assert durability("memory://", capsys) == "note"

@@ -1,0 +1,180 @@
+"""Transactions that commit late: their jobs stand before what others have claimed meanwhile."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any
+
+import pytest
+from tests.stores.postgres.conftest import OpenStore
+from tests.stores.postgres.io.test_server_restarts import settle
+from tests.stores.postgres.transactions.shop import Shop
+
+from ackline import Job, Queue, Queues, Worker
+from ackline.stores.postgres import scan_position
+from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.io.pipeline import Connection
+from ackline.stores.postgres.notify import Notifier
+from ackline.stores.postgres.queue_cache import QueueCache as Remembered
+
+Start = Callable[..., Worker]
+
+PATIENCE = 2.0
+"""Seconds after which the control gives a job up."""
+
+SOON = 20.0
+"""Far more than it takes to be told on a busy machine; nobody looks everywhere so often."""
+
+MOST_TRIES = 3
+
+
+@contextmanager
+def traffic(work: Queue[Any, Any]) -> Iterator[None]:
+    """Others keep enqueueing, so that a worker always finds something behind its positions."""
+    over = threading.Event()
+
+    def enqueue() -> None:
+        while not over.is_set():
+            work.enqueue_many([None] * 20)
+            over.wait(0.02)
+
+    thread = threading.Thread(target=enqueue)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def found(
+    shop: Shop, start: Start, open_store: OpenStore, within: float
+) -> Generator[bool, None, None]:
+    """Whether the jobs of transactions that were open for three seconds start once they commit.
+
+    The first is left out: a process that has just connected looks everywhere.
+    """
+    elsewhere = Queues(open_store())["work"]
+    started: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    @elsewhere.handler
+    def run(job: Job[Any]) -> None:
+        if job.id.startswith("late"):
+            started.put(job.id)
+
+    start(elsewhere, concurrency=8, maintenance=False)
+    with traffic(shop.queue):
+        for n in range(1 + MOST_TRIES):
+            with shop.connect() as tx:
+                shop.queue.enqueue({}, id=f"late {n}", connection=tx)
+                time.sleep(3.0)
+                tx.commit()
+                committed = time.monotonic()
+            came = comes(f"late {n}", committed + within, started)
+            if n > 0:
+                yield came
+
+
+def comes(id: str, until: float, started: queue.SimpleQueue[str]) -> bool:
+    """Whether this one starts; another may start only now that was given up before."""
+    while (left := until - time.monotonic()) > 0:
+        with suppress(queue.Empty):
+            if started.get(timeout=left) == id:
+                return True
+    return False
+
+
+@pytest.mark.usefixtures("without_full_looks")
+def test_a_late_job_starts_at_once_although_others_were_claimed_past_it(
+    shop: Shop, start: Start, open_store: OpenStore
+) -> None:
+    with closing(found(shop, start, open_store, SOON)) as late:
+        assert next(late)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_full_looks")
+def test_nobody_would_look_there_if_they_were_not_told(
+    shop: Shop, start: Start, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control. Somebody may come by there all the same, but not each time."""
+    monkeypatch.setattr(Remembered, "lower_positions", lambda *_: None)
+
+    with closing(found(shop, start, open_store, PATIENCE)) as late:
+        assert not all(late)
+
+
+@pytest.mark.slow
+def test_who_is_not_told_finds_it_with_its_next_full_look(
+    shop: Shop, start: Start, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a pooler, or when the connection for news has just broken."""
+    monkeypatch.setattr(Remembered, "lower_positions", lambda *_: None)
+
+    with closing(found(shop, start, open_store, scan_position.FULL_SCAN_INTERVAL + SOON)) as late:
+        assert next(late)
+
+
+def test_messages_of_a_commit_tell_places_first(shop: Shop, wakeups: Notifier, schema: str) -> None:
+    with shop.connect(autocommit=True) as listener:
+        listener.execute(f"LISTEN {wakeups.channel}")
+        with shop.connect() as tx:
+            shop.queue.enqueue({}, priority=7, connection=tx)
+            assert list(listener.notifies(timeout=0.2)) == []
+        told = [notify.payload for notify in listener.notifies(timeout=5, stop_after=3)]
+
+    with shop.connect() as tx:
+        [(line,)] = tx.execute(f'SELECT num FROM "{schema}".line')
+    assert told[0].startswith(f"place {line} 7 ")
+    assert sorted(message[0] for message in told[1:]) == ["0", "1"]
+
+
+def test_a_rolled_back_transaction_tells_nothing(shop: Shop, wakeups: Notifier) -> None:
+    with shop.connect(autocommit=True) as listener:
+        listener.execute(f"LISTEN {wakeups.channel}")
+        with shop.connect() as tx:
+            shop.queue.enqueue({}, connection=tx)
+            tx.rollback()
+
+        assert list(listener.notifies(timeout=0.5)) == []
+
+
+def test_where_nobody_is_to_be_notified_commits_tell_nothing_and_who_waits_looks(
+    shop: Shop, wakeups: Notifier, open_store: OpenStore
+) -> None:
+    quiet = Queues(open_store("&notify=no"), shop.queue.key.tenant)[shop.queue.name]
+    with shop.connect(autocommit=True) as listener, quiet.store.listen([quiet.key], "ready") as own:
+        listener.execute(f"LISTEN {wakeups.channel}")
+        while own.wait(0.0):
+            pass
+        with shop.connect() as tx:
+            quiet.enqueue({}, connection=tx)
+
+        assert own.wait(1.0)
+        assert list(listener.notifies(timeout=0.5)) == []
+    assert len(quiet.claim()) == 1
+
+
+def test_news_that_nobody_waits_for_costs_no_write(
+    shop: Shop, engine: Engine, wakeups: Notifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commits of callers tell everyone, also those who are not armed."""
+    executed: list[Any] = []
+    execute = Connection.execute
+
+    def note(connection: Connection, statement: Any, *more: Any, **how: Any) -> Any:
+        executed.append(statement)
+        return execute(connection, statement, *more, **how)
+
+    monkeypatch.setattr(Connection, "execute", note)
+    with wakeups.listen([shop.queue.key], "ready") as listener:
+        settle(listener)
+        listener.disarmed()
+        executed.clear()
+        with shop.connect() as tx:
+            shop.queue.enqueue({}, connection=tx)
+        time.sleep(0.3)
+
+    assert engine.statements["disarm"] not in executed

@@ -1,0 +1,281 @@
+"""The news that a job has completed says how: whoever waits for it need not look it up."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import pytest
+from tests.stores.redis.conftest import BOOM, QUEUE, SOON, done, drafts, wants
+from tests.waiting import until
+
+import ackline
+from ackline.core.config import DEFAULTS
+from ackline.core.job import Draft
+from ackline.core.lifecycle import bury
+from ackline.queue import results
+from ackline.queue.results import ResultWaiter
+from ackline.stores.contract import Completion, CompletionListener
+from ackline.stores.redis import RedisStore, notify
+from ackline.stores.redis.io.client import Subscriber
+
+
+@pytest.fixture
+def listener(store):
+    store.enqueue(QUEUE, [])
+    with store.listen([QUEUE], "ends") as listener:
+        assert isinstance(listener, CompletionListener)
+        yield listener
+
+
+def end_one(store, n: int) -> None:
+    store.enqueue(QUEUE, drafts(1, start=n))
+    [job] = store.claim(QUEUE, wants(1)).jobs
+    store.apply(QUEUE, [done(job)])
+
+
+def complete(store, *results: bytes | None) -> None:
+    """Complete so many jobs in one step."""
+    store.enqueue(QUEUE, drafts(len(results)))
+    jobs = store.claim(QUEUE, wants(len(results))).jobs
+    steps = [done(job, result) for job, result in zip(jobs, results, strict=True)]
+    assert all(verdict.applied for verdict in store.apply(QUEUE, steps))
+
+
+class TestWhatIsSaid:
+    @pytest.mark.parametrize("result", [b"1", b"", None, b"\x00\xff", b"x" * 4096])
+    def test_one_job_is_told_with_its_result(self, store, listener, result):
+        complete(store, result)
+
+        assert listener.wait(SOON)
+        assert listener.completions() == [Completion("id0", result)]
+        assert listener.completions() is None
+
+    def test_a_large_result_has_to_be_looked_up(self, store, listener):
+        complete(store, b"x" * 4097)
+
+        assert listener.wait(SOON)
+        assert listener.completions() is None
+
+    def test_jobs_that_end_together_have_to_be_looked_up(self, store, listener):
+        complete(store, b"1", b"2")
+
+        assert listener.wait(SOON)
+        assert listener.completions() is None
+
+    def test_nor_are_jobs_of_several_claims_that_end_together_told(self, store, listener):
+        store.enqueue(QUEUE, drafts(2))
+        jobs = [store.claim(QUEUE, wants(1)).jobs[0] for _ in range(2)]
+        store.apply(QUEUE, [done(job) for job in jobs])
+
+        assert listener.wait(SOON)
+        assert listener.completions() is None
+
+    def test_one_that_failed_has_to_be_looked_up(self, store, listener):
+        store.enqueue(QUEUE, drafts(1))
+        [job] = store.claim(QUEUE, wants(1)).jobs
+        store.apply(QUEUE, [bury(job, BOOM, DEFAULTS)])
+
+        assert listener.wait(SOON)
+        assert listener.completions() is None
+
+    def test_of_two_one_that_says_nothing_means_to_look(self, store, listener):
+        complete(store, b"1")
+        store.enqueue(QUEUE, drafts(1, start=5))
+        [job] = store.claim(QUEUE, wants(1)).jobs
+        store.apply(QUEUE, [bury(job, BOOM, DEFAULTS)])
+
+        while listener.wait(0.1):
+            pass
+        assert listener.completions() is None
+
+    def test_who_was_woken_or_listens_again_has_to_look(self, store, listener, client):
+        listener.wake()
+        assert listener.wait(SOON)
+        assert listener.completions() is None
+
+        client.client_kill_filter(_type="pubsub")
+        complete(store, b"1")
+        assert listener.wait(SOON)
+        assert listener.completions() is None
+
+    def test_what_nobody_asks_for_does_not_pile_up(self, store, listener, monkeypatch):
+        monkeypatch.setattr(notify, "MAX_COMPLETIONS", 3)
+        for n in range(5):
+            end_one(store, n)
+            assert listener.wait(SOON)
+
+        assert listener.completions() is None
+
+
+class Told:
+    """A listener that hears what the test tells it."""
+
+    def __init__(self) -> None:
+        self._news: SimpleQueue[list[Completion] | None] = SimpleQueue()
+        self._heard: list[Completion] | None = None
+
+    def tell(self, id: str, result: bytes) -> None:
+        self._news.put([Completion(id, result)])
+
+    def wait(self, timeout: float) -> bool:
+        with contextlib.suppress(Empty):
+            self._heard = self._news.get(timeout=timeout)
+            return True
+        return False
+
+    def completions(self) -> list[Completion] | None:
+        heard, self._heard = self._heard, None
+        return heard
+
+    def wake(self) -> None:
+        self._news.put(None)
+
+    def close(self) -> None:
+        self.wake()
+
+
+class Watched:
+    """A store that counts the look-ups of results; what it hears can be the test's words."""
+
+    def __init__(self, store: RedisStore, told: Told | None = None) -> None:
+        self.looks = 0
+        self.listener: Any = told
+        self._store = store
+
+    def get(self, *given: Any) -> Any:
+        self.looks += 1
+        return self._store.get(*given)
+
+    def listen(self, *given: Any) -> Any:
+        self.listener = self.listener or self._store.listen(*given)
+        return self.listener
+
+
+@contextlib.contextmanager
+def waiting_at(store: Any) -> Iterator[ResultWaiter]:
+    waiter = ResultWaiter(store, QUEUE)
+    yield waiter
+    waiter.close()
+
+
+class TestWhoWaits:
+    @pytest.fixture
+    def queues(self, url):
+        with ackline.open(url) as queues:
+            yield queues
+
+    def test_a_result_arrives_without_being_looked_up(self, queues, start, monkeypatch):
+        queue = queues["mail"]
+        queue.handler(lambda job: {"got": job.payload})
+        start(queue)
+        looks: list[Any] = []
+        monkeypatch.setattr(queue.store, "get", lambda *given: looks.append(given))
+
+        results = [queue.enqueue_and_wait(n, timeout=SOON) for n in range(20)]
+
+        assert results == [{"got": n} for n in range(20)]
+        assert looks == []
+
+    def test_jobs_of_others_lead_to_no_look(self, store, monkeypatch):
+        monkeypatch.setattr(results, "MAX_WAIT", 60.0)
+        store.enqueue(QUEUE, [Draft("mine", "mail", b"1", delay=60.0)])
+        watched = Watched(store)
+
+        with waiting_at(watched) as waiter, waiter.expect("mine", only=True):
+            for n in range(5):
+                end_one(store, n)
+            until(lambda: waiter.wakeups)
+            assert watched.looks == 0
+
+            watched.listener.wake()
+            until(lambda: watched.looks)
+
+    def test_an_end_that_is_told_before_anybody_waits_for_it_arrives_all_the_same(
+        self, store, monkeypatch
+    ):
+        monkeypatch.setattr(results, "MAX_EARLY_COMPLETIONS", 2)
+        monkeypatch.setattr(results, "MAX_WAIT", 60.0)
+        told = Told()
+        with waiting_at(Watched(store, told)) as waiter:
+            for id in ("id0", "id1", "id2"):
+                told.tell(id, b'"done"')
+            told.wake()
+            until(lambda: waiter.wakeups == 4)  # it has come to an end with those before
+
+            with waiter.expect("id2", only=True) as expected:
+                assert expected.wait(0.0).result == b'"done"'
+            with waiter.expect("id1") as expected:
+                assert not expected.done, "it may be the end of an earlier job of this id"
+            with waiter.expect("id0", only=True) as expected:
+                assert not expected.done, "no more are kept than was said"
+
+    def test_while_nobody_waits_the_server_keeps_no_news_for_it(
+        self, queues, store, client, monkeypatch
+    ):
+        monkeypatch.setattr(results, "IDLE_TIMEOUT", 0.1)
+        before = len(client.client_list(_type="pubsub"))
+        waiter = queues["mail"].waiter
+        assert len(client.client_list(_type="pubsub")) == before + 1
+
+        until(lambda: len(client.client_list(_type="pubsub")) == before)
+        store.enqueue(QUEUE, drafts(1))
+        with waiter.expect("id0", only=True) as expected:
+            until(lambda: len(client.client_list(_type="pubsub")) == before + 1)
+            [job] = store.claim(QUEUE, wants(1)).jobs
+            store.apply(QUEUE, [done(job, b"1")])
+            assert expected.wait(SOON).result == b"1"
+
+    def test_news_that_get_lost_among_others_are_made_up_for(self, queues, store, monkeypatch):
+        monkeypatch.setattr(results, "MAX_WAIT", 0.2)
+        read = Subscriber.read
+
+        def lossy(subscriber: Subscriber) -> list[tuple[bytes, bytes]]:
+            return [news for news in read(subscriber) if b"mine" not in news[1]]
+
+        monkeypatch.setattr(Subscriber, "read", lossy)
+        waiter = queues["mail"].waiter
+        store.enqueue(QUEUE, [Draft("mine", "mail", b"1")])
+        with waiter.expect("mine", only=True) as expected:
+            for n in range(100):
+                [job] = store.claim(QUEUE, wants(1)).jobs
+                store.apply(QUEUE, [done(job, b"1")])
+                store.enqueue(QUEUE, drafts(1, start=n))
+                if expected.arrived:
+                    break
+                time.sleep(0.05)
+            assert expected.wait(0.0).result == b"1"
+
+    def test_whatever_goes_wrong_its_thread_goes_on(self, queues, store, monkeypatch):
+        waiter, wait = queues["mail"].waiter, notify.RedisCompletionListener.wait
+        troubles = [ValueError("unheard of")]
+
+        def trouble(self, timeout: float) -> bool:
+            if troubles:
+                raise troubles.pop()
+            return wait(self, timeout)
+
+        monkeypatch.setattr(notify.RedisCompletionListener, "wait", trouble)
+        store.enqueue(QUEUE, drafts(1))
+        with waiter.expect("id0", only=True) as expected:
+            until(lambda: not troubles)
+            [job] = store.claim(QUEUE, wants(1)).jobs
+            store.apply(QUEUE, [done(job, b"1")])
+            assert expected.wait(SOON).result == b"1"
+
+    def test_the_end_of_an_earlier_job_is_not_taken_for_that_of_a_later_one(
+        self, store, monkeypatch
+    ):
+        """An id that a caller has chosen may have been another job's a moment ago."""
+        monkeypatch.setattr(results, "MAX_WAIT", 60.0)
+        store.enqueue(QUEUE, drafts(1))
+        told = Told()
+        watched = Watched(store, told)
+        with waiting_at(watched) as waiter, waiter.expect("id0") as expected:
+            told.tell("id0", b'"old"')
+            until(lambda: watched.looks)
+
+            assert not expected.done

@@ -1,0 +1,187 @@
+"""Who waits for jobs says so; only then is he told, and then always."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from redis.client import PubSub
+from tests.stores.redis.conftest import QUEUE, REQUEST, SOON, done, drafts, wants
+
+from ackline.core.config import DEFAULTS, QueueSettings
+from ackline.core.job import Draft
+from ackline.core.lifecycle import release
+from ackline.stores.contract import Listener
+from ackline.stores.redis import RedisStore
+
+BURSTS = 150
+
+
+@pytest.fixture
+def eavesdropper(client, prefix) -> Iterator[PubSub]:
+    """Hears what is published to those who wait for jobs, and waits for none itself."""
+    with client.pubsub(ignore_subscribe_messages=True) as channel:
+        channel.subscribe(f"{prefix}:{{default/mail}}:ready")
+        while not channel.subscribed or channel.get_message(timeout=0.05) is not None:
+            pass
+        yield channel
+
+
+def told(eavesdropper: PubSub) -> int:
+    """How many messages were published since the last look."""
+    count = 0
+    while eavesdropper.get_message(timeout=0.05) is not None:
+        count += 1
+    return count
+
+
+class TestQuiet:
+    def test_nobody_waits_so_nobody_is_told(self, store, eavesdropper):
+        store.enqueue(QUEUE, drafts(1))
+        told(eavesdropper)
+
+        for n in range(1, 20):
+            store.enqueue(QUEUE, drafts(1, start=n))
+
+        assert told(eavesdropper) == 0
+
+    def test_who_listens_is_told_once(self, store, eavesdropper):
+        store.enqueue(QUEUE, drafts(1))
+        told(eavesdropper)
+
+        with store.listen([QUEUE], "ready"):
+            for n in range(1, 20):
+                store.enqueue(QUEUE, drafts(1, start=n))
+
+        assert told(eavesdropper) == 1
+
+    def test_who_got_all_that_he_wanted_is_not_told(self, store, eavesdropper):
+        store.enqueue(QUEUE, drafts(5))
+        told(eavesdropper)
+
+        store.claim(QUEUE, wants(2))
+        store.enqueue(QUEUE, drafts(1, start=5))
+
+        assert told(eavesdropper) == 0
+
+    @pytest.mark.parametrize("way", ["empty", "too few", "other kinds", "paused"])
+    def test_who_got_too_little_is_told_of_the_next(self, store, eavesdropper, way):
+        store.enqueue(QUEUE, drafts(1))
+        match way:
+            case "empty":
+                store.claim(QUEUE, wants(1))
+                store.claim(QUEUE, wants(1))
+            case "too few":
+                store.claim(QUEUE, wants(2))
+            case "other kinds":
+                store.claim(QUEUE, wants(1, kinds=frozenset({"video"})))
+            case _:
+                store.configure(QUEUE, QueueSettings(paused=True))
+                store.claim(QUEUE, wants(1))
+        told(eavesdropper)
+
+        store.enqueue(QUEUE, drafts(1, start=1))
+
+        assert told(eavesdropper) == 1
+
+    def test_one_more_waiter_does_not_silence_the_others(self, store):
+        """Told of a first job, one of them takes it; a second job is for the other."""
+        with store.listen([QUEUE], "ready") as one, store.listen([QUEUE], "ready") as other:
+            store.claim(QUEUE, wants(1))
+            store.claim(QUEUE, wants(1))
+            store.enqueue(QUEUE, drafts(1))
+            assert one.wait(SOON)
+            assert len(store.claim(QUEUE, wants(1)).jobs) == 1
+            assert other.wait(SOON)
+            assert store.claim(QUEUE, wants(1)).jobs == []
+
+            store.enqueue(QUEUE, drafts(1, start=1))
+
+            assert other.wait(SOON)
+
+    def test_a_job_given_back_by_a_claim_reaches_those_of_its_kind(self, store):
+        mail, video = frozenset({"mail"}), frozenset({"video"})
+        store.enqueue(QUEUE, [Draft("m", "mail", b"")])
+        [job] = store.claim(QUEUE, wants(1, kinds=mail)).jobs
+        with store.listen([QUEUE], "ready") as listener:
+            store.claim(QUEUE, wants(1, kinds=mail))
+
+            store.claim(QUEUE, wants(1, kinds=video), [release(job, DEFAULTS)])
+
+            assert listener.wait(SOON)
+            assert len(store.claim(QUEUE, wants(1, kinds=mail)).jobs) == 1
+
+
+class Crew:
+    """Threads that claim, and wait when there is nothing for them."""
+
+    def __init__(self, store: RedisStore, kinds: list[frozenset[str] | None]) -> None:
+        self.missed = 0
+        self.finished = threading.Semaphore(0)
+        self._store = store
+        self._stopped = False
+        self._listeners: list[Listener] = [store.listen([QUEUE], "ready") for _ in kinds]
+        self._threads = [
+            threading.Thread(target=self._work, args=pair)
+            for pair in zip(self._listeners, kinds, strict=True)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopped = True
+        for listener in self._listeners:
+            listener.wake()
+        for thread in self._threads:
+            thread.join()
+        for listener in self._listeners:
+            listener.close()
+
+    def _work(self, listener: Listener, kinds: frozenset[str] | None) -> None:
+        while not self._stopped:
+            jobs = self._store.claim(QUEUE, wants(2, kinds=kinds)).jobs
+            for job in jobs:
+                self._store.apply(QUEUE, [done(job, None)])
+                self.finished.release()
+            if not jobs and not listener.wait(SOON) and not self._stopped:
+                self.missed += 1
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [[None] * 4, [frozenset({"a"}), frozenset({"b"}), frozenset({"a", "b"}), None]],
+    ids=["all alike", "some want other kinds"],
+)
+def test_no_wake_up_is_missed(store, kinds):
+    """Each burst comes when all have come to rest, or are just about to."""
+    crew, chance, number = Crew(store, kinds), random.Random(7), 0
+    crew.start()
+    began = time.monotonic()
+    for _ in range(BURSTS):
+        size = chance.randint(1, 6)
+        for _ in range(size):
+            number += 1
+            store.enqueue(QUEUE, [Draft(str(number), chance.choice("ab"), b"")])
+        arrived = all(crew.finished.acquire(timeout=2 * SOON) for _ in range(size))
+        if not arrived or time.monotonic() - began > 2 * SOON:
+            break
+    crew.stop()
+
+    assert arrived
+    assert crew.missed == 0
+    assert time.monotonic() - began < SOON
+
+
+def test_who_waits_for_a_delayed_job_is_told_when_it_is_given(store):
+    with store.listen([QUEUE], "ready") as listener:
+        assert store.claim(QUEUE, REQUEST).next_at is None
+
+        store.enqueue(QUEUE, [Draft("a", "mail", b"", delay=60.0)])
+
+        assert listener.wait(SOON)
+        assert store.claim(QUEUE, REQUEST).next_at is not None

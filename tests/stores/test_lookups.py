@@ -1,0 +1,54 @@
+"""However many are wanted, a store is asked for few at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ackline.core.job import Draft, QueueKey, Record
+from ackline.stores import contract
+from ackline.stores.contract import KeyValue, KeyWrite, find_each_job, read_each_key
+from ackline.stores.memory import MemoryStore
+
+QUEUE = QueueKey("default", "email")
+MANY = 2 * contract.LOOKUP_BATCH + 1
+
+
+class Asked(MemoryStore):
+    """Notes how many were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    def get(
+        self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
+    ) -> list[Record | None]:
+        self.asked.append(len(ids))
+        return super().get(queue, ids, max_bytes)
+
+    def read_keys(
+        self,
+        tenant: str,
+        prefix: tuple[str, ...],
+        limit: int,
+        after: tuple[str, ...] | None = None,
+        max_bytes: int | None = None,
+    ) -> list[KeyValue]:
+        self.asked.append(limit)
+        return super().read_keys(tenant, prefix, limit, after, max_bytes)
+
+
+def test_jobs_are_looked_up_some_at_a_time() -> None:
+    store, ids = Asked(), [str(n) for n in range(MANY)]
+    store.enqueue(QUEUE, [Draft(id, "k", b"1") for id in ids])
+
+    assert [job and job.id for job in find_each_job(store, QUEUE, ids)] == ids
+    assert store.asked == [contract.LOOKUP_BATCH, contract.LOOKUP_BATCH, 1]
+
+
+def test_keys_are_read_some_at_a_time() -> None:
+    store, keys = Asked(), [("k", f"{n:05}") for n in range(MANY)]
+    store.write_keys("default", [KeyWrite(key=key, value=b"") for key in keys])
+
+    assert [entry.key for entry in read_each_key(store, "default", (), 10**9)] == keys
+    assert store.asked == [contract.LOOKUP_BATCH] * 3

@@ -1,0 +1,91 @@
+"""What an executor makes of jobs that are told to stop before their handlers begin."""
+
+from __future__ import annotations
+
+import queue as queues_of_threads
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ackline import Queue, StopReason
+from ackline.core.events import Act
+from ackline.core.lifecycle import Transition
+from ackline.worker.execute.async_executor import AsyncExecutor
+from ackline.worker.execute.executor import Executor, ExecutorContext
+from ackline.worker.execute.thread_executor import ThreadExecutor
+from ackline.worker.handler_outcome import NO_HOOKS
+from ackline.worker.held import LeasedJob
+from ackline.worker.timers import Timers
+
+SOON = 10.0
+
+
+class ExecutorFixture:
+    """An executor by itself, with one handler, and the outcomes that it hands in."""
+
+    def __init__(self, queue: Queue[Any, Any], sort: type[Executor]) -> None:
+        self.queue = queue
+        self.called: list[str] = []
+        self.outcomes = queues_of_threads.SimpleQueue[Transition]()
+        setting = ExecutorContext(self._settle, NO_HOOKS, Timers(), lambda: None)
+        self.executor = sort(1, setting)
+        if sort is AsyncExecutor:
+            queue.handler(self._run_async)
+        else:
+            queue.handler(self._run)
+
+    def _run(self, job: Any) -> None:
+        self.called.append(job.id)
+
+    async def _run_async(self, job: Any) -> None:
+        self.called.append(job.id)
+
+    def _settle(self, held: LeasedJob, transition: Transition) -> None:
+        if held.claim_settling():
+            self.outcomes.put(transition)
+
+    def held(self, id: str) -> LeasedJob:
+        self.queue.enqueue(1, id=id)
+        [job] = self.queue.claim(worker="w")
+        record, handler = job.record, self.queue.handlers["default"]
+        return LeasedJob(self.queue, record, handler, self.queue.policies.of(record))
+
+    def next_outcome(self) -> tuple[str, Act]:
+        transition = self.outcomes.get(timeout=SOON)
+        return transition.id, transition.act
+
+
+@pytest.fixture(params=[ThreadExecutor, AsyncExecutor])
+def scene(queue: Queue[Any, Any], request: pytest.FixtureRequest) -> Iterator[ExecutorFixture]:
+    scene = ExecutorFixture(queue, request.param)
+    yield scene
+    scene.executor.stop()
+
+
+def test_a_job_that_is_told_to_stop_before_its_first_step_is_given_back(
+    scene: ExecutorFixture,
+) -> None:
+    """As by a lease that could not be kept; else it would be held, and kept alive, for ever."""
+    first, second = scene.held("first"), scene.held("second")
+    scene.executor.interrupt(first, StopReason.LEASE_LOST)
+    scene.executor.submit([first, second])
+    scene.executor.interrupt(first, StopReason.LEASE_LOST)
+    scene.executor.start()
+
+    outcomes = [scene.next_outcome(), scene.next_outcome()]
+
+    assert outcomes == [("first", Act.RELEASE), ("second", Act.COMPLETE)]
+    assert scene.called == ["second"]
+
+
+def test_a_job_that_is_told_to_stop_once_it_is_submitted_is_settled(scene: ExecutorFixture) -> None:
+    held = scene.held("a")
+    scene.executor.start()
+
+    scene.executor.submit([held])
+    scene.executor.interrupt(held, StopReason.LEASE_LOST)
+
+    id, act = scene.next_outcome()
+    assert id == "a"
+    assert act in {Act.RELEASE, Act.COMPLETE, Act.FAIL}

@@ -1,0 +1,159 @@
+"""A quick job that comes alone is run inline, by the thread that claimed it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import pytest
+from tests.slow_handler import SOON, SlowHandler
+from tests.waiting import until
+
+from ackline import JobFailed, NewJob, State, Worker
+from ackline.worker.execute import executor, thread_executor
+from ackline.worker.execute.executor import ExecutorContext
+from ackline.worker.execute.thread_executor import ThreadExecutor
+from ackline.worker.handler_outcome import NO_HOOKS
+from ackline.worker.held import LeasedJob
+from ackline.worker.timers import Timers
+
+
+class InlineFixture(SlowHandler):
+    """A queue with a handler that is quick, unless it is told to wait."""
+
+    def __init__(self, queue, **options):
+        super().__init__()
+        self.queue = queue
+        queue.handler(**options)(self)
+
+    def inline(self):
+        """Have quick jobs run until one was run inline."""
+        until(lambda: "claims" in self.queue.enqueue_and_wait("quick", timeout=SOON))
+
+    def slow_inline(self):
+        """Have a job run inline that is not quick after all."""
+        self.inline()
+        until(self._idle)
+        self.queue.enqueue("slow", id="slow")
+        assert self.began.wait(SOON)
+
+    def _idle(self):
+        return not self.queue.counts()[State.PROCESSING]
+
+
+def test_a_slow_job_is_run_by_a_lane(queue, start):
+    @queue.handler
+    def slow(job):
+        time.sleep(0.003)  # longer than what counts as quick
+        return threading.current_thread().name
+
+    start(queue)
+    ran_in = [queue.enqueue_and_wait(1, timeout=SOON) for _ in range(5)]
+    assert not [name for name in ran_in if "claims" in name]
+
+
+def test_a_job_that_is_not_quick_after_all_keeps_no_other_waiting(queue, start, monkeypatch):
+    # Only news makes a thread claim, not the time.
+    monkeypatch.setattr("ackline.queue.consume.MAX_POLL_INTERVAL", 60.0)
+    monkeypatch.setattr("ackline.worker.claim_loop.MAX_POLL_INTERVAL", 60.0)
+    scene = InlineFixture(queue)
+    start(queue)
+    scene.slow_inline()
+
+    # One at a time: news of each has to be heard while that thread is away.
+    ran_in = [queue.enqueue_and_wait("quick", timeout=SOON) for _ in range(5)]
+
+    # The other thread must not run any: nobody would hear of the next.
+    assert not [name for name in ran_in if "claims" in name]
+    scene.go_on.set()
+    assert "claims" in queue.result("slow", timeout=SOON)
+
+
+def test_what_was_claimed_with_it_does_not_wait_for_its_end(queue, start):
+    scene = InlineFixture(queue)
+
+    @queue.handler("async")
+    async def beside(job):
+        return "ran"
+
+    start(queue)
+    scene.inline()
+    queue.enqueue_many([NewJob("slow"), NewJob("x", kind="async", id="beside")])
+    assert queue.result("beside", timeout=SOON) == "ran"
+    scene.go_on.set()
+
+
+def test_the_place_of_a_lane_that_was_called_is_not_taken(queue, monkeypatch):
+    monkeypatch.setattr(thread_executor, "QUICK_SECONDS", SOON)
+    executor = ThreadExecutor(1, ExecutorContext(lambda *_: None, NO_HOOKS, Timers(), lambda: None))
+    scene = InlineFixture(queue)
+    queue.enqueue_many(["quick"] * 3)
+    first, second, third = (
+        LeasedJob(queue, job.record, queue.handlers["default"], queue.policies.of(job.record))
+        for job in queue.claim(3)
+    )
+    executor.submit([first])
+    until(lambda: scene.most == 1 and executor.running_count == 0)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(SOON)  # no lane wakes meanwhile
+    try:
+        executor.submit([second])
+        executor.take_buffered()
+        assert not executor.run_inline(third)
+    finally:
+        sys.setswitchinterval(interval)
+    until(lambda: executor.running_count == 0)
+    assert executor.run_inline(third)
+    assert scene.most == 1
+    executor.stop()
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_no_more_run_at_once_than_may(queue, start, concurrency):
+    scene = InlineFixture(queue)
+    start(queue, concurrency=concurrency)
+    scene.slow_inline()
+    queue.enqueue_many(["slow"] * 3)
+    if concurrency > 1:
+        until(lambda: scene.most == concurrency)
+    scene.go_on.set()
+    queue.enqueue_and_wait("quick", priority=0, timeout=SOON)
+    assert scene.most == concurrency
+
+
+def test_one_that_ignores_its_timeout_is_replaced_and_its_place_goes_back(
+    queue, start, monkeypatch
+):
+    monkeypatch.setattr(executor, "STOP_TIMEOUT", 0.05)
+    scene = InlineFixture(queue, timeout=0.3, max_attempts=1)
+    start(queue, concurrency=1)
+    scene.slow_inline()
+    with pytest.raises(JobFailed, match=r"0\.3 s"):
+        queue.result("slow", timeout=SOON)
+    assert queue.enqueue_and_wait("quick", timeout=SOON)
+
+    scene.go_on.set()
+    until(lambda: scene.running == 0)
+    scene.most = 0
+    scene.inline()
+    queue.enqueue_many(["quick"] * 50)
+    queue.enqueue_and_wait("quick", priority=0, timeout=SOON)
+    assert scene.most == 1
+
+
+def test_a_stop_leaves_it_behind(queue, monkeypatch):
+    monkeypatch.setattr("ackline.worker.worker.INTERRUPT_SECONDS", 0.05)
+    scene = InlineFixture(queue)
+    worker = Worker(queue, grace=0.05)
+    worker.start()
+    scene.slow_inline()
+
+    began = time.monotonic()
+    worker.stop()
+
+    assert time.monotonic() - began < 5
+    assert queue.status("slow").state is State.QUEUED
+    scene.go_on.set()
+    until(lambda: not [one for one in threading.enumerate() if "ackline claims" in one.name])
+    assert queue.status("slow").state is State.QUEUED

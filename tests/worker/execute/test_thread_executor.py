@@ -1,0 +1,59 @@
+"""Lanes are counted when they are there."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from ackline import Queue
+from ackline.worker.execute.executor import ExecutorContext
+from ackline.worker.execute.thread_executor import ThreadExecutor
+from ackline.worker.handler_outcome import NO_HOOKS
+from ackline.worker.held import LeasedJob
+from ackline.worker.timers import Timers
+
+SOON = 10.0
+
+
+class ThreadLimit:
+    """A system that has no more threads, until it is told otherwise."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full, self.refused = True, threading.Event()
+        really_start = threading.Thread.start
+
+        def start(thread: threading.Thread) -> None:
+            if self.full and "ackline lane " in thread.name:
+                self.refused.set()
+                raise RuntimeError("can't start new thread")
+            really_start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+
+
+def test_a_lane_that_cannot_be_started_is_started_later(
+    queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran = threading.Event()
+    queue.handler(lambda _job: ran.set())
+    queue.enqueue(1)
+    [job] = queue.claim()
+    held = LeasedJob(queue, job.record, queue.handlers["default"], queue.policies.of(job.record))
+    executor = ThreadExecutor(1, ExecutorContext(lambda *_: None, NO_HOOKS, Timers(), lambda: None))
+    executor.start()
+    system = ThreadLimit(monkeypatch)
+
+    executor.submit([held])
+    system.refused.clear()
+    assert system.refused.wait(SOON)  # it is tried again, for the job waits
+    assert executor.running_count == 0
+    assert [record.message for record in caplog.records] == [
+        "a worker with 0 of 1 threads gets no more (can't start new thread): its jobs wait for "
+        "those it has; raise the limit of the system, or lower the concurrency"
+    ]
+    system.full = False
+
+    assert ran.wait(SOON)
+    executor.stop()

@@ -1,0 +1,66 @@
+"""A signal interrupts the main thread wherever it is, also while that holds a lock."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEARD = """
+from ackline.worker.processes.stop_signals import handle_stop_signals
+handle_stop_signals(lambda number: stopping.set())
+"""
+
+CONTROL = """
+signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+"""
+
+INTERRUPTED = """
+import signal, threading
+stopping = threading.Event()
+{install}
+with stopping._cond:  # as within `wait`, for a moment
+    signal.raise_signal(signal.SIGTERM)
+print(stopping.wait(10))
+"""
+
+
+STARTED = """
+import queue, signal
+from ackline.worker.processes.stop_signals import handle_stop_signals
+signal.signal(signal.SIGHUP, signal.{how})
+heard = queue.SimpleQueue()
+deafen = handle_stop_signals(heard.put)
+signal.raise_signal(signal.SIGHUP)
+signal.raise_signal(signal.SIGTERM)
+first = heard.get(timeout=10)
+deafen()
+print(signal.Signals(first).name, signal.getsignal(signal.SIGHUP).name)
+"""
+
+
+def run_program(program: str, patience: float) -> str:
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience, check=True)
+    return done.stdout.strip()
+
+
+def run(install: str, patience: float) -> str:
+    return run_program(INTERRUPTED.format(install=install), patience)
+
+
+def test_it_is_heard_all_the_same():
+    assert run(HEARD, patience=30) == "True"
+
+
+def test_control_a_handler_that_takes_the_lock_hangs():
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(CONTROL, patience=1)
+
+
+def test_one_that_is_ignored_stays_so():
+    """As with `nohup`: the terminal is closed, and the worker goes on."""
+    assert run_program(STARTED.format(how="SIG_IGN"), 30) == "SIGTERM SIG_IGN"
+
+
+def test_control_one_that_is_not_ignored_is_heard():
+    assert run_program(STARTED.format(how="SIG_DFL"), 30) == "SIGHUP SIG_DFL"

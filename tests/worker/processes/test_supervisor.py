@@ -1,0 +1,254 @@
+"""A supervisor and processes that misbehave: they are replaced, and they cannot hold it up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ackline
+from ackline import State
+from ackline.core.events import Act
+
+LONGEST = 20.0
+"""Seconds that a supervisor lives at most."""
+
+SUPERVISE = """
+import logging, sys, time
+import ackline
+from ackline import StoreUnavailable
+from ackline.worker import supervisor
+
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+supervisor.PING_INTERVAL, supervisor.SILENCE = 0.05, 0.5
+supervisor.LEEWAY = supervisor.HURRY = 0.3
+folder, conduct, grace, store = sys.argv[1:]
+queue = ackline.open(f"sqlite:///{folder}/jobs.db")["work"]
+
+class Queues:
+    def __iter__(self):
+        if store == "away":
+            raise StoreUnavailable("nobody is there")
+        if store == "stalled":
+            time.sleep(30)
+        yield queue
+
+def command(id):
+    return [sys.executable, "-c", conduct, id, folder]
+
+supervisor.Supervisor(Queues(), command, processes=1, grace=float(grace)).run()
+"""
+
+CHILD = """
+import ctypes, os, pathlib, signal, sys, threading, time
+import ackline
+from ackline.worker import child
+
+child.PING_INTERVAL = 0.05
+id, folder = sys.argv[1:]
+first = not pathlib.Path(folder, "begun").exists()
+pathlib.Path(folder, "begun").touch()
+queue = ackline.open(f"sqlite:///{folder}/jobs.db")["work"]
+stopping = threading.Event()
+
+def begin():
+    jobs = queue.claim(1, lease=600, worker=id)
+    print(os.getpid(), "began with", len(jobs), file=sys.stderr, flush=True)
+"""
+
+SEND_PINGS = "child.stop_with_parent(stopping.set)\n"
+OBEY = "signal.signal(signal.SIGTERM, lambda *_: os._exit(0))\n"
+LIVE = "begin()\nstopping.wait(30)\n"
+
+HEALTHY = CHILD + SEND_PINGS + OBEY + LIVE
+SENDS_NO_PINGS = CHILD + OBEY + LIVE
+IGNORES_SIGTERM = CHILD + SEND_PINGS + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + LIVE
+# In native code that keeps the interpreter's lock, as a regular expression may.
+HANGS_ONCE = (
+    CHILD + SEND_PINGS + OBEY + "begin()\ntime.sleep(0.3)\n"
+    "if first: ctypes.PyDLL(None).sleep(30)\nstopping.wait(30)\n"
+)
+KILLS_ITSELF_ONCE = (
+    CHILD + SEND_PINGS + OBEY + "begin()\n"
+    "if first: os.kill(os.getpid(), signal.SIGRTMIN + 2)\nstopping.wait(30)\n"
+)
+
+
+class Supervised:
+    """A supervisor of one process, in a process of its own."""
+
+    def __init__(self, folder: Path, conduct: str, grace: float, store: str) -> None:
+        program = [sys.executable, "-c", SUPERVISE, str(folder), conduct, str(grace), store]
+        self.process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True)
+        # What never comes must not be waited for: then its standard error ends.
+        self.limit = threading.Timer(LONGEST, self.process.kill)
+        self.limit.start()
+
+    def wait_for(self, words: str) -> str:
+        """The next line that has these words."""
+        assert self.process.stderr is not None
+        seen = []
+        for line in self.process.stderr:
+            seen.append(line)
+            if words in line:
+                return line
+        raise AssertionError(f"{words!r} never came: {''.join(seen)}")
+
+    def child(self) -> int:
+        """The process that begins next."""
+        return int(self.wait_for("began").split()[0])
+
+    def stop(self, signals: int = 1, within: float = 5.0) -> str:
+        """What it says until its end."""
+        for _ in range(signals):
+            self.process.send_signal(signal.SIGTERM)
+            time.sleep(0.05)  # two signals of one sort at once are one
+        _, said = self.process.communicate(timeout=within)
+        assert self.process.returncode == 0, said
+        return str(said)
+
+
+Supervise = Callable[..., Supervised]
+
+
+@pytest.fixture
+def supervise(tmp_path: Path) -> Iterator[Supervise]:
+    started: list[Supervised] = []
+
+    def begin(conduct: str, grace: float = 5.0, store: str = "") -> Supervised:
+        started.append(Supervised(tmp_path, conduct, grace, store))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.limit.cancel()
+        # Its own process ends when the line between them does.
+        one.process.kill()
+        one.process.communicate()
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[ackline.Queue[Any, Any]]:
+    with ackline.open(f"sqlite:///{tmp_path}/jobs.db") as queues:
+        yield queues["work"]
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+# --- processes that hang ---
+
+
+def test_a_process_that_hangs_is_replaced_and_its_jobs_are_freed(supervise, queue):
+    queue.enqueue(1, id="a", backoff=[0])
+    supervisor = supervise(HANGS_ONCE)
+    hung = supervisor.child()
+    assert f"{hung} gave no sign of life for 0.5 s" in supervisor.wait_for("killing it")
+    assert supervisor.child() != hung
+    assert gone(hung)
+    freed = next(event for event in queue.events(follow_for=5) if event.act is Act.EXPIRE)
+    assert "gave no sign of life" in freed.note
+    assert "no sign of life" not in supervisor.stop()
+
+
+@pytest.mark.parametrize("conduct", [HEALTHY, SENDS_NO_PINGS], ids=["speaks", "never spoke"])
+def test_control_others_are_left_alone(supervise, conduct):
+    """One that never gave a sign has been started by a command that knows nothing of them."""
+    supervisor = supervise(conduct)
+    child = supervisor.child()
+    time.sleep(1)
+    assert not gone(child)
+    assert "killed" not in supervisor.stop()
+    assert gone(child)
+
+
+def test_a_machine_that_stood_still_is_not_taken_for_a_process_that_hangs(supervise):
+    supervisor = supervise(HEALTHY)
+    both = (supervisor.child(), supervisor.process.pid)
+    time.sleep(0.3)
+    for pid in both:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(1)
+    for pid in reversed(both):
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.1)
+    assert "killed" not in supervisor.stop()
+
+
+def test_control_one_that_alone_stands_still_is_killed(supervise):
+    supervisor = supervise(HEALTHY)
+    child = supervisor.child()
+    time.sleep(0.3)
+    os.kill(child, signal.SIGSTOP)
+    assert str(child) in supervisor.wait_for("no sign of life")
+    assert supervisor.child() != child
+    supervisor.stop()
+
+
+# --- processes that do not stop ---
+
+
+def test_one_that_does_not_stop_is_killed_after_its_grace(supervise, queue):
+    queue.enqueue(1, id="a")
+    supervisor = supervise(IGNORES_SIGTERM, grace=0.1)
+    child = supervisor.child()
+    assert f"{child} did not stop in time: killing it" in supervisor.stop()
+    assert gone(child)
+    assert queue.status("a").state is not State.PROCESSING
+
+
+def test_control_its_grace_is_left_to_it(supervise):
+    supervisor = supervise(IGNORES_SIGTERM, grace=60)
+    supervisor.child()
+    with pytest.raises(subprocess.TimeoutExpired):
+        supervisor.stop(within=1)
+
+
+def test_a_second_signal_does_not_wait_for_the_grace(supervise):
+    supervisor = supervise(IGNORES_SIGTERM, grace=60)
+    child = supervisor.child()
+    assert "did not stop in time" in supervisor.stop(signals=2)
+    assert gone(child)
+
+
+def test_nor_does_it_wait_for_a_store_that_does_not_answer(supervise):
+    supervisor = supervise(HEALTHY, grace=60, store="stalled")
+    child = supervisor.child()
+    assert "may not be free yet" in supervisor.stop(signals=2)
+    assert gone(child)
+
+
+# --- processes that die ---
+
+
+def test_a_signal_without_a_name_ends_one_process_and_not_the_fleet(supervise, queue):
+    queue.enqueue(1, id="a")
+    supervisor = supervise(KILLS_ITSELF_ONCE)
+    dead = supervisor.child()
+    number = signal.SIGRTMIN + 2
+    assert f"{dead} killed by signal {number}" in supervisor.wait_for("killed by")
+    assert supervisor.child() != dead
+    freed = next(event for event in queue.events(follow_for=5) if event.act is Act.EXPIRE)
+    assert f"worker process killed by signal {number}" in freed.note
+    supervisor.stop()
+
+
+def test_a_store_that_is_away_holds_up_no_replacement(supervise):
+    supervisor = supervise(KILLS_ITSELF_ONCE, store="away")
+    dead = supervisor.child()
+    supervisor.wait_for("could not be freed")
+    assert supervisor.child() != dead
+    supervisor.stop()
