@@ -201,7 +201,7 @@ SAME: dict[str, list[Call]] = {
     "delete": [
         route("/queue/dlq/letter?queue=email", "DELETE"),
         route("/v1/queues/email/jobs/letter", "DELETE"),
-        verb("purge", queue=KEY, which=DEAD, limit=1),
+        verb("purge", queue=KEY, job_filter=DEAD, limit=1),
     ],
     "cancel": [
         route("/v1/queues/email/jobs/letter/cancel"),
@@ -210,7 +210,7 @@ SAME: dict[str, list[Call]] = {
     "list jobs": [
         route("/queue/dlq?queue=email", "GET"),
         route("/v1/queues/email/jobs", "GET"),
-        verb("page", queue=KEY, which=DEAD, cursor=None, limit=1),
+        verb("page", queue=KEY, job_filter=DEAD, cursor=None, limit=1),
     ],
     "count jobs": [
         route("/queue/stats?queue=email", "GET"),

@@ -7,14 +7,14 @@ from ackline.spark.java import SUPPORTED_JAVA
 
 COMMANDS = {
     "Commands": {
-        "run": "pipeline.lake",
+        "run": "pipeline.run",
         "report": "pipeline.report",
         "audit": "pipeline.audit",
-        "load": "pipeline.jobs",
-        "export": "pipeline.jobs",
-        "redrive": "pipeline.jobs",
-        "work": "pipeline.work",
-        "stop": "pipeline.work",
+        "load": "pipeline.bulk",
+        "export": "pipeline.bulk",
+        "redrive": "pipeline.bulk",
+        "work": "pipeline.fleet",
+        "stop": "pipeline.fleet",
         "streams": "pipeline.streams",
     }
 }
