@@ -163,7 +163,7 @@ EXPANSION = "\n".join(
             )
         ),
         "CREATE TABLE ackline.novelty (job bigint PRIMARY KEY, what text NOT NULL);",
-        "CREATE INDEX job_created ON ackline.core.job (created);",
+        "CREATE INDEX job_created ON ackline.job (created);",
     ]
 )  # fmt: skip
 """What a later release may bring first: all that its predecessor need not know of."""

@@ -53,7 +53,7 @@ CREATE TABLE ackline.line (
     UNIQUE (queue, kind)
 );
 
-CREATE TABLE ackline.core.job (
+CREATE TABLE ackline.job (
     num bigint PRIMARY KEY,
     queue integer NOT NULL,
     id bytea NOT NULL,
@@ -275,7 +275,7 @@ BEGIN
                    unnest(lines) AS line
         ) g
     ), bodies AS (
-        INSERT INTO ackline.core.job (num, queue, id, kind, grp, priority, created, options, payload)
+        INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
         SELECT g.num, in_queue, g.id, g.kind, g.grp, g.priority, g.now, g.options, g.payload
         FROM given g ORDER BY g.id
     ), queued AS (

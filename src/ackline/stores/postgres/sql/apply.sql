@@ -38,7 +38,7 @@ FROM unnest(%(jobs)b::bigint[], %(ats)b::float8[], %(attempts)b::bigint[], %(res
 WITH wanted AS MATERIALIZED (
     SELECT j.* FROM unnest(%(ids)b::bytea[]) i(id)
     CROSS JOIN LATERAL (
-        SELECT num, id, kind, grp, priority FROM ackline.core.job
+        SELECT num, id, kind, grp, priority FROM ackline.job
         WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
     ) j
 ), a AS MATERIALIZED (
@@ -67,7 +67,7 @@ SELECT j.num, j.id, j.kind, j.grp, j.priority, h.home, h.state, h.at, h.attempts
        h.worker, h.started, h.act, h.finished
 FROM unnest(%(ids)b::bytea[]) i(id)
 CROSS JOIN LATERAL (
-    SELECT num, id, kind, grp, priority FROM ackline.core.job
+    SELECT num, id, kind, grp, priority FROM ackline.job
     WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
 ) j
 LEFT JOIN LATERAL (
@@ -84,11 +84,11 @@ LEFT JOIN LATERAL (
 
 -- name: priorities
 -- Read when the jobs are locked: before, somebody may have been changing them.
-SELECT num, priority FROM ackline.core.job WHERE num = ANY (%(jobs)b::bigint[]);
+SELECT num, priority FROM ackline.job WHERE num = ANY (%(jobs)b::bigint[]);
 
 -- name: options_of
 -- Of the jobs that have any options.
-SELECT num, options FROM ackline.core.job
+SELECT num, options FROM ackline.job
 WHERE num = ANY (%(jobs)b::bigint[]) AND options IS NOT NULL;
 
 -- name: lock_leases
@@ -153,7 +153,7 @@ FROM unnest(%(jobs)b::bigint[], %(states)b::bigint[], %(ats)b::float8[], %(attem
 WHERE r.job = p.job;
 
 -- name: set_body
-UPDATE ackline.core.job SET payload = coalesce(%(payload)b::bytea, payload),
+UPDATE ackline.job SET payload = coalesce(%(payload)b::bytea, payload),
                        priority = coalesce(%(priority)b::bigint, priority)
 WHERE num = %(job)b::bigint;
 
@@ -181,7 +181,7 @@ WHERE a.job = j.num AND a.n <= (
 SELECT job, failure FROM ackline.attempt WHERE job = ANY (%(jobs)b::bigint[]) ORDER BY job, n;
 
 -- name: payload_of
-SELECT payload FROM ackline.core.job WHERE num = %(job)b::bigint;
+SELECT payload FROM ackline.job WHERE num = %(job)b::bigint;
 
 -- name: result_of
 SELECT result FROM ackline.rest WHERE job = %(job)b::bigint;
@@ -189,17 +189,17 @@ SELECT result FROM ackline.rest WHERE job = %(job)b::bigint;
 -- name: put_key_of
 INSERT INTO ackline.keyval (tenant, key, value, version)
 SELECT %(tenant)b, %(key)b, payload, nextval('ackline.key_version')
-FROM ackline.core.job WHERE num = %(job)b::bigint
+FROM ackline.job WHERE num = %(job)b::bigint
 ON CONFLICT (tenant, key) DO UPDATE SET value = excluded.value, version = excluded.version;
 
 -- name: move_body
 -- Its row is written anew: no row is returned, and the job is lost unless the transaction is rolled
 -- back, if another transaction has just inserted this id there.
 WITH gone AS (
-    DELETE FROM ackline.core.job WHERE num = %(job)b::bigint
+    DELETE FROM ackline.job WHERE num = %(job)b::bigint
     RETURNING num, id, kind, grp, priority, created, options, payload
 )
-INSERT INTO ackline.core.job (num, queue, id, kind, grp, priority, created, options, payload)
+INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
 SELECT num, %(queue)b::int, id, kind, grp, priority, created, options, payload FROM gone
 ON CONFLICT (queue, id) DO NOTHING RETURNING num;
 

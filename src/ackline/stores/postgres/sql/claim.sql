@@ -55,7 +55,7 @@ SELECT g.same, g.due, (SELECT count(*) FROM seen),
 FROM gate g LEFT JOIN (
     taken t CROSS JOIN LATERAL (
         SELECT id, kind, grp, priority, created, options, payload
-        FROM ackline.core.job WHERE num = t.job OFFSET 0
+        FROM ackline.job WHERE num = t.job OFFSET 0
     ) j
 ) ON true;
 
@@ -70,7 +70,7 @@ FROM gate g LEFT JOIN (
 WITH /*next_in_line*/, bodies AS MATERIALIZED (
     SELECT l.*, j.* FROM locked l CROSS JOIN LATERAL (
         SELECT id, kind, grp, priority, created, options, payload
-        FROM ackline.core.job WHERE num = l.job OFFSET 0
+        FROM ackline.job WHERE num = l.job OFFSET 0
     ) j
 ), lot AS MATERIALIZED (
     SELECT t.now, t.token, count(*) AS n,
@@ -117,7 +117,7 @@ SELECT * FROM (
         ORDER BY f.rank, f.job ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) AS before
     FROM /*jobs*/ f CROSS JOIN LATERAL (
-        SELECT payload, options FROM ackline.core.job WHERE num = f.job OFFSET 0
+        SELECT payload, options FROM ackline.job WHERE num = f.job OFFSET 0
     ) j
 ) g WHERE coalesce(before, 0) < %(max_bytes)b::bigint;
 
@@ -154,7 +154,7 @@ WITH due AS MATERIALIZED (
 ), bodies AS MATERIALIZED (
     SELECT g.*, j.id, j.kind, j.priority, l.num AS line FROM gone g
     CROSS JOIN LATERAL (
-        SELECT id, kind, priority FROM ackline.core.job WHERE num = g.job OFFSET 0
+        SELECT id, kind, priority FROM ackline.job WHERE num = g.job OFFSET 0
     ) j
     CROSS JOIN LATERAL (
         SELECT num FROM ackline.line WHERE queue = %(queue)b::int AND kind = j.kind OFFSET 0
@@ -179,7 +179,7 @@ FROM (
     ORDER BY l.deadline, u.job LIMIT %(limit)b::bigint
 ) o
 CROSS JOIN LATERAL (
-    SELECT id, kind, priority, options, created FROM ackline.core.job WHERE num = o.job OFFSET 0
+    SELECT id, kind, priority, options, created FROM ackline.job WHERE num = o.job OFFSET 0
 ) j
 ORDER BY o.deadline, o.job;
 
@@ -194,7 +194,7 @@ FROM (
     ORDER BY u.job LIMIT %(limit)b::bigint
 ) o
 CROSS JOIN LATERAL (
-    SELECT id, kind, priority, options, created FROM ackline.core.job WHERE num = o.job OFFSET 0
+    SELECT id, kind, priority, options, created FROM ackline.job WHERE num = o.job OFFSET 0
 ) j
 ORDER BY o.job;
 

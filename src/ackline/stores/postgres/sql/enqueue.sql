@@ -7,7 +7,7 @@ WITH moment AS (
     SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8) AS now
     FROM ackline.queue WHERE num = %(queue)b::int AND version = %(version)b::bigint
 ), body AS (
-    INSERT INTO ackline.core.job (num, queue, id, kind, grp, priority, created, options, payload)
+    INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
     SELECT nextval('ackline.job_num'), %(queue)b::int, %(id)b, %(kind)b, %(group)b,
            %(priority)b::bigint, now, %(options)b, %(payload)b
     FROM moment
@@ -37,7 +37,7 @@ SELECT ackline.add_new(
 SELECT j.id, j.num, j.kind, r.state, r.at, r.result, q.queued IS NOT NULL
 FROM unnest(%(ids)b::bytea[]) i(id)
 CROSS JOIN LATERAL (
-    SELECT num, id, kind FROM ackline.core.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
+    SELECT num, id, kind FROM ackline.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
 ) j
 LEFT JOIN LATERAL (
     SELECT state, at, CASE WHEN state = 4 THEN result END AS result
@@ -66,7 +66,7 @@ WITH given AS MATERIALIZED (
         %(options)b::bytea[], %(payloads)b::bytea[]
     ) g(id, kind, grp, priority, options, payload)
 )
-INSERT INTO ackline.core.job (num, queue, id, kind, grp, priority, created, options, payload)
+INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
 SELECT num, %(queue)b::int, id, kind, grp, priority, %(now)b::float8, options, payload
 FROM given ORDER BY id
 ON CONFLICT DO NOTHING RETURNING id, num;
@@ -74,7 +74,7 @@ ON CONFLICT DO NOTHING RETURNING id, num;
 -- name: drop_jobs
 WITH gone AS (
     SELECT num FROM unnest(%(jobs)b::bigint[]) g(num)
-), a AS (DELETE FROM ackline.core.job WHERE num IN (SELECT num FROM gone)
+), a AS (DELETE FROM ackline.job WHERE num IN (SELECT num FROM gone)
 ), b AS (DELETE FROM ackline.rest WHERE job IN (SELECT num FROM gone)
 ), c AS (DELETE FROM ackline.ready WHERE job IN (SELECT num FROM gone)
 ), d AS (DELETE FROM ackline.parked WHERE job IN (SELECT num FROM gone)

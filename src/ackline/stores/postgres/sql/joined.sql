@@ -13,7 +13,7 @@ ROLLBACK TO SAVEPOINT ackline_step;
 -- Which server, database and schema this is.
 SELECT extract(epoch FROM pg_postmaster_start_time())::float8,
        (SELECT oid FROM pg_database WHERE datname = current_database())::bigint,
-       to_regclass('ackline.core.job')::oid::bigint;
+       to_regclass('ackline.job')::oid::bigint;
 
 -- name: manners
 -- Whether the transaction is read-only, whether it sees new commits, and its session's settings.

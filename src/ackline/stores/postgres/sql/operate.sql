@@ -8,7 +8,7 @@ FROM (
     WHERE queue = %(queue)b::int AND state = %(state)b::smallint AND at <= %(now)b::float8
     ORDER BY at, job LIMIT %(limit)b::bigint FOR UPDATE SKIP LOCKED
 ) r
-CROSS JOIN LATERAL (SELECT id, kind FROM ackline.core.job WHERE num = r.job OFFSET 0) j
+CROSS JOIN LATERAL (SELECT id, kind FROM ackline.job WHERE num = r.job OFFSET 0) j
 ORDER BY r.at, r.job;
 
 -- name: forget_workers

@@ -15,7 +15,7 @@ FROM (
                + e.size AS size
         FROM unnest(%(ids)b::bytea[]) WITH ORDINALITY i(id, n)
         CROSS JOIN LATERAL (
-            SELECT * FROM ackline.core.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
+            SELECT * FROM ackline.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
         ) j
         LEFT JOIN LATERAL (
             SELECT 1 AS state, rank AS at, attempts, token, worker, started,
@@ -66,7 +66,7 @@ FROM (
             CROSS JOIN LATERAL (
                 SELECT q.rank, q.job, q.attempts, q.token, q.worker, q.started FROM ackline.ready q
                 CROSS JOIN LATERAL (
-                    SELECT created, payload FROM ackline.core.job WHERE num = q.job OFFSET 0
+                    SELECT created, payload FROM ackline.job WHERE num = q.job OFFSET 0
                 ) b
                 WHERE q.line = l.num AND q.lane = g.lane::smallint
                   AND (q.rank, q.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
@@ -80,7 +80,7 @@ FROM (
             UNION ALL
             SELECT q.rank, q.job, q.attempts, q.token, q.worker, q.started FROM ackline.parked q
             CROSS JOIN LATERAL (
-                SELECT kind, created, payload FROM ackline.core.job WHERE num = q.job OFFSET 0
+                SELECT kind, created, payload FROM ackline.job WHERE num = q.job OFFSET 0
             ) b
             WHERE q.queue = %(queue)b::int AND (q.rank, q.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
               AND (%(kinds)b::bytea[] IS NULL OR b.kind = ANY (%(kinds)b::bytea[]))
@@ -89,7 +89,7 @@ FROM (
               AND (%(text)b::bytea IS NULL OR position(%(text)b::bytea IN b.payload) > 0)
             ORDER BY 1 /*up*/, 2 /*up*/ LIMIT %(limit)b::bigint
         ) h
-        CROSS JOIN LATERAL (SELECT * FROM ackline.core.job WHERE num = h.job OFFSET 0) j
+        CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = h.job OFFSET 0) j
         LEFT JOIN LATERAL (
             SELECT data FROM ackline.progress WHERE job = j.num AND token = h.token OFFSET 0
         ) p ON true
@@ -117,7 +117,7 @@ FROM (
             SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, r.state, r.at,
                    r.attempts, r.token, r.worker, r.started, r.finished, r.result
             FROM ackline.rest r
-            CROSS JOIN LATERAL (SELECT * FROM ackline.core.job WHERE num = r.job OFFSET 0) j
+            CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = r.job OFFSET 0) j
             WHERE r.queue = %(queue)b::int AND r.state = %(state)b::smallint
               AND (r.at, r.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
               AND (r.state < 4 OR r.at > %(now)b::float8)
@@ -159,7 +159,7 @@ FROM (
                 -- Sorted before their bodies are read, so that no more are read than are shown.
                 ORDER BY u.job /*up*/ OFFSET 0
             ) o
-            CROSS JOIN LATERAL (SELECT * FROM ackline.core.job WHERE num = o.job OFFSET 0) j
+            CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = o.job OFFSET 0) j
             WHERE (%(kinds)b::bytea[] IS NULL OR j.kind = ANY (%(kinds)b::bytea[]))
               AND (%(created_after)b::float8 IS NULL OR j.created >= %(created_after)b::float8)
               AND (%(created_before)b::float8 IS NULL OR j.created < %(created_before)b::float8)
@@ -202,5 +202,5 @@ ORDER BY i.place;
 -- name: job_numbers
 SELECT j.id, j.num FROM unnest(%(ids)b::bytea[]) i(id)
 CROSS JOIN LATERAL (
-    SELECT id, num FROM ackline.core.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
+    SELECT id, num FROM ackline.job WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
 ) j;
