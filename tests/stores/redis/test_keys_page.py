@@ -14,8 +14,8 @@ from ackline.stores.contract import Topic
 FOLDER = Path(package.__file__).parent
 PAGE = Path(__file__).parents[3] / "docs" / "redis-keys.md"
 
-LUA = "\n".join(path.read_text() for path in (FOLDER / "scripts").rglob("*.lua"))
-PYTHON = "\n".join(path.read_text() for path in FOLDER.glob("*.py"))
+LUA = "\n".join(path.read_text() for path in (FOLDER / "lua").rglob("*.lua"))
+PYTHON = "\n".join(path.read_text() for path in [*FOLDER.glob("*.py"), *FOLDER.glob("io/*.py")])
 
 
 def keys_in_scripts() -> set[str]:

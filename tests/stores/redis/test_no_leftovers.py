@@ -219,13 +219,13 @@ def test_a_higher_limit_of_groups_holds_up_nobody_for_long(store, monkeypatch):
     )
     assert len(store.claim(QUEUE, wants(200)).jobs) == len(groups)
     at_once: list[int] = []
-    open_groups = Scripts.open_groups
+    unpark_groups = Scripts.unpark_groups
 
     def noting(calls: Scripts, queue: QueueKey, groups: Sequence[bytes]) -> None:
         at_once.append(len(groups))
-        open_groups(calls, queue, groups)
+        unpark_groups(calls, queue, groups)
 
-    monkeypatch.setattr(Scripts, "open_groups", noting)
+    monkeypatch.setattr(Scripts, "unpark_groups", noting)
 
     store.configure(QUEUE, QueueSettings(group_limit=2))
 

@@ -61,7 +61,7 @@ def _move(
 ) -> VerdictCode:
     there = scripts.get(target, [transition.id], None)
     taken = any(not _past_retention(seen.record.state, seen.at, there.now) for seen in there.jobs)
-    code = scripts.depart(queue, transition, taken=taken)
+    code = scripts.move_out(queue, transition, taken=taken)
     if code == NO_JOB or code >= REFUSED:
         return code
     return code if finish_move(scripts, queue, transition.id) else code + REFUSED
@@ -81,8 +81,8 @@ def finish_move(scripts: Scripts, queue: QueueKey, id: str) -> bool:
         return True
     kept = _decode(away)
     entry, move = (_decode_text(kept[field]) for field in ("entry", "move"))
-    arrived = scripts.arrive(names.queue_of(entry), id, away, move, back=False)
-    if not arrived and not scripts.arrive(queue, id, away, f"{move} back", back=True):
+    arrived = scripts.move_in(names.queue_of(entry), id, away, move, back=False)
+    if not arrived and not scripts.move_in(queue, id, away, f"{move} back", back=True):
         logger.error(
             "job %r is neither in queue %s nor in %s: both have its id. It is kept, and goes back "
             "when the id is free",
@@ -91,9 +91,9 @@ def finish_move(scripts: Scripts, queue: QueueKey, id: str) -> bool:
             names.queue_of(entry),
         )
         return False
-    scripts.settled(queue, id, away)
-    scripts.forget(names.queue_of(entry), move)
-    scripts.forget(queue, f"{move} back")
+    scripts.move_done(queue, id, away)
+    scripts.move_forget(names.queue_of(entry), move)
+    scripts.move_forget(queue, f"{move} back")
     return arrived
 
 

@@ -11,7 +11,7 @@ the call that settles the job. So a job takes two scripts, and starts after the 
        └───────────────────────────────────┘ └────────────────────────────────┘  └──────┘ was lost
          claim that brings enough, or none       claim that says it arrived
 
-The states are in `scripts/lib/direct_delivery.lua`. The job is leased as if the worker had just
+The states are in `lua/lib/direct_delivery.lua`. The job is leased as if the worker had just
 claimed it, so whatever goes wrong costs no more than it would then:
 
 - The message does not arrive, as when a connection breaks: each claim names the last token that

@@ -1,4 +1,4 @@
-"""Packs and reads the bodies and places of jobs; `scripts/lib/job.lua` has the other side."""
+"""Packs and reads the bodies and places of jobs; `lua/lib/job.lua` has the other side."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _same_but_payload(one: Draft, other: Draft) -> bool:
 
 
 def pack_writes(writes: Sequence[KeyWrite]) -> list[bytes | str | int]:
-    """Writes of keys as the scripts take them, see `scripts/lib/room.lua`."""
+    """Writes of keys as the scripts take them, see `lua/lib/key_values.lua`."""
     packed: list[bytes | str | int] = []
     for write in writes:
         version = "" if write.version is None else write.version
@@ -199,7 +199,7 @@ class FoundJob(msgspec.Struct, frozen=True):
 
 
 def decode_jobs(flat: Sequence[Any]) -> list[FoundJob]:
-    """Jobs as `scripts/lib/look.lua` returns them."""
+    """Jobs as `lua/lib/read_jobs.lua` returns them."""
     body = BodyDecoder()
     return [_decode_job(body, *flat[index : index + 7]) for index in range(0, len(flat), 7)]
 
@@ -236,7 +236,7 @@ class LastLease(msgspec.Struct, frozen=True):
 
 
 def decode_last_leases(flat: Sequence[Any]) -> dict[str, LastLease]:
-    """The last leases that `scripts/lib/steps.lua` returns for jobs with refused steps, by id."""
+    """The last leases that `lua/lib/apply.lua` returns for jobs with refused steps, by id."""
     return {
         flat[index].decode(): _decode_last_lease(*flat[index + 1 : index + 4])
         for index in range(0, len(flat), 4)

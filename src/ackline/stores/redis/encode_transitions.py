@@ -1,4 +1,4 @@
-"""Transitions as steps that a script can take by itself; `scripts/lib/steps.lua` shows how.
+"""Transitions as steps that a script can take by itself; `lua/lib/apply.lua` shows how.
 
 Everything that the lifecycle would decide at the moment of applying is worked out beforehand, for
 every state that the job may be found in.
@@ -69,7 +69,7 @@ class TransitionEncoder:
                 yield from map(data_of, run)
             start = end
 
-    def pack_departure(self, transition: Transition, taken: bool) -> bytes:
+    def pack_move(self, transition: Transition, taken: bool) -> bytes:
         """The step of a move to another slot; with `taken`, refused: the id is not free there."""
         assert transition.target is not None
         step = self._step(transition, None)

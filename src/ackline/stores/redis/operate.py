@@ -71,7 +71,7 @@ def _unpark_groups(scripts: Scripts, queue: QueueKey) -> None:
     with scripts.connection.translate_errors:
         groups = iter(scripts.connection.client.sscan_iter(held, count=GROUPS_PER_CALL))
         while chunk := list(itertools.islice(groups, GROUPS_PER_CALL)):
-            scripts.open_groups(queue, chunk)
+            scripts.unpark_groups(queue, chunk)
 
 
 def prune(

@@ -312,6 +312,6 @@ def _scan(scripts: Scripts, queue: QueueKey) -> Iterator[list[bytes]]:
 
 
 def _number(member: bytes) -> int:
-    """The age of a job, which `scripts/lib/job.lua` puts before its id."""
+    """The age of a job, which `lua/lib/job.lua` puts before its id."""
     high, low = _NUMBER.unpack_from(member)
     return int(high << 32 | low)

@@ -147,23 +147,23 @@ class Scripts:
 
     # --- moves between the slots of a cluster ---
 
-    def depart(self, queue: QueueKey, transition: Transition, *, taken: bool) -> int:
+    def move_out(self, queue: QueueKey, transition: Transition, *, taken: bool) -> int:
         """Take a job out of its line; with `taken`, its id is not free in the other queue."""
-        step = TransitionEncoder(self.names, queue).pack_departure(transition, taken)
-        return int(self._change("depart", queue, [transition.id, step]))
+        step = TransitionEncoder(self.names, queue).pack_move(transition, taken)
+        return int(self._change("move_out", queue, [transition.id, step]))
 
-    def arrive(self, queue: QueueKey, id: str, away: bytes, move: str, *, back: bool) -> bool:
+    def move_in(self, queue: QueueKey, id: str, away: bytes, move: str, *, back: bool) -> bool:
         """Put a job in line that has left another queue; False if its id is taken."""
         where = "back" if back else "here"
-        return bool(self._change("arrive", queue, [id, away, move, where]))
+        return bool(self._change("move_in", queue, [id, away, move, where]))
 
-    def settled(self, queue: QueueKey, id: str, away: bytes) -> None:
+    def move_done(self, queue: QueueKey, id: str, away: bytes) -> None:
         """Drop what was kept of a job that has arrived."""
-        self._change("settled", queue, [id, away])
+        self._change("move_done", queue, [id, away])
 
-    def forget(self, queue: QueueKey, move: str) -> None:
+    def move_forget(self, queue: QueueKey, move: str) -> None:
         """Let the answer of a move that is over be forgotten some day."""
-        self._change("forget", queue, [move])
+        self._change("move_forget", queue, [move])
 
     # --- looking ---
 
@@ -212,9 +212,9 @@ class Scripts:
         """Replace settings that are still as they were `kept`; the answer is the script's."""
         return int(self._change("configure", queue, [kept, act, by, *settings_fields(settings)]))
 
-    def open_groups(self, queue: QueueKey, groups: Sequence[bytes]) -> None:
+    def unpark_groups(self, queue: QueueKey, groups: Sequence[bytes]) -> None:
         """Let jobs into line that these groups hold back."""
-        self._run("open_groups", queue, groups)
+        self._run("unpark_groups", queue, groups)
 
     def prune(
         self,
@@ -250,7 +250,7 @@ class Scripts:
             # The registry first: a queue that is not in it would be found by nobody.
             self.connection.client.setnx(self.names.schema, SCHEMA)
             self.connection.client.sadd(self.names.registry, self.names.entry(queue))
-        self._run("make", queue, new_queue_fields(self.names.queue_mark(queue)))
+        self._run("create_queue", queue, new_queue_fields(self.names.queue_mark(queue)))
 
     def request_wakeups(self, queues: Sequence[QueueKey]) -> None:
         """Note for each of the queues that exist that somebody waits for its jobs."""
@@ -259,7 +259,7 @@ class Scripts:
             first, *others = queues[start : start + at_once]
             keys = [self.names.base(first), self.names.counters(first)]
             keys += [self.names.base(queue) for queue in others]
-            self.connection.run("arm", keys, (self._now(),))
+            self.connection.run("request_wakeups", keys, (self._now(),))
 
     # --- the small key-value room ---
 

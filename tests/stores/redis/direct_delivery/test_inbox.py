@@ -520,7 +520,7 @@ class TestTime:
         assert claimed_at - 0.02 < delivered.leased_at < enqueued_at
 
     def test_the_script_counts_on_no_rarer_claims_than_workers_make(self):
-        text = (Path(package.__file__).parent / "scripts/lib/direct_delivery.lua").read_text()
+        text = (Path(package.__file__).parent / "lua/lib/direct_delivery.lua").read_text()
         found = re.search(r"RENEWED, SILENT, MEMORY = ([\d.]+), (\d+), (\d+)", text)
         shortest = re.search(r"MIN_LEASE = (\d+)", text)
         assert found is not None

@@ -17,8 +17,8 @@ from ackline.stores.redis.lua import script
 from ackline.stores.shared.record_encoding import STATE_CODES
 
 FOLDER = Path(package.__file__).parent
-SCRIPTS = sorted((FOLDER / "scripts").glob("*.lua"))
-LIBRARY = sorted((FOLDER / "scripts" / "lib").glob("*.lua"))
+SCRIPTS = sorted((FOLDER / "lua").glob("*.lua"))
+LIBRARY = sorted((FOLDER / "lua" / "lib").glob("*.lua"))
 
 INCLUDE = re.compile(r"^-- include (\S+)$", re.MULTILINE)
 
@@ -31,9 +31,9 @@ GIVEN = {
 WORDS = {"and", "or", "not", "if", "elseif", "while", "return", "function", "for", "in", "until"}
 """Words of the language that may stand before a parenthesis."""
 
-MODULES = sorted(FOLDER.glob("*.py"))
+MODULES = sorted([*FOLDER.glob("*.py"), *(FOLDER / "io").glob("*.py")])
 
-RUNS = re.compile(r"\.run\(|\.run_safely\(|connection\.run\b|\bscript\(|EVALSHA")
+RUNS = re.compile(r"\.run\(|\.run_durably\(|connection\.run\b|\bscript\(|EVALSHA")
 
 ALL_BEHIND = 10**6
 
@@ -121,16 +121,16 @@ class TestConstants:
     """What scripts and Python both have to know is the same."""
 
     def number(self, file: str, name: str) -> int:
-        text = (FOLDER / "scripts" / file).read_text()
+        text = (FOLDER / "lua" / file).read_text()
         [value] = re.findall(rf"^local {name} = (\d+)$", text, re.MULTILINE)
         return int(value)
 
     def test_the_limits(self):
         assert self.number("lib/claim.lua", "CLAIM_MAINTENANCE_LIMIT") == CLAIM_MAINTENANCE_LIMIT
-        assert self.number("lib/steps.lua", "HISTORY_LIMIT") == HISTORY_LIMIT
+        assert self.number("lib/apply.lua", "HISTORY_LIMIT") == HISTORY_LIMIT
 
     def test_the_states_and_their_codes(self):
-        text = (FOLDER / "scripts" / "lib" / "queue.lua").read_text()
+        text = (FOLDER / "lua" / "lib" / "queue.lua").read_text()
         said = re.findall(r"^local ([A-Z, ]+) = (\d[\d, ]*)$", text, re.MULTILINE)
         codes = {
             name: int(code)
@@ -142,7 +142,7 @@ class TestConstants:
         assert codes == {state.name: code for state, code in STATE_CODES.items()}
 
     def test_the_states_in_which_a_job_keeps_its_id(self):
-        text = (FOLDER / "scripts" / "enqueue.lua").read_text()
+        text = (FOLDER / "lua" / "enqueue.lua").read_text()
         stays = re.search(r"^local STAYS = \{(.*?)\}$", text, re.MULTILINE | re.DOTALL)
 
         assert stays is not None
@@ -151,7 +151,7 @@ class TestConstants:
         }
 
     def test_the_verdicts(self):
-        text = (FOLDER / "scripts" / "lib" / "job.lua").read_text()
+        text = (FOLDER / "lua" / "lib" / "job.lua").read_text()
 
         assert f"local REFUSED, GONE = {REFUSED}, {NO_JOB}\n" in text
 
@@ -171,13 +171,13 @@ class TestFiles:
         named = [found for path in MODULES for found in strings(path, names)]
 
         assert sorted(named) == sorted(
-            (name, "connection" if name == "touch" else "script_calls") for name in names
+            (name, "connection" if name == "write_marker" else "scripts") for name in names
         )
 
     def test_no_other_module_runs_scripts_by_their_name(self):
         callers = {path.stem for path in MODULES if RUNS.search(path.read_text())}
 
-        assert callers == {"connection", "script_calls"}
+        assert callers == {"connection", "scripts"}
 
     def test_control_other_calls_are_found(self, tmp_path):
         path = tmp_path / "other.py"

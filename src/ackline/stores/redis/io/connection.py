@@ -93,7 +93,7 @@ class Connection:
             # All on the same connection: a server waits for what that connection wrote.
             answer = _evaluate(client, script(name), given)
             counters = f"{self.address.prefix}:counters"
-            _evaluate(client, script("touch"), (2, counters, counters, ""))
+            _evaluate(client, script("write_marker"), (2, counters, counters, ""))
             self._wait_for_durability(client)
         return answer
 

@@ -5,7 +5,7 @@
 --           groups is ignored, after how many bytes of bodies to stop; if jobs may be delivered
 --           to the worker, also its inbox, the token that it has received there last, and how
 --           many jobs it could begin at once
--- ARGV[3…]  steps, see lib/steps.lua
+-- ARGV[3…]  steps, see lib/apply.lua
 -- Returns   {now, token or '', when the next job is due or lapses or '', verdicts and how refused
 --            jobs ended (both as apply.lua), flat {id, body} of the leased jobs, flat {index from
 --            0, attempts, flags} of those among them that a worker has had before, the jobs whose
@@ -15,11 +15,11 @@
 -- include lib/queue.lua
 -- include lib/job.lua
 -- include lib/groups.lua
--- include lib/room.lua
+-- include lib/key_values.lua
 -- include lib/move.lua
--- include lib/steps.lua
+-- include lib/apply.lua
 -- include lib/claim.lua
--- include lib/look.lua
+-- include lib/read_jobs.lua
 -- include lib/direct_delivery.lua
 
 local request = cmsgpack.unpack(ARGV[2])

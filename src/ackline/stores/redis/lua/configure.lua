@@ -5,7 +5,7 @@
 -- ARGV[4]   who asked for it
 -- ARGV[5…]  the new fields
 -- Returns   1, or 0 if the settings are not the expected ones, or 2 if jobs that groups hold back
---           may have room now: open_groups.lua lets them into line, a few groups at a time
+--           may have room now: unpark_groups.lua lets them into line, a few groups at a time
 -- Errors    NOQUEUE if the queue must be made first
 --
 -- include lib/queue.lua

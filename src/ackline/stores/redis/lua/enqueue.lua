@@ -16,7 +16,7 @@
 -- include lib/queue.lua
 -- include lib/job.lua
 -- include lib/groups.lua
--- include lib/room.lua
+-- include lib/key_values.lua
 -- include lib/claim.lua
 -- include lib/direct_delivery.lua
 

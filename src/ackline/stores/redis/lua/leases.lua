@@ -7,7 +7,7 @@
 --
 -- include lib/queue.lua
 -- include lib/job.lua
--- include lib/look.lua
+-- include lib/read_jobs.lua
 
 local queue = open_queue(KEYS[1])
 if not queue then

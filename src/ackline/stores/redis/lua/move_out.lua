@@ -2,16 +2,16 @@
 -- everything of it in :away, until it has arrived.
 --
 -- ARGV[2]  its id
--- ARGV[3]  the step (packed), see lib/steps.lua; `entry` is the name of the other queue
+-- ARGV[3]  the step (packed), see lib/apply.lua; `entry` is the name of the other queue
 -- Returns  a verdict
 --
 -- include lib/queue.lua
 -- include lib/job.lua
 -- include lib/groups.lua
--- include lib/room.lua
+-- include lib/key_values.lua
 -- include lib/move.lua
--- include lib/steps.lua
--- include lib/look.lua
+-- include lib/apply.lua
+-- include lib/read_jobs.lua
 
 local queue = open_queue(KEYS[1])
 local id, step = ARGV[2], cmsgpack.unpack(ARGV[3])

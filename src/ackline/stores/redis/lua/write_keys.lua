@@ -5,7 +5,7 @@
 -- ARGV[2…]  encoded key, expected version or '', 'set' or 'drop', value
 -- Returns   1 or 0
 --
--- include lib/room.lua
+-- include lib/key_values.lua
 
 if not as_expected(KEYS[1], 2, #ARGV) then
   return 0
