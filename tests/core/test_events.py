@@ -15,7 +15,7 @@ from ackline.core.events import (
     read_cursor,
 )
 from ackline.core.job import QueueKey, State
-from ackline.stores.shared.packed import UniformRun, uniform_runs
+from ackline.stores.shared.journal_batches import UniformRun, uniform_runs
 
 QUEUE = QueueKey("default", "mail")
 states = st.none() | st.sampled_from(State)

@@ -203,7 +203,7 @@ class ResultWaiter:
         self._stop_listening()
 
     def _listen(self) -> None:
-        listener = self._store.listen([self.key], "ends")
+        listener = self._store.listen([self.key], "finished")
         with self._lock:
             if not self.closed:
                 self._listener = listener

@@ -271,11 +271,11 @@ def require_not_trimmed(
         raise EventsDropped(journal, after, make_cursor(*dropped))
 
 
-Topic = Literal["ready", "changes", "ends", "signals"]
+Topic = Literal["ready", "changes", "finished", "cancel_requests"]
 """What a listener waits for: claimable jobs, any transition, jobs that have ended or are gone,
 or cancel requests."""
 
-TOPICS: tuple[Topic, ...] = ("ready", "changes", "ends", "signals")
+TOPICS: tuple[Topic, ...] = ("ready", "changes", "finished", "cancel_requests")
 """A topic's number, as stores write it."""
 
 
@@ -469,7 +469,7 @@ class Store(Protocol):
         """Apply each transition whose guard holds; the others change nothing."""
 
     def heartbeat(
-        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
     ) -> HeartbeatReply:
         """Note that a worker is alive, and extend its leases.
 

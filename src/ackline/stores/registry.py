@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 StoreFactory = Callable[[str, Clock | None], Store]
 
 BUILT_IN = {
-    "http": "ackline.stores.http.url",
-    "https": "ackline.stores.http.url",
-    "memory": "ackline.stores.memory.url",
+    "http": "ackline.stores.http.store",
+    "https": "ackline.stores.http.store",
+    "memory": "ackline.stores.memory.store",
     "postgres": "ackline.stores.postgres.store",
     "postgresql": "ackline.stores.postgres.store",
     "redis": "ackline.stores.redis.url",
@@ -30,7 +30,7 @@ BUILT_IN = {
     "rediss": "ackline.stores.redis.url",
     "rediss+cluster": "ackline.stores.redis.url",
     "rediss+sentinel": "ackline.stores.redis.url",
-    "sqlite": "ackline.stores.sqlite.url",
+    "sqlite": "ackline.stores.sqlite.store",
 }
 """Scheme → the module whose `from_url(url, clock)` makes the store."""
 

@@ -19,11 +19,11 @@ MSGPACK, JSON = "application/vnd.msgpack", "application/json"
 TENANT_HEADER = "Ackline-Tenant"
 """The tenant whose queues are meant, percent-encoded; refused if the credentials are another's."""
 
-CONTINUE_AFTER_HEADER = "Ackline-Read-On"
+CONTINUE_AFTER_HEADER = "Ackline-Continue-After"
 """With an empty answer to `events`: this is not the journal's end, ask again after this cursor."""
 
-LISTENING, NOTIFICATION = "listening", "news"
-"""The events of a stream of news: the stream has begun, and there may be something to look for."""
+LISTENING, NOTIFICATION = "listening", "notification"
+"""Events of a notification stream: it has started, and there may be something to read."""
 
 
 class Handshake(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,7 +55,7 @@ class HeartbeatSender:
         self._interval = HEARTBEAT_INTERVAL
         self._logged_at = -math.inf
         # Listening for cancel requests, so that they need not wait for the next beat.
-        self._listener = leased.queue.store.listen([leased.queue.key], "signals")
+        self._listener = leased.queue.store.listen([leased.queue.key], "cancel_requests")
         name = f"ackline heartbeat {leased.queue.key}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 

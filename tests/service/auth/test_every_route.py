@@ -27,7 +27,7 @@ from ackline.service.runtime import Runtime
 from ackline.service.ui.dashboard import PAGE_PATHS
 from ackline.stores.wire import LISTEN, VERBS, Verb
 
-ANY_CALLER = {"/api/v1/tickets", "/api/v1/me", "/api/v1/store/welcome"}
+ANY_CALLER = {"/api/v1/tickets", "/api/v1/me", "/api/v1/store/handshake"}
 """For all who are known, whatever their scopes: a ticket opens no more than its token, and a
 client may ask whose its token is."""
 
@@ -41,12 +41,12 @@ ARGUMENTS: dict[str, Any] = {
     "drafts": [],
     "request": {"worker": "w", "limit": 1, "lease": 30.0},
     "transitions": [],
-    "beat": {"id": "w", "host": "", "pid": 1, "started_at": 0.0, "concurrency": 1, "kinds": None,
-             "ttl": 9.0},
-    "holds": [],
+    "heartbeat": {"id": "w", "host": "", "pid": 1, "started_at": 0.0, "concurrency": 1,
+                  "kinds": None, "ttl": 9.0},
+    "extensions": [],
     "limit": 10,
     "ids": ["letter"],
-    "which": {},
+    "job_filter": {},
     "cursor": None,
     "after": None,
     "settings": {},

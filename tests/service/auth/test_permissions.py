@@ -251,7 +251,7 @@ SAME: dict[str, list[Call]] = {
     "extend": [
         route("/queue/touch", queue="email", id="letter"),
         route("/v1/queues/email/extend", worker="w", leases=[]),
-        verb("heartbeat", queue=KEY, beat=ARGUMENTS["beat"], holds=[]),
+        verb("heartbeat", queue=KEY, heartbeat=ARGUMENTS["heartbeat"], extensions=[]),
     ],
     "enqueue": [
         route("/queue/enqueue", value=1, options={"queue": "email", "id": "same"}),

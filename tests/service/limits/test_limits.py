@@ -299,7 +299,11 @@ class TestSettlingOverTheRate:
             "ttl": 5,
         }
         hold = {"id": held["id"], "token": int(held["token"]), "seconds": 60}
-        call("POST", "/v1/store/heartbeat", json={"queue": "q", "beat": beat, "holds": [hold]})
+        call(
+            "POST",
+            "/v1/store/heartbeat",
+            json={"queue": "q", "heartbeat": beat, "extensions": [hold]},
+        )
         step = {"id": held["id"], "act": "complete", "to": "completed", "token": hold["token"]}
         request = {"worker": "w", "limit": 10, "lease": 30}
         asked = {"queue": "q", "request": request}

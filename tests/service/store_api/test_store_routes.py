@@ -60,16 +60,16 @@ CALLS: dict[str, dict[str, Any]] = {
     "next_due": {"queues": [KEY]},
     "enqueue": {"queue": KEY, "drafts": [Draft("new", "mail", b"1")], "keys": []},
     "claim": {"queue": KEY, "request": REQUEST, "transitions": []},
-    "heartbeat": {"queue": KEY, "beat": BEAT, "holds": [LeaseExtension("a", 1, 30.0)]},
+    "heartbeat": {"queue": KEY, "heartbeat": BEAT, "extensions": [LeaseExtension("a", 1, 30.0)]},
     "promote": {"queue": KEY, "limit": 5},
     "leases": {"queue": KEY, "worker": None, "limit": 5},
     "prune": {"queue": KEY, "limit": 5},
     "get": {"queue": KEY, "ids": ["a"]},
-    "page": {"queue": KEY, "which": LEASED, "cursor": None, "limit": 5},
+    "page": {"queue": KEY, "job_filter": LEASED, "cursor": None, "limit": 5},
     "describe": {"name": "mail"},
     "workers": {"queues": [KEY]},
     "events": {"queue": KEY, "after": None, "limit": 5},
-    "purge": {"queue": KEY, "which": Filter(), "limit": 5},
+    "purge": {"queue": KEY, "job_filter": Filter(), "limit": 5},
     "drop": {"queue": KEY},
 }
 """One call of each verb whose scope does not depend on what is asked for."""
@@ -334,8 +334,8 @@ class TestWhatANarrowTokenSees:
         ("topic", "scopes"),
         [
             ("ready", {Scope.CONSUME, Scope.READ}),
-            ("signals", {Scope.CONSUME, Scope.READ}),
-            ("ends", {Scope.PRODUCE, Scope.READ}),
+            ("cancel_requests", {Scope.CONSUME, Scope.READ}),
+            ("finished", {Scope.PRODUCE, Scope.READ}),
             ("changes", {Scope.READ}),
         ],
     )
@@ -568,8 +568,8 @@ class TestBatches:
             ),
             (
                 "heartbeat",
-                {"queue": KEY, "beat": BEAT},
-                "holds",
+                {"queue": KEY, "heartbeat": BEAT},
+                "extensions",
                 lambda n: LeaseExtension(f"{n}", 1, 30.0),
             ),
             ("get", {"queue": KEY}, "ids", str),
@@ -594,7 +594,7 @@ class TestBatches:
     def test_ids_to_look_for_have_a_limit(self, ask, verb):
         which = Filter(ids=frozenset(map(str, range(10_001))))
 
-        ask(verb, 422, **{**CALLS[verb], "which": which})
+        ask(verb, 422, **{**CALLS[verb], "job_filter": which})
 
 
 class TestTenants:
@@ -702,7 +702,7 @@ class TestLimitedTokens:
 
         ask("enqueue", 403, queue=KEY, drafts=[Draft("c", "secret", b"1")])
         assert [job and job.id for job in ask("get", queue=KEY, ids=["b", "a"])] == [None, "a"]
-        page = ask("page", **{**CALLS["page"], "which": Filter()})
+        page = ask("page", **{**CALLS["page"], "job_filter": Filter()})
         assert [job.id for job in page.jobs] == ["a"]
         events = ask("events", queue=KEY, after=None, limit=9)
         assert [event.id for event in events] == ["a"]

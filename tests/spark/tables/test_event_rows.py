@@ -18,7 +18,7 @@ from ackline.core.job import QueueKey, State
 from ackline.spark import schemas
 from ackline.spark.tables.event_rows import events_batch
 from ackline.spark.tables.job_rows import cursor_sort_key
-from ackline.stores.shared.packed import LAZY_FROM, pack_entries, unpack_entries
+from ackline.stores.shared.journal_batches import LAZY_FROM, pack_entries, unpack_entries
 
 MAIL, HOOKS = QueueKey("default", "mail"), QueueKey("acme", "hooks")
 

@@ -10,7 +10,7 @@ import ackline
 from ackline.core.clock import ManualClock
 from ackline.core.errors import ConfigError, StoreUnavailable
 from ackline.stores.http.address import Address, read_address
-from ackline.stores.http.url import from_url
+from ackline.stores.http.store import from_url
 from ackline.stores.registry import store_from_url
 
 SECRET = "ak_very-secret-indeed"

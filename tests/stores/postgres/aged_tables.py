@@ -6,7 +6,7 @@ import psycopg
 
 from ackline.core.events import Act, Entry
 from ackline.core.job import State
-from ackline.stores.shared.packed import pack_entries
+from ackline.stores.shared.journal_batches import pack_entries
 
 WAITING, SCHEDULED, DONE = "waiting", "scheduled", "done"
 

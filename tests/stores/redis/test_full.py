@@ -140,7 +140,7 @@ class TestFull:
 
     @pytest.mark.parametrize(
         ("topic", "step"),
-        [("ready", "release"), ("changes", "release"), ("signals", "request_cancel")],
+        [("ready", "release"), ("changes", "release"), ("cancel_requests", "request_cancel")],
     )
     def test_a_worker_can_still_begin_to_listen(self, store, job, topic, step):
         """Who else would empty it?"""

@@ -15,7 +15,7 @@ from ackline.core.events import Act, Entry, LazyEntries
 from ackline.core.job import QueueKey, State
 from ackline.stores.redis import RedisStore
 from ackline.stores.redis.journal import read_batch
-from ackline.stores.shared.packed import uniform_runs
+from ackline.stores.shared.journal_batches import uniform_runs
 
 QUEUE = QueueKey("default", "mail")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ackline.core.events import Act, Entry, LazyEntries
 from ackline.core.job import State
-from ackline.stores.shared.packed import (
+from ackline.stores.shared.journal_batches import (
     LAZY_FROM,
     count_entries,
     pack_entries,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackline.stores.chunks import MAX_READ_SIZE, next_read_size
+from ackline.stores.shared.journal_batches import MAX_READ_SIZE, next_read_size
 
 
 @pytest.mark.parametrize(

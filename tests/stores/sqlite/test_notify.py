@@ -88,7 +88,7 @@ class TestByFifo:
     def test_a_cancel_request_is_a_signal(self, store):
         store.enqueue(QUEUE, drafts(1))
         store.claim(QUEUE, REQUEST)
-        with store.listen([QUEUE], "signals") as listener:
+        with store.listen([QUEUE], "cancel_requests") as listener:
             assert not listener.wait(0)
             store.apply(QUEUE, [lifecycle.request_cancel("id0")])
             assert listener.wait(LONG)
@@ -292,7 +292,7 @@ class TestSubscription:
 
     def test_another_process_is_heard(self, store, start):
         with store.subscribe() as subscription:
-            subscription.add([(QUEUE, "ready"), (QUEUE, "changes"), (QUEUE, "ends")])
+            subscription.add([(QUEUE, "ready"), (QUEUE, "changes"), (QUEUE, "finished")])
             assert len(subscription.wait(LONG)) == 3
             start("store.enqueue(queue, [Draft('a', 'mail', b'')])")
 

@@ -167,8 +167,8 @@ PERMISSION_OF_ACT: Mapping[Act, Permission] = {
 
 PERMISSION_OF_TOPIC: Mapping[Topic, Permission] = {
     "ready": Permission.CLAIM,
-    "signals": Permission.SETTLE,
-    "ends": Permission.READ_RESULT,
+    "cancel_requests": Permission.SETTLE,
+    "finished": Permission.READ_RESULT,
     "changes": Permission.READ_EVENTS,
 }
 """What is listened to; who may read the journal may listen to all."""

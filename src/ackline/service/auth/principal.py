@@ -101,8 +101,8 @@ class Principal(msgspec.Struct, frozen=True):
 
     def redact_store(self, info: StoreInfo) -> StoreInfo:
         """What a store is, without its location and details, which only concern the service."""
-        troubles = info.issues if self.may(Permission.READ_HEALTH_ISSUES) else ()
-        return msgspec.structs.replace(info, location="", details={}, troubles=troubles)
+        issues = info.issues if self.may(Permission.READ_HEALTH_ISSUES) else ()
+        return msgspec.structs.replace(info, location="", details={}, issues=issues)
 
 
 LOOPBACK_PRINCIPAL = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=True)

@@ -10,15 +10,15 @@ from ackline.stores.contract import Heartbeat, HeartbeatReply, LeaseExtension
 
 
 def heartbeat(
-    caller: Caller, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+    caller: Caller, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
 ) -> HeartbeatReply:
-    """Note that a worker is alive, and extend its leases; those of other kinds are lost to it."""
+    """Record a worker's heartbeat and extend its leases; those of other kinds count as lost."""
     store = caller.runtime.store
     if caller.principal.kinds is None:
-        return store.heartbeat(queue, beat, holds)
-    seen = caller.can_see_each(queue, [hold.id for hold in holds])
-    own = [at for at, sees in enumerate(seen) if sees]
-    reply = store.heartbeat(queue, beat, [holds[at] for at in own])
-    kept = set(own) - {own[at] for at in reply.lost}
-    lost = [at for at in range(len(holds)) if at not in kept]
-    return HeartbeatReply(lost, [own[at] for at in reply.cancelled])
+        return store.heartbeat(queue, heartbeat, extensions)
+    visible = caller.can_see_each(queue, [extension.id for extension in extensions])
+    own = [index for index, is_visible in enumerate(visible) if is_visible]
+    reply = store.heartbeat(queue, heartbeat, [extensions[index] for index in own])
+    extended = set(own) - {own[index] for index in reply.lost}
+    lost = [index for index in range(len(extensions)) if index not in extended]
+    return HeartbeatReply(lost, [own[index] for index in reply.cancelled])

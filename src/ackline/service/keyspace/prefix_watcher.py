@@ -202,7 +202,7 @@ class PrefixWatcher:
     async def run(self) -> None:
         """Look until cancelled, or until it fails."""
         try:
-            async with StreamWakeup(self._runtime, self._woken, self.place[0], "ends") as news:
+            async with StreamWakeup(self._runtime, self._woken, self.place[0], "finished") as news:
                 while True:
                     began = time.monotonic()
                     await self._poll()

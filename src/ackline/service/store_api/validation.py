@@ -55,7 +55,7 @@ from ackline.stores.contract import (
 MAX_TIMESTAMP = 1e11
 """Seconds since 1970; moments must be before this one."""
 
-BATCHES = ("drafts", "transitions", "holds", "ids", "keys", "writes")
+BATCHES = ("drafts", "transitions", "extensions", "ids", "keys", "writes")
 """Arguments that are batches: no larger in one request than on other routes."""
 
 
@@ -67,7 +67,7 @@ def validate(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
     require_limit(arguments.get("limit", 0))
     for name in BATCHES:
         caller.require_batch(len(arguments.get(name, ())))
-    require_ids(arguments.get("which"))
+    require_ids(arguments.get("job_filter"))
     if "max_bytes" in arguments:
         arguments["max_bytes"] = min(arguments["max_bytes"] or MAX_ANSWER_BYTES, MAX_ANSWER_BYTES)
     check = _VALIDATORS.get(verb)
@@ -124,17 +124,14 @@ def _apply(caller: Caller, given: Arguments) -> Arguments:
 
 
 def _heartbeat(_caller: Caller, given: Arguments) -> Arguments:
-    beat: Heartbeat = given["beat"]
-    require_name("worker", beat.id)
-    require_seconds("ttl", beat.ttl)
-    holds: list[LeaseExtension] = given["holds"]
-    for hold in holds:
-        require_seconds("seconds", hold.seconds)
-    return {
-        "beat": msgspec.structs.replace(
-            beat, host=escape_invalid_unicode(beat.host[:MAX_NAME_BYTES])
-        )
-    }
+    heartbeat: Heartbeat = given["heartbeat"]
+    require_name("worker", heartbeat.id)
+    require_seconds("ttl", heartbeat.ttl)
+    extensions: list[LeaseExtension] = given["extensions"]
+    for extension in extensions:
+        require_seconds("seconds", extension.seconds)
+    host = escape_invalid_unicode(heartbeat.host[:MAX_NAME_BYTES])
+    return {"heartbeat": msgspec.structs.replace(heartbeat, host=host)}
 
 
 def _leases(_caller: Caller, given: Arguments) -> Arguments:
@@ -172,17 +169,18 @@ def _changes_own_kinds(caller: Caller, new: QueueSettings, old: QueueSettings | 
 def _prune(caller: Caller, given: Arguments) -> Arguments:
     """Keep what any reader still needs, also readers that the caller does not know of."""
     requested, needed = (
-        given["keep_from"],
+        given["needed_after"],
         oldest_needed_cursor(caller.runtime.store, given["queue"]),
     )
     cursors = [cursor for cursor in (requested, needed) if cursor is not None]
-    return {"keep_from": min(cursors, key=read_cursor, default=None)}
+    return {"needed_after": min(cursors, key=read_cursor, default=None)}
 
 
 def _page(caller: Caller, given: Arguments) -> Arguments:
     # The store is not asked for others: whether there is a next page would tell of them.
-    which: Filter = given["which"]
-    return {"which": msgspec.structs.replace(which, kinds=caller.kinds(which.kinds))}
+    job_filter: Filter = given["job_filter"]
+    kinds = caller.kinds(job_filter.kinds)
+    return {"job_filter": msgspec.structs.replace(job_filter, kinds=kinds)}
 
 
 def _purge(caller: Caller, given: Arguments) -> Arguments:

@@ -13,7 +13,7 @@ import pyarrow.compute
 from ackline.core.events import Entry, Event, Events, JournalBatch
 from ackline.spark import schemas
 from ackline.spark.tables.job_rows import timestamp_array
-from ackline.stores.shared.packed import UniformRun, uniform_runs
+from ackline.stores.shared.journal_batches import UniformRun, uniform_runs
 
 TEXT = pyarrow.string()
 

@@ -17,24 +17,24 @@ _decode_handshake = msgspec.msgpack.Decoder(Handshake).decode
 
 
 class StoreClient:
-    """Sends verbs to a service; its welcome says how much fits in one request and one answer."""
+    """Calls a service; its handshake says how much fits in one request and one response."""
 
     def __init__(self, connections: ConnectionPool) -> None:
         self._connections = connections
-        self._welcome: Handshake | None = None
+        self._limits: Handshake | None = None
 
     def handshake(self) -> Handshake:
         """Learn the service's tenant, capabilities and limits, before the first call."""
-        answer = self._connections.post("welcome", b"")
-        self._welcome = self._read(answer.body, _decode_handshake)
-        return self._welcome
+        answer = self._connections.post("handshake", b"")
+        self._limits = self._read(answer.body, _decode_handshake)
+        return self._limits
 
     @property
     def limits(self) -> Handshake:
         """What the service reported about itself."""
-        if self._welcome is None:
+        if self._limits is None:
             raise StoreClosed(f"the store at {self._connections.where} was never opened")
-        return self._welcome
+        return self._limits
 
     def ask(self, method: Callable[..., T], **arguments: Any) -> T:
         """Run one verb of the service's store, in one request."""

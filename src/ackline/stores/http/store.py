@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
+from ackline.core.clock import Clock
 from ackline.core.config import QueueSettings, validated_settings
+from ackline.core.errors import ConfigError
 from ackline.core.events import Event
 from ackline.core.job import Draft, QueueKey, Record, State
 from ackline.core.lifecycle import Transition, Verdict
@@ -37,7 +40,7 @@ from ackline.stores.contract import (
     WorkerRecord,
     refuse_to_join,
 )
-from ackline.stores.http.address import Address
+from ackline.stores.http.address import Address, read_address
 from ackline.stores.http.client import StoreClient
 from ackline.stores.http.connection import ConnectionPool
 from ackline.stores.http.notify import HttpListener, HttpSubscription
@@ -117,12 +120,14 @@ class HttpStore:
         )
 
     def heartbeat(
-        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
     ) -> HeartbeatReply:
         lost, cancelled, most = list[int](), list[int](), self._calls.limits.max_batch
-        for start in range(0, max(1, len(holds)), most):
-            part = holds[start : start + most]
-            reply = self._calls.ask(Store.heartbeat, queue=queue, beat=beat, holds=part)
+        for start in range(0, max(1, len(extensions)), most):
+            part = extensions[start : start + most]
+            reply = self._calls.ask(
+                Store.heartbeat, queue=queue, heartbeat=heartbeat, extensions=part
+            )
             lost += [start + index for index in reply.lost]
             cancelled += [start + index for index in reply.cancelled]
         return HeartbeatReply(lost, cancelled)
@@ -154,7 +159,7 @@ class HttpStore:
         return self._calls.ask(Store.leases, queue=queue, worker=worker, limit=limit)
 
     def prune(self, queue: QueueKey, limit: int, needed_after: str | None = None) -> int:
-        return self._calls.ask_in_rounds(Store.prune, limit, queue=queue, keep_from=needed_after)
+        return self._calls.ask_in_rounds(Store.prune, limit, queue=queue, needed_after=needed_after)
 
     # --- looking ---
 
@@ -176,7 +181,7 @@ class HttpStore:
         return self._calls.ask(
             Store.page,
             queue=queue,
-            which=job_filter,
+            job_filter=job_filter,
             cursor=cursor,
             limit=self._calls.clamp_limit(limit),
             newest_first=newest_first,
@@ -187,7 +192,9 @@ class HttpStore:
         self, tenant: str | None, name: str | None = None, *, include_dropped: bool = False
     ) -> list[QueueInfo]:
         """All queues of the token's tenant; no token opens those of every tenant."""
-        return self._calls.ask(Store.describe, tenant=tenant, name=name, dropped=include_dropped)
+        return self._calls.ask(
+            Store.describe, tenant=tenant, name=name, include_dropped=include_dropped
+        )
 
     def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
         return self._calls.ask_each(Store.workers, "queues", queues=queues)
@@ -240,7 +247,9 @@ class HttpStore:
         )
 
     def purge(self, queue: QueueKey, job_filter: Filter, limit: int, by: str = "") -> int:
-        return self._calls.ask_in_rounds(Store.purge, limit, queue=queue, which=job_filter, by=by)
+        return self._calls.ask_in_rounds(
+            Store.purge, limit, queue=queue, job_filter=job_filter, by=by
+        )
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         return self._calls.ask(Store.drop, queue=queue, by=by)
@@ -286,3 +295,14 @@ class HttpStore:
             cursor = page.cursor
             if cursor is None:
                 return
+
+
+TOKEN_VARIABLE = "ACKLINE_TOKEN"
+"""The environment variable with the token, if the caller passes none."""
+
+
+def from_url(url: str, clock: Clock | None = None, token: str | None = None) -> HttpStore:
+    """The store that a URL names: `http://` or `https://`, up to the service's base path."""
+    if clock is not None:
+        raise ConfigError("over HTTP, the clock is that of the service's store: leave it out")
+    return HttpStore(read_address(url), token or os.environ.get(TOKEN_VARIABLE))

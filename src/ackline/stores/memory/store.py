@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ackline.core.clock import Clock, SystemClock
 from ackline.core.config import QueueSettings, validated_settings
-from ackline.core.errors import StoreClosed
+from ackline.core.errors import ConfigError, StoreClosed
 from ackline.core.events import Events
 from ackline.core.job import Draft, QueueKey, Record
 from ackline.core.lifecycle import Transition, Verdict
@@ -124,9 +124,9 @@ class MemoryStore:
         return refuse_to_join("memory")
 
     def heartbeat(
-        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
     ) -> HeartbeatReply:
-        return self._write(jobs.heartbeat, queue, beat, holds)
+        return self._write(jobs.heartbeat, queue, heartbeat, extensions)
 
     def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
         with self._lock:
@@ -228,3 +228,10 @@ class MemoryStore:
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
         with self._lock:
             return operate.write_keys(self._data, tenant, writes)
+
+
+def from_url(url: str, clock: Clock | None = None) -> MemoryStore:
+    """A new, empty store; nothing follows the two slashes."""
+    if url != "memory://":
+        raise ConfigError(f"{url!r}: a memory store has no name or options, write memory://")
+    return MemoryStore(clock)

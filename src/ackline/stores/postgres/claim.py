@@ -46,7 +46,7 @@ from ackline.stores.postgres.scan_position import (
 )
 from ackline.stores.shared.apply import NO_JOB
 from ackline.stores.shared.byte_limit import ByteLimit
-from ackline.stores.shared.packed import pack_entries
+from ackline.stores.shared.journal_batches import pack_entries
 from ackline.stores.shared.record_encoding import SETTLING_ACTS, STATES_BY_CODE, decode_options
 
 _SAME, _DUE, _SEEN, _RANK, _JOB, _LINE, _LANE, _ATTEMPTS, _TOKEN = range(9)

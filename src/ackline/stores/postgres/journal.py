@@ -7,12 +7,11 @@ from typing import Any
 
 from ackline.core.events import Events, JournalBatch, make_cursor, read_cursor
 from ackline.core.job import QueueKey
-from ackline.stores.chunks import FIRST_READ_SIZE, next_read_size
 from ackline.stores.contract import require_not_trimmed
 from ackline.stores.postgres.io.pipeline import Ints, Row
 from ackline.stores.postgres.io.transaction import EVENTS_INDEX, Transaction
 from ackline.stores.postgres.queue_cache import CachedQueue, QueueCache, decode_queue
-from ackline.stores.shared.packed import unpack_entries
+from ackline.stores.shared.journal_batches import FIRST_READ_SIZE, next_read_size, unpack_entries
 from ackline.stores.shared.retention import plan_trim
 
 NUM_BITS, MOMENT_BITS = 40, 63

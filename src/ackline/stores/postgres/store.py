@@ -123,9 +123,9 @@ class PostgresStore:
         return PostgresJoinContext(self._engine, connection)
 
     def heartbeat(
-        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
     ) -> HeartbeatReply:
-        return leases.heartbeat(self._engine, queue, beat, holds)
+        return leases.heartbeat(self._engine, queue, heartbeat, extensions)
 
     # --- maintenance ---
 

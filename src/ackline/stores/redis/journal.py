@@ -20,11 +20,16 @@ from ackline.core.events import (
     read_cursor,
 )
 from ackline.core.job import QueueKey
-from ackline.stores.chunks import FIRST_READ_SIZE, next_read_size
 from ackline.stores.contract import require_not_trimmed
 from ackline.stores.redis.io.connection import Connection
 from ackline.stores.redis.key_names import MAX_QUEUE_MARK, QUEUE_MARK_BITS, KeyNames
-from ackline.stores.shared.packed import LAZY_FROM, UniformRun, split_rows
+from ackline.stores.shared.journal_batches import (
+    FIRST_READ_SIZE,
+    LAZY_FROM,
+    UniformRun,
+    next_read_size,
+    split_rows,
+)
 from ackline.stores.shared.record_encoding import STATES_BY_CODE
 
 MAX_CLOCK_SKEW = 1.0

@@ -165,9 +165,9 @@ class RedisStore:
         return refuse_to_join("Redis")
 
     def heartbeat(
-        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
     ) -> HeartbeatReply:
-        return jobs.heartbeat(self._scripts, queue, beat, holds)
+        return jobs.heartbeat(self._scripts, queue, heartbeat, extensions)
 
     # --- maintenance ---
 
@@ -239,7 +239,7 @@ class RedisStore:
         self, queues: Sequence[QueueKey], topic: Topic, channels: list[str]
     ) -> RedisListener:
         connection, forget = self._connection, self._listeners.discard
-        if topic == "ends":
+        if topic == "finished":
             return RedisCompletionListener(connection, channels, _nothing, forget)
         if topic != "ready":
             return RedisListener(connection, channels, _nothing, forget)

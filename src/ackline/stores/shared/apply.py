@@ -289,10 +289,10 @@ def topics_to_notify(entries: Sequence[Entry | Event]) -> set[Topic]:
             continue
         act, to = entry.act, entry.to
         if act is Act.REQUEST_CANCEL:
-            topics.add("signals")
+            topics.add("cancel_requests")
         elif to in WAITING or act in _SETTINGS_ACTS:
             # Claimable now, or due sooner than the workers that wait for the next due job know.
             topics.add("ready")
         elif to is None or to.terminal:
-            topics.add("ends")
+            topics.add("finished")
     return topics

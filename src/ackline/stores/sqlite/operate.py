@@ -7,7 +7,7 @@ from ackline.core.events import Act, Entry
 from ackline.core.job import QueueKey, State
 from ackline.stores.contract import DEAD_WORKER_RETENTION, Filter, act_of_change
 from ackline.stores.shared.groups import FreedGroups
-from ackline.stores.shared.packed import count_entries
+from ackline.stores.shared.journal_batches import count_entries
 from ackline.stores.shared.record_encoding import decode_options
 from ackline.stores.shared.retention import TrimPlan, plan_trim, prune_jobs
 from ackline.stores.sqlite.queries import bare_rows_of, record_trimmed

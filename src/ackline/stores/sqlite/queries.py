@@ -17,7 +17,7 @@ from ackline.stores.contract import (
     require_not_trimmed,
 )
 from ackline.stores.shared.byte_limit import ByteLimit
-from ackline.stores.shared.packed import unpack_entries
+from ackline.stores.shared.journal_batches import unpack_entries
 from ackline.stores.shared.paging import (
     SortKey,
     decode_page_cursor,

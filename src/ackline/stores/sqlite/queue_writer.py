@@ -13,7 +13,7 @@ from ackline.core.events import Entry
 from ackline.core.job import QueueKey, State
 from ackline.stores.contract import Topic
 from ackline.stores.shared.apply import topics_to_notify
-from ackline.stores.shared.packed import pack_entries
+from ackline.stores.shared.journal_batches import pack_entries
 from ackline.stores.shared.record_encoding import (
     DROPPED_QUEUE,
     STATE_CODES,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import cast
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import apsw
 import msgspec
 
 from ackline.core.clock import Clock, SystemClock
 from ackline.core.config import QueueSettings, validated_settings
+from ackline.core.errors import ConfigError
 from ackline.core.events import Events
 from ackline.core.job import Draft, QueueKey, Record
 from ackline.core.lifecycle import Transition, Verdict
@@ -39,6 +42,7 @@ from ackline.stores.contract import (
 )
 from ackline.stores.migrations import MigrationPlan
 from ackline.stores.shared.retention import PruneResult, find_and_purge, prune_in_steps
+from ackline.stores.shared.url_options import OptionParser, parse_choice, parse_options
 from ackline.stores.sqlite import claim, enqueue, key_values, operate, queries
 from ackline.stores.sqlite.apply import apply
 from ackline.stores.sqlite.disk_space import DiskSpace
@@ -168,10 +172,10 @@ class SqliteStore:
         return refuse_to_join("SQLite")
 
     def heartbeat(
-        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
     ) -> HeartbeatReply:
         return self._engine.write(
-            lambda tx: claim.heartbeat(tx, queue, beat, holds, self._clock.now())
+            lambda tx: claim.heartbeat(tx, queue, heartbeat, extensions, self._clock.now())
         )
 
     # --- maintenance ---
@@ -313,3 +317,26 @@ class SqliteStore:
             return key_values.write_keys(tx, tenant, writes)
 
         return self._engine.write(run)
+
+
+_OPTIONS: dict[str, OptionParser] = {"durability": parse_choice("full", "normal")}
+
+
+def from_url(url: str, clock: Clock | None = None) -> SqliteStore:
+    """The store that a URL names: `sqlite:///relative.db`, or `sqlite:////absolute.db`."""
+    parts = urlsplit(url)
+    path = unquote(parts.path).removeprefix("/")
+    if parts.netloc or not path or "\0" in path or parts.fragment:
+        raise ConfigError(
+            f"{url!r} names no file: write sqlite:///jobs.db for a file in the working directory, "
+            "or sqlite:////var/lib/jobs.db with four slashes for an absolute path"
+        )
+    if path == ":memory:":
+        raise ConfigError(f"{url!r} names no file: write memory:// for a store in memory")
+    if path.endswith("/"):
+        raise ConfigError(
+            f"{url!r} names a directory: add the name of a file in it, such as {path}jobs.db"
+        )
+    options = parse_options("sqlite", _OPTIONS, parse_qsl(parts.query, keep_blank_values=True))
+    durability = cast(Durability, options.get("durability", "full"))
+    return SqliteStore(path, durability, clock)

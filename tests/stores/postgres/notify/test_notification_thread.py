@@ -47,7 +47,7 @@ def armed_but_away(wakeups: Notifier, queue: QueueKey, topic: Topic) -> Postgres
 def test_news_beside_a_listener_that_is_disarmed_are_not_swallowed(
     wakeups: Notifier, server: PostgresServer, queue: QueueKey
 ) -> None:
-    waiting = wakeups.listen([queue], "ends")
+    waiting = wakeups.listen([queue], "finished")
     settle(waiting)
     away = armed_but_away(wakeups, queue, "changes")
     woken: list[bool] = []
@@ -56,7 +56,7 @@ def test_news_beside_a_listener_that_is_disarmed_are_not_swallowed(
     time.sleep(0.1)
 
     # The first makes the connection write; the second arrives together with it.
-    notify(server, wakeups, message(queue, "changes"), message(queue, "ends"))
+    notify(server, wakeups, message(queue, "changes"), message(queue, "finished"))
 
     thread.join()
     assert woken == [True]

@@ -80,8 +80,8 @@ TOLD: list[tuple[Topic, Act]] = [
     ("ready", bring_in),
     ("ready", make_room),
     ("ready", configure),
-    ("signals", ask_to_stop),
-    ("ends", end),
+    ("cancel_requests", ask_to_stop),
+    ("finished", end),
     ("changes", enqueue),
     ("changes", end),
 ]
@@ -89,8 +89,8 @@ TOLD: list[tuple[Topic, Act]] = [
 UNTOLD: list[tuple[Topic, Act]] = [
     ("ready", look),
     ("ready", end),
-    ("ends", enqueue),
-    ("signals", enqueue),
+    ("finished", enqueue),
+    ("cancel_requests", enqueue),
 ]
 
 

@@ -26,7 +26,7 @@ from ackline.stores.redis.io.client import Subscriber
 @pytest.fixture
 def listener(store):
     store.enqueue(QUEUE, [])
-    with store.listen([QUEUE], "ends") as listener:
+    with store.listen([QUEUE], "finished") as listener:
         assert isinstance(listener, CompletionListener)
         yield listener
 

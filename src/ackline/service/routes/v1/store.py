@@ -50,8 +50,8 @@ AnyRequest = Request[Any, Any, Any]
 VerbName = Annotated[str, PathParameter(description="The verb's name.")]
 
 
-@post("/welcome", status_code=200, summary="Open the service as a store")
-async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Response[bytes]:
+@post("/handshake", status_code=200, summary="Open the service as a store")
+async def handshake(request: AnyRequest, caller: NamedDependency[Caller]) -> Response[bytes]:
     """Whose queues these credentials open, and what the store can do."""
     _require_tenant(request, caller)
     runtime = caller.runtime
@@ -72,7 +72,9 @@ async def welcome(request: AnyRequest, caller: NamedDependency[Caller]) -> Respo
 
 def _over_http(kept: Capabilities) -> Capabilities:
     """What a store can do, except what needs a connection of one's own to it."""
-    return msgspec.structs.replace(kept, name="http", shared=True, one_machine=False, joins=False)
+    return msgspec.structs.replace(
+        kept, name="http", shared=True, one_machine=False, joins_transactions=False
+    )
 
 
 @post("/{verb:str}", status_code=200, summary="Call a verb of the store", opt=OWN_RATE_LIMIT)
@@ -169,5 +171,5 @@ def _media_type(request: AnyRequest) -> str:
 
 
 router = Router(
-    "/store", route_handlers=[welcome, call_verb, listen], tags=["Store"], include_in_schema=False
+    "/store", route_handlers=[handshake, call_verb, listen], tags=["Store"], include_in_schema=False
 )

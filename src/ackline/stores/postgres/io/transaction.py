@@ -12,7 +12,7 @@ from ackline.core.job import QueueKey, State
 from ackline.stores.contract import Topic
 from ackline.stores.postgres.io.pipeline import NO_VALUES, Ints, Row
 from ackline.stores.shared.apply import topics_to_notify
-from ackline.stores.shared.packed import pack_entries
+from ackline.stores.shared.journal_batches import pack_entries
 from ackline.stores.shared.record_encoding import STATE_CODES, STATES_BY_CODE
 
 EVENTS_INDEX = len(STATES_BY_CODE)

@@ -65,7 +65,7 @@ FROM gate g LEFT JOIN (
 -- nothing is done. A claim sees only what was committed when its one snapshot was taken, so its
 -- journal entry rightly takes its moment from it, too.
 --
--- The entries are written as `shared/packed.py` packs them: `head` and `tail` are what is the same
+-- The entries are written as `shared/journal_batches.py` packs them: `head` and `tail` are what is the same
 -- in all. A session notes whether it took any, for `notify`.
 WITH /*next_in_line*/, bodies AS MATERIALIZED (
     SELECT l.*, j.* FROM locked l CROSS JOIN LATERAL (

@@ -169,7 +169,7 @@ end
 
 local function wake(queue, step, job)
   if step.act == 'request_cancel' then
-    tell(queue, 'signals')
+    tell(queue, 'cancel_requests')
   elseif job.state == QUEUED or job.state == SCHEDULED or job.state == FAILING then
     tell(queue, 'ready')
   end

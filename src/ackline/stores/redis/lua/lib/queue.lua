@@ -131,7 +131,7 @@ local function begin_run(queue, act, source, to, token, worker, why, by, kinds, 
   queue.journal[#queue.journal + 1] = run
   queue.events = queue.events + #ids
   if to >= COMPLETED or to == NOWHERE then
-    queue.topics.ends = true
+    queue.topics.finished = true
   end
   return run
 end
@@ -226,7 +226,7 @@ local function publish(queue)
   for topic in pairs(queue.topics) do
     -- Workers that wait for jobs have set `idle`; while none has, nobody has to be woken.
     if topic ~= 'ready' or queue.idle then
-      redis.call('PUBLISH', queue.base .. ':' .. topic, topic == 'ends' and queue.ended or '')
+      redis.call('PUBLISH', queue.base .. ':' .. topic, topic == 'finished' and queue.ended or '')
     end
   end
   if queue.topics.ready and queue.idle then

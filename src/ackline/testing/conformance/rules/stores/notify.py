@@ -145,15 +145,15 @@ class SubscribeRules(StoreCase):
     def test_the_end_of_a_job_and_a_cancel_request_are_told(self, bench: QueueDriver) -> None:
         job = bench.taken("a")
         with bench.store.subscribe() as subscription:
-            subjects: list[Subject] = [(bench.queue, "ends"), (bench.queue, "signals")]
+            subjects: list[Subject] = [(bench.queue, "finished"), (bench.queue, "cancel_requests")]
             subscription.add(subjects)
             assert is_notified(subscription, *subjects)
             assert silent(subscription)
             bench.apply_one(request_cancel("a"))
-            assert is_notified(subscription, (bench.queue, "signals"))
+            assert is_notified(subscription, (bench.queue, "cancel_requests"))
             bench.complete(job)
 
-            assert is_notified(subscription, (bench.queue, "ends"))
+            assert is_notified(subscription, (bench.queue, "finished"))
 
     def test_thousands_of_subjects_are_added_at_once(self, bench: QueueDriver) -> None:
         queues = [bench.other_queue(f"queue {n}").queue for n in range(3000)]
@@ -263,7 +263,7 @@ class ListenRules(StoreCase):
     ) -> None:
         job = bench.taken("a")
         bench.put("b")
-        with bench.store.listen([bench.queue], "ends") as listener:
+        with bench.store.listen([bench.queue], "finished") as listener:
             assert quiet(listener)
             match end:
                 case "complete":
@@ -285,7 +285,7 @@ class ListenRules(StoreCase):
 
     def test_a_cancel_request_is_signalled(self, bench: QueueDriver) -> None:
         bench.taken("a")
-        with bench.store.listen([bench.queue], "signals") as listener:
+        with bench.store.listen([bench.queue], "cancel_requests") as listener:
             assert quiet(listener)
             bench.apply_one(request_cancel("a"))
 

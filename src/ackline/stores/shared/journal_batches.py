@@ -119,3 +119,19 @@ class _PackedBatch(msgspec.Struct, frozen=True, gc=False):
             return []
         end = len(before) + len(act_and_id)
         return [UniformRun(entry, first, rows, width, slice(end - len(entry.id.encode()), end))]
+
+
+# --- reading ---
+
+FIRST_READ_SIZE, MAX_READ_SIZE = 4, 200
+"""How many batches are read at once: few at first, because mostly only a few events are wanted."""
+
+
+def next_read_size(wanted: int, sizes: Sequence[int]) -> int:
+    """How many batches hold the wanted events, if they are as large as those read before.
+
+    >>> next_read_size(6000, [1000, 1000, 1000, 1000]), next_read_size(6000, [1, 1, 1, 1])
+    (6, 200)
+    """
+    needed = -(-wanted * len(sizes) // sum(sizes))
+    return max(1, min(needed, MAX_READ_SIZE))
