@@ -12,7 +12,7 @@ from ackline.core.clock import ManualClock
 from ackline.maintenance.reaper import Reaper
 from ackline.queues import Queues
 from ackline.service import Settings
-from ackline.service.auth.authenticator_choice import authenticator_for
+from ackline.service.auth.authenticator import authenticator_for
 from ackline.service.runtime import Runtime
 from ackline.stores.sqlite import SqliteStore
 from tests.waiting import until

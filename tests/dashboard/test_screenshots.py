@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from ackline.core.clock import ManualClock
 from ackline.service import Settings
-from ackline.service.auth.authenticator_choice import authenticator_for
+from ackline.service.auth.authenticator import authenticator_for
 from ackline.service.runtime import Runtime
 from ackline.spark.reports.html_page import render_page
 from ackline.stores.sqlite import SqliteStore

@@ -15,7 +15,7 @@ from ackline import NewJob
 from ackline.queues import Queues
 from ackline.service import Settings
 from ackline.service.runtime import Runtime
-from ackline.service.store_api.sizes import MAX_RESULTS
+from ackline.service.store_api.arguments import MAX_RESULTS
 from ackline.spark.options import ClaimsOptions, EventsOptions, JobsOptions
 from ackline.spark.streams.claims.stream_reader import ClaimsStreamReader
 from ackline.spark.streams.events.stream_reader import EventsStreamReader

@@ -60,7 +60,7 @@ class Handlers:
         """The policies that were given with handlers, marked as theirs."""
         nothing = Policy()
         return {
-            kind: msgspec.structs.replace(handler.policy, by_handler=True)
+            kind: msgspec.structs.replace(handler.policy, from_handler=True)
             for kind, handler in self._by_kind.items()
             if handler.policy != nothing
         }

@@ -13,8 +13,7 @@ from litestar.types import ASGIApp
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import authenticate_request
 from ackline.service.http.body_memory import TrackBodies
-from ackline.service.http.head_requests import OmitHeadBody
-from ackline.service.http.paths import KeepSegments, prepare
+from ackline.service.http.paths import KeepSegments, OmitHeadBody, prepare
 from ackline.service.http.problems import Unauthorized, to_response
 from ackline.service.http.request_body import PAYLOAD_OVERHEAD, ServiceRequest
 from ackline.service.limits.stream_slots import ReleaseSlots
@@ -37,7 +36,6 @@ from ackline.service.routes.v1 import (
     search,
     settle,
     store,
-    tickets,
     webhooks,
 )
 from ackline.service.runtime import Runtime
@@ -55,7 +53,7 @@ def create_app(settings: Settings | None = None, runtime: Runtime | None = None)
 
 
 def create_routes(settings: Settings) -> Litestar:
-    """All routes; `attach` gives them the runtime that they serve."""
+    """All routes, without a runtime: see `with_runtime`."""
     return Litestar(
         route_handlers=[_routes(settings), health.router, dashboard.router],
         dependencies={
@@ -74,7 +72,7 @@ def create_routes(settings: Settings) -> Litestar:
 
 
 async def _before_request(request: Request[Any, Any, Any]) -> Response[None] | None:
-    """Find out who the caller is, and refuse what the route would ignore: before the body is read.
+    """Authenticate the caller and refuse what the route would ignore, before the body is read.
 
     Litestar's own `guards` would copy the route's handler for each request.
     """
@@ -83,14 +81,14 @@ async def _before_request(request: Request[Any, Any, Any]) -> Response[None] | N
 
 
 def with_runtime(routes: Litestar, runtime: Runtime) -> ASGIApp:
-    """The application that serves a runtime, on routes created from its settings."""
+    """The application that serves this runtime; the routes were created from its settings."""
     routes.state.runtime = runtime
-    seated = OmitHeadBody(ReleaseSlots(TrackBodies(routes, runtime.body_memory), runtime.limits))
-    return KeepSegments(MeasureRequests(seated, runtime.metrics.requests))
+    tracked = OmitHeadBody(ReleaseSlots(TrackBodies(routes, runtime.body_memory), runtime.limits))
+    return KeepSegments(MeasureRequests(tracked, runtime.metrics.requests))
 
 
 class _SharedRouter(Router):
-    """A router that is not copied: Litestar would copy all routes below it to register it."""
+    """A router that is not copied: Litestar copies all routes below a router to register it."""
 
     def __deepcopy__(self, _memo: object) -> Self:
         return self
@@ -101,10 +99,10 @@ def _routes(settings: Settings) -> Router:
     with_large_bodies = _SharedRouter(
         "/", route_handlers=batch_routers, request_max_body_size=settings.max_body
     )
-    work_and_jobs = [queues, enqueue, jobs, claims, bulk, import_export, schedules, events, keys]
-    for_readers = [overview, error_groups, search, analytics]
-    for_programs = [tickets, webhooks]
-    modules = (*work_and_jobs, *for_readers, *for_programs)
+    core = [queues, enqueue, jobs, claims, bulk, import_export, schedules, events, keys]
+    views = [overview, error_groups, search, analytics]
+    integration = [webhooks]
+    modules = (*core, *views, *integration)
     v1 = _SharedRouter(
         "/v1", route_handlers=[*(module.router for module in modules), with_large_bodies]
     )
@@ -115,7 +113,7 @@ def _routes(settings: Settings) -> Router:
 
 
 def _max_body_size(settings: Settings) -> int:
-    """The largest useful body of a request about one job."""
+    """The largest body that a request about one job can need."""
     return min(settings.max_body, settings.max_payload + PAYLOAD_OVERHEAD)
 
 

@@ -1,4 +1,4 @@
-"""What `/readyz` looks at."""
+"""The checks of `/readyz`."""
 
 from __future__ import annotations
 
@@ -16,63 +16,63 @@ if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
 
 STORE_TIMEOUT = 2.0
-"""Seconds that the store has for an answer."""
+"""Seconds that the store has to answer."""
 
 CACHE_SECONDS = 1.0
-"""Seconds for which a check of the store is remembered: each one writes to it."""
+"""Seconds for which a check of the store is cached: each one writes to it."""
 
 LATE_AFTER = 30.0
-"""Seconds that a loop may be behind its time before someone should look."""
+"""Seconds that a loop may be late before the service is not ready."""
 
 
 REQUIRED_CHECKS = ("draining", "store", "sweep")
-"""If one of these checks fails, requests should go elsewhere; the others are for information."""
+"""Checks that must pass for the service to be ready; the others are for information."""
 
 
 class Check(msgspec.Struct, omit_defaults=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     ok: bool
     message: str
 
 
 class Readiness(msgspec.Struct):
-    """Whether the service should get requests, and why not."""
+    """Whether the service should get requests, with the checks behind it."""
 
     ready: bool
     checks: dict[str, Check]
 
 
 class CachedStoreChecks:
-    """The checks of the store, remembered for a moment because anyone may ask."""
+    """The checks of the store, cached for a moment because anyone may ask."""
 
     def __init__(self) -> None:
-        self._looking = asyncio.Lock()
-        self._found: dict[str, Check] = {}
-        self._until = float("-inf")
+        self._lock = asyncio.Lock()
+        self._checks: dict[str, Check] = {}
+        self._valid_until = float("-inf")
 
     async def of(self, runtime: Runtime) -> dict[str, Check]:
-        """Check, unless somebody just did."""
-        async with self._looking:
-            if time.monotonic() > self._until:
-                self._found = await _store(runtime)
-                self._until = time.monotonic() + CACHE_SECONDS
-            return self._found
+        """Check the store, unless it was checked just now."""
+        async with self._lock:
+            if time.monotonic() > self._valid_until:
+                self._checks = await _store(runtime)
+                self._valid_until = time.monotonic() + CACHE_SECONDS
+            return self._checks
 
 
 PUBLIC_CHECKS = frozenset({"draining", "store", "schema", "durability", "sweep"})
-"""Checks for everyone who is known; others tell of troubles of the store."""
+"""Checks shown to every authenticated caller; others report health issues of the store."""
 
 
 async def check_readiness(runtime: Runtime) -> Readiness:
-    """Check everything that a request may need."""
+    """Run all checks."""
     store = {} if runtime.draining else await runtime.store_checks.of(runtime)
     checks = {"draining": _draining(runtime), **store, "sweep": _sweep(runtime)}
     return Readiness(all(checks[name].ok for name in REQUIRED_CHECKS if name in checks), checks)
 
 
 def _draining(runtime: Runtime) -> Check:
-    return Check(not runtime.draining, "about to stop" if runtime.draining else "no")
+    return Check(not runtime.draining, "shutting down" if runtime.draining else "not draining")
 
 
 async def _store(runtime: Runtime) -> dict[str, Check]:
@@ -88,8 +88,8 @@ async def _store(runtime: Runtime) -> dict[str, Check]:
         "schema": Check(True, str(info.schema)),
         "durability": Check(True, info.durability),
         **{
-            trouble.code: Check(not trouble.critical, f"{trouble.message}. {trouble.advice}")
-            for trouble in info.issues
+            issue.code: Check(not issue.critical, f"{issue.message}. {issue.advice}")
+            for issue in info.issues
         },
     }
 
@@ -106,11 +106,11 @@ def _write(runtime: Runtime) -> StoreInfo:
 
 def _sweep(runtime: Runtime) -> Check:
     if not runtime.settings.maintenance:
-        return Check(True, "left to others")
+        return Check(True, "maintenance runs elsewhere")
     for loop in runtime.background.loops:
         last_run = loop.stats().last_run
         late = time.time() - (last_run or runtime.opened_at)
         if late > LATE_AFTER + loop.interval:
-            ran = "last ran" if last_run is not None else "should have begun"
+            ran = "last ran" if last_run is not None else "should have started"
             return Check(False, f"the {loop.name} {ran} {late:.0f} s ago")
-    return Check(True, "on time")
+    return Check(True, "on schedule")

@@ -1,4 +1,4 @@
-"""What all requests of one process share: the store, its queues, the streams, the shutdown."""
+"""The runtime of one process: what its requests share, from the store to the open streams."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from ackline.aio.base import ThreadPools
 from ackline.core.job import QueueKey
 from ackline.journal_views.throughput import ThroughputReader
 from ackline.queue.consume import new_worker_id
-from ackline.service.auth.authenticator import Authenticator
-from ackline.service.auth.authenticator_choice import authenticator_for
+from ackline.service.auth.authenticator import Authenticator, authenticator_for
 from ackline.service.background.loops import BackgroundLoops
 from ackline.service.delivery.fair_share import FairShareCache
 from ackline.service.delivery.in_flight import InFlightJobs
 from ackline.service.http.body_memory import BodyMemory
 from ackline.service.http.sse import OpenStreams
 from ackline.service.keyspace.prefix_watcher import PrefixWatchers
-from ackline.service.limits import Limiter
+from ackline.service.limits.limiter import Limiter
 from ackline.service.metrics import Metrics
 from ackline.service.metrics.multiprocess import PUBLISH_EVERY
 from ackline.service.queues import LimitedQueue, MeteredQueue
@@ -39,10 +38,10 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 THREAD_ABOVE_BYTES = 100_000
-"""Bytes: to convert more takes longer than to change threads, and others would wait."""
+"""Converting more bytes than this runs in a thread, so that it does not block the event loop."""
 
 MAX_OPEN_QUEUES = 5000
-"""Queues that are kept open: each takes some kilobytes, and some time to open again."""
+"""Queues that stay open: each takes a few kilobytes, and some time to reopen."""
 
 
 class Runtime:
@@ -53,16 +52,16 @@ class Runtime:
         settings: Settings,
         store: Store,
         authenticator: Authenticator,
-        shared: Path | None = None,
+        shared_folder: Path | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
         self.authenticator = authenticator
-        self.limits = Limiter(settings, store, shared)
+        self.limits = Limiter(settings, store, shared_folder)
         self.threads = ThreadPools()
         self.slow_work = SlowWorkPool()
         self.worker = new_worker_id()
-        """The name under which streams hold their leases."""
+        """The worker id under which streams lease jobs."""
         self.wakeups = Wakeups(store, self.threads)
         self.in_flight = InFlightJobs()
         self.fair_share = FairShareCache()
@@ -71,7 +70,7 @@ class Runtime:
         self.journal_single_flight = SingleFlight()
         self.prefix_watchers = PrefixWatchers(self)
         self.background = BackgroundLoops(store, settings)
-        self.metrics = Metrics(self, shared)
+        self.metrics = Metrics(self, shared_folder)
         self.throughput = ThroughputReader(store)
         self.overview = OverviewCache(self)
         self.store_checks = CachedStoreChecks()
@@ -83,15 +82,15 @@ class Runtime:
 
     @classmethod
     def from_settings(cls, settings: Settings, shared_folder: Path | None = None) -> Runtime:
-        """Create the runtime that the settings describe; nothing is opened yet.
+        """Create the runtime of these settings; nothing is opened yet.
 
-        `shared` is a folder in which the processes of one service keep their limits and metrics.
+        `shared_folder` is where the processes of one service share their limits and metrics.
         """
         store = store_from_url(settings.store)
         return cls(settings, store, authenticator_for(settings, store), shared_folder)
 
     async def open(self) -> None:
-        """Open the store and start the maintenance."""
+        """Open the store and start the background loops."""
         self.limits.open()
         await asyncio.to_thread(self.store.open)
         self.opened_at = time.time()
@@ -100,9 +99,9 @@ class Runtime:
         self._publishing = asyncio.get_running_loop().create_task(self._publish())
 
     def queue(self, key: QueueKey, *, keep: bool = True) -> MeteredQueue:
-        """A queue, ready to be used from the event loop.
+        """A queue for use on the event loop.
 
-        A queue that is only read need not be kept open: it may not even exist.
+        With `keep=False` it does not stay open: a queue that is only read may not even exist.
         """
         queue = self._queues.get(key)
         if queue is not None:
@@ -116,7 +115,7 @@ class Runtime:
 
     @contextmanager
     def pinned_queue(self, key: QueueKey) -> Iterator[MeteredQueue]:
-        """A queue that stays open inside the block, however many others are used."""
+        """A queue that stays open inside the block, however many others are opened."""
         self._used[key] += 1
         try:
             yield self.queue(key)
@@ -137,21 +136,21 @@ class Runtime:
         return MeteredQueue(queue, self.threads, self.metrics.job_timings)
 
     async def call(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run something short that blocks, off the event loop."""
+        """Run something short that blocks in a thread."""
         return await self.threads.call(function, *args, **kwargs)
 
     async def run_if_large(self, size: int, function: Callable[[], T]) -> T:
-        """Convert so many bytes: off the event loop if they are many."""
+        """Convert `size` bytes, in a thread if there are many."""
         return await self.call(function) if size > THREAD_ABOVE_BYTES else function()
 
     def start_task(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Start something that no request waits for; only `close` does."""
+        """Start a task that no request waits for; `close` does."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def drain(self) -> None:
-        """Prepare to stop: hand out no more jobs, and end the streams."""
+        """Prepare to stop: lease no more jobs, and end the streams."""
         self.draining = True
         self.streams.end_all()
 
@@ -166,7 +165,7 @@ class Runtime:
             queue.sync.recoveries.save()
 
     async def close(self) -> None:
-        """Close everything, after the tasks in progress."""
+        """Close everything after the tasks in progress have finished."""
         self.drain()
         self._publishing.cancel()
         while self._tasks:

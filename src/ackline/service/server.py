@@ -27,26 +27,26 @@ logger = logging.getLogger("ackline.service")
 BACKLOG = 2048
 
 WAIT_FOR_PORT, PORT_RETRY_EVERY = 5.0, 0.1
-"""Seconds to wait for a port that is in use, and between two looks."""
+"""Seconds to wait for a port that is in use, and between two tries."""
 
 ACCEPT_BATCH = 64
-"""Connections that asyncio accepts before it does something else. While no file can be opened, it
-fails and reports as many times per second."""
+"""Connections that asyncio accepts before it handles other events. Without free file descriptors,
+it fails and reports this many times per second."""
 
 RESOURCE_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 REPORT_EVERY = 60.0
-"""Seconds between two reports that connections cannot be accepted."""
+"""Seconds between two log lines saying that connections cannot be accepted."""
 
 
 FULL_GC_EVERY = 600.0
-"""Seconds between two searches of all objects for garbage."""
+"""Seconds between two full garbage collections."""
 
 NEVER = 1_000_000_000
 
 
 def bind(settings: Settings) -> socket.socket:
-    """Bind the address before anything else happens, so that it is known."""
+    """Bind the address first, so that the port is known before anything else starts."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # The protocol is named because asyncio sets TCP_NODELAY only then: a response, which is
     # written in two pieces, would otherwise wait 40 ms for the client's acknowledgement.
@@ -64,7 +64,7 @@ def bind(settings: Settings) -> socket.socket:
 
 
 def _listen(listener: socket.socket, settings: Settings) -> None:
-    """Take the port; one that is in use may be about to be left, by a service that was killed."""
+    """Listen; a port in use may become free soon, if its service was killed just now."""
     until = time.monotonic() + WAIT_FOR_PORT
     bound = waiting = False
     while True:
@@ -72,7 +72,7 @@ def _listen(listener: socket.socket, settings: Settings) -> None:
             if not bound:
                 listener.bind((settings.host, settings.port))
                 bound = True
-            # From now on clients wait instead of being refused, whichever process will answer them.
+            # From here on, clients wait instead of being refused, whichever process serves them.
             listener.listen(BACKLOG)
         except OSError as error:
             if error.errno != errno.EADDRINUSE or time.monotonic() >= until:
@@ -81,7 +81,7 @@ def _listen(listener: socket.socket, settings: Settings) -> None:
             return
         if not waiting:
             logger.warning(
-                "%s is in use: waiting for up to %g s for it", _address(settings), WAIT_FOR_PORT
+                "%s is in use, waiting up to %g s for it", _address(settings), WAIT_FOR_PORT
             )
         waiting = True
         time.sleep(PORT_RETRY_EVERY)
@@ -98,7 +98,7 @@ def service_url(listener: socket.socket, settings: Settings) -> str:
 
 
 class UvicornServer(uvicorn.Server):
-    """Leaves signals to us: our shutdown has steps before uvicorn's own."""
+    """A uvicorn server that does not handle signals: `Server` drains before uvicorn shuts down."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -106,11 +106,11 @@ class UvicornServer(uvicorn.Server):
 
 
 def postpone_full_gc() -> None:
-    """Leave the search of all objects for garbage to `Server`.
+    """Leave full garbage collections to `Server`, which runs one every few minutes.
 
-    Thousands of waiting requests are a million objects. To go through them takes a second, and
-    Python would do so whenever a quarter of them has come anew: every few seconds. What a request
-    leaves behind is found among the young objects.
+    Thousands of waiting requests are a million objects. A full collection takes a second, and
+    Python would run one every few seconds, whenever the number of objects has grown by a quarter.
+    Garbage of finished requests is found among the young objects.
     """
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, NEVER)
@@ -118,7 +118,7 @@ def postpone_full_gc() -> None:
 
 
 class AcceptErrorHandler:
-    """An exception handler of the event loop that seldom reports a lack of file descriptors."""
+    """An exception handler of the event loop that reports exhausted file descriptors seldom."""
 
     def __init__(self) -> None:
         self._report_at = float("-inf")
@@ -130,14 +130,14 @@ class AcceptErrorHandler:
         elif time.monotonic() >= self._report_at:
             self._report_at = time.monotonic() + REPORT_EVERY
             logger.error(
-                "cannot accept connections: %s. New clients wait until others have left; "
+                "cannot accept connections: %s. New clients wait until others disconnect; "
                 "raise the limit of open files (ulimit -n)",
                 error.strerror,
             )
 
 
 class Server:
-    """Serves until asked to stop: then it is not ready, ends streams, and closes connections."""
+    """Serves until stopped; then it fails its readiness, ends streams and closes connections."""
 
     def __init__(
         self,
@@ -167,24 +167,24 @@ class Server:
         self._port_closed = False
 
     def run(self, listener: socket.socket) -> None:
-        """Serve on this socket until SIGTERM, SIGINT or SIGHUP; a second one stops at once."""
+        """Serve on this socket until SIGTERM, SIGINT or SIGHUP; a second one stops immediately."""
         raise_open_file_limit()
         postpone_full_gc()
-        deafen = handle_stop_signals(lambda _number: self.request_stop())
+        restore_signals = handle_stop_signals(lambda _number: self.request_stop())
         try:
             factory = self._server.config.get_loop_factory()
             with asyncio.Runner(loop_factory=factory) as runner:
                 runner.run(self.serve(listener))
         finally:
-            deafen()
+            restore_signals()
 
     def close_port(self) -> None:
-        """Leave the port at once; who is connected is served on. Any thread may call it."""
+        """Close the port now; open connections are still served. Thread-safe."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._close_port)
 
     def request_stop(self) -> None:
-        """Begin to stop; any thread may call it."""
+        """Start a graceful stop; a second call stops immediately. Thread-safe."""
         repeated, self._stop_requested = self._stop_requested, True
         if repeated:
             self._server.force_exit = self._server.should_exit = True
@@ -197,13 +197,13 @@ class Server:
         if self._stop_requested:
             return
         self._loop.set_exception_handler(AcceptErrorHandler())
-        announcing = self._loop.create_task(self._on_started(listener))
-        collecting = self._loop.create_task(self._run_full_gc())
+        started = self._loop.create_task(self._on_started(listener))
+        collector = self._loop.create_task(self._run_full_gc())
         try:
             await self._server.serve([listener])
         finally:
-            announcing.cancel()
-            collecting.cancel()
+            started.cancel()
+            collector.cancel()
 
     async def _on_started(self, listener: socket.socket) -> None:
         while not self._server.started:
@@ -211,7 +211,7 @@ class Server:
         if self._port_closed:
             self._close_port()
             return
-        listener.listen(BACKLOG)  # asyncio has set it to what it accepts at once
+        listener.listen(BACKLOG)  # asyncio has set the backlog to ACCEPT_BATCH
         if self._on_start is not None:
             self._on_start()
 
@@ -221,13 +221,13 @@ class Server:
             gc.collect()
 
     def _close_port(self) -> None:
-        self._port_closed = True  # if it has not started yet, it does as soon as it has
+        self._port_closed = True  # not started yet: `_on_started` closes it
         if self._server.started:
             for port in self._server.servers:
                 port.close()
 
     def _drain(self) -> None:
-        logger.info("stopping: no longer ready, ending streams")
+        logger.info("shutting down: no longer ready, closing streams")
         self._runtime.drain()
         loop = asyncio.get_running_loop()
         loop.call_later(self._runtime.settings.drain, self._exit)

@@ -27,16 +27,16 @@ COMPATIBLE_VARIABLES: Mapping[str, tuple[str, float]] = {
     "REQUEUE_BATCH_SIZE": ("sweep_batch", 1),
     "OVERDUE_CHECK_INTERVAL_MS": ("sweep_every", 0.001),
 }
-"""Variables that similar queues use: the setting of each, and the factor to our unit."""
+"""Variables that similar queues use: their setting, and the factor to its unit."""
 
 MANIFEST_NAMES: Mapping[str, tuple[str, float]] = {
     "lockDuration": ("lease", 0.001),
     "cleanupInterval": ("sweep_every", 0.001),
 }
-"""Names of a manifest's `queue` section, in milliseconds."""
+"""The names in a manifest's `queue` section; its times are in milliseconds."""
 
 FILE_ONLY = ("issuers", "api_keys", "limits", "tenants", "webhooks")
-"""Too large for an environment variable: each has many settings of its own."""
+"""Settings with fields of their own, which do not fit into an environment variable."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,62 +45,62 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     store: str = "sqlite:///ackline.db"
     host: str = "127.0.0.1"
     port: int = 8000
-    """0 takes a free one."""
+    """0 picks a free port."""
     processes: int = 1
     base_path: str = "/api"
     lake: str = ""
-    """The folder of the lake that `ackline pipeline run` fills; the dashboard shows its figures."""
+    """The lake of `ackline pipeline run`; the dashboard shows its statistics."""
 
     lease: float = DEFAULTS.lease
-    """How long a message is locked for its consumer, unless it or its queue says otherwise."""
+    """How long a job is leased, unless the job or its queue sets its own lease."""
     max_attempts: int = DEFAULTS.max_attempts
     backoff: tuple[float, ...] = (1.0, 5.0, 10.0)
-    """The waits between attempts, unless a queue or a job says otherwise."""
+    """Delays between attempts, unless the job or its queue sets its own backoff."""
 
     maintenance: bool = True
-    """Whether this process sweeps, promotes, prunes, fires schedules and calls webhooks."""
+    """Whether this process expires leases, promotes, prunes, fires schedules and calls webhooks."""
     sweep_every: float = 1.0
-    """How often overdue leases are looked for; 0 leaves it to claims."""
+    """How often to expire lapsed leases; 0 leaves this to claims."""
     sweep_batch: int = 100
-    """How many overdue leases one sweep of a queue takes back at most."""
+    """Maximum number of leases that one sweep of a queue expires."""
 
     max_body: int = 16 * 1024 * 1024
-    """Bytes of a request; a larger one is refused before it is read."""
+    """Maximum size of a request in bytes; larger ones are refused before they are read."""
     max_bodies: int = 128 * 1024 * 1024
-    """Bytes of the requests that a process receives and handles at once, all together; when there
-    are more, the one that has stalled is refused. At least `max_body`."""
+    """Maximum total bytes of the requests that a process receives and handles at the same time;
+    beyond it, the request that has stalled longest is refused. At least `max_body`."""
     max_payload: int = 1024 * 1024
-    """Bytes of one payload or result."""
+    """Maximum bytes of a payload or result."""
     max_batch: int = 1000
-    """Jobs in one request."""
+    """Maximum number of jobs in one request."""
     receive_timeout: float = 8.0
-    """How long a client may take to send a request; a large body has longer."""
+    """How long a client may take to send a request; large bodies get more time."""
     send_timeout: float = 30.0
-    """How long a client may take to read what it is sent, before it counts as gone."""
+    """How long a client may take to read a response before it is disconnected."""
     idle_timeout: float = 60.0
-    """How long a connection is kept open between two requests."""
+    """How long an idle connection is kept open between requests."""
     ping_every: float = 15.0
-    """How often a silent stream says that it is alive."""
+    """How often an idle stream sends a ping."""
     drain: float = 0.5
-    """At a stop: how long to answer 503 on /readyz before connections are refused."""
+    """At shutdown: how long /readyz answers 503 before connections are refused."""
     grace: float = 10.0
-    """At a stop: how long requests in progress may take."""
+    """At shutdown: how long requests in progress may take."""
 
     limits: TenantLimits = TenantLimits()
-    """What each tenant may use; in the file only, as `[limits]`. Nothing is limited by default."""
+    """Limits of every tenant; in the file only, as `[limits]`. Nothing is limited by default."""
     tenants: Mapping[str, TenantLimits] = {}
-    """What some tenants may use instead; in the file only, as `[tenants.NAME]`."""
+    """Limits of single tenants; in the file only, as `[tenants.NAME]`."""
     login_failures: float = 60.0
-    """Invalid tokens and keys from one address in a minute; 0 is no limit."""
+    """Invalid JWTs and API keys accepted per minute from one address; 0 means no limit."""
 
     issuers: tuple[Issuer, ...] = ()
-    """Whose tokens are accepted; in the file only, as `[[issuers]]`."""
+    """Issuers whose JWTs are accepted; in the file only, as `[[issuers]]`."""
     api_keys: tuple[ApiKey, ...] = ()
-    """API keys, as hashes; in the file only, as `[[api_keys]]`."""
+    """Accepted API keys, as hashes; in the file only, as `[[api_keys]]`."""
     stored_keys: bool = False
-    """Whether API keys that `ackline token create` keeps in the store are accepted."""
+    """Whether to accept the API keys that `ackline token create` keeps in the store."""
     webhooks: WebhookSettings = WebhookSettings()
-    """What webhooks may reach, and how hard they try; in the file only, as `[webhooks]`."""
+    """Webhook destinations, retries and concurrency; in the file only, as `[webhooks]`."""
 
     def __post_init__(self) -> None:
         _require("port", 0 <= self.port <= 65535, "from 0 to 65535", self.port)
@@ -124,7 +124,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def base(self) -> str:
-        """The base path without a slash at its end; empty for the root."""
+        """The base path without a trailing slash; empty for the root."""
         return self.base_path.rstrip("/")
 
     @property
@@ -134,7 +134,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def loopback(self) -> bool:
-        """Whether only programs on this machine can reach it."""
+        """Whether the service can only be reached from this machine."""
         if self.host == "localhost":
             return True
         try:
@@ -144,7 +144,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def defaults(self) -> ResolvedPolicy:
-        """The policy of jobs unless they, their kind or their queue say otherwise."""
+        """The policy of jobs for which neither they, their kind nor their queue set one."""
         return msgspec.structs.replace(
             DEFAULTS,
             lease=self.lease,
@@ -158,7 +158,7 @@ def load(
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Read the settings: defaults, then the file, the environment, the flags that were given.
+    """Read the settings: defaults, then the file, the environment and the given flags.
 
     >>> load(environment={"ACK_TIMEOUT_SECONDS": "60"}, flags={"port": 9000}).lease
     60.0
@@ -177,9 +177,9 @@ def _from_file(file: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(file.read_text())
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file} is not TOML: {error}") from None
+        raise ConfigError(f"{file} is not valid TOML: {error}") from None
     manifest = values.pop("queue", {})
     if not isinstance(manifest, dict) or manifest.keys() - MANIFEST_NAMES.keys():
         known = ", ".join(MANIFEST_NAMES)
@@ -199,7 +199,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     for field in Settings.__struct_fields__:
         name = PREFIX + field.upper()
         if name in environment and field in FILE_ONLY:
-            raise ConfigError(f"{name} cannot be a variable: set {field} in the file of --config")
+            raise ConfigError(f"{name} is not supported: set {field} in the file of --config")
         if name in environment:
             values[field] = _read(name, environment[name], field)
     return values
@@ -234,6 +234,6 @@ def _convert(values: Mapping[str, Any]) -> Settings:
     return msgspec.convert(values, Settings, strict=False)
 
 
-def _require(name: str, holds: bool, wanted: str, value: object) -> None:
-    if not holds:
-        raise ValueError(f"{name} must be {wanted}, not {value!r}")
+def _require(name: str, valid: bool, expected: str, value: object) -> None:
+    if not valid:
+        raise ValueError(f"{name} must be {expected}, not {value!r}")

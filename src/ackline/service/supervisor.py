@@ -1,4 +1,4 @@
-"""Several processes of the service on one socket."""
+"""Supervises several processes of the service on one socket."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from ackline.worker.processes.supervisor import Supervisor
 
 SOCKET_CLOSE_MARGIN = 0.2
-"""Seconds in which the processes close their own side of the socket."""
+"""Seconds for the processes to close their own side of the socket."""
 
 
 class ServiceSupervisor(Supervisor):
-    """Supervises processes that share a socket, which it closes for all of them at a stop.
+    """Supervises processes that share a socket, and closes it for all of them at shutdown.
 
     They cannot close it themselves: while this process holds it, the kernel goes on accepting
     connections that nobody will answer.
@@ -26,8 +26,8 @@ class ServiceSupervisor(Supervisor):
 
     def _on_signal(self, number: int) -> None:
         super()._on_signal(number)
-        self._call_later(self._drain + SOCKET_CLOSE_MARGIN, self._refuse)
+        self._call_later(self._drain + SOCKET_CLOSE_MARGIN, self._close_port)
 
-    def _refuse(self) -> None:
+    def _close_port(self) -> None:
         with contextlib.suppress(OSError):  # already done by the first signal
             self._listener.shutdown(socket.SHUT_RDWR)

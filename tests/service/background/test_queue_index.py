@@ -12,7 +12,7 @@ from ackline.core.cron import Schedule
 from ackline.core.job import State
 from ackline.queues import Queues
 from ackline.service import Settings, schedules
-from ackline.service.auth.authenticator_choice import authenticator_for
+from ackline.service.auth.authenticator import authenticator_for
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.permissions import Scope
 from ackline.service.auth.principal import Principal

@@ -39,7 +39,7 @@ def test_a_stop_answers_at_once(live, waiting):
     answer = waiting.result()
 
     assert answer.status_code == 503
-    assert answer.json()["type"].endswith("stopping")
+    assert answer.json()["type"].endswith("shutting-down")
     assert answer.headers["retry-after"] == "1"
     assert time.monotonic() - began < 3
 

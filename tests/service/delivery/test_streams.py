@@ -397,7 +397,7 @@ class TestEvents:
             next(events)
             live.api.enqueue()
             assert next(events).event == "enqueue"
-            monkeypatch.setattr(live.runtime.caretaker, "loops", [])
+            monkeypatch.setattr(live.runtime.background, "loops", [])
             monkeypatch.setattr(store, "info", counted_info)
             monkeypatch.setattr(store, "events", counted_read)
             for _ in range(2):  # what was on its way may still read after its look

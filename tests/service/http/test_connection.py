@@ -70,7 +70,7 @@ def test_half_a_request_is_given_up(live, caplog, half):
     else:
         head, _, body = said.rpartition(b"\r\n\r\n")
         assert b"HTTP/1.1 408 Request Timeout" in head
-        assert json.loads(body)["type"] == "urn:ackline:problem:too-slow"
+        assert json.loads(body)["type"] == "urn:ackline:problem:request-timeout"
     assert live.api.get("/queue/stats")["total"] == 0
     assert not [one for one in caplog.records if one.levelname == "ERROR"]
 
@@ -94,7 +94,7 @@ def test_what_is_not_http_is_a_problem_like_others(live, sent):
     assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b"content-type: application/problem+json" in head
     problem = json.loads(body)
-    assert (problem["type"], problem["status"]) == ("urn:ackline:problem:not-http", 400)
+    assert (problem["type"], problem["status"]) == ("urn:ackline:problem:malformed-http", 400)
     live.api.get("/queue/stats")
 
 

@@ -18,7 +18,7 @@ def test_nothing_is_copied_or_taken_apart_again_for_each_request(monkeypatch):
         copied, split = Mock(wraps=copy), Mock(wraps=urlsplit)
         # Litestar copies the handler for each guard.
         monkeypatch.setattr("litestar.handlers.base.copy", copied)
-        monkeypatch.setattr("ackline.service.auth.loopback.urlsplit", split)
+        monkeypatch.setattr("ackline.service.auth.authenticator.urlsplit", split)
 
         api.enqueue(2)
 

@@ -27,10 +27,16 @@ from ackline.service.auth.api_keys import new_key
 from ackline.service.auth.credentials import ApiKey, hash_of
 from ackline.service.auth.permissions import Scope
 from ackline.service.limits.errors import TooManyLoginFailures
-from ackline.service.limits.rate_limit import Rate
-from ackline.service.limits.rate_table import BUCKETS, SIZE, SLOTS_PER_BUCKET, RateTable, new_file
+from ackline.service.limits.rate_limit import (
+    BUCKETS,
+    SIZE,
+    SLOTS_PER_BUCKET,
+    Rate,
+    RateTable,
+    new_file,
+)
 from ackline.service.limits.tenant_limits import TenantLimits
-from ackline.service.operations import bulk_step
+from ackline.service.operations import bulk
 from ackline.service.settings import load
 from ackline.stores.sqlite import disk_space
 
@@ -418,12 +424,12 @@ class TestDepth:
         ids = [job["id"] for job in call("GET", "/v1/queues/a/jobs").json()["jobs"]]
         target = QueueKey("acme", "b")
 
-        runtime.limits.require_room(QueueKey("acme", "a"), [move(id, target) for id in ids])
+        runtime.limits.require_capacity(QueueKey("acme", "a"), [move(id, target) for id in ids])
 
         self.fill(call, "b", 2)
 
     def test_an_act_on_many_stops_where_the_room_ends(self, call, monkeypatch):
-        monkeypatch.setattr(bulk_step, "PAGE", 2)
+        monkeypatch.setattr(bulk, "PAGE", 2)
         self.bury(call, "a", 3)
         self.fill(call, "a", 1)
         body = {"action": "redrive", "filter": {}}
@@ -552,13 +558,13 @@ def test_a_tenant_waits_for_so_many_names(live, tenants):
     assert first.status_code == 200
     refused_one = listening(live, acme, many(60))
     refused_one.read()
-    refused(refused_one, "too-many-names")
+    refused(refused_one, "too-many-waiting-queues")
     query = {"queue": many(60), "wait": 1}
-    refused(ask("GET", "/api/queue/poll", params=query), "too-many-names")
-    refused(ask("GET", "/api/queue/listen", params={"queue": many(60)}), "too-many-names")
-    refused(ask("GET", "/api/v1/claims", params={"queue": many(60)}), "too-many-names")
+    refused(ask("GET", "/api/queue/poll", params=query), "too-many-waiting-queues")
+    refused(ask("GET", "/api/queue/listen", params={"queue": many(60)}), "too-many-waiting-queues")
+    refused(ask("GET", "/api/v1/claims", params={"queue": many(60)}), "too-many-waiting-queues")
     claim = {"queues": many(60), "wait": 1}
-    refused(ask("POST", "/api/v1/claims", json=claim), "too-many-names")
+    refused(ask("POST", "/api/v1/claims", json=claim), "too-many-waiting-queues")
     # What does not wait costs nothing, and others have their own.
     assert ask("POST", "/api/v1/claims", json={"queues": many(60)}).status_code == 200
     assert ask("GET", "/api/queue/poll?wait=0.01").status_code == 200
@@ -611,7 +617,7 @@ class TestFailures:
 
         wrong = "Bearer ack_0123456789abcdef_wrong"
         assert [guess(wrong).status_code for _ in range(5)] == [401] * 5
-        refused(guess(wrong), "too-many-failures")
+        refused(guess(wrong), "too-many-login-failures")
         assert guess("Bearer a.b.c").status_code == 429
         # Whoever is known is not a guess, though it comes from the same address.
         call("GET", "/queue/stats")
@@ -633,15 +639,15 @@ class TestFailures:
     )
     def test_what_an_address_is(self, api, runtime, one, other, same):
         for _ in range(10):
-            runtime.limits.note_failure(one)
+            runtime.limits.record_login_failure(one)
         with pytest.raises(TooManyLoginFailures):
-            runtime.limits.require_trust(one)
+            runtime.limits.require_not_blocked(one)
 
         if same:
             with pytest.raises(TooManyLoginFailures):
-                runtime.limits.require_trust(other)
+                runtime.limits.require_not_blocked(other)
         else:
-            runtime.limits.require_trust(other)
+            runtime.limits.require_not_blocked(other)
 
 
 # --- settings ---

@@ -83,8 +83,8 @@ def test_asking_whether_it_is_ready_writes_once_in_a_while(api, runtime, monkeyp
 
 
 def test_a_loop_that_never_ran_is_late(api, runtime, monkeypatch):
-    loop = runtime.caretaker.loops[0]
-    runtime.caretaker.stop()
+    loop = runtime.background.loops[0]
+    runtime.background.stop()
     never = msgspec.structs.replace(loop.stats(), last_run=None)
     monkeypatch.setattr(loop, "stats", lambda: never)
     runtime.opened_at -= 3600

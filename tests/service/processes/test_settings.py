@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ackline.core.errors import ConfigError
-from ackline.service.auth.authenticator_choice import authenticator_for
+from ackline.service.auth.authenticator import authenticator_for
 from ackline.service.settings import Settings, load
 from ackline.stores.registry import store_from_url
 

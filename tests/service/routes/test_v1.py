@@ -14,7 +14,7 @@ from ackline import Queues
 from ackline.core.errors import StoreUnavailable
 from ackline.core.job import QueueKey
 from ackline.maintenance import Scheduler
-from ackline.service.operations import bulk_step
+from ackline.service.operations import bulk
 
 QUEUE = "/v1/queues/email"
 JOBS = f"{QUEUE}/jobs"
@@ -322,7 +322,7 @@ class TestWork:
         assert reply == {"lost": ["x"], "cancelled": []}
         assert api.get(f"{JOBS}/a")["deadline"] > time.time() + 500
         (worker,) = api.get("/v1/workers")["workers"]
-        assert (worker["id"], worker["alive"], worker["holds"]) == ("w1", True, 1)
+        assert (worker["id"], worker["alive"], worker["leases"]) == ("w1", True, 1)
 
     def test_a_claim_waits(self, api):
         later = threading.Timer(0.2, add, [api])
@@ -596,8 +596,8 @@ class TestBulkSteps:
 
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch):
-        monkeypatch.setattr(bulk_step, "TIME_LIMIT", 0.0)
-        monkeypatch.setattr(bulk_step, "PAGE", 2)
+        monkeypatch.setattr(bulk, "TIME_LIMIT", 0.0)
+        monkeypatch.setattr(bulk, "PAGE", 2)
 
     @pytest.fixture
     def act(self, api):
@@ -667,7 +667,7 @@ class TestBulkSteps:
         assert (first["count"], act(body | {"cursor": first["cursor"]})["count"]) == (2, 1)
 
     def test_end_when_the_service_stops(self, api, act, runtime, monkeypatch):
-        monkeypatch.setattr(bulk_step, "TIME_LIMIT", 60.0)
+        monkeypatch.setattr(bulk, "TIME_LIMIT", 60.0)
         for n in range(3):
             add(api, {"n": n})
         runtime.draining = True
@@ -793,19 +793,19 @@ class TestSchedules:
         api.get(f"{self.PATH}/d", status=404)
 
     def test_are_fired_by_the_service(self, api, runtime, monkeypatch):
-        looked_after: list[str] = []
-        look_after = Scheduler.maintain
+        maintained: list[str] = []
+        maintain = Scheduler.maintain
 
         def noted(scheduler: Scheduler, queue: Any) -> float:
-            looked_after.extend(schedule.name for schedule in scheduler.schedules)
-            return look_after(scheduler, queue)
+            maintained.extend(schedule.name for schedule in scheduler.schedules)
+            return maintain(scheduler, queue)
 
-        monkeypatch.setattr(Scheduler, "look_after", noted)
+        monkeypatch.setattr(Scheduler, "maintain", noted)
         add(api, delay=60)
         api.put(f"{self.PATH}/tick", {"cron": "* * * * *", "payload": "tick", "kind": "tick"})
-        runtime.caretaker.loops[0].step()
+        runtime.background.loops[0].step()
 
-        assert looked_after == ["tick"]
+        assert maintained == ["tick"]
 
 
 class TestEvents:

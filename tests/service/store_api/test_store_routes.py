@@ -364,7 +364,7 @@ class TestWhatANarrowTokenSees:
         [job] = store.get(KEY, ["queued"])
         seen = msgspec.structs.replace(expected_from(job), priority=job.priority + 1)
 
-        [verdict] = apply(ask, msgspec.structs.replace(cancel("queued", DEFAULTS), seen=seen))
+        [verdict] = apply(ask, msgspec.structs.replace(cancel("queued", DEFAULTS), expected=seen))
 
         assert (verdict.applied, verdict.state) == (False, State.QUEUED)
 
@@ -383,18 +383,18 @@ class TestWhatANarrowTokenSees:
 
 
 @pytest.mark.parametrize("scopes", [{Scope.READ}, {Scope.READ, Scope.ADMIN}])
-def test_only_admins_see_the_troubles_of_the_store(
+def test_only_admins_see_the_health_issues_of_the_store(
     running, client, ask, who, store, monkeypatch, scopes
 ):
-    trouble = HealthIssue("eviction", "jobs may be evicted", "set noeviction")
-    info = msgspec.structs.replace(store.info(), troubles=(trouble,))
+    issue = HealthIssue("eviction", "jobs may be evicted", "set noeviction")
+    info = msgspec.structs.replace(store.info(), issues=(issue,))
     monkeypatch.setattr(store, "info", lambda: info)
     as_caller(who, *scopes)
 
-    shown = client.get("/api/v1/overview").json()["store"]["troubles"]
+    shown = client.get("/api/v1/overview").json()["store"]["issues"]
 
-    assert [one["what"] for one in shown] == (["eviction"] if Scope.ADMIN in scopes else [])
-    assert [one["what"] for one in shown] == [one.what for one in ask("info").troubles]
+    assert [one["code"] for one in shown] == (["eviction"] if Scope.ADMIN in scopes else [])
+    assert [one["code"] for one in shown] == [one.code for one in ask("info").issues]
     running[0].store_checks = CachedStoreChecks()
     checks = client.get("/readyz").json()["checks"]
     assert {"store", "durability"} <= checks.keys()
@@ -527,10 +527,10 @@ class TestNotes:
         as_caller(who, Scope.CONSUME)
 
         ask("prune", queue=KEY, limit=5)
-        ask("prune", queue=KEY, limit=5, keep_from="9999999.0")
+        ask("prune", queue=KEY, limit=5, needed_after="9999999.0")
 
         assert [event.id for event in store.events(KEY, None, 9)][-1] == "a"
-        ask("prune", 400, queue=KEY, limit=5, keep_from="nowhere")
+        ask("prune", 400, queue=KEY, limit=5, needed_after="nowhere")
 
     def test_a_queue_is_dropped_with_its_schedules(self, ask, store):
         schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))
@@ -784,7 +784,7 @@ class TestLimitedTokens:
 
         steps = [
             msgspec.structs.replace(
-                bury(job, Failure(act="fail", attempt=1), DEFAULTS), keys=(own, other)
+                bury(job, Failure(act="fail", attempt=1), DEFAULTS), undelivered_keys=(own, other)
             )
             for job in jobs
         ]

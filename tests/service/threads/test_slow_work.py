@@ -102,7 +102,7 @@ def test_a_poll_does_not_wait_for_lists_of_deliveries(live, monkeypatch):
 def test_a_poll_does_not_wait_for_lists_of_work(live, monkeypatch, verb, path, answer):
     held = Held(answer)
     monkeypatch.setattr(live.runtime.store, verb, held)
-    live.runtime.caretaker.stop()
+    live.runtime.background.stop()
 
     require_polls_meanwhile(live, held, lambda: live.api.get(f"/v1/queues/default/{path}"))
 

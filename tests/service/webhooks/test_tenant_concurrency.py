@@ -17,7 +17,7 @@ from ackline.service.webhooks.settings import WebhookSettings
 from ackline.service.webhooks.worker import DeliveryWorker
 from ackline.stores.memory import MemoryStore
 
-PATIENT = msgspec.structs.replace(HERE, timeout=60.0, concurrency=8, at_once=4)
+PATIENT = msgspec.structs.replace(HERE, timeout=60.0, concurrency=8, receiver_concurrency=4)
 
 
 async def this_machine(_host: str, _port: int) -> Sequence[str]:

@@ -508,7 +508,7 @@ def test_what_cannot_be_is_refused(live, receiver):
 
 
 def test_a_tenant_has_so_many_webhooks_and_no_more(receiver):
-    few = msgspec.structs.replace(HERE, most=1)
+    few = msgspec.structs.replace(HERE, max_webhooks=1)
     live = fast_service.start(webhooks=few)
     try:
         subscribe(live, receiver)

@@ -26,7 +26,7 @@ from ackline.core.lifecycle import Verdict
 from ackline.core.limits import RESERVED_KEY_PREFIX
 from ackline.service import Settings
 from ackline.service.runtime import Runtime
-from ackline.service.store_api import sizes
+from ackline.service.store_api import arguments
 from ackline.spark.claims.manifest_room import ManifestStore
 from ackline.spark.claims.manifests import Manifest, PendingBatch
 from ackline.spark.errors import StreamFenced, StreamMismatch
@@ -214,7 +214,7 @@ def test_what_was_cancelled_meanwhile_is_kept_as_its_queue_says(email, start, ch
 
 def test_over_http_it_restarts_whatever_it_holds(monkeypatch, checkpoint):
     """No answer of the service has more jobs than this, and a driver may hold any number."""
-    monkeypatch.setattr(sizes, "MAX_RESULTS", MAX_BATCH)
+    monkeypatch.setattr(arguments, "MAX_RESULTS", MAX_BATCH)
     runtime = Runtime.from_settings(Settings(store="memory://", port=0, drain=0))
     with ServiceThread(runtime) as service, ackline.open(service.url) as queues:
         put(queues["email"], MAX_BATCH + 100)

@@ -19,10 +19,11 @@ from ackline.core.job import QueueKey, State
 from ackline.core.lifecycle import Verdict, complete, request_cancel
 from ackline.queues import Queues
 from ackline.service.auth.principal import Principal
+from ackline.service.routes.v1 import store as routes
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
-from ackline.service.store_api import execute
-from ackline.service.store_api.sizes import MAX_RESULTS
+from ackline.service.store_api import arguments, execute, validation
+from ackline.service.store_api.arguments import MAX_RESULTS
 from ackline.stores.contract import (
     Capabilities,
     ClaimRequest,
@@ -87,7 +88,7 @@ def test_what_needs_the_stores_own_process_is_not_promised(service, open_store):
     """A worker would hand over its listener, and Spark take the URL for that of a file."""
     kept = service.runtime.store
     kept.capabilities = msgspec.structs.replace(
-        kept.capabilities, shared=False, one_machine=True, joins=True, batch=7
+        kept.capabilities, shared=False, one_machine=True, joins_transactions=True, batch_size=7
     )
 
     found = open_store().capabilities
@@ -114,10 +115,10 @@ class TestShortAnswers:
 
     @pytest.fixture(autouse=True)
     def _three(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for place in ("store_access.sizes.MOST", "routes.v1.store.MOST"):
-            monkeypatch.setattr(f"ackline.service.{place}", 3)
-        for place in ("store_access.permits.MOST_NAMES", "routes.v1.store.MOST_NAMES"):
-            monkeypatch.setattr(f"ackline.service.{place}", 3)
+        for module in (arguments, routes):
+            monkeypatch.setattr(module, "MAX_RESULTS", 3)
+        for module in (validation, routes):
+            monkeypatch.setattr(module, "MAX_LISTEN_QUEUES", 3)
 
     def test_pages_are_shorter_and_read_on(self, store):
         store.enqueue(QUEUE, drafts(5))

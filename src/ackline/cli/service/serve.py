@@ -109,7 +109,7 @@ def serve(
 
 def _settings(file: Path | None, flags: dict[str, Any]) -> Settings:
     try:
-        from ackline.service.auth.authenticator_choice import authenticator_for
+        from ackline.service.auth.authenticator import authenticator_for
         from ackline.service.settings import load
     except ModuleNotFoundError as error:
         raise MissingExtra(f"ackline serve (no module {error.name!r})", "service") from None

@@ -60,7 +60,7 @@ def line_to_draft(queue: QueueBase[Any, Any], line: Any, options: CallOptions) -
     if id is not None:
         # Any id that a job has had: also one that was made of an Idempotency-Key.
         require_name("id", id)
-        draft = msgspec.structs.replace(draft, id=id, surely_new=False)
+        draft = msgspec.structs.replace(draft, id=id, assume_new=False)
     kept = msgspec.structs.replace(draft.options, codec=codec)
     return msgspec.structs.replace(draft, payload=payload, options=kept)
 

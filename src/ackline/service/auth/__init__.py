@@ -1,1 +1,1 @@
-"""Who calls, by a token, an API key or a loopback address, and what they may do and see."""
+"""Authentication, permissions, and one request's access to the store."""

@@ -10,7 +10,7 @@ from ackline.service.auth.authenticator import Authenticator, Connection
 from ackline.service.auth.principal import Principal
 from ackline.service.http.problems import Forbidden, Unauthorized
 from ackline.service.http.sse import TICKET_PARAMETER, is_event_stream
-from ackline.service.limits import Limiter
+from ackline.service.limits.limiter import Limiter
 from ackline.service.limits.stream_slots import acquire_stream_slot
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The maintenance loops that every process of the service runs."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Jobs on their way to clients: claims, streams and long polls, settling, disconnects."""

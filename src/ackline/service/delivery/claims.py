@@ -1,20 +1,180 @@
-"""Claims of one client, from one queue or from several by their shares."""
+"""Claims of one client, from one queue or from several by their weights."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
+import msgspec
+
+from ackline.aio.consumer import CancellableClaim
+from ackline.core import lifecycle
 from ackline.core.job import QueueKey, Record
+from ackline.core.lifecycle import Transition
+from ackline.queue import Queue
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.permissions import Permission
-from ackline.service.delivery.claim_source import ClaimOptions, ClaimSource
+from ackline.service.delivery import disconnect
 from ackline.service.delivery.fair_share import Weights
 from ackline.service.delivery.in_flight import InFlightJob
 from ackline.service.http.sse import StreamSignal
-from ackline.stores.contract import MAX_ANSWER_BYTES
+from ackline.service.runtime import Runtime
+from ackline.service.wakeups.wakeups import Waiter, Wakeup
+from ackline.stores.contract import MAX_ANSWER_BYTES, ClaimRequest, ClaimResult
 from ackline.stores.shared.byte_limit import ByteLimit
+from ackline.worker.fair_share import QueueShare
+
+logger = logging.getLogger("ackline.service")
+
+
+MIN_WAIT = 0.001
+
+POLL_EVERY = 30.0
+"""Seconds after which a queue may have something although there was no news, because news can be
+lost. A client that waits looks sooner, see `wakeups`; this is for one that is busy with others."""
+
+
+class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs a client wants, for how long, and under which name it holds them."""
+
+    lease: float | None = None
+    kinds: frozenset[str] | None = None
+    worker: str | None = None
+
+
+class ClaimSource:
+    """A queue, its share of what the client takes, and whether a claim may bring something."""
+
+    def __init__(
+        self, runtime: Runtime, queue: Queue[Any, Any], wish: ClaimOptions, share: QueueShare
+    ) -> None:
+        self._runtime = runtime
+        self._queue = queue
+        self._wish = wish
+        self.key = queue.key
+        self.share = share
+        self._wakeup: Wakeup | None = None
+        self._waiter: Waiter | None = None
+        self._seen_version = 0
+        """The version of the wakeup before the last claim."""
+        self._has_more = True
+        """Whether there may be jobs without further news."""
+        self._woken = False
+        """Whether to wake another, unless this one looks: it was woken, or its claim was full."""
+        self._poll_at = math.inf
+
+    @property
+    def promising(self) -> bool:
+        """Whether a claim may bring jobs: after one that brought too few, only upon news."""
+        told = self._wakeup is not None and self._wakeup.version != self._seen_version
+        return self._has_more or told or time.monotonic() >= self._poll_at
+
+    def mark_promising(self) -> None:
+        """There may be something to claim again."""
+        self._has_more = True
+
+    async def claim(self, limit: int, max_bytes: int | None) -> list[Record]:
+        """Claim what is there now; if the client leaves meanwhile, no job is lost."""
+        self.share.try_take(limit)
+        if self._wakeup is not None:
+            self._seen_version = self._wakeup.version
+        self._has_more = False
+        claimed: ClaimResult | None = None
+        try:
+            claimed = await self._claim(limit, max_bytes)
+        finally:
+            self.share.return_unused(limit - (len(claimed.jobs) if claimed is not None else 0))
+            if claimed is None:
+                self.mark_promising()  # nothing is known about the queue
+        self._woken = len(claimed.jobs) == limit or claimed.may_have_more
+        if self._woken:
+            self.mark_promising()
+        return claimed.jobs
+
+    async def _claim(self, limit: int, max_bytes: int | None) -> ClaimResult:
+        handover = CancellableClaim(self._queue, lambda: self._request(limit, max_bytes))
+        try:
+            claimed = await self._runtime.call(handover.claim)
+        except asyncio.CancelledError:
+            self._runtime.threads.run_soon(handover.cancel)
+            raise
+        self._runtime.metrics.job_timings.claimed(self.key, claimed)
+        if self._wakeup is not None and len(claimed.jobs) < limit and not claimed.may_have_more:
+            self._schedule_poll(claimed)
+        return claimed
+
+    def _request(self, limit: int, max_bytes: int | None) -> ClaimRequest:
+        """This blocks: it may have to read the queue's settings."""
+        wish = self._wish
+        request = self._queue.claim_request(limit, wish.lease, wish.kinds, wish.worker)
+        return msgspec.structs.replace(request, max_bytes=max_bytes)
+
+    def _schedule_poll(self, claimed: ClaimResult) -> None:
+        """Look again when the next job becomes due, or the next lease lapses."""
+        quiet_for = POLL_EVERY
+        if claimed.next_at is not None:
+            quiet_for = min(quiet_for, max(MIN_WAIT, claimed.next_at - claimed.now))
+        self._poll_at = time.monotonic() + quiet_for
+        if quiet_for < POLL_EVERY and self._wakeup is not None:
+            self._wakeup.notify_after(quiet_for)
+
+    async def release(self, jobs: Sequence[Record]) -> None:
+        """Give back jobs that a client was not sent, or will not process."""
+        with self._log_if_not_released(jobs):
+            transitions = await self._runtime.call(self._releases, jobs)
+            verdicts = await self._runtime.call(self._queue.apply, transitions)
+            self._runtime.metrics.job_timings.settled(self.key, transitions, verdicts)
+
+    def _releases(self, jobs: Sequence[Record]) -> list[Transition]:
+        policy = self._queue.policies.of
+        return [lifecycle.release(job, policy(job), disconnect.DISCONNECTED) for job in jobs]
+
+    async def recover(self, jobs: Sequence[Record], first: str | None) -> None:
+        """The client has left with jobs that it was sent; it had `first` the longest."""
+        with self._log_if_not_released(jobs):
+            await self._runtime.call(disconnect.recover_jobs, self._queue, jobs, first)
+
+    @contextmanager
+    def _log_if_not_released(self, jobs: Sequence[Record]) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            logger.exception(
+                "could not release %d jobs of %s: they wait for their leases to lapse",
+                len(jobs),
+                self.key,
+            )
+
+    # --- its wakeup, when there may be something to claim ---
+
+    def set_wakeup(self, wakeup: Wakeup | None) -> None:
+        """Be woken by this from now on; None ends it."""
+        self._wakeup = wakeup
+        self._poll_at = math.inf
+        if wakeup is not None:
+            self._seen_version = wakeup.version
+
+    def wait(self, event: asyncio.Event) -> None:
+        """Have the event set by the next news."""
+        if self._wakeup is not None:
+            self._waiter = self._wakeup.wait(event, self._seen_version)
+
+    def cancel(self) -> None:
+        """Stop waiting; if this one was woken, there is something to claim."""
+        if self._waiter is not None and not self._waiter.wakeup.cancel(self._waiter):
+            self._has_more = self._woken = True
+        self._waiter = None
+
+    def wake_other(self) -> None:
+        """Wake another client: there may be more than this one takes."""
+        if self._wakeup is not None and self._woken:
+            self._woken = False
+            self._wakeup.notify_next()
 
 
 class Claimer:

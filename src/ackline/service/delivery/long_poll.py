@@ -1,16 +1,18 @@
-"""Handing jobs out to a request, which may wait for some."""
+"""Requests that wait, for jobs or for a result, until the client disconnects."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from litestar.types import Receive
 
 from ackline.service.auth.caller import Caller
 from ackline.service.delivery.claims import Claimer
 from ackline.service.delivery.in_flight import InFlightJob
+from ackline.service.http.problems import ShuttingDown
+from ackline.service.http.request_body import ClientDisconnected
 from ackline.service.http.sse import StreamSignal
 
 T = TypeVar("T")
@@ -70,3 +72,28 @@ async def _wait_for_jobs(
         finally:
             watching.cancel()
             runtime.streams.close(stream)
+
+
+async def wait_for_result(caller: Caller, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """The result of the work, unless the client leaves or the service stops before."""
+    with caller.runtime.limits.stream_slot(caller.tenant):
+        return await _wait_for(caller, work())
+
+
+async def _wait_for(caller: Caller, work: Coroutine[Any, Any, T]) -> T:
+    streams = caller.runtime.streams
+    stream = streams.open(caller.principal.until)
+    watching = asyncio.create_task(stream.watch_disconnect(caller.receive))
+    ending = asyncio.create_task(stream.wake.wait())
+    working = asyncio.create_task(work)
+    try:
+        await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        if stream.disconnected:
+            raise ClientDisconnected("the client left before there was an answer")
+        raise ShuttingDown("the service is about to stop: ask again, of another instance or later")
+    finally:
+        for task in (watching, ending, working):
+            task.cancel()
+        streams.close(stream)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The journal as clients read it: pages, a stream, and summaries of sweeps."""

@@ -1,4 +1,4 @@
-"""How much memory the bodies of requests take: many that come in halves must not fill it."""
+"""A limit on the memory of request bodies, so that many incomplete ones cannot exhaust it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from ackline.service.http.problems import Busy
 
-STALLED_MESSAGE = "the request stalled, and others need the memory: send it again"
+STALLED_MESSAGE = "the request stalled while others needed the memory: send it again"
 
 _BODY = "ackline.body"
 
 ClientKey = tuple[str, str]
-"""A tenant, which is empty as long as that is not known, and an address."""
+"""A tenant, empty before authentication, and an address."""
 
 
 class ReceivedBody:
-    """What one request has sent, until it is answered or no longer needed."""
+    """The body of one request, until the request is answered or the body is no longer needed."""
 
     def __init__(self, memory: BodyMemory, scope: Scope) -> None:
         self._memory = memory
@@ -30,19 +30,19 @@ class ReceivedBody:
         self._complete = False
         self.size = 0
         self.content: bytes | None = None
-        """All of it, once it has come."""
+        """The whole body, once it has arrived."""
 
     @cached_property
     def client_key(self) -> ClientKey:
-        """Whose request it is, and where it comes from."""
+        """The tenant and the address of the client."""
         principal: Any = self._scope.get("user")
         client = self._scope.get("client")
         return principal.tenant if principal is not None else "", client[0] if client else ""
 
     async def next(self, receive: Receive) -> Any:
-        """The next message; raises `Busy` if others need the memory before it comes."""
+        """The next ASGI message; raises `Busy` if others need the memory before it arrives."""
         if self._complete:
-            return await receive()  # only that the client leaves
+            return await receive()  # only `http.disconnect` can follow
         try:
             async with asyncio.timeout(None) as self._waiting:
                 self._memory.mark_waiting(self)
@@ -52,7 +52,7 @@ class ReceivedBody:
         finally:
             self._waiting = None
             self._memory.unmark_waiting(self)
-        if self._evicted:  # the piece came in the moment in which it was given up
+        if self._evicted:  # the chunk arrived just as the body was evicted
             raise Busy(STALLED_MESSAGE)
         if message["type"] == "http.request":
             self._complete = not message.get("more_body", False)
@@ -60,7 +60,7 @@ class ReceivedBody:
         return message
 
     def evict(self) -> None:
-        """End the request instead of waiting for the rest of it."""
+        """Fail the request instead of waiting for the rest of its body."""
         self._evicted = True
         if self._waiting is not None:
             self._waiting.reschedule(asyncio.get_running_loop().time())
@@ -68,31 +68,31 @@ class ReceivedBody:
         self.release()
 
     def release(self) -> None:
-        """What has come is not kept any longer."""
+        """Release the memory of what has arrived."""
         self.content = b""
         self._memory.release(self)
 
 
 class BodyMemory:
-    """The bodies that a process keeps, no more than `most` bytes of them.
+    """The request bodies of a process, at most `max_bytes` of them.
 
-    If there is no room for a piece, the request that stalls most is given up: of the tenant that
-    takes the most memory, and there of the address that does, the one that was silent for longest.
+    If a chunk does not fit, a stalled request is evicted: of the tenant that uses the most memory,
+    and there of the address that does, the one that has been waiting longest.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._most = max_bytes
+        self._max_bytes = max_bytes
         self.used = 0
-        """How many bytes are kept now."""
-        self._of_tenants = Counter[str]()
-        self._of_places = Counter[ClientKey]()
+        """Bytes in memory now."""
+        self._used_by_tenant = Counter[str]()
+        self._used_by_client = Counter[ClientKey]()
         self._waiting: defaultdict[ClientKey, OrderedDict[ReceivedBody, None]]
         self._waiting = defaultdict(OrderedDict)
-        """Those whose next piece has not come; of each place, the one silent for longest first."""
+        """Bodies whose next chunk has not arrived, by client; the longest waiting first."""
 
     def reserve(self, body: ReceivedBody, size: int) -> None:
-        """Keep one more piece of a body, or raise `Busy`."""
-        while self.used + size > self._most:
+        """Reserve memory for one more chunk, or raise `Busy`."""
+        while self.used + size > self._max_bytes:
             stalled = self._most_stalled()
             if stalled is None:
                 body.release()
@@ -101,16 +101,16 @@ class BodyMemory:
         self._count(body, size)
 
     def release(self, body: ReceivedBody) -> None:
-        """A body is not kept any longer."""
+        """Release the memory of a body."""
         self._count(body, -body.size)
 
     def mark_waiting(self, body: ReceivedBody) -> None:
-        """The next piece of a body has to come, or the body may be given up."""
+        """The body waits for its next chunk, and may be evicted."""
         if body.size:
             self._waiting[body.client_key][body] = None
 
     def unmark_waiting(self, body: ReceivedBody) -> None:
-        """It has come, or nobody waits for it."""
+        """The chunk has arrived, or nobody waits for it."""
         if body.size:
             waiting = self._waiting[body.client_key]
             waiting.pop(body, None)
@@ -122,16 +122,16 @@ class BodyMemory:
             tenant, _ = body.client_key
             body.size += size
             self.used += size
-            _add(self._of_tenants, tenant, size)
-            _add(self._of_places, body.client_key, size)
+            _add(self._used_by_tenant, tenant, size)
+            _add(self._used_by_client, body.client_key, size)
 
     def _most_stalled(self) -> ReceivedBody | None:
-        place = max(
+        client = max(
             self._waiting,
-            key=lambda place: (self._of_tenants[place[0]], self._of_places[place]),
+            key=lambda client: (self._used_by_tenant[client[0]], self._used_by_client[client]),
             default=None,
         )
-        return None if place is None else next(iter(self._waiting[place]))
+        return None if client is None else next(iter(self._waiting[client]))
 
 
 def _add(counts: Counter[Any], key: Any, size: int) -> None:
@@ -141,7 +141,7 @@ def _add(counts: Counter[Any], key: Any, size: int) -> None:
 
 
 class TrackBodies:
-    """Wraps all routes: counts what a request sends, until it is answered."""
+    """ASGI middleware that counts the body of each request until it is answered."""
 
     def __init__(self, app: ASGIApp, memory: BodyMemory) -> None:
         self._app = app
@@ -161,5 +161,5 @@ class TrackBodies:
 
 
 def received_body(scope: Any) -> ReceivedBody:
-    """What the request has sent."""
+    """The body of a request, as far as it has arrived."""
     return cast("ReceivedBody", scope[_BODY])

@@ -1,4 +1,4 @@
-"""Connections with time limits: a client that sends half a request or does not read is dropped."""
+"""Connections with time limits: a client that stalls is disconnected."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ackline.service.http.problems import MalformedHttp, RequestTimeout, raw_res
 from ackline.service.settings import Settings
 
 MIN_UPLOAD_RATE = 16 * 1024
-"""Bytes that a client must send per second once the time for a small request is over."""
+"""Bytes per second that a client must send once `receive_timeout` has passed."""
 
 
 class TimedConnection(H11Protocol):
-    """Adds time limits to uvicorn's connection, which would wait forever.
+    """A uvicorn connection with time limits; by itself it would wait forever.
 
-    A request has to be complete within `receive_timeout` of its first byte, the first one within
-    as long of connecting; a large body has longer. A client has to read within `send_timeout`.
+    A request must be complete within `receive_timeout` of its first byte, the first request within
+    that time of connecting; large bodies get more. A client must read within `send_timeout`.
     """
 
     receive_timeout: float
@@ -58,15 +58,15 @@ class TimedConnection(H11Protocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Uvicorn's own is plain text, and raises if an answer is under way."""
+        """Unlike uvicorn's, which is plain text and raises if a response has started."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            answer = MalformedHttp(f"{msg.rstrip('.')}: the connection is closed")
-            self.transport.write(raw_response(answer))
+            problem = MalformedHttp(f"{msg.rstrip('.')}: the connection is closed")
+            self.transport.write(raw_response(problem))
         self.transport.close()
 
     @property
     def _request_incomplete(self) -> bool:
-        """Whether a request has begun and is not complete yet."""
+        """Whether a request has started but is not complete yet."""
         state = self.conn.their_state
         return state is h11.SEND_BODY or (state is h11.IDLE and bool(self.conn.trailing_data[0]))
 
@@ -86,7 +86,7 @@ class TimedConnection(H11Protocol):
             self._receive_timer = None
 
     def _on_receive_timeout(self) -> None:
-        # Allow more time to clients that have sent a lot, and while we are the ones not reading.
+        # More time for clients that have sent a lot, and while reading is paused on our side.
         more = 1.0 if self.flow.read_paused else self._received / MIN_UPLOAD_RATE
         if more >= 1.0:
             self._received = 0
@@ -112,7 +112,7 @@ def connection_class(settings: Settings) -> type[asyncio.Protocol]:
 
 
 def raise_open_file_limit() -> None:
-    """Allow as many connections as the system permits: often only 1,024 files may be open."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    """Raise the limit of open files to the system's maximum; the default is often 1,024."""
+    _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):  # keep the limit as it is
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))

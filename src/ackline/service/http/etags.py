@@ -1,7 +1,7 @@
-"""ETags: what has not changed is not sent again, and what has is not overwritten unseen.
+"""ETags: unchanged documents are not sent again, changed ones not overwritten unseen.
 
-A tag has two parts. The first changes with what clients can edit: `If-Match` compares only this
-one. The second changes with all else that the answer shows: `If-None-Match` compares both.
+A tag has two parts. The first changes with what clients can edit; `If-Match` compares only this
+one. The second changes with everything else in the document; `If-None-Match` compares both.
 """
 
 from __future__ import annotations
@@ -23,56 +23,58 @@ IfNoneMatch = Annotated[
     str | None,
     HeaderParameter(
         name="If-None-Match",
-        description="The `ETag` of what you have: 304 without a body if it is still so.",
+        description="The `ETag` that you have: 304 without a body if it still matches.",
     ),
 ]
 IfMatch = Annotated[
     str | None,
     HeaderParameter(
         name="If-Match",
-        description="The `ETag` of what you saw: 412, and nothing is done, if it has changed.",
+        description="The `ETag` that you read: 412, and nothing is done, if it has changed.",
     ),
 ]
 
 ETAG_RESPONSES: dict[str, Any] = {
-    "responses": {304: ResponseSpec(None, description="It is as you have it.")},
+    "responses": {304: ResponseSpec(None, description="Not modified.")},
     "response_headers": [
-        ResponseHeader(name="etag", documentation_only=True, description="Which state this is.")
+        ResponseHeader(name="etag", documentation_only=True, description="Identifies this version.")
     ],
 }
-"""What a route declares if its answers have a tag."""
+"""What a route with ETags declares for OpenAPI."""
 
 
 class PreconditionFailed(ProblemError):
-    """It is no longer as the caller saw it."""
+    """The document is no longer as the caller read it."""
 
     status = 412
     type = "changed"
 
 
-def with_etag(document: T, editable: object, rest: object, known: str | None) -> Response[T]:
-    """A response with its tag, or 304 if the caller already has this."""
+def with_etag(
+    document: T, editable: object, rest: object, if_none_match: str | None
+) -> Response[T]:
+    """A response with its ETag, or 304 if the caller already has this version."""
     tag = f'"{_hash(editable)}-{_hash(rest)}"'
     headers = {"etag": tag, "cache-control": "private, no-cache"}
-    if known is not None and any(sent in ("*", tag) for sent in _tags(known)):
+    if if_none_match is not None and {"*", tag} & set(_tags(if_none_match)):
         return Response(None, status_code=304, headers=headers)  # type: ignore[arg-type]
     return Response(document, headers=headers)
 
 
-def require_if_match(wanted: str | None, editable: object) -> None:
-    """Refuse a change by someone who saw a different state."""
-    if wanted is None:
+def require_if_match(if_match: str | None, editable: object) -> None:
+    """Refuse a change by a caller that read another version."""
+    if if_match is None:
         return
     now = _hash(editable)
-    if not any(tag == "*" or tag.strip('"').partition("-")[0] == now for tag in _tags(wanted)):
+    if not any(tag == "*" or tag.strip('"').partition("-")[0] == now for tag in _tags(if_match)):
         raise PreconditionFailed(
-            "it has changed since you read it: read it again, then decide", at="If-Match"
+            "it was changed since you read it; read it again and retry", at="If-Match"
         )
 
 
-def has_specific_etag(wanted: str | None) -> bool:
-    """Whether a change is only meant for what the caller saw, not for whatever is there."""
-    return wanted is not None and "*" not in _tags(wanted)
+def has_specific_etag(if_match: str | None) -> bool:
+    """Whether a change is meant for the version that the caller read, not for any."""
+    return if_match is not None and "*" not in _tags(if_match)
 
 
 def _tags(header: str) -> list[str]:

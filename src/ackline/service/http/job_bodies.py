@@ -1,4 +1,4 @@
-"""Jobs as clients write them."""
+"""Jobs and policies as clients send them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class BackoffBody(Body):
 
 
 BackoffInput = list[Seconds] | BackoffBody
-"""A list of delays, or a rule."""
+"""A list of delays, or a backoff with a shape."""
 
 
-def to_backoff(waits: BackoffInput) -> Backoff:
-    """The backoff that a client means."""
-    return waits.backoff() if isinstance(waits, BackoffBody) else backoff_from(waits)
+def to_backoff(backoff: BackoffInput) -> Backoff:
+    """The backoff that a client sent."""
+    return backoff.backoff() if isinstance(backoff, BackoffBody) else backoff_from(backoff)
 
 
 class JobOptions(Body):
@@ -59,7 +59,7 @@ class JobOptions(Body):
     trace: str | None = None
 
     def for_enqueue(self) -> EnqueueOptions:
-        """The options as the library takes them."""
+        """The options for `Queue.enqueue`."""
         given = {
             name: value
             for name in JobOptions.__struct_fields__
@@ -71,29 +71,29 @@ class JobOptions(Body):
 
 
 class JobBody(JobOptions):
-    """A job to be enqueued."""
+    """A job to enqueue."""
 
     payload: msgspec.Raw | UnsetType = UNSET
 
     def new_job(self, defaults: EnqueueOptions) -> NewJob[Any]:
-        """The job as the library takes it; `defaults` has the options that it leaves out."""
+        """The job for `Queue.enqueue_many`, with `defaults` for the options that it leaves out."""
         options: EnqueueOptions = {**defaults, **self.for_enqueue()}
         return NewJob(self.value, **options)
 
     @property
     def value(self) -> msgspec.Raw | None:
-        """The payload as it was sent."""
+        """The payload as sent."""
         return none_if_null(self.payload)
 
 
 def trace_options(traceparent: str | None) -> EnqueueOptions:
-    """The trace that a request's header names; one that is malformed is ignored, as W3C asks."""
+    """The trace in a request's header; a malformed one is ignored, as W3C requires."""
     trace = tracing.valid_traceparent(traceparent)
     return {"trace": trace} if trace is not None else {}
 
 
 class PolicyBody(Body):
-    """What holds for a kind or a queue; null leaves it to the next wider level."""
+    """Defaults for a kind or a queue; null leaves them to the next wider level."""
 
     max_attempts: int | None = None
     backoff: BackoffInput | None = None

@@ -1,4 +1,4 @@
-"""Pages of jobs, by cursors that came back from a client."""
+"""Pages of jobs, by the cursors that clients send back."""
 
 from __future__ import annotations
 
@@ -14,26 +14,23 @@ from ackline.stores.contract import Filter, Page, Store
 
 
 class JobOrder(enum.StrEnum):
-    """In which order jobs of a state are listed."""
+    """The order in which the jobs of a state are listed."""
 
-    CLAIM = "line"
+    CLAIM = "claim"
     NEWEST = "newest"
 
 
 ListOrder = Annotated[
     JobOrder,
-    QueryParameter(
-        description="Jobs of a state in the order of their line, or the newest first: what ended "
-        "last, what is due last."
-    ),
+    QueryParameter(description="In claim order, or the newest first."),
 ]
 
 
 def read_page(
-    store: Store, key: QueueKey, which: Filter, cursor: str | None, limit: int, order: JobOrder
+    store: Store, key: QueueKey, job_filter: Filter, cursor: str | None, limit: int, order: JobOrder
 ) -> Page:
-    """A page; a cursor that no store ever gave out is refused."""
+    """A page of jobs; a cursor that is not of such a list is refused."""
     try:
-        return store.page(key, which, cursor, limit, order is JobOrder.NEWEST)
+        return store.page(key, job_filter, cursor, limit, order is JobOrder.NEWEST)
     except msgspec.DecodeError:
         raise Unprocessable("this is not a cursor of this list", at="cursor") from None

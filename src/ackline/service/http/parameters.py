@@ -1,4 +1,4 @@
-"""Parameters that several routes have."""
+"""Parameters that several routes share."""
 
 from __future__ import annotations
 
@@ -14,28 +14,26 @@ Traceparent = Annotated[
     str | None,
     HeaderParameter(
         name="traceparent",
-        description="The trace that the job belongs to (W3C); its handler's span continues it.",
+        description="The W3C trace of the job; its handler's span continues it.",
     ),
 ]
-QueueName = Annotated[str, QueryParameter(description="Which queue.", min_length=1, max_length=512)]
+QueueName = Annotated[str, QueryParameter(description="The queue.", min_length=1, max_length=512)]
 QueueNames = Annotated[
     list[str] | None,
-    QueryParameter(name="queue", description="Which queue; repeat it to take from several."),
+    QueryParameter(name="queue", description="The queue; repeat it to claim from several."),
 ]
 WeightList = Annotated[
     list[float] | None,
     QueryParameter(
         name="weight",
-        description="A queue's share beside the others: one for each `queue`, in their order.",
+        description="Weight of each queue, in the same order as `queue`.",
     ),
 ]
 Prefetch = Annotated[
     int,
-    QueryParameter(
-        ge=1, le=1000, description="So many may be unsettled at once, of all queues together."
-    ),
+    QueryParameter(ge=1, le=1000, description="Maximum number of unsettled jobs, over all queues."),
 ]
-Queue = Annotated[str, PathParameter(description="The queue's name.")]
+QueuePath = Annotated[str, PathParameter(description="The queue's name.")]
 JobId = Annotated[str, PathParameter(description="The job's id.")]
 States = Annotated[
     list[State] | None, QueryParameter(name="state", description="Only jobs in these states.")
@@ -47,13 +45,13 @@ IdList = Annotated[
     list[str] | None, QueryParameter(name="id", description="Only jobs with these ids.")
 ]
 Cursor = Annotated[
-    str | None, QueryParameter(description="Where the page before ended.", max_length=4096)
+    str | None, QueryParameter(description="Cursor of the previous page.", max_length=4096)
 ]
-# Not `ge=0`: a zero would be left out of the description.
+# Not `ge=0`: Litestar leaves a zero out of the OpenAPI document.
 Timestamp = Annotated[float | None, QueryParameter(gt=-1, le=1e11)]
 PayloadText = Annotated[
     str | None,
-    QueryParameter(description="A piece of the payload, as JSON writes it.", max_length=1000),
+    QueryParameter(description="Only jobs whose payload, as JSON, contains this.", max_length=1000),
 ]
 PageSize = Annotated[int, QueryParameter(ge=1, le=1000)]
 

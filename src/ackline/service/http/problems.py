@@ -1,4 +1,4 @@
-"""Every error as a problem detail (RFC 9457): one mapping from errors to answers."""
+"""Every error as a problem detail (RFC 9457): one mapping from errors to responses."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ logger = logging.getLogger("ackline.service")
 
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:ackline:problem:"
-"""What the `type` of a problem begins with; the rest is a word that programs can compare."""
+"""The prefix of a problem's `type`; the rest is a name for programs to compare."""
 
 RETRY_AFTER = 1
-"""Seconds after which to try again what a busy store refused."""
+"""Seconds after which to retry what a busy store or service refused."""
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What went wrong, where, and what to do about it."""
+    """An error as an RFC 9457 problem: what went wrong, where, and what to do."""
 
-    type: Annotated[str, Meta(description="urn:ackline:problem: and a word.")]
+    type: Annotated[str, Meta(description="`urn:ackline:problem:` and a name.")]
     title: str
     status: int
     detail: Annotated[str, Meta(description="What went wrong, and what to do.")]
-    at: Annotated[str, Meta(description="The place in the body, or the parameter.")] | UnsetType = (
+    at: Annotated[str, Meta(description="The path in the body, or the parameter.")] | UnsetType = (
         UNSET
     )
-    state: Annotated[str, Meta(description="Where the job stands.")] | UnsetType = UNSET
-    cursor: Annotated[str, Meta(description="Where the kept events begin.")] | UnsetType = UNSET
+    state: Annotated[str, Meta(description="The state of the job.")] | UnsetType = UNSET
+    cursor: Annotated[str, Meta(description="Where the kept events start.")] | UnsetType = UNSET
 
 
 class ProblemError(AcklineError):
-    """A request that the service itself refuses."""
+    """An error of the service itself; becomes a problem."""
 
     status = 400
     type = "bad-request"
@@ -56,14 +56,14 @@ class ProblemError(AcklineError):
 
 
 class Forbidden(ProblemError):
-    """The caller is known, but not allowed to do this."""
+    """The caller is authenticated, but may not do this."""
 
     status = 403
     type = "forbidden"
 
 
 class Unauthorized(ProblemError):
-    """The caller is unknown."""
+    """The caller is not authenticated."""
 
     status = 401
     type = "unauthorized"
@@ -77,16 +77,16 @@ class NotFound(ProblemError):
 
 
 class Unprocessable(ProblemError):
-    """It can be read but makes no sense: an invalid cursor, fields that exclude each other."""
+    """Well formed, but invalid: a wrong cursor, or fields that exclude each other."""
 
     status = 422
-    type = "unfit"
+    type = "unprocessable"
 
 
 class MalformedHttp(ProblemError):
-    """A request that cannot be read as HTTP."""
+    """A request that is not valid HTTP."""
 
-    type = "not-http"
+    type = "malformed-http"
 
 
 class WrongMethod(ProblemError):
@@ -96,56 +96,56 @@ class WrongMethod(ProblemError):
     type = "method-not-allowed"
 
     def __init__(self, method: str, allowed: str) -> None:
-        super().__init__(f"{method} is not possible here, only {allowed}")
+        super().__init__(f"{method} is not supported here, only {allowed}")
         self._allowed = allowed
 
     @property
     def headers(self) -> dict[str, str]:
-        """Which methods there are."""
+        """The methods of the path."""
         return {"allow": self._allowed}
 
 
 class RequestTimeout(ProblemError):
-    """A request that does not arrive completely in time."""
+    """A request that did not arrive completely in time."""
 
     status = 408
-    type = "too-slow"
+    type = "request-timeout"
 
 
 class Conflict(ProblemError):
-    """Things are not as the caller assumes."""
+    """Conflicts with the current state."""
 
     status = 409
     type = "conflict"
 
 
 class ShuttingDown(ProblemError):
-    """The service is about to stop."""
+    """The service is shutting down."""
 
     status = 503
-    type = "stopping"
+    type = "shutting-down"
 
     @property
     def headers(self) -> dict[str, str]:
-        """When to try again."""
+        """When to retry."""
         return {"retry-after": str(RETRY_AFTER)}
 
 
 class Busy(ShuttingDown):
-    """The service has no room for more at this moment."""
+    """The service cannot take more requests at the moment."""
 
     type = "busy"
 
 
 class TooLarge(ProblemError):
-    """More than a request may have."""
+    """The body, a line or a batch is too large."""
 
     status = 413
     type = "too-large"
 
 
 class WrongMediaType(ProblemError):
-    """A body that is not JSON."""
+    """The body has an unsupported content type."""
 
     status = 415
     type = "wrong-media-type"
@@ -175,11 +175,11 @@ LIBRARY_ERRORS: Mapping[type[AcklineError], tuple[int, str]] = {
     errors.StoreReadOnly: (503, "store-read-only"),
     errors.StoreMismatch: (503, "store-mismatch"),
 }
-"""The status and type of each error of the library; the nearest base class counts."""
+"""The status and type of each library error; the nearest base class counts."""
 
 
 def problem_of(error: Exception) -> Problem:
-    """What to answer for an error."""
+    """The problem of an error."""
     match error:
         case ProblemError():
             return _problem(error.status, error.type, str(error), at=error.at)
@@ -188,14 +188,14 @@ def problem_of(error: Exception) -> Problem:
         case ValidationException():
             return _from_validation_error(error)
         case HTTPException():
-            word = http.HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
-            return _problem(error.status_code, word, error.detail or word)
+            type_name = http.HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
+            return _problem(error.status_code, type_name, error.detail or type_name)
         case _:
-            return _problem(500, "internal", "an error in the service; its log has the details")
+            return _problem(500, "internal", "internal error; see the log of the service")
 
 
 def to_response(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    """Answer an error; only what is the service's own fault is logged."""
+    """The response to an error; only errors of the service itself are logged."""
     if isinstance(error, MethodNotAllowedException):
         error = _wrong_method(request, error)
     problem = problem_of(error)
@@ -212,7 +212,7 @@ def to_response(request: Request[Any, Any, Any], error: Exception) -> Response[P
 
 
 def raw_response(error: ProblemError) -> bytes:
-    """The bytes of an answer to a request that was never read; the connection ends with it."""
+    """The bytes of a response outside of a request; it closes the connection."""
     problem = problem_of(error)
     body = msgspec.json.encode(problem)
     lines = [
@@ -224,25 +224,27 @@ def raw_response(error: ProblemError) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _problem(status: int, word: str, detail: str, **more: Any) -> Problem:
+def _problem(status: int, type_name: str, detail: str, **more: Any) -> Problem:
     title = http.HTTPStatus(status).phrase
-    said = {name: value for name, value in more.items() if value is not None}
-    return Problem(type=TYPE_PREFIX + word, title=title, status=status, detail=detail, **said)
+    fields = {name: value for name, value in more.items() if value is not None}
+    return Problem(
+        type=TYPE_PREFIX + type_name, title=title, status=status, detail=detail, **fields
+    )
 
 
 def _from_library_error(error: AcklineError) -> Problem:
-    status, word = next(
-        LIBRARY_ERRORS[kind] for kind in type(error).__mro__ if kind in LIBRARY_ERRORS
+    status, type_name = next(
+        LIBRARY_ERRORS[base] for base in type(error).__mro__ if base in LIBRARY_ERRORS
     )
     state = getattr(error, "state", None)
     cursor = error.cursor if isinstance(error, errors.EventsDropped) else None
-    return _problem(status, word, str(error), state=state and str(state), cursor=cursor)
+    return _problem(status, type_name, str(error), state=state and str(state), cursor=cursor)
 
 
 def _from_validation_error(error: ValidationException) -> Problem:
-    faults = error.extra if isinstance(error.extra, list) else []
-    messages = [f"{fault.get('key', 'request')}: {fault.get('message', '')}" for fault in faults]
-    at = faults[0].get("key") if faults else None
+    details = error.extra if isinstance(error.extra, list) else []
+    messages = [f"{one.get('key', 'request')}: {one.get('message', '')}" for one in details]
+    at = details[0].get("key") if details else None
     if at == "data":
         return _problem(400, "bad-body", "the body is missing", at="$")
     return _problem(400, "bad-request", "; ".join(messages) or error.detail, at=at)
@@ -254,7 +256,7 @@ def _wrong_method(request: Request[Any, Any, Any], error: MethodNotAllowedExcept
 
 
 def _public_name(request: Request[Any, Any, Any], name: str) -> str:
-    """How clients write a parameter; in the code it may be called otherwise."""
+    """The name of a parameter as clients send it, which may differ from the one in the code."""
     field = request.route_handler.parsed_fn_signature.parameters.get(name)
     return getattr(field and field.kwarg_definition, "name", None) or name
 

@@ -1,4 +1,4 @@
-"""The open streams of a process, and how they are written: server-sent events."""
+"""Server-sent events: how they are encoded, and the open streams of a process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from litestar.types import Receive
 
 MEDIA_TYPE = "text/event-stream"
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
-"""No proxy may hold back a piece of the stream."""
+"""Proxies must not buffer the stream."""
 
 
 def sse_event(name: str, data: bytes = b"", id: str | None = None) -> bytes:
-    """One event as it goes over the wire."""
+    """Encode one event."""
     lines = [b"event: " + name.encode()]
     if id is not None:
-        # A line break inside would begin a field of its own; a NUL makes clients drop the id.
+        # A line break would start another field; clients ignore ids with a NUL.
         lines.append(b"id: " + id.translate(_NO_BREAKS).encode())
     lines += [b"data: " + line for line in _lines(data)]
     return b"\n".join([*lines, b"", b""])
@@ -34,43 +34,43 @@ _NO_BREAKS = {ord(break_): "\N{REPLACEMENT CHARACTER}" for break_ in "\r\n\0"}
 PING = sse_event("ping")
 
 EMPTY_CHUNK = b""
-"""Sent after a large piece: what serves a stream refers to the last piece until it gets another."""
+"""Sent after a large chunk, whose memory is otherwise kept until the next one."""
 
 LARGE_CHUNK = 64 * 1024
-"""Bytes of a large piece."""
+"""Chunks with more bytes are large."""
 
 TICKET_PARAMETER = "ticket"
-"""The parameter with which a page in a browser authenticates: it cannot send a header."""
+"""The query parameter that authenticates streams in browsers, which cannot send headers."""
 
 
 def is_event_stream(handler: Any) -> bool:
-    """Whether a route answers with a stream of events."""
+    """Whether a route responds with server-sent events."""
     return bool(getattr(handler, "media_type", None) == MEDIA_TYPE)
 
 
 def stream_response(events: AsyncIterator[bytes]) -> Stream:
-    """An answer that goes on until its iterator ends or the client leaves."""
+    """A response that lasts until its iterator ends or the client disconnects."""
     return Stream(events, media_type=MEDIA_TYPE, headers=HEADERS)
 
 
 class StreamSignal:
-    """Tells a stream to wake up: there may be something to do, or it should end."""
+    """Wakes a stream or long poll, or ends it."""
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
         self.ended = False
         self.disconnected = False
-        """Whether it ended because its client is gone."""
+        """Whether it ended because its client disconnected."""
 
     async def watch_disconnect(self, receive: Receive) -> None:
-        """End when the client leaves: a stream that only waits would not notice."""
+        """End when the client disconnects; a stream that only waits would not notice."""
         while (await receive())["type"] != "http.disconnect":
             pass
         self.disconnected = True
         self.end()
 
     def end(self) -> None:
-        """End the stream at its next look."""
+        """End the stream as soon as it wakes."""
         self.ended = True
         self.wake.set()
 
@@ -96,7 +96,7 @@ class OpenStreams:
         return len(self._open)
 
     def open(self, until: float | None = None, stream: StreamSignal | None = None) -> StreamSignal:
-        """Begin a stream, which ends at `until`; when the service is stopping, it ends at once."""
+        """Open a stream until `until`; while the service shuts down, it ends immediately."""
         stream = stream or StreamSignal()
         self._open[stream] = None if until is None else _end_later(stream, until)
         if self._draining:
@@ -104,13 +104,13 @@ class OpenStreams:
         return stream
 
     def close(self, stream: StreamSignal) -> None:
-        """A stream has ended."""
+        """Forget a stream that has ended."""
         timer = self._open.pop(stream, None)
         if timer is not None:
             timer.cancel()
 
     def end_all(self) -> None:
-        """End all streams, and those that begin later."""
+        """End all streams, and those that are opened later."""
         self._draining = True
         for stream in self._open:
             stream.end()

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The keys of a tenant: read, written and watched."""

@@ -1,5 +1,1 @@
-"""Limits for tenants and strangers, the same for all processes of one machine."""
-
-from ackline.service.limits.limiter import Limiter
-
-__all__ = ["Limiter"]
+"""Limits of tenants and addresses: requests, jobs, streams, queue depth and failed logins."""

@@ -54,10 +54,10 @@ class TooManyStreams(TooMany):
 class TooManyWaitingQueues(TooMany):
     """More queue names to wait for than its tenant may have."""
 
-    type = "too-many-names"
+    type = "too-many-waiting-queues"
 
 
 class TooManyLoginFailures(TooMany):
     """Too many invalid credentials from one address."""
 
-    type = "too-many-failures"
+    type = "too-many-login-failures"

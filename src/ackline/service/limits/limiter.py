@@ -23,8 +23,7 @@ from ackline.service.limits.errors import (
     TooManyWaitingQueues,
 )
 from ackline.service.limits.queue_depth import DepthTracker
-from ackline.service.limits.rate_limit import Rate
-from ackline.service.limits.rate_table import RateTable, new_file
+from ackline.service.limits.rate_limit import Rate, RateTable, new_file
 from ackline.service.limits.tenant_limits import TenantLimits
 from ackline.service.settings import Settings
 from ackline.stores.contract import Store, find_each_job
@@ -41,7 +40,7 @@ class Limiter:
         self._store = store
         self._rates: RateTable
         self._depths = DepthTracker(store)
-        self._waiting_names: Counter[str] = Counter()
+        self._waiting_queues: Counter[str] = Counter()
         self._failures = _rate(settings.login_failures / 60, settings.login_failures)
         self._general = settings.limits
         self._own = {
@@ -149,18 +148,18 @@ class Limiter:
         """Count queue names to wait for, until `leave_names`: each takes some memory."""
         own = self.of(tenant).waiting_queues
         most = MAX_WAITING_QUEUES if own is None else own
-        if most and self._waiting_names[tenant] + names > most:
+        if most and self._waiting_queues[tenant] + names > most:
             raise TooManyWaitingQueues(
                 f"the requests and streams of your tenant may wait for {most:,} queue names in all",
                 "waiting-names",
             )
-        self._waiting_names[tenant] += names
+        self._waiting_queues[tenant] += names
 
     def uncount_waiting_queues(self, tenant: str, names: int) -> None:
         """A request that waited is over."""
-        self._waiting_names[tenant] -= names
-        if not self._waiting_names[tenant]:
-            del self._waiting_names[tenant]
+        self._waiting_queues[tenant] -= names
+        if not self._waiting_queues[tenant]:
+            del self._waiting_queues[tenant]
 
     @contextmanager
     def stream_slot(self, tenant: str) -> Iterator[None]:

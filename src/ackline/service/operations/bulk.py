@@ -1,17 +1,207 @@
-"""One act on all jobs that match a filter."""
+"""Bulk operations: one act on all jobs that match a filter, in requests of limited length."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, assert_never
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, assert_never
 
 import msgspec
 
 from ackline.core import lifecycle
+from ackline.core.errors import EventsDropped
+from ackline.core.events import Act, Entry, Events, read_cursor
 from ackline.core.job import QueueKey, Record, State
 from ackline.core.lifecycle import Transition
-from ackline.service.operations.bulk_step import BulkCursor, BulkProgress, BulkStep
+from ackline.queue import Queue
+from ackline.service.http.problems import Conflict, Unprocessable
+from ackline.service.limits.errors import QueueFull
 from ackline.service.threads.slow_work import Chunks
+from ackline.service.views.error_groups import fingerprint_of
+from ackline.stores.contract import Filter, Page
+
+PAGE = 500
+EVENTS_PAGE = 5000
+
+TIME_LIMIT = 10.0
+"""Seconds that one request may take; what is left is for the next one."""
+
+CATCH_UP_LIMIT = 10.0
+"""Seconds to read what the journal has been told since an act, or its preview, began."""
+
+PREVIEW_AGAIN = "preview it again"
+
+
+class BulkCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a request goes on with an act."""
+
+    started_at: float
+    """When the first request began: its caller has not seen what changed since."""
+    journal: str
+    """The end of the journal at that time, which tells of changes that jobs do not."""
+    done: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """How many jobs the requests before have acted on."""
+    page: str | None = None
+
+    def after(self, count: int, page: str | None = None) -> BulkCursor:
+        """The cursor after acting on `count` more."""
+        return BulkCursor(self.started_at, self.journal, self.done + count, page)
+
+    @property
+    def as_of(self) -> str:
+        """When the first request began, as text: another act can begin as of that, too."""
+        return str(BulkCursor(self.started_at, self.journal))
+
+    def __str__(self) -> str:
+        return msgspec.json.encode(self).decode()
+
+
+class BulkProgress(msgspec.Struct, frozen=True):
+    """How many jobs were acted on, and where to go on; None if nothing is left."""
+
+    count: int
+    rest: BulkCursor | None = None
+
+
+class BulkStep(msgspec.Struct, frozen=True):
+    """The jobs of a queue that one request acts on, from a cursor on. It blocks."""
+
+    queue: Queue[Any, Any]
+    filter: Filter
+    fingerprint: str | None
+    """Only dead letters with this error."""
+    cursor: BulkCursor
+    stopping: Callable[[], bool]
+    """Whether the service is about to stop: then the rest is left to another request."""
+
+    def for_each_page(
+        self, apply: Callable[[Sequence[Record], BulkCursor], int]
+    ) -> Chunks[BulkProgress]:
+        """Act on one page of jobs after another; `apply` returns how many it acted on.
+
+        Jobs that have changed since the act began are left out: the caller has not seen them so.
+        """
+        if not self.filter.states:
+            return BulkProgress(0)
+        changes = _ChangedJobs(self)
+        yield from changes.catch_up()
+        until = time.monotonic() + TIME_LIMIT
+        count, cursor = 0, self.cursor
+        while True:
+            page = self._page(cursor.page)
+            changes.read_new()  # after the page: what is in it may just have come
+            try:
+                done = apply([job for job in page.jobs if self._is_selected(job, changes)], cursor)
+            except QueueFull:
+                if not count:
+                    raise
+                return BulkProgress(count, cursor)
+            count, cursor = count + done, cursor.after(done, page.cursor)
+            if page.cursor is None:
+                return BulkProgress(count)
+            if time.monotonic() >= until or self.stopping():
+                return BulkProgress(count, cursor)
+            yield
+
+    def purge(self, jobs: Sequence[Record], by: str) -> int:
+        """Delete those of these jobs that still match."""
+        if not jobs:
+            return 0
+        which = msgspec.structs.replace(self.filter, ids=frozenset(job.id for job in jobs))
+        return self.queue.store.purge(self.queue.key, which, len(jobs), by)
+
+    def _is_selected(self, job: Record, changes: _ChangedJobs) -> bool:
+        alike = self.fingerprint is None or fingerprint_of(job) == self.fingerprint
+        return alike and not changes.has_changed(job)
+
+    def _page(self, cursor: str | None) -> Page:
+        try:
+            return self.queue.store.page(self.queue.key, self.filter, cursor, PAGE)
+        except msgspec.DecodeError:
+            raise _invalid_cursor() from None
+
+
+class _ChangedJobs:
+    """The jobs that have come to be as they are since an act, or its preview, began."""
+
+    def __init__(self, step: BulkStep) -> None:
+        self._store, self._key = step.queue.store, step.queue.key
+        self._states = step.filter.states
+        self._since = step.cursor.started_at
+        self._cursor = step.cursor.journal
+        self._ids: set[str] = set()
+
+    def catch_up(self) -> Chunks[None]:
+        """Read the journal up to now; refused if it cannot tell all, or not in time."""
+        until = time.monotonic() + CATCH_UP_LIMIT
+        try:
+            while self._read():
+                if time.monotonic() >= until:
+                    raise Conflict(f"too much has happened since the preview: {PREVIEW_AGAIN}")
+                yield
+        except EventsDropped:
+            raise Conflict(
+                f"the journal no longer goes back to the preview: {PREVIEW_AGAIN}"
+            ) from None
+
+    def read_new(self) -> None:
+        """Read what has been added to the journal."""
+        try:
+            while self._read():
+                pass
+        except EventsDropped as error:  # trimmed this moment
+            self._cursor = error.cursor
+
+    def has_changed(self, job: Record) -> bool:
+        """Whether a job has changed; its own times are told at once, even by a late journal."""
+        return job.id in self._ids or _changed_at(job) > self._since
+
+    def _read(self) -> bool:
+        events = Events.from_sequence(self._store.events(self._key, self._cursor, EVENTS_PAGE))
+        for batch in events.batches:
+            self._ids.update(entry.id for entry in batch.entries if self._may_match_now(entry))
+        self._cursor = events.cursor or self._cursor
+        return bool(events)
+
+    def _may_match_now(self, entry: Entry) -> bool:
+        """Whether a job may match now and not have matched before."""
+        changed = entry.source is not entry.to or entry.act in (Act.EDIT, Act.MOVE)
+        return changed and entry.to in self._states
+
+
+def start_cursor(cursor: str | None, as_of: str | None, queue: Queue[Any, Any]) -> BulkCursor:
+    """Where a client begins, `as_of` its preview if it had one, or goes on. This blocks."""
+    if cursor is not None:
+        return _read(cursor, "$.cursor")
+    if as_of is not None:
+        preview = _read(as_of, "$.as_of")
+        return BulkCursor(preview.started_at, preview.journal)
+    info = queue.store.info()
+    return BulkCursor(info.now, info.cursor)
+
+
+def _changed_at(job: Record) -> float:
+    """The latest change of a job's state that its record tells of."""
+    times = [job.created_at, job.started_at, job.finished_at]
+    times += [failure.at for failure in job.history[-1:]]
+    return max(at for at in times if at is not None)
+
+
+def _read(text: str, at: str) -> BulkCursor:
+    try:
+        cursor = _decoder.decode(text)
+        read_cursor(cursor.journal)
+    except ValueError:
+        raise _invalid_cursor(at) from None
+    return cursor
+
+
+def _invalid_cursor(at: str = "$.cursor") -> Unprocessable:
+    return Unprocessable("this is nothing that this act answered with", at=at)
+
+
+_decoder = msgspec.json.Decoder(BulkCursor)
+
 
 Action = Literal["cancel", "redrive", "move", "delete"]
 

@@ -87,7 +87,7 @@ def _drafts_for_request(
     A failed job is not replaced. The mark is of the whole request: a longer batch has another.
     """
     drafts = [
-        draft if "id" in job.options else msgspec.structs.replace(draft, id=name, surely_new=False)
+        draft if "id" in job.options else msgspec.structs.replace(draft, id=name, assume_new=False)
         for draft, job, name in zip([_draft(queue, job) for job in jobs], jobs, names, strict=True)
     ]
     mark = _request_hash(drafts)

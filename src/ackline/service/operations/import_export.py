@@ -13,10 +13,9 @@ from ackline.queue.transfer.import_jobs import Import, ImportCounts, line_decode
 from ackline.queue.transfer.snapshot import snapshot_jobs
 from ackline.service.auth.caller import Caller
 from ackline.service.http.body_memory import ReceivedBody
-from ackline.service.http.gc_pause import gc_paused
 from ackline.service.http.job_bodies import JobOptions
 from ackline.service.http.problems import Problem, TooLarge, problem_of
-from ackline.service.http.request_body import LARGE
+from ackline.service.http.request_body import THREAD_ABOVE_BYTES, gc_paused
 from ackline.service.http.strict_json import read_json
 from ackline.service.limits.admission import admit_jobs
 from ackline.service.queues import MeteredQueue
@@ -64,7 +63,7 @@ class BodyImport:
         self.counts.problem = problem_of(error)
 
     async def _add(self, line: bytes) -> None:
-        if len(line) > LARGE:
+        if len(line) > THREAD_ABOVE_BYTES:
             draft = await self._caller.runtime.call(self._read_large, line)
         else:
             draft = self._read(line)

@@ -1,8 +1,7 @@
 """What a caller may ask of the store itself, verb by verb, and what it gets to see."""
 
 from ackline.service.store_api.arguments import Arguments
-from ackline.service.store_api.execute import ContinueAt
-from ackline.service.store_api.rate_limit import RATE_DEPENDS_ON_BODY, execute_within_rate
+from ackline.service.store_api.execute import RATE_DEPENDS_ON_BODY, ContinueAt, execute_within_rate
 from ackline.service.store_api.validation import validate
 
 __all__ = ["RATE_DEPENDS_ON_BODY", "Arguments", "ContinueAt", "execute_within_rate", "validate"]

@@ -13,8 +13,7 @@ from ackline.core.limits import require_priority, require_seconds, require_user_
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.permissions import is_settling, permission_for
 from ackline.service.runtime import Runtime
-from ackline.service.store_api.arguments import require_queues, signed_by
-from ackline.service.store_api.sizes import require_size
+from ackline.service.store_api.arguments import require_queues, require_size, signed_by
 from ackline.stores.contract import find_each_job
 
 
@@ -59,9 +58,11 @@ def restrict_to_jobs(
     def as_of_job(step: Transition) -> Transition:
         keys, policy = own.get(step.id, ((), None))
         if _cancels(step) and policy is not None:
-            return msgspec.structs.replace(step, keep=policy.keep_cancelled, calls_back=True)
+            return msgspec.structs.replace(step, keep=policy.keep_cancelled, has_callback=True)
         mine = tuple(key for key in step.undelivered_keys if key in keys)
-        return msgspec.structs.replace(step, keys=mine) if step.undelivered_keys else step
+        return (
+            msgspec.structs.replace(step, undelivered_keys=mine) if step.undelivered_keys else step
+        )
 
     return [as_of_job(step) for step in steps]
 

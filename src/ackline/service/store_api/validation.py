@@ -33,15 +33,17 @@ from ackline.service.auth.permissions import (
     Permission,
     permission_for_key,
 )
-from ackline.service.store_api.arguments import Arguments, require_queues, signed_by
-from ackline.service.store_api.reserved_keys import require_reserved_write
-from ackline.service.store_api.sizes import (
+from ackline.service.store_api.arguments import (
     MAX_LISTEN_QUEUES,
+    Arguments,
     require_ids,
     require_limit,
+    require_queues,
     require_size,
     require_write,
+    signed_by,
 )
+from ackline.service.store_api.reserved_keys import require_reserved_write
 from ackline.service.store_api.transitions import restrict_to_jobs, validate_transition
 from ackline.stores.contract import (
     MAX_ANSWER_BYTES,

@@ -31,7 +31,7 @@ CHUNK_SECONDS = 0.1
 class TooManySlowRequests(TooMany):
     """More long requests than a tenant may have waiting."""
 
-    type = "too-many-looks"
+    type = "too-many-slow-requests"
 
 
 class SlowWorkPool:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Static pages: the dashboard, and the documentation of the API."""

@@ -33,7 +33,7 @@ def page(request: Request[Any, Any, Any]) -> Response[bytes] | Redirect:
     if request.scope["raw_path"].partition(b"?")[0].endswith(b"/"):
         # The page's relative links would lead one level too deep.
         return Redirect(request.scope["path_template"])
-    content = (files("ackline.service") / "static" / "docs.html").read_bytes()
+    content = (files("ackline.service.ui") / "static" / "docs.html").read_bytes()
     return Response(content, media_type="text/html", headers=HEADERS)
 
 
@@ -42,7 +42,7 @@ def file(name: Annotated[str, PathParameter()]) -> Response[bytes]:
     """A file of the page."""
     if name not in FILES:
         raise NotFound(f"there is no {name}")
-    content = (files("ackline.service") / "static" / "swagger" / name).read_bytes()
+    content = (files("ackline.service.ui") / "static" / "swagger" / name).read_bytes()
     return Response(content, media_type=FILES[name], headers=HEADERS)
 
 

@@ -79,7 +79,7 @@ def _answer(request: AnyRequest, found: Asset, headers: dict[str, str]) -> Respo
 
 @functools.cache
 def _page(base: str) -> Asset:
-    content = (files("ackline.service") / "static" / "dashboard" / "index.html").read_bytes()
+    content = (files("ackline.service.ui") / "static" / "dashboard" / "index.html").read_bytes()
     escaped = html.escape(base).encode()
     return _file(
         "index.html", content.replace(BASE_META_TAG, BASE_META_TAG.replace(b"/api", escaped))
@@ -88,7 +88,7 @@ def _page(base: str) -> Asset:
 
 @functools.cache
 def _assets() -> dict[str, Asset]:
-    folder = files("ackline.service") / "static" / "dashboard" / "assets"
+    folder = files("ackline.service.ui") / "static" / "dashboard" / "assets"
     return {asset.name: _file(asset.name, asset.read_bytes()) for asset in folder.iterdir()}
 
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""What pages show, computed: overview, job summaries, error groups, statistics of the lake."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The simple routes: messages, dead letters; times in milliseconds."""

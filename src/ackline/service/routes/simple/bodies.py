@@ -10,9 +10,12 @@ from msgspec import UNSET, UnsetType
 from ackline.core.job import State
 from ackline.queue import EnqueueOptions
 from ackline.queue.transfer.documents import payload_json
+from ackline.service.auth.caller import Caller
+from ackline.service.auth.permissions import Permission
 from ackline.service.delivery.in_flight import InFlightJob
-from ackline.service.delivery.leases import token_for_client
+from ackline.service.delivery.settling import token_for_client
 from ackline.service.http.request_body import Body
+from ackline.service.queues import MeteredQueue
 
 DEFAULT_QUEUE = "default"
 
@@ -147,3 +150,10 @@ def message_document(handed: InFlightJob) -> Message:
         receipt=token_for_client(job),
         queue=handed.queue.name,
     )
+
+
+async def existing_or_default_queue(caller: Caller, name: str, access: Permission) -> MeteredQueue:
+    """A queue of messages that exists, or the default one."""
+    if name == DEFAULT_QUEUE:
+        return caller.queue(name, access)
+    return await caller.existing_queue(name, access)

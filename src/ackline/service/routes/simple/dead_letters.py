@@ -20,8 +20,7 @@ from ackline.service.http.parameters import QueueName
 from ackline.service.http.problems import NotFound
 from ackline.service.queues import MeteredQueue
 from ackline.service.routes.decorators import delete, get, post
-from ackline.service.routes.simple.bodies import DEFAULT_QUEUE, Ok
-from ackline.service.routes.simple.default_queue import existing_or_default_queue
+from ackline.service.routes.simple.bodies import DEFAULT_QUEUE, Ok, existing_or_default_queue
 from ackline.stores.contract import MAX_ANSWER_BYTES, Filter
 from ackline.stores.shared.byte_limit import ByteLimit
 

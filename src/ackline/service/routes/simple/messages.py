@@ -16,13 +16,12 @@ from ackline.queue import EnqueueOptions, Queued
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import NEVER_RATE_LIMITED
 from ackline.service.auth.permissions import Permission
-from ackline.service.delivery.claim_source import ClaimOptions
-from ackline.service.delivery.claims import Claimer
+from ackline.service.delivery.claims import Claimer, ClaimOptions
 from ackline.service.delivery.fair_share import queue_weights
 from ackline.service.delivery.in_flight import InFlightJob
 from ackline.service.delivery.job_stream import JobStream
-from ackline.service.delivery.leases import LeaseHandle
 from ackline.service.delivery.long_poll import claim_for_request
+from ackline.service.delivery.settling import LeaseHandle
 from ackline.service.http.job_bodies import trace_options
 from ackline.service.http.parameters import Prefetch, QueueName, QueueNames, Traceparent, WeightList
 from ackline.service.http.problems import Unprocessable
@@ -41,10 +40,10 @@ from ackline.service.routes.simple.bodies import (
     Ok,
     PollResult,
     TouchBody,
+    existing_or_default_queue,
     message_document,
     to_seconds,
 )
-from ackline.service.routes.simple.default_queue import existing_or_default_queue
 
 Kinds = Annotated[
     str | None, QueryParameter(description="Only messages of these kinds, separated by commas.")

@@ -13,11 +13,10 @@ from ackline.core.job import QueueKey, State
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.job_acts import legal_states
 from ackline.service.auth.permissions import Permission
-from ackline.service.http.parameters import Queue
+from ackline.service.http.parameters import QueuePath
 from ackline.service.http.problems import Unprocessable
 from ackline.service.http.request_body import Body
-from ackline.service.operations.bulk import Action, BulkOperation, count
-from ackline.service.operations.bulk_step import BulkStep, start_cursor
+from ackline.service.operations.bulk import Action, BulkOperation, BulkStep, count, start_cursor
 from ackline.service.routes.decorators import post
 from ackline.stores.contract import Filter
 
@@ -81,7 +80,7 @@ class BulkResult(msgspec.Struct):
     },
 )
 async def run_bulk(
-    queue: Queue, data: JSONBody[BulkBody], caller: NamedDependency[Caller]
+    queue: QueuePath, data: JSONBody[BulkBody], caller: NamedDependency[Caller]
 ) -> BulkResult:
     """Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
 

@@ -14,18 +14,17 @@ from ackline.core.limits import MAX_DELAY
 from ackline.queue.transfer.documents import payload_json
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.permissions import Permission
-from ackline.service.delivery.claim_source import ClaimOptions
-from ackline.service.delivery.claims import Claimer
+from ackline.service.delivery.claims import Claimer, ClaimOptions
 from ackline.service.delivery.fair_share import Weights, queue_weights
 from ackline.service.delivery.in_flight import InFlightJob
 from ackline.service.delivery.job_stream import JobStream
-from ackline.service.delivery.leases import token_for_client
 from ackline.service.delivery.long_poll import claim_for_request
+from ackline.service.delivery.settling import token_for_client
 from ackline.service.http.parameters import (
     KindList,
     Prefetch,
-    Queue,
     QueueNames,
+    QueuePath,
     Seconds,
     WeightList,
 )
@@ -81,7 +80,7 @@ class ClaimedJobs(msgspec.Struct):
     example={"limit": 10, "lease": 30, "wait": 20, "worker": "node-1"},
 )
 async def claim(
-    queue: Queue, data: JSONBody[ClaimBody], caller: NamedDependency[Caller]
+    queue: QueuePath, data: JSONBody[ClaimBody], caller: NamedDependency[Caller]
 ) -> ClaimedJobs:
     """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
 

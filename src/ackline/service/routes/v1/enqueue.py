@@ -18,7 +18,7 @@ from ackline.queue.transfer.documents import raw_result_json
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.permissions import Permission
 from ackline.service.http.job_bodies import JobBody, trace_options
-from ackline.service.http.parameters import Queue, Traceparent
+from ackline.service.http.parameters import QueuePath, Traceparent
 from ackline.service.http.request_body import BatchBody
 from ackline.service.limits.admission import admit_jobs
 from ackline.service.operations.idempotency import IdempotencyKey, enqueue_many_once, enqueue_once
@@ -62,7 +62,7 @@ class EnqueuedBatch(msgspec.Struct):
     example={"payload": {"to": "ann@example.com"}, "id": "email-123", "kind": "welcome"},
 )
 async def enqueue(
-    queue: Queue,
+    queue: QueuePath,
     data: JSONBody[JobBody],
     caller: NamedDependency[Caller],
     idempotency_key: IdempotencyKey = None,
@@ -85,7 +85,7 @@ async def enqueue(
     example={"jobs": [{"payload": 1, "id": "a"}, {"payload": 2, "priority": 9}]},
 )
 async def enqueue_many(
-    queue: Queue,
+    queue: QueuePath,
     data: JSONBody[EnqueueBatchBody],
     caller: NamedDependency[Caller],
     idempotency_key: IdempotencyKey = None,

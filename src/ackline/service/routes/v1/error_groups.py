@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 from ackline.core.job import State
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.permissions import Permission
-from ackline.service.http.parameters import KindList, PayloadText, Queue
+from ackline.service.http.parameters import KindList, PayloadText, QueuePath
 from ackline.service.routes.decorators import get
 from ackline.service.views.error_groups import ErrorGroup, group_errors
 from ackline.stores.contract import Filter
@@ -24,7 +24,10 @@ class ErrorGroups(msgspec.Struct):
 
 @get("/groups", summary="Group the DLQ by error", problems=(404,))
 async def list_groups(
-    queue: Queue, caller: NamedDependency[Caller], kinds: KindList = None, text: PayloadText = None
+    queue: QueuePath,
+    caller: NamedDependency[Caller],
+    kinds: KindList = None,
+    text: PayloadText = None,
 ) -> ErrorGroups:
     """Errors that differ only in quoted words and numbers are one group, with a sample."""
     line = (await caller.existing_queue(queue, Permission.READ_JOBS)).sync

@@ -1,4 +1,4 @@
-"""Events: all that happened, in order, by pages or as it happens."""
+"""Events: the journal by pages or as a stream, and tickets that open a stream."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from ackline.core.events import Act, Event, read_cursor
 from ackline.journal_views.latest_events import EventFilter
 from ackline.queue.transfer.documents import EventDocument, event_document
 from ackline.service.auth.caller import Caller
+from ackline.service.auth.tickets import TTL, issue
 from ackline.service.events.expiry_summary import SweepDocument
 from ackline.service.events.journal import CallerJournal
 from ackline.service.http.parameters import PageSize
 from ackline.service.http.problems import Unprocessable
 from ackline.service.http.sse import stream_response
-from ackline.service.routes.decorators import get
+from ackline.service.routes.decorators import get, post
 
 QueueFilter = Annotated[str | None, QueryParameter(description="Only of this queue.")]
 After = Annotated[str | None, QueryParameter(description="Only what comes after this cursor.")]
@@ -118,4 +119,23 @@ def _valid_cursor(cursor: str | None) -> str | None:
     return cursor or None
 
 
-router = Router("/events", route_handlers=[list_events, stream_events], tags=["Events"])
+class Ticket(msgspec.Struct):
+    """A ticket, and for how many seconds it can be used."""
+
+    ticket: str
+    expires_in: int
+
+
+@post("/", summary="Get a ticket for a stream")
+async def create_ticket(caller: NamedDependency[Caller]) -> Ticket:
+    """A ticket opens one stream, as `?ticket=…`, for whoever cannot send a header.
+
+    It allows what the caller may do, and works once: read from a log, it is of no use.
+    """
+    ticket = await caller.runtime.call(issue, caller.runtime.store, caller.principal)
+    return Ticket(ticket, TTL)
+
+
+of_events = Router("/events", route_handlers=[list_events, stream_events], tags=["Events"])
+of_tickets = Router("/tickets", route_handlers=[create_ticket], tags=["Tickets"])
+router = Router("/", route_handlers=[of_events, of_tickets])

@@ -12,7 +12,7 @@ from ackline.core.job import State
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.permissions import Permission
 from ackline.service.http.body_memory import received_body
-from ackline.service.http.parameters import KindList, PayloadText, Queue, States
+from ackline.service.http.parameters import KindList, PayloadText, QueuePath, States
 from ackline.service.http.problems import WrongMediaType
 from ackline.service.http.request_body import is_json
 from ackline.service.operations.import_export import BodyImport, ImportResult, export_lines
@@ -41,7 +41,7 @@ ACCEPTED_TYPES = frozenset(
     ),
 )
 async def import_jobs(
-    queue: Queue, request: Request[Any, Any, Any], caller: NamedDependency[Caller]
+    queue: QueuePath, request: Request[Any, Any, Any], caller: NamedDependency[Caller]
 ) -> ImportResult:
     """Enqueue a job for each line, as they come; the body may have any length.
 
@@ -58,7 +58,7 @@ async def import_jobs(
 
 @get("/export", summary="Export jobs", media_type=NDJSON, problems=(404,))
 async def export_jobs(
-    queue: Queue,
+    queue: QueuePath,
     caller: NamedDependency[Caller],
     states: States = None,
     kinds: KindList = None,

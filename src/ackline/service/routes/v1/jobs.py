@@ -24,7 +24,7 @@ from ackline.queue.transfer.documents import (
 )
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.permissions import Permission
-from ackline.service.delivery.result_wait import wait_for_result
+from ackline.service.delivery.long_poll import wait_for_result
 from ackline.service.http.etags import (
     ETAG_RESPONSES,
     IfMatch,
@@ -42,7 +42,7 @@ from ackline.service.http.parameters import (
     PageSize,
     PayloadText,
     Priority,
-    Queue,
+    QueuePath,
     Seconds,
     States,
     Timestamp,
@@ -121,7 +121,7 @@ class MoveBody(Body):
 
 @get("/", summary="List and search jobs", problems=(404,))
 async def list_jobs(
-    queue: Queue,
+    queue: QueuePath,
     caller: NamedDependency[Caller],
     states: States = None,
     kinds: KindList = None,
@@ -177,7 +177,7 @@ def _page(
 
 @get_or_head("/{id:str}", summary="Show a job", **ETAG_RESPONSES, problems=(404,))
 async def get_job(
-    queue: Queue,
+    queue: QueuePath,
     id: JobId,
     caller: NamedDependency[Caller],
     timeline: Annotated[bool, QueryParameter(description="With what happened to it.")] = True,
@@ -211,7 +211,7 @@ async def get_job(
     ),
 )
 async def get_result(
-    queue: Queue,
+    queue: QueuePath,
     id: JobId,
     caller: NamedDependency[Caller],
     wait: Annotated[float, QueryParameter(ge=0, le=60, description="Seconds to wait.")] = 0.0,
@@ -240,7 +240,7 @@ async def get_result(
         409,
     ),
 )
-async def cancel(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> JobStateDocument:
+async def cancel(queue: QueuePath, id: JobId, caller: NamedDependency[Caller]) -> JobStateDocument:
     """Cancel a job that waits; ask one that runs to stop. A finished one stays as it is."""
     line, _ = await caller.job(queue, id, Permission.CANCEL)
     return JobStateDocument(id, await line.cancel(id, by=caller.by))
@@ -257,7 +257,7 @@ async def cancel(queue: Queue, id: JobId, caller: NamedDependency[Caller]) -> Jo
     example={"delay": 0},
 )
 async def redrive(
-    queue: Queue, id: JobId, caller: NamedDependency[Caller], data: JSONBody[RedriveBody]
+    queue: QueuePath, id: JobId, caller: NamedDependency[Caller], data: JSONBody[RedriveBody]
 ) -> JobStateDocument:
     """Take a job out of the DLQ and run it again, with all its attempts."""
     line, _ = await caller.job(queue, id, Permission.REDRIVE)
@@ -276,7 +276,7 @@ async def redrive(
     example={"payload": {"to": "bob@example.com"}, "priority": 9},
 )
 async def edit(
-    queue: Queue,
+    queue: QueuePath,
     id: JobId,
     data: JSONBody[EditBody],
     caller: NamedDependency[Caller],
@@ -287,7 +287,7 @@ async def edit(
     await _require_match(caller, if_match, queue, seen)
     changes: dict[str, Any] = {"priority": data.priority, "delay": data.delay}
     if has_specific_etag(if_match):
-        changes["seen"] = Job(seen, line.sync, None)
+        changes["expected"] = Job(seen, line.sync, None)
     if data.payload is not UNSET:
         changes["payload"] = data.payload
     await line.edit(id, by=caller.by, **changes)
@@ -306,7 +306,7 @@ async def edit(
     example={"to": "email-slow"},
 )
 async def move(
-    queue: Queue, id: JobId, data: JSONBody[MoveBody], caller: NamedDependency[Caller]
+    queue: QueuePath, id: JobId, data: JSONBody[MoveBody], caller: NamedDependency[Caller]
 ) -> JobDocument:
     """Hand a job that is not processing to another queue."""
     line, _ = await caller.job(queue, id, Permission.MOVE)
@@ -326,7 +326,7 @@ async def move(
     ),
 )
 async def delete_job(
-    queue: Queue, id: JobId, caller: NamedDependency[Caller], if_match: IfMatch = None
+    queue: QueuePath, id: JobId, caller: NamedDependency[Caller], if_match: IfMatch = None
 ) -> None:
     """Gone for good, whatever its state; with `If-Match`, only in the state that you saw."""
     line, seen = await caller.job(queue, id, Permission.DELETE)

@@ -25,7 +25,7 @@ from ackline.service.http.etags import (
     with_etag,
 )
 from ackline.service.http.job_bodies import PolicyBody
-from ackline.service.http.parameters import Queue, Seconds
+from ackline.service.http.parameters import QueuePath, Seconds
 from ackline.service.http.request_body import Body
 from ackline.service.operations.rename_queue import rename_steps
 from ackline.service.routes.decorators import delete, get, get_or_head, patch, post
@@ -117,7 +117,7 @@ async def list_queues(caller: NamedDependency[Caller]) -> QueueList:
 
 @get_or_head("/queues/{queue:str}", summary="Show a queue", **ETAG_RESPONSES, problems=(404,))
 async def get_queue(
-    queue: Queue, caller: NamedDependency[Caller], if_none_match: IfNoneMatch = None
+    queue: QueuePath, caller: NamedDependency[Caller], if_none_match: IfNoneMatch = None
 ) -> Response[QueueDocument]:
     """One queue with its counts and settings."""
     document = _document(await caller.describe(queue, Permission.READ_QUEUES))
@@ -134,7 +134,7 @@ async def get_queue(
     example={"policy": {"max_attempts": 5, "backoff": [1, 5, 30]}, "max_jobs": 100000},
 )
 async def configure(
-    queue: Queue,
+    queue: QueuePath,
     data: JSONBody[SettingsBody],
     caller: NamedDependency[Caller],
     if_match: IfMatch = None,
@@ -156,21 +156,21 @@ async def configure(
 
 
 @post("/queues/{queue:str}/pause", status_code=200, summary="Pause a queue", problems=(404,))
-async def pause(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
+async def pause(queue: QueuePath, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out no more jobs; those that run go on."""
     await caller.queue(queue, Permission.CONFIGURE).pause(by=caller.by)
     return _document(await caller.describe(queue, Permission.CONFIGURE))
 
 
 @post("/queues/{queue:str}/resume", status_code=200, summary="Resume a queue", problems=(404,))
-async def resume(queue: Queue, caller: NamedDependency[Caller]) -> QueueDocument:
+async def resume(queue: QueuePath, caller: NamedDependency[Caller]) -> QueueDocument:
     """Hand out jobs again."""
     await caller.queue(queue, Permission.CONFIGURE).resume(by=caller.by)
     return _document(await caller.describe(queue, Permission.CONFIGURE))
 
 
 @post("/queues/{queue:str}/purge", status_code=200, summary="Purge a queue", problems=(404,))
-async def purge(queue: Queue, caller: NamedDependency[Caller]) -> ChangedCount:
+async def purge(queue: QueuePath, caller: NamedDependency[Caller]) -> ChangedCount:
     """Delete all jobs, whatever their state; the queue and its settings stay."""
     await caller.describe(queue, Permission.DELETE)
     line = caller.queue(queue, Permission.DELETE).sync
@@ -189,7 +189,7 @@ async def purge(queue: Queue, caller: NamedDependency[Caller]) -> ChangedCount:
     ),
 )
 async def delete_queue(
-    queue: Queue,
+    queue: QueuePath,
     caller: NamedDependency[Caller],
     force: Annotated[
         bool, QueryParameter(description="Also if jobs wait or run; they are deleted.")
@@ -217,7 +217,7 @@ async def delete_queue(
     example={"to": "email-new"},
 )
 async def rename_queue(
-    queue: Queue, data: JSONBody[RenameBody], caller: NamedDependency[Caller]
+    queue: QueuePath, data: JSONBody[RenameBody], caller: NamedDependency[Caller]
 ) -> QueueDocument:
     """Move all jobs and the settings to a queue of another name; if it is refused, nothing moves.
 
@@ -232,7 +232,7 @@ async def rename_queue(
 
 
 @get("/queues/{queue:str}/workers", summary="List a queue's workers", problems=(404,))
-async def queue_workers(queue: Queue, caller: NamedDependency[Caller]) -> WorkerList:
+async def queue_workers(queue: QueuePath, caller: NamedDependency[Caller]) -> WorkerList:
     """The workers that have given a sign of life."""
     info = await caller.describe(queue, Permission.READ_WORKERS)
     return WorkerList(await caller.run_slow(_workers, caller, [info.key]))

@@ -23,7 +23,7 @@ from ackline.service.http.etags import (
     with_etag,
 )
 from ackline.service.http.job_bodies import JobOptions
-from ackline.service.http.parameters import Queue
+from ackline.service.http.parameters import QueuePath
 from ackline.service.http.problems import Conflict, NotFound
 from ackline.service.routes.decorators import delete, get, get_or_head, put
 
@@ -70,7 +70,7 @@ async def list_all(caller: NamedDependency[Caller]) -> ScheduleList:
 
 
 @get("/", summary="List schedules")
-async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> ScheduleList:
+async def list_schedules(queue: QueuePath, caller: NamedDependency[Caller]) -> ScheduleList:
     """All schedules that were made here; those in workers' code are not listed."""
     key = caller.queue(queue, Permission.READ_SCHEDULES).sync.key
     store = caller.runtime.store
@@ -82,7 +82,7 @@ async def list_schedules(queue: Queue, caller: NamedDependency[Caller]) -> Sched
 
 @get_or_head("/{name:str}", summary="Show a schedule", **ETAG_RESPONSES, problems=(404,))
 async def get_schedule(
-    queue: Queue,
+    queue: QueuePath,
     name: Name,
     caller: NamedDependency[Caller],
     if_none_match: IfNoneMatch = None,
@@ -114,7 +114,7 @@ async def get_schedule(
     },
 )
 async def put_schedule(
-    queue: Queue,
+    queue: QueuePath,
     name: Name,
     data: JSONBody[ScheduleBody],
     caller: NamedDependency[Caller],
@@ -149,7 +149,7 @@ async def put_schedule(
     ),
 )
 async def delete_schedule(
-    queue: Queue, name: Name, caller: NamedDependency[Caller], if_match: IfMatch = None
+    queue: QueuePath, name: Name, caller: NamedDependency[Caller], if_match: IfMatch = None
 ) -> None:
     """No more ticks; jobs of earlier ones stay."""
     key = caller.queue(queue, Permission.WRITE_SCHEDULES).sync.key

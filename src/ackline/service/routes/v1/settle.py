@@ -14,9 +14,13 @@ from ackline.service.auth.caller import Caller
 from ackline.service.auth.guard import NEVER_RATE_LIMITED
 from ackline.service.auth.permissions import Permission
 from ackline.service.delivery.heartbeats import heartbeat
-from ackline.service.delivery.leases import token_from_client
-from ackline.service.delivery.settling import OutcomeBody, SettleResult, settle_all
-from ackline.service.http.parameters import Queue
+from ackline.service.delivery.settling import (
+    OutcomeBody,
+    SettleResult,
+    settle_all,
+    token_from_client,
+)
+from ackline.service.http.parameters import QueuePath
 from ackline.service.http.request_body import BatchBody, Body
 from ackline.service.routes.decorators import post
 from ackline.stores.contract import Heartbeat, LeaseExtension
@@ -83,7 +87,7 @@ class ExtendResult(msgspec.Struct):
     },
 )
 async def settle(
-    queue: Queue, data: JSONBody[SettleBody], caller: NamedDependency[Caller]
+    queue: QueuePath, data: JSONBody[SettleBody], caller: NamedDependency[Caller]
 ) -> SettleResults:
     """Say what became of claimed jobs: each is done or refused by itself."""
     caller.require_batch(len(data.outcomes))
@@ -103,7 +107,7 @@ async def settle(
     },
 )
 async def extend(
-    queue: Queue, data: JSONBody[ExtendBody], caller: NamedDependency[Caller]
+    queue: QueuePath, data: JSONBody[ExtendBody], caller: NamedDependency[Caller]
 ) -> ExtendResult:
     """A worker's heartbeat: it holds these leases for longer, and learns which it lost."""
     caller.require_batch(len(data.leases))

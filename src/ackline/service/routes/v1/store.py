@@ -28,7 +28,7 @@ from ackline.service.store_api import (
     execute_within_rate,
     validate,
 )
-from ackline.service.store_api.sizes import MAX_LISTEN_QUEUES, MAX_RESULTS
+from ackline.service.store_api.arguments import MAX_LISTEN_QUEUES, MAX_RESULTS
 from ackline.stores.contract import MAX_ANSWER_BYTES, Capabilities
 from ackline.stores.wire import (
     CONTINUE_AFTER_HEADER,
