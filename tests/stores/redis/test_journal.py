@@ -67,7 +67,7 @@ def test_callbacks_are_told_by_the_numbers_of_their_entries():
 
     _, found = read_batch(fields(c=packed), 4)
 
-    assert list(found) == told("callback", [None, "https://b", None, "https://d"])
+    assert list(found) == told("callback_url", [None, "https://b", None, "https://d"])
 
 
 def many(*runs: tuple[Any, ...], **more: bytes) -> Sequence[Entry]:

@@ -58,7 +58,7 @@ class TestWrongClock:
         assert store.heartbeat(QUEUE, BEAT, [LeaseExtension(job.id, job.token, 60.0)]).lost == []
 
         [worker] = store.workers([QUEUE])[0]
-        assert worker.seen_at == pytest.approx(true_time(), abs=5.0)
+        assert worker.last_heartbeat_at == pytest.approx(true_time(), abs=5.0)
         assert store.get(QUEUE, ["id0"])[0].deadline == pytest.approx(true_time() + 60.0, abs=5.0)
 
     def test_pruning_goes_by_the_servers_time(self, store):

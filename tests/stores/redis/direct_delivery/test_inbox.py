@@ -128,7 +128,7 @@ class TestTheWay:
             before = scripts_run(client)
             claimed = waiter.claim(5, [done(job)])
             assert scripts_run(client) == before + 1
-            assert (claimed.jobs, claimed.more) == ([], False)
+            assert (claimed.jobs, claimed.may_have_more) == ([], False)
             assert [verdict.applied for verdict in claimed.verdicts] == [True]
 
     def test_counts_journal_and_holds_are_as_if_it_had_claimed(self, store, waiter):
@@ -377,7 +377,7 @@ class TestLost:
         waiter.listener.wait(SOON)
         assert waiter.ids() == ["id0"]
 
-        waiter.inbox.put(late[0])
+        waiter.inbox.add_message(late[0])
 
         assert waiter.ids() == []
 
@@ -387,7 +387,7 @@ class TestLost:
             store.enqueue(QUEUE, drafts(1, start=n))
 
         claimed = waiter.claim()
-        assert (claimed.jobs, claimed.more) == ([], True)
+        assert (claimed.jobs, claimed.may_have_more) == ([], True)
         assert [job.id for job in waiter.delivered().jobs] == ["id0"]
         waiter.listener.wait(SOON)
         assert waiter.ids() == ["id1"]
@@ -462,7 +462,7 @@ class TestTime:
         """Its worker was stopped for longer than the lease, and others have the job by now."""
         store.enqueue(QUEUE, drafts(1))
         waiter.listener.wait(SOON)
-        waiter.inbox.claimed(time.monotonic() - 31.0, store.now())
+        waiter.inbox.set_clock_reference(time.monotonic() - 31.0, store.now())
 
         assert waiter.ids() == []
 

@@ -190,16 +190,16 @@ class TestNoLongerSafe:
         monkeypatch.setattr(store_module, "FACTS_TTL", -1.0)
 
     def test_a_server_that_begins_to_throw_keys_away(self, store, client):
-        assert store.info().troubles == ()
+        assert store.info().issues == ()
         client.config_set("maxmemory-policy", "allkeys-lru")
         try:
-            [trouble] = store.info().troubles
+            [issue] = store.info().issues
         finally:
             client.config_set("maxmemory-policy", "noeviction")
 
-        assert (trouble.what, trouble.grave) == ("eviction", True)
-        assert trouble.do == "CONFIG SET maxmemory-policy noeviction"
-        assert store.info().troubles == ()
+        assert (issue.code, issue.critical) == ("eviction", True)
+        assert issue.advice == "CONFIG SET maxmemory-policy noeviction"
+        assert store.info().issues == ()
 
     @pytest.mark.parametrize("asked_for", ["", "?durability=everysec", "?fsync=yes"])
     def test_a_server_that_begins_to_keep_less(self, open_store, asked_for):
@@ -212,16 +212,16 @@ class TestNoLongerSafe:
             if "fsync" in asked_for and "waitaof" not in client.command_list():
                 pytest.skip("this server has no WAITAOF: a store with fsync=yes does not open")
             store = open_store(f"{server.url}{asked_for}")
-            assert store.info().troubles == ()
+            assert store.info().issues == ()
             client.config_set("appendonly", "no")
             info = store.info()
 
-        [trouble] = info.troubles
-        assert (trouble.what, trouble.grave) == ("durability", True)
-        assert says[asked_for] in trouble.says
+        [issue] = info.issues
+        assert (issue.code, issue.critical) == ("durability", True)
+        assert says[asked_for] in issue.message
         assert info.durability.startswith("none: ")
 
-    def test_what_was_not_asked_for_is_no_trouble(self, open_store):
+    def test_what_was_not_asked_for_is_no_issue(self, open_store):
         with RedisServer(persistence="always") as server, server.client() as client:
             store = open_store(f"{server.url}?durability=everysec")
             client.config_set("appendonly", "no")
@@ -230,7 +230,7 @@ class TestNoLongerSafe:
             client.config_set("appendfsync", "everysec")
             store.open()
 
-            assert store.info().troubles == ()
+            assert store.info().issues == ()
             server.kill()  # asked to end, it would first finish the log that it has just begun
 
 

@@ -244,7 +244,7 @@ class TestWhoWaits:
                 [job] = store.claim(QUEUE, wants(1)).jobs
                 store.apply(QUEUE, [done(job, b"1")])
                 store.enqueue(QUEUE, drafts(1, start=n))
-                if expected.arrived:
+                if expected.done:
                     break
                 time.sleep(0.05)
             assert expected.wait(0.0).result == b"1"

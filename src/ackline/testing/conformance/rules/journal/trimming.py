@@ -94,7 +94,7 @@ class TrimRules(StoreCase):
     def test_without_a_setting_the_store_says_how_many(
         self, bench: QueueDriver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        few = msgspec.structs.replace(bench.store.capabilities, journal=2)
+        few = msgspec.structs.replace(bench.store.capabilities, max_journal=2)
         monkeypatch.setattr(bench.store, "capabilities", few)
         for id in "abcd":
             bench.put(id)
