@@ -211,7 +211,7 @@ class TestPage:
         assert "File &lt;x&gt;" in text
 
     def test_nothing_to_tell_is_said(self, report):
-        quiet = msgspec.structs.replace(report, errors=[], stalls=[], workers=[], slo=[])
+        quiet = msgspec.structs.replace(report, errors=[], stalled_queues=[], workers=[], slo=[])
         text = render_page(quiet, NOON)
 
         assert "Nothing went into the DLQ." in text
@@ -374,7 +374,7 @@ def stalls(text):
 def test_a_stall_is_told_of_a_queue_that_is_not_among_the_busiest(report, capsys):
     session = Session(CommonOptions())
     report_command.show(session, report, NOON)
-    quiet = msgspec.structs.replace(report, stalls=[])
+    quiet = msgspec.structs.replace(report, stalled_queues=[])
 
     for said in (stalls(capsys.readouterr().out), render_page(report, NOON)):
         assert "quiet" in said

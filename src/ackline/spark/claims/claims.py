@@ -102,7 +102,7 @@ class ClaimCoordinator:
         state = self.manifest_store.state
         if state.offered_generation:
             self.manifest_store.save(
-                msgspec.structs.replace(state, generation=generation, offered="")
+                msgspec.structs.replace(state, generation=generation, offered_generation="")
             )
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class ClaimCoordinator:
                 # The last driver was killed before Spark logged its offset, or this is another
                 # checkpoint: then just one may go on, the first to come back with its offset.
                 self.manifest_store.save(
-                    msgspec.structs.replace(self.manifest_store.state, offered=new_id())
+                    msgspec.structs.replace(self.manifest_store.state, offered_generation=new_id())
                 )
             return batch
         if start < self.manifest_store.state.planned:
@@ -217,7 +217,7 @@ class ClaimCoordinator:
             return records
         if records is None or not self._renewer.holds(manifest.leases):
             return self._plan_again(manifest)
-        self.manifest_store.save(msgspec.structs.replace(state, planned=batch, plans=1))
+        self.manifest_store.save(msgspec.structs.replace(state, planned=batch, times_planned=1))
         return records
 
     def _plan_again(self, manifest: Manifest) -> list[Record]:
@@ -229,7 +229,7 @@ class ClaimCoordinator:
             records, waiting = self._replay.split(manifest, records, state.last_nonempty_commit)
             plans = 1
         kept = msgspec.structs.replace(manifest, leases=leases_of(records))
-        state = msgspec.structs.replace(state, planned=manifest.batch, plans=plans)
+        state = msgspec.structs.replace(state, planned=manifest.batch, times_planned=plans)
         self.manifest_store.save(state, kept, added=waiting)
         self._records[manifest.batch] = records
         return records

@@ -51,7 +51,7 @@ class ManifestStore:
             found, version = self._keys.find_state()
             state = found or StreamState(new_id())
             accept(state)
-            mine = msgspec.structs.replace(state, epoch=state.epoch + 1, by=self._by)
+            mine = msgspec.structs.replace(state, epoch=state.epoch + 1, driver=self._by)
             if self._keys.write(mine, version):
                 break
         self.load()

@@ -196,7 +196,7 @@ class EventsPlanner:
             return offset
         horizon = start.watermark_key or new_id()
         raise_watermark(self.queues, horizon, offset.all_cursors)
-        return msgspec.structs.replace(offset, horizon=horizon)
+        return msgspec.structs.replace(offset, watermark_key=horizon)
 
     def _advance(
         self, ahead: list[str], places: Mapping[str, str], end: str, most: int | None
