@@ -25,7 +25,7 @@ from ackline.stores.wire import JSON, MSGPACK, VERBS
 
 __all__ = ["settings", "signer"]
 
-GUIDE = Path(__file__).parents[2] / "docs/guides/auth.md"
+GUIDE = Path(__file__).parents[3] / "docs/guides/auth.md"
 
 A = Permission
 ROWS: dict[str, Permission] = {

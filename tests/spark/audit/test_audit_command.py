@@ -31,7 +31,7 @@ from ackline.spark.pipelines.audit import FINDINGS
 from ackline.spark.runtime import session
 from ackline.spark.version import require_spark
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class KeptSpark:
@@ -108,7 +108,7 @@ class TestOfAnAudit:
         assert "not proven" in said.err
         told = json.loads(said.out)
         assert (told["passed"], told["proven"]) == (True, False)
-        assert [(gap["queue"], gap["kept_from"]) for gap in told["unseen"]] == [("email", 1000.0)]
+        assert [(gap["queue"], gap["retained_from"]) for gap in told["gaps"]] == [("email", 1000.0)]
 
     def test_a_whole_journal_is_a_proof(self, of):
         found = AuditResult(events=10, jobs=10, counts={}, findings=[], gaps=())

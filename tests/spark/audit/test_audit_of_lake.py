@@ -264,7 +264,7 @@ class TestJudged:
         code, found = audit("--lake", shore.path, "--whole")
 
         assert (code, found["passed"], found["proven"]) == (4, True, False)
-        assert [one["after"] for one in found["unseen"]] == ["1.0"]
+        assert [one["after"] for one in found["gaps"]] == ["1.0"]
 
 
 def test_a_lake_that_spark_has_made(spark, told):

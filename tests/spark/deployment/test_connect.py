@@ -17,7 +17,7 @@ import ackline
 from ackline.core.events import Act
 from ackline.core.job import State
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "spark" / "declarative"
 JOBS = 30
 

@@ -17,7 +17,7 @@ import pytest
 
 import ackline
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 JOBS = 5
 
 SETTINGS = {

@@ -35,7 +35,7 @@ from ackline.spark.store.address import StoreFile, store_files
 from ackline.spark.worker_names import fleet_worker, fleets_at_work, stream_worker
 from ackline.worker import Worker, startup_retry
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SEAT = pyarrow.RecordBatch.from_pylist([{"id": 0}])
 
 MODULE = """

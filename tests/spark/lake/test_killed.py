@@ -23,7 +23,7 @@ from ackline.spark.pipelines.audit import findings
 # Each run is a program of its own that starts Spark. In the check, runs die within one: test_lake.
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 POINTS = (
     *("bronze:1", "bronze:3", "jobs:2", "open:2", "traffic:1", "workers:2", "errors:3"),

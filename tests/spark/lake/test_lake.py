@@ -599,7 +599,7 @@ def test_the_report_tells_what_the_lake_has(told, monkeypatch, capsys, tmp_path)
         "email": "day",
         "other": "too_little",
     }
-    assert len(found["coming"]) == 168
+    assert len(found["forecast_hours"]) == 168
     assert "What went into the DLQ" in page.read_text()
 
 

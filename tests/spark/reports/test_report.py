@@ -503,8 +503,8 @@ def test_a_lake_in_which_nothing_happened_to_jobs(report, capsys):
         total=nothing,
         hours=[],
         traffic={name: [] for name in report.traffic},
-        **{name: [] for name in ("slo", "errors", "stalls", "workers")},
-        **{name: [] for name in ("busiest", "forecast", "coming")},
+        **{name: [] for name in ("slo", "errors", "stalled_queues", "workers")},
+        **{name: [] for name in ("busiest", "forecast", "forecast_hours")},
     )
 
     report_command.show(Session(CommonOptions()), quiet, NOON)
@@ -596,7 +596,7 @@ def test_rows_in_which_nothing_happened_are_left_out():
 def test_queues_seen_for_less_than_a_day_are_named_without_empty_rows(report, capsys):
     row = report.forecast[1]
     unseen = [{**row, "queue": f"<new-{number}>"} for number in range(7)]
-    young = msgspec.structs.replace(report, forecast=unseen, coming=[])
+    young = msgspec.structs.replace(report, forecast=unseen, forecast_hours=[])
 
     report_command.show(Session(CommonOptions()), young, NOON)
 

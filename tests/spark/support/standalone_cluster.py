@@ -15,7 +15,7 @@ import pyspark
 
 HOST = "127.0.0.1"
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def free_port() -> int:

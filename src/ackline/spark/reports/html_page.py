@@ -85,7 +85,7 @@ def _gaps(report: Report) -> str:
     columns: dict[str, Cell] = {
         "after cursor": lambda row: escape(row["after"]),
         "up to": lambda row: escape(row["until"]),
-        "of before": _known("kept_from", _at),
+        "of before": _known("retained_from", _at),
         "skipped at": _known("skipped_at", _at),
         "stretches": lambda row: f"{row['count']:,}",
     }

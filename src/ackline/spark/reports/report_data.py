@@ -239,7 +239,7 @@ def _forecasts(spark: SparkSession, lake: Lake) -> dict[str, Rows]:
         "busiest": collect_rows(
             busiest.groupBy("weekday", "hour_of_day").agg(*sums).orderBy("weekday", "hour_of_day")
         ),
-        "coming": collect_rows(
+        "forecast_hours": collect_rows(
             coming.where(known)
             .groupBy("hour")
             .agg(*sums, F.sum("handlers").alias("handlers"))

@@ -27,7 +27,7 @@ MAX_ATTEMPTS = 30
 
 QUEUE = "work"
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

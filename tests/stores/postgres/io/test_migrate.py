@@ -272,7 +272,7 @@ def test_a_step_that_fails_leaves_nothing_behind(
 
 # --- roles ---
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "postgres.md"
+GUIDE = Path(__file__).parents[4] / "docs" / "guides" / "postgres.md"
 
 
 def documented_grants(schema: str) -> list[str]:

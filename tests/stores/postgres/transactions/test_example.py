@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.harness.servers.postgres import PostgresServer
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "outbox.py"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "outbox.py"
 
 
 def test_every_order_is_paid_once(server: PostgresServer) -> None:

@@ -22,7 +22,7 @@ from ackline import Queue, Queues
 from ackline.core.job import State
 from ackline.stores.postgres import PostgresStore
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 TABLE = "books"
 PATIENCE = 240.0
 
