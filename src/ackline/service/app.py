@@ -126,7 +126,7 @@ def _caller(request: Request[Any, Any, Any]) -> Caller:
     # Not by the dependency `runtime`: Litestar would resolve one after the other.
     runtime, principal = _runtime(request), request.scope["user"]
     if principal is None:
-        raise Unauthorized("this needs a token or an API key: send `Authorization: Bearer …`")
+        raise Unauthorized("this needs a JWT or an API key: send `Authorization: Bearer …`")
     return Caller(runtime, principal, request.receive, request.scope)
 
 

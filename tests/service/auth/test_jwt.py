@@ -48,7 +48,7 @@ def file(tmp_path, signer):
 
 
 def check(tokens, token):
-    return asyncio.run(tokens.check(token))
+    return asyncio.run(tokens.verify(token))
 
 
 class TestClaims:

@@ -251,23 +251,23 @@ class TestHalfBodies:
             halves = list[socket.socket]()
             while len(halves) < 4:
                 halves.append(stack.enter_context(self._send_half(live)))
-                until(lambda: memory.taken == len(halves) * (self.SIZE - 9))
+                until(lambda: memory.used == len(halves) * (self.SIZE - 9))
             for oldest in halves:
                 stack.enter_context(self._send_half(live))
                 answer = b""
                 while b"problem:busy" not in answer:
                     answer += oldest.recv(65536)
                 assert answer.startswith(b"HTTP/1.1 503 ")
-            until(lambda: memory.taken == 4 * (self.SIZE - 9))
+            until(lambda: memory.used == 4 * (self.SIZE - 9))
 
             assert live.api.post("/queue/enqueue", {"value": "x" * 500_000})["ok"]
-        until(lambda: memory.taken == 0)
+        until(lambda: memory.used == 0)
 
     def test_what_was_answered_is_forgotten(self, live):
         for _ in range(10):
             live.api.post("/queue/enqueue", {"value": "x" * 900_000})
 
-        until(lambda: live.runtime.body_memory.taken == 0)
+        until(lambda: live.runtime.body_memory.used == 0)
 
     def test_a_piece_that_comes_as_it_is_given_up_is_not_kept(self):
         async def run() -> int:
@@ -302,7 +302,7 @@ class TestHalfBodies:
                 claim.sendall(head.encode() + body)
             until(lambda: len(runtime.streams) == len(claims))
 
-            assert runtime.body_memory.taken == 0
+            assert runtime.body_memory.used == 0
             for _ in claims:
                 live.api.enqueue(1, queue="q")
             assert {claim.recv(65536)[:13] for claim in claims} == {b"HTTP/1.1 200 "}

@@ -24,10 +24,10 @@ from ackline.service.http.strict_json import (
 
 BAD = {
     b"": ("the body is missing", "$"),
-    b"{": ("not JSON", None),
+    b"{": ("not valid JSON", None),
     b"[]": ("Expected `object`", "$"),
-    b'{"value": 1': ("not JSON", None),
-    b'{"value": 1} x': ("not JSON", None),
+    b'{"value": 1': ("not valid JSON", None),
+    b'{"value": 1} x': ("not valid JSON", None),
     b'{"options": {}}': ("`value`", "$"),
     b'{"value": 1, "colour": 2}': ("`colour`", "$"),
     b'{"value": 1, "options": {"colour": 2}}': ("`colour`", "$.options"),
@@ -45,8 +45,8 @@ BAD = {
     b'{"value": NaN}': ("NaN is not a number", None),
     b'{"value": -Infinity}': ("-Infinity is not a number", None),
     b'{"value": "\xff"}': ("not UTF-8", None),
-    b'{"value": "\\ud800"}': ("not JSON", None),
-    b"\xef\xbb\xbf{}": ("not JSON", None),
+    b'{"value": "\\ud800"}': ("not valid JSON", None),
+    b"\xef\xbb\xbf{}": ("not valid JSON", None),
     b'{"value": ' + b"[" * 100_000: ("deeper than 100 levels", None),
     b'{"value": ' + b"9" * 10_000 + b"}": ("out of range", None),
     b'{"value": [1e999]}': ("the number 1e999… is out of range", None),
@@ -146,7 +146,7 @@ def test_a_method_that_a_route_does_not_have(api):
         "type": "urn:ackline:problem:method-not-allowed",
         "title": "Method Not Allowed",
         "status": 405,
-        "detail": "PUT is not possible here, only GET, OPTIONS",
+        "detail": "PUT is not supported here, only GET, OPTIONS",
     }
 
 
@@ -258,7 +258,7 @@ class TestSize:
         problem = api.send(exactly + b" ", status=413)
         assert (problem["type"], problem["detail"]) == (
             "urn:ackline:problem:too-large",
-            "the body is larger than 1,000 bytes: send less at once",
+            "the body has more than 1,000 bytes: send less at a time",
         )
 
     def test_an_announced_one_is_refused_before_it_comes(self, live):

@@ -90,14 +90,14 @@ def ledger():
 def test_names_do_not_meet(ledger):
     rate = Rate(1, 1)
 
-    assert [ledger.charge(f"tenant {n}", rate) for n in range(500)] == [0.0] * 500
-    assert all(ledger.charge(f"tenant {n}", rate) for n in range(500))
+    assert [ledger.acquire(f"tenant {n}", rate) for n in range(500)] == [0.0] * 500
+    assert all(ledger.acquire(f"tenant {n}", rate) for n in range(500))
 
 
 def test_of_too_many_names_those_who_owe_least_are_forgotten(ledger):
-    ledger.charge("much", Rate(1, 1000), 1000)
+    ledger.acquire("much", Rate(1, 1000), 1000)
     for n in range(BUCKETS * SLOTS_PER_BUCKET * 2):
-        ledger.charge(f"little {n}", Rate(1, 1))
+        ledger.acquire(f"little {n}", Rate(1, 1))
 
     assert ledger.wait("much", Rate(1, 1000)) == pytest.approx(1.0)
 

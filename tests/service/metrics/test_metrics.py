@@ -92,7 +92,7 @@ def test_a_loop_that_never_ran_is_late(api, runtime, monkeypatch):
     answer = api.client.get("/readyz")
 
     assert answer.status_code == 503
-    assert "ago" in answer.json()["checks"]["sweep"]["says"]
+    assert "ago" in answer.json()["checks"]["sweep"]["message"]
 
 
 def test_what_came_too_late(api):

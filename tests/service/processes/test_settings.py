@@ -64,7 +64,7 @@ def test_without_an_interval_nobody_sweeps(tmp_path):
         ("port = 70000", "port must be"),
         ('port = "no"', "port"),
         ("colour = 1", "`colour`"),
-        ("port = ", "not TOML"),
+        ("port = ", "not valid TOML"),
         ("[queue]\ncolour = 1", "lockDuration"),
         ("[queue]\nlockDuration = true", "lockDuration must be a number"),
         ('base_path = "api"', "base_path"),

@@ -207,7 +207,7 @@ class TestOverview:
         assert (queue["queue"], queue["paused"]) == ("mail", True)
         assert (queue["counts"]["queued"], queue["counts"]["completed"]) == (2, 1)
         assert queue["oldest"] >= 0
-        assert sum(queue["throughput"]["entered"]) == 3
+        assert sum(queue["throughput"]["enqueued"]) == 3
         assert sum(queue["throughput"]["completed"]) == 1
 
     def test_who_asks(self, api):

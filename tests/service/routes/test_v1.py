@@ -753,7 +753,7 @@ class TestSchedules:
 
         problem = api.put(f"{self.PATH}/d", {"cron": "* * * * *"}, 409)
 
-        assert "already has 3 schedules" in problem["detail"]
+        assert "already has the maximum of 3 schedules" in problem["detail"]
         assert [one["name"] for one in api.get(self.PATH)["schedules"]] == names
         api.put(f"{self.PATH}/a", {"cron": "0 * * * *"})
         api.put("/v1/queues/other/schedules/d", {"cron": "* * * * *"})
@@ -775,7 +775,7 @@ class TestSchedules:
 
         problem = api.put("/v1/queues/other/schedules/c", large, 409)
 
-        assert "at most 2,500 bytes" in problem["detail"]
+        assert "2,500 bytes in all" in problem["detail"]
         api.put(f"{self.PATH}/a", {**large, "payload": "x" * 2000}, 409)
         api.put(f"{self.PATH}/a", {**large, "payload": "y"})
         api.put("/v1/queues/other/schedules/c", large)

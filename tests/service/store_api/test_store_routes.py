@@ -434,19 +434,22 @@ class TestNotes:
     @pytest.mark.parametrize(
         ("key", "good"),
         [
-            (("ackline", "cron", "mail", "nightly"), b'{"tick":5.0,"at":5.0}'),
+            (("ackline", "cron", "mail", "nightly"), b'{"tick":5.0,"updated_at":5.0}'),
             (
                 ("ackline", "recovered", "mail"),
                 b'{"sweep":{"jobs":1,"dead_lettered":0,"last_at":5.0}}',
             ),
             (("ackline", "attempts", "mail"), b'{"":5,"welcome":3}'),
             (("ackline", "callbacks", "mail"), b"0.0"),
-            (("ackline", "readers", "mail", "audit"), b'{"cursor":"0.0","at":0.0,"by":"x"}'),
-            (("ackline", "readers", "", "lake"), b'{"cursor":"0.0","at":0.0,"by":"x"}'),
+            (
+                ("ackline", "readers", "mail", "audit"),
+                b'{"cursor":"0.0","saved_at":0.0,"saved_by":"x"}',
+            ),
+            (("ackline", "readers", "", "lake"), b'{"cursor":"0.0","saved_at":0.0,"saved_by":"x"}'),
         ],
     )
     def test_a_value_that_nobody_could_read_is_refused(self, ask, key, good):
-        for bad in (b"garbage", b"\xff", b"[]", b'{"tick":1e300,"at":-5.0}'):
+        for bad in (b"garbage", b"\xff", b"[]", b'{"tick":1e300,"updated_at":-5.0}'):
             ask("write_keys", 422, writes=[KeyWrite(key=key, value=bad, version=0)])
 
         assert ask("write_keys", writes=[KeyWrite(key=key, value=good, version=0)]) is True
@@ -468,7 +471,9 @@ class TestNotes:
 
     def test_the_ticks_of_a_schedule_are_the_services_if_it_fires_it(self, ask, who, store):
         schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))
-        note = KeyWrite(key=("ackline", "cron", "mail", "nightly"), value=b'{"tick":9e10,"at":5.0}')
+        note = KeyWrite(
+            key=("ackline", "cron", "mail", "nightly"), value=b'{"tick":9e10,"updated_at":5.0}'
+        )
         gone = KeyWrite(key=note.key, value=None)
 
         ask("write_keys", 403, writes=[note])
@@ -481,7 +486,10 @@ class TestNotes:
         ("key", "value"),
         [
             (("ackline", "callbacks", "mail"), b"9999999.0"),
-            (("ackline", "readers", "mail", "a"), b'{"cursor":"9999999.0","at":0.0,"by":"x"}'),
+            (
+                ("ackline", "readers", "mail", "a"),
+                b'{"cursor":"9999999.0","saved_at":0.0,"saved_by":"x"}',
+            ),
         ],
     )
     def test_nobody_has_read_what_has_not_happened(self, ask, key, value):
@@ -492,7 +500,7 @@ class TestNotes:
     def test_the_services_own_reader_is_not_moved(self, ask, store):
         key = ("ackline", "readers", "mail", "webhooks")
 
-        for value in (b'{"cursor":"0.0","at":0.0,"by":"x"}', None):
+        for value in (b'{"cursor":"0.0","saved_at":0.0,"saved_by":"x"}', None):
             ask("write_keys", 403, writes=[KeyWrite(key=key, value=value)])
 
         assert store.read_keys("acme", (), 10) == []
@@ -501,7 +509,7 @@ class TestNotes:
         "limits", [{"queues": frozenset({"mail"})}, {"kinds": frozenset({"m"})}]
     )
     def test_who_sees_some_queues_cannot_read_all(self, ask, who, limits):
-        place = b'{"cursor":"0.0","at":0.0,"by":"x"}'
+        place = b'{"cursor":"0.0","saved_at":0.0,"saved_by":"x"}'
         write = KeyWrite(key=("ackline", "readers", "", "lake"), value=place)
         as_caller(who, Scope.READ, **limits)
 
@@ -948,4 +956,4 @@ class TestLongTexts:
 
         ask("heartbeat", queue=KEY, beat=beat, holds=[])
 
-        assert len(store.workers([KEY])[0][0].beat.host) == 512
+        assert len(store.workers([KEY])[0][0].heartbeat.host) == 512

@@ -25,12 +25,12 @@ def settings(lake):
 def test_without_a_lake_it_says_so():
     with client_for(Settings(store="memory://")) as client:
         answer = Api(client, "/api").get("/v1/analytics")
-    assert (answer["lake"], answer["made"], answer["hours"]) == (False, False, [])
+    assert (answer["lake"], answer["available"], answer["hours"]) == (False, False, [])
 
 
 def test_before_the_first_run_it_says_so(api):
     answer = api.get("/v1/analytics")
-    assert (answer["lake"], answer["made"]) == (True, False)
+    assert (answer["lake"], answer["available"]) == (True, False)
 
 
 class TestFigures:

@@ -1,4 +1,4 @@
-"""API keys: made once, shown once, kept as a hash in the settings or in the store."""
+"""API keys: created and shown once, kept as a hash in the settings or in the store."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from ackline.service.http.problems import Unauthorized
 from ackline.stores.contract import KeyValue, KeyWrite, Store, find_key
 
 PREFIX = "ack_"
-"""The start of every key, by which people and secret scanners recognize one."""
+"""The prefix of every key, by which people and secret scanners recognize one."""
 
 KEYS_PREFIX = (RESERVED_KEY_PREFIX, "api-keys")
 MAX_KEYS = 10_000
 
 CACHE_SIZE = 10_000
 CACHE_SECONDS = 5.0
-"""Seconds after which the store is asked again; by then a revoked key is refused."""
+"""Seconds for which a key from the store is cached; a revoked key is refused after that."""
 
 STREAM_AUTH_SECONDS = 600.0
-"""Seconds that a stream may last before its client has to authenticate again."""
+"""Seconds after which the client of a stream has to authenticate again."""
 
 KeyLookup = Callable[[str], Awaitable[ApiKey | None]]
 
 
 def new_key() -> tuple[str, str]:
-    """A new key, and the id inside it by which it is looked up."""
+    """A new key, and the id in it by which it is looked up."""
     id = secrets.token_hex(8)
     return f"{PREFIX}{id}_{secrets.token_urlsafe(32)}", id
 
 
 class ApiKeyVerifier:
-    """Checks keys: those of the settings, then those that `look` finds in the store."""
+    """Verifies keys: those of the settings, then those that `lookup` finds in the store."""
 
-    def __init__(self, keys: Iterable[ApiKey], look: KeyLookup | None = None) -> None:
+    def __init__(self, keys: Iterable[ApiKey], lookup: KeyLookup | None = None) -> None:
         self._keys = {key.id: key for key in keys}
-        self._look = look
-        self._found: OrderedDict[str, tuple[ApiKey | None, float]] = OrderedDict()
+        self._lookup = lookup
+        self._cache: OrderedDict[str, tuple[ApiKey | None, float]] = OrderedDict()
 
     def is_cached(self, text: str) -> bool:
-        """Whether this key is known to be right without asking the store."""
+        """Whether this key can be verified without asking the store."""
         id = text.removeprefix(PREFIX).partition("_")[0]
-        key = self._keys.get(id) or self._found.get(id, (None, 0.0))[0]
+        key = self._keys.get(id) or self._cache.get(id, (None, 0.0))[0]
         return key is not None and key.matches(text)
 
     async def verify(self, text: str) -> Principal:
@@ -60,15 +60,15 @@ class ApiKeyVerifier:
         return key.principal(time.time() + STREAM_AUTH_SECONDS)
 
     async def _stored(self, id: str) -> ApiKey | None:
-        if self._look is None or not _is_id(id):
+        if self._lookup is None or not _is_id(id):
             return None
-        key, good_until = self._found.get(id, (None, 0.0))
-        if good_until <= time.monotonic():
-            key = await self._look(id)
-            self._found[id] = (key, time.monotonic() + CACHE_SECONDS)
-            self._found.move_to_end(id)
-            if len(self._found) > CACHE_SIZE:
-                self._found.popitem(last=False)
+        key, valid_until = self._cache.get(id, (None, 0.0))
+        if valid_until <= time.monotonic():
+            key = await self._lookup(id)
+            self._cache[id] = (key, time.monotonic() + CACHE_SECONDS)
+            self._cache.move_to_end(id)
+            if len(self._cache) > CACHE_SIZE:
+                self._cache.popitem(last=False)
         return key
 
 
@@ -76,11 +76,11 @@ def _is_id(text: str) -> bool:
     return len(text) == 16 and not set(text) - set("0123456789abcdef")
 
 
-# --- in the store ---
+# --- keys in the store ---
 
 
 def read_key(store: Store, id: str) -> ApiKey | None:
-    """One key, if it exists."""
+    """The key of this id, if it exists."""
     found = find_key(store, SERVICE_TENANT, (*KEYS_PREFIX, id))
     return None if found is None else _decode(found)
 
@@ -97,7 +97,7 @@ def store_key(store: Store, key: ApiKey) -> None:
 
 
 def revoke_key(store: Store, id: str) -> bool:
-    """Delete a key; False if there is none. Within seconds every process refuses it."""
+    """Delete a key; False if there is none. Every process refuses it within seconds."""
     if read_key(store, id) is None:
         return False
     return store.write_keys(SERVICE_TENANT, [KeyWrite(key=(*KEYS_PREFIX, id), value=None)])

@@ -25,16 +25,16 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 class Authenticator(Protocol):
-    """Identifies the caller, or raises `Unauthorized` or `Forbidden`."""
+    """Identifies the caller of a request, or raises `Unauthorized` or `Forbidden`."""
 
     def is_known(self, connection: Connection) -> bool:
-        """Whether these credentials were accepted a short while ago: then they are no guess."""
+        """Whether these credentials were accepted recently, so that they cannot be a guess."""
 
     async def authenticate(self, connection: Connection) -> Principal: ...
 
 
 class LoopbackAuth:
-    """Accepts every program on this machine, but no page of a foreign site in its browser."""
+    """No authentication: accepts programs on this machine, but no pages of other sites."""
 
     def is_known(self, connection: Connection) -> bool:  # noqa: ARG002
         return True
@@ -42,8 +42,8 @@ class LoopbackAuth:
     async def authenticate(self, connection: Connection) -> Principal:
         headers = connection.headers
         if not _is_loopback_url(f"//{headers.get('host', '')}"):
-            # A foreign name that resolves to this machine: DNS rebinding.
-            raise Forbidden("without auth, this service is called by a loopback name only")
+            # Another name that resolves to this machine: DNS rebinding.
+            raise Forbidden("without auth, this service must be called by a loopback name")
         # Older browsers do not send Sec-Fetch-Site, but all send Origin where it matters.
         origin = headers.get("origin")
         foreign = origin is not None and not _is_loopback_url(origin)
@@ -64,40 +64,42 @@ def _is_loopback_url(url: str) -> bool:
 
 
 class BearerAuth:
-    """Accepts callers with a valid token, API key or ticket."""
+    """Accepts callers with a valid JWT, API key or ticket."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._store = store
-        self._tokens = JwtVerifier(settings.issuers)
-        self._keys = ApiKeyVerifier(settings.api_keys, self._look if settings.stored_keys else None)
+        self._jwts = JwtVerifier(settings.issuers)
+        self._keys = ApiKeyVerifier(
+            settings.api_keys, self._lookup if settings.stored_keys else None
+        )
 
     def is_known(self, connection: Connection) -> bool:
         credential = _credential(connection)
-        return self._checker(credential).is_cached(credential) if credential else False
+        return self._verifier(credential).is_cached(credential) if credential else False
 
     async def authenticate(self, connection: Connection) -> Principal:
         credential = _credential(connection)
         if credential is None:
             return await self._by_ticket(connection)
         if not credential:
-            raise Unauthorized("send `Authorization: Bearer …` with a token or an API key")
-        return await self._checker(credential).verify(credential)
+            raise Unauthorized("send `Authorization: Bearer …` with a JWT or an API key")
+        return await self._verifier(credential).verify(credential)
 
-    def _checker(self, credential: str) -> ApiKeyVerifier | JwtVerifier:
-        return self._keys if credential.startswith(PREFIX) else self._tokens
+    def _verifier(self, credential: str) -> ApiKeyVerifier | JwtVerifier:
+        return self._keys if credential.startswith(PREFIX) else self._jwts
 
     async def _by_ticket(self, connection: Connection) -> Principal:
         ticket = connection.query_params.get(TICKET_PARAMETER)
         if ticket is None or not is_event_stream(connection.route_handler):
-            raise Unauthorized("this needs a token or an API key: send `Authorization: Bearer …`")
+            raise Unauthorized("this needs a JWT or an API key: send `Authorization: Bearer …`")
         return await asyncio.to_thread(redeem, self._store, ticket)
 
-    async def _look(self, id: str) -> ApiKey | None:
+    async def _lookup(self, id: str) -> ApiKey | None:
         return await asyncio.to_thread(read_key, self._store, id)
 
 
 def _credential(connection: Connection) -> str | None:
-    """The token or key in the header; None without a header, empty if it is not a bearer header."""
+    """The JWT or key in the header; None without a header, empty if the scheme is not Bearer."""
     header = connection.headers.get("authorization")
     if header is None:
         return None
@@ -106,14 +108,14 @@ def _credential(connection: Connection) -> str | None:
 
 
 def authenticator_for(settings: Settings, store: Store) -> Authenticator:
-    """The authenticator of the settings; without auth, only a loopback address is served."""
+    """The authenticator of the settings; without auth, only loopback addresses may be served."""
     if settings.auth:
         return BearerAuth(settings, store)
     if settings.loopback:
         return LoopbackAuth()
     raise ConfigError(
-        f"{settings.host or 'every address'} can be reached from other machines, and no auth is "
-        "configured.\nMake an API key with `ackline token create NAME --tenant T --scope produce` "
-        "and start with --stored-keys, or name the issuers of tokens in the file of --config "
-        "(docs/guides/auth.md); or bind to 127.0.0.1."
+        f"{settings.host or 'every address'} can be reached from other machines, but no auth is "
+        "configured.\nCreate an API key with `ackline token create NAME --tenant T --scope "
+        "produce` and start with --stored-keys, or list the issuers of JWTs in the file of "
+        "--config (docs/guides/auth.md); or bind to 127.0.0.1."
     )

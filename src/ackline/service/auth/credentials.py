@@ -1,4 +1,4 @@
-"""What callers authenticate with, by the settings: tokens of issuers, and API keys."""
+"""The credentials in the settings: issuers of JWTs, and API keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ackline.service.auth.permissions import Scope
 from ackline.service.auth.principal import Principal
 
 SERVICE_TENANT = "ackline.service"
-"""The tenant under which the service keeps keys and tickets; no caller can belong to it."""
+"""The service's own tenant, for keys, tickets and webhooks; no caller can belong to it."""
 
 Algorithm = Literal[
     "EdDSA", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512",
@@ -27,9 +27,9 @@ MAX_LEEWAY = 60.0
 
 
 class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An issuer whose tokens (JWT) are accepted: its keys, and the names of its claims.
+    """An issuer whose JWTs are accepted: its keys, and the names of its claims.
 
-    Either `jwks` or `key_file` has the keys.
+    Set either `jwks` or `key_file`.
     """
 
     issuer: str
@@ -37,60 +37,60 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     audience: str
     """A value that `aud` must contain."""
     algorithm: Algorithm
-    """The only algorithm that its tokens may be signed with."""
+    """The only algorithm that its JWTs may be signed with."""
     jwks: str | None = None
     """Its public keys: an https URL, or the path of a file."""
     key_file: str | None = None
     """A file with its public key (PEM), or with the shared secret of an HS algorithm."""
     tenants: tuple[str, ...] | None = None
-    """The tenants that its tokens may name; by default all."""
+    """The tenants that it may issue JWTs for; by default all."""
     operators: bool = False
-    """Whether the scope `operator` in its tokens counts."""
+    """Whether its JWTs may have the scope `operator`."""
     leeway: Annotated[float, msgspec.Meta(ge=0, le=MAX_LEEWAY)] = 10.0
-    """Seconds that its clock may differ from ours."""
+    """Tolerated difference of its clock from ours, in seconds."""
     tenant_claim: str = "tenant"
     scope_claim: str = "scope"
-    """Words in a text, or a list of them."""
+    """The claim with the scopes: a list, or words separated by spaces."""
     queues_claim: str = "queues"
-    """A list; without it, all queues."""
+    """The claim with a list of queues; without it, all queues."""
     kinds_claim: str = "kinds"
-    """A list; without it, all kinds."""
+    """The claim with a list of kinds; without it, all kinds."""
 
     def __post_init__(self) -> None:
         if not self.issuer or not self.audience:
             raise ValueError("an issuer needs a name and an audience")
         if (self.jwks is None) == (self.key_file is None):
-            raise ValueError(f"issuer {self.issuer}: give either jwks or key_file")
+            raise ValueError(f"issuer {self.issuer}: set either jwks or key_file")
         if self.jwks is not None:
             _require_jwks(self, self.jwks)
 
     @property
     def shared_secret(self) -> bool:
-        """Whether its key can both check and create tokens."""
+        """Whether its key can both verify and create JWTs."""
         return self.algorithm.startswith("HS")
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is kept of an API key: a hash, and what it allows. `ackline token create` makes one."""
+    """An API key: its hash, and what it allows. Created by `ackline token create`."""
 
     id: str
     hash: str
-    """`sha256:` and the hash of the whole key."""
+    """`sha256:` and the hex digest of the whole key."""
     name: str
-    """Written into the journal beside what is done with it."""
+    """Its name in the journal."""
     tenant: str
     scopes: frozenset[Scope]
     queues: frozenset[str] | None = None
     kinds: frozenset[str] | None = None
     operator: bool = False
-    """Whether it sees figures of all tenants."""
+    """Whether it may read the metrics of all tenants."""
     expires: Annotated[datetime.datetime, msgspec.Meta(tz=True)] | None = None
 
     def __post_init__(self) -> None:
         digits = self.hash.removeprefix(HASH_PREFIX)
         if digits == self.hash or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
             raise ValueError(
-                f"the hash of API key {self.id} must be {HASH_PREFIX} and 64 hex digits"
+                f"the hash of API key {self.id} must be {HASH_PREFIX} followed by 64 hex digits"
             )
         require_tenant(self.tenant)
 
@@ -103,7 +103,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.expires is not None and self.expires.timestamp() <= now
 
     def principal(self, until: float) -> Principal:
-        """The principal that calls with it."""
+        """The principal that this key authenticates."""
         if self.expires is not None:
             until = min(until, self.expires.timestamp())
         return Principal(
@@ -121,7 +121,7 @@ HASH_PREFIX = "sha256:"
 
 
 def hash_of(key: str) -> str:
-    """The hash of an API key. The key is as random as its hash is long: one round is enough."""
+    """The hash of an API key; keys have 256 random bits, so one round is enough."""
     return HASH_PREFIX + hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -136,11 +136,11 @@ def _require_jwks(issuer: Issuer, jwks: str) -> None:
     if issuer.shared_secret:
         raise ValueError(
             f"issuer {issuer.issuer}: {issuer.algorithm} has no public keys: "
-            "give key_file instead of jwks"
+            "set key_file instead of jwks"
         )
     parts = urlsplit(jwks)
     if "://" in jwks and parts.scheme != "https" and not _is_loopback_http(parts):
-        raise ValueError(f"issuer {issuer.issuer}: jwks must be an https URL or a file's path")
+        raise ValueError(f"issuer {issuer.issuer}: jwks must be an https URL or the path of a file")
 
 
 def _is_loopback_http(parts: Any) -> bool:

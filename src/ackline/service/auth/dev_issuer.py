@@ -1,4 +1,4 @@
-"""An issuer of tokens in a directory: to try the service, and to test it."""
+"""An issuer of JWTs in a directory, for development and tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALGORITHM = "EdDSA"
 
 
 class KeyPair:
-    """A private key in a file that only its owner can read, and its public key set in another."""
+    """A private key in a file that only its owner can read, and a JWKS with its public key."""
 
     def __init__(self, directory: Path, key: Any) -> None:
         self._directory = directory
@@ -32,7 +32,7 @@ class KeyPair:
 
     @classmethod
     def at(cls, directory: Path) -> Self:
-        """The pair of a directory, made if it has none."""
+        """The key pair of a directory, created if it has none."""
         file = directory / "private.pem"
         if not file.exists():
             directory.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ class KeyPair:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The issuer's settings for the service, to have its tokens accepted."""
+        """The settings of this issuer for the service."""
         return {
             "issuer": ISSUER,
             "audience": AUDIENCE,
@@ -58,7 +58,7 @@ class KeyPair:
         }
 
     def sign(self, claims: dict[str, Any], expires_at: float) -> str:
-        """A signed token with these claims."""
+        """A signed JWT with these claims."""
         payload = {"iss": ISSUER, "aud": AUDIENCE, "sub": "test", "exp": int(expires_at), **claims}
         return jwt.encode(payload, self._key, ALGORITHM, headers={"kid": KEY_ID})
 

@@ -1,4 +1,4 @@
-"""The guard of every route: nothing of a request is read before its caller is known."""
+"""Authenticates every request, before anything of its body is read."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
 
 NO_AUTH: dict[str, Any] = {"auth": "none"}
-"""The `opt` of routes without authentication. Such a route reveals nothing about any tenant."""
+"""The `opt` of routes without authentication, which reveal nothing about any tenant."""
 
 OPTIONAL_AUTH: dict[str, Any] = {"auth": "optional"}
-"""The `opt` of routes that reveal more to authenticated callers."""
+"""The `opt` of routes that show more to authenticated callers."""
 
-NEVER_RATE_LIMITED: dict[str, Any] = {"pace": "never refused"}
-"""The `opt` of routes that settle jobs or extend leases: counted, but never refused as too soon.
+NEVER_RATE_LIMITED: dict[str, Any] = {"rate_limit": "never"}
+"""The `opt` of routes that settle jobs or extend leases: counted, but never refused.
 
 A finished job that cannot be settled would run again; and the limit on claims bounds these too.
 """
 
-OWN_RATE_LIMIT: dict[str, Any] = {"pace": "by itself"}
+OWN_RATE_LIMIT: dict[str, Any] = {"rate_limit": "own"}
 """The `opt` of a route that checks the rate limit itself, because it depends on the body."""
 
 
 async def authenticate_request(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Identify the caller, for all routes except those marked as open.
+    """Authenticate the caller, for all routes except those with `NO_AUTH`.
 
-    Limits are checked here too, so that a caller over its limit costs no more than this check.
+    Rate limits are checked here too, so that a request over the limit costs little.
     """
     connection.scope["user"] = None
     rule = handler.opt.get("auth")
@@ -50,10 +50,10 @@ async def authenticate_request(connection: Connection, handler: BaseRouteHandler
             raise
         return
     connection.scope["user"] = principal
-    pace = handler.opt.get("pace")
-    if pace is None:
+    rate_limit = handler.opt.get("rate_limit")
+    if rate_limit is None:
         limits.admit_request(principal.tenant)
-    elif pace == NEVER_RATE_LIMITED["pace"]:
+    elif rate_limit == "never":
         limits.count_request(principal.tenant)
     if is_event_stream(handler):
         acquire_stream_slot(limits, principal.tenant, connection.scope)

@@ -1,4 +1,4 @@
-"""What can be done to a job, by its state: as the lifecycle has it, for callers that may."""
+"""Which acts are legal on a job of each state, and which of them a caller may do."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ JOB_ACTS: Mapping[JobAct, tuple[Act, Permission]] = {
 
 
 def legal_states(act: JobAct) -> frozenset[State]:
-    """The states of the jobs that an act can be done to."""
+    """The states of jobs on which an act is legal."""
     return frozenset(state for state in State if is_legal_from(JOB_ACTS[act][0], state))
 
 
 def acts_by_state(principal: Principal) -> dict[State, list[JobAct]]:
-    """What this caller may do to a job of each state."""
-    allowed = [act for act, (_, access) in JOB_ACTS.items() if principal.may(access)]
+    """The acts that this caller may do on a job of each state."""
+    allowed = [act for act, (_, permission) in JOB_ACTS.items() if principal.may(permission)]
     return {state: [act for act in allowed if state in legal_states(act)] for state in State}

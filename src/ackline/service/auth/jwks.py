@@ -1,4 +1,4 @@
-"""The public keys of an issuer: fetched off the event loop, kept, and fetched again when due."""
+"""The public keys of an issuer (JWKS), cached and refreshed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ackline.service.http.problems import ProblemError
 logger = logging.getLogger("ackline.service")
 
 REFRESH_AFTER = 300.0
-"""Seconds after which the next request for a key fetches the set again."""
+"""Seconds after which the next request for a key refreshes the JWKS."""
 
 MIN_FETCH_INTERVAL = 30.0
-"""Least seconds between two fetches, however many made-up tokens name unknown keys."""
+"""Minimum seconds between two fetches, however many forged JWTs name unknown keys."""
 
 MAX_AGE = 86_400.0
-"""Seconds for which a set is trusted while it cannot be fetched again."""
+"""Seconds for which a JWKS is trusted while it cannot be refreshed."""
 
 FETCH_TIMEOUT = 5.0
 MAX_BYTES = 1024 * 1024
@@ -39,30 +39,30 @@ KEY_TYPES: dict[Algorithm, tuple[str, str | None]] = {
     "ES512": ("EC", "P-521"),
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
 }
-"""The type and the curve of the keys that verify signatures of an algorithm."""
+"""The type and the curve of the keys of each algorithm."""
 
 MIN_SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
-"""Bytes; a shorter secret can be guessed from a token."""
+"""Minimum bytes of a shared secret; a shorter one can be guessed from a JWT."""
 
 FETCH_ERRORS = (OSError, ValueError, RecursionError, http.client.HTTPException)
-"""The errors that fetching and reading a set can raise."""
+"""The errors that fetching and parsing a JWKS can raise."""
 
 
 class KeysUnavailable(ProblemError):
-    """The keys that verify tokens could not be fetched."""
+    """The issuer's keys could not be fetched."""
 
     status = 503
     type = "auth-unavailable"
 
 
 class KeySource(Protocol):
-    """Finds the key that a token says it is signed with."""
+    """Finds the key with which a JWT claims to be signed."""
 
     async def find(self, kid: str | None) -> Any | None: ...
 
 
 class StaticKey:
-    """One key, whatever `kid` a token names."""
+    """One key, whatever the `kid` of a JWT."""
 
     def __init__(self, key: Any) -> None:
         self._key = key
@@ -87,11 +87,11 @@ class JwksKeys:
     async def find(self, kid: str | None) -> Any | None:
         """The key with this `kid`; without a `kid`, the only key of the set."""
         known = self._pick(kid) is not None
-        # The first request to find the set old fetches it; the others go on with the old key.
+        # The first request that finds the JWKS old refreshes it; the others use the old key.
         if not known or (self._age > REFRESH_AFTER and not self._fetching.locked()):
             await self._refetch(kid)
         if self._age > MAX_AGE:
-            raise KeysUnavailable("the keys that tokens are checked with cannot be had")
+            raise KeysUnavailable("the issuer's keys are unavailable: try again later")
         return self._pick(kid)
 
     @property
@@ -106,7 +106,7 @@ class JwksKeys:
     async def _refetch(self, kid: str | None) -> None:
         async with self._fetching:
             if self._age <= REFRESH_AFTER and self._pick(kid) is not None:
-                return  # someone else has just fetched it
+                return  # another request has just refreshed it
             if self._monotonic() - self._tried_at < MIN_FETCH_INTERVAL:
                 return
             self._tried_at = self._monotonic()
@@ -114,19 +114,19 @@ class JwksKeys:
                 text = await asyncio.to_thread(fetch, self._source)
                 self._keys = parse_jwks(text, self._issuer.algorithm)
             except FETCH_ERRORS as error:
-                # Not the error's text: it may quote what was read.
-                fault = type(error).__name__
-                logger.warning("the keys of %s cannot be had: %s", self._issuer.issuer, fault)
+                # Not the error's text, which may quote the response.
+                error_type = type(error).__name__
+                logger.warning("cannot fetch the JWKS of %s: %s", self._issuer.issuer, error_type)
             else:
                 self._fetched_at = self._monotonic()
 
 
 def fetch(source: str) -> bytes:
-    """The bytes of a set; redirects are not followed, because they may lead anywhere."""
+    """Fetch a JWKS; redirects are not followed, because they may lead anywhere."""
     if "://" not in source:
         return Path(source).read_bytes()
-    with _opener.open(source, timeout=FETCH_TIMEOUT) as answer:
-        text: bytes = answer.read(MAX_BYTES + 1)
+    with _opener.open(source, timeout=FETCH_TIMEOUT) as response:
+        text: bytes = response.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
         raise ValueError("too long")
     return text
@@ -141,11 +141,11 @@ _opener = urllib.request.build_opener(_NoRedirects)
 
 
 def parse_jwks(text: bytes, algorithm: Algorithm) -> dict[str | None, Any]:
-    """The keys of a set that verify signatures of this algorithm, by `kid`."""
-    described = msgspec.json.decode(text, type=dict[str, Any]).get("keys")
-    if not isinstance(described, list):
+    """The keys of a JWKS for this algorithm, by `kid`."""
+    document = msgspec.json.decode(text, type=dict[str, Any]).get("keys")
+    if not isinstance(document, list):
         raise ValueError("not a set of keys")
-    usable = [key for key in described if isinstance(key, dict) and _is_usable(key, algorithm)]
+    usable = [key for key in document if isinstance(key, dict) and _is_usable(key, algorithm)]
     return {key.get("kid"): _public_key(key, algorithm) for key in usable}
 
 
@@ -160,8 +160,8 @@ def _is_usable(key: dict[str, Any], algorithm: Algorithm) -> bool:
     )
 
 
-def _public_key(described: dict[str, Any], algorithm: Algorithm) -> Any:
-    public = {name: value for name, value in described.items() if name != "d"}
+def _public_key(document: dict[str, Any], algorithm: Algorithm) -> Any:
+    public = {name: value for name, value in document.items() if name != "d"}
     try:
         return jwt.PyJWK(public, algorithm).key
     except jwt.PyJWTError:
@@ -169,7 +169,7 @@ def _public_key(described: dict[str, Any], algorithm: Algorithm) -> Any:
 
 
 def key_source_for(issuer: Issuer) -> KeySource:
-    """Where an issuer's keys come from; a file that cannot be used is refused now."""
+    """The keys of an issuer; a file that cannot be used is refused now."""
     if issuer.jwks is not None:
         if "://" not in issuer.jwks:
             _require_readable(issuer, issuer.jwks)
@@ -181,9 +181,7 @@ def _require_readable(issuer: Issuer, source: str) -> None:
     try:
         parse_jwks(fetch(source), issuer.algorithm)
     except FETCH_ERRORS:
-        raise ConfigError(
-            f"issuer {issuer.issuer}: {source} cannot be read as a set of keys (JWKS)"
-        ) from None
+        raise ConfigError(f"issuer {issuer.issuer}: {source} is not a readable JWKS") from None
 
 
 def _static_key(issuer: Issuer, file: Path) -> Any:
@@ -191,11 +189,11 @@ def _static_key(issuer: Issuer, file: Path) -> Any:
         text = file.read_bytes().strip()
     except OSError as error:
         raise ConfigError(f"issuer {issuer.issuer}: {file}: {error.strerror}") from None
-    least = MIN_SECRET_BYTES.get(issuer.algorithm, 0)
-    if len(text) < least:
-        raise ConfigError(f"{file}: a secret for {issuer.algorithm} has {least} bytes or more")
+    minimum = MIN_SECRET_BYTES.get(issuer.algorithm, 0)
+    if len(text) < minimum:
+        raise ConfigError(f"{file}: a secret for {issuer.algorithm} needs {minimum} bytes or more")
     if b"PRIVATE KEY" in text:
-        raise ConfigError(f"{file} is a private key: the service needs the public one only")
+        raise ConfigError(f"{file} is a private key: the service needs only the public one")
     try:
         return jwt.get_algorithm_by_name(issuer.algorithm).prepare_key(text)
     except (jwt.PyJWTError, ValueError, TypeError):

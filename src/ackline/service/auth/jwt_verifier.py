@@ -1,4 +1,4 @@
-"""Tokens (JWT): who signed them, for whom, until when, and what they allow."""
+"""Verifies JWTs: signature, issuer, audience and expiry; and reads what they allow."""
 
 from __future__ import annotations
 
@@ -24,64 +24,64 @@ OPERATOR = "operator"
 
 CACHE_SIZE = 10_000
 CACHE_SECONDS = 30.0
-"""Seconds for which a token that was checked is not checked again."""
+"""Seconds for which a verified JWT is not verified again."""
 
 MAX_NAME_LENGTH = 200
 
 _DECODE_ERRORS = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
-"""The errors that reading a malformed token can raise."""
+"""The errors that decoding a malformed JWT can raise."""
 
 
 class JwtVerifier:
-    """Checks tokens of the issuers that are configured."""
+    """Verifies the JWTs of the configured issuers."""
 
     def __init__(self, issuers: Iterable[Issuer]) -> None:
         self._issuers: dict[str, tuple[Issuer, KeySource]] = {}
-        self._checked: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
+        self._cache: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
         for issuer in issuers:
             if issuer.issuer in self._issuers:
-                raise ConfigError(f"issuer {issuer.issuer} is there twice")
+                raise ConfigError(f"issuer {issuer.issuer} is configured twice")
             self._issuers[issuer.issuer] = (issuer, key_source_for(issuer))
 
     def is_cached(self, token: str) -> bool:
-        """Whether this token was checked a short while ago."""
+        """Whether this JWT was verified recently."""
         digest = hashlib.sha256(token.encode()).digest()
-        return self._checked.get(digest, (None, 0.0))[1] > time.time()
+        return self._cache.get(digest, (None, 0.0))[1] > time.time()
 
     async def verify(self, token: str) -> Principal:
-        """The principal of this token, or `Unauthorized`."""
+        """The principal of this JWT, or `Unauthorized`."""
         if len(token) > MAX_TOKEN_LENGTH:
             raise Unauthorized("the token is too long")
         digest, now = hashlib.sha256(token.encode()).digest(), time.time()
-        principal, good_until = self._checked.get(digest, (None, 0.0))
-        if principal is None or good_until <= now:
+        principal, valid_until = self._cache.get(digest, (None, 0.0))
+        if principal is None or valid_until <= now:
             principal = await self._verify(token)
-            self._remember(digest, principal, now)
+            self._add_to_cache(digest, principal, now)
         return principal
 
-    def _remember(self, digest: bytes, principal: Principal, now: float) -> None:
-        self._checked[digest] = (principal, min(now + CACHE_SECONDS, principal.until or 0.0))
-        self._checked.move_to_end(digest)
-        if len(self._checked) > CACHE_SIZE:
-            self._checked.popitem(last=False)
+    def _add_to_cache(self, digest: bytes, principal: Principal, now: float) -> None:
+        self._cache[digest] = (principal, min(now + CACHE_SECONDS, principal.until or 0.0))
+        self._cache.move_to_end(digest)
+        if len(self._cache) > CACHE_SIZE:
+            self._cache.popitem(last=False)
 
     async def _verify(self, token: str) -> Principal:
         try:
             unverified = jwt.decode_complete(token, options={"verify_signature": False})
         except _DECODE_ERRORS:
-            raise Unauthorized("this is neither a token (JWT) nor an API key") from None
+            raise Unauthorized("this is neither a JWT nor an API key") from None
         found = self._issuers.get(str(unverified["payload"].get("iss")))
         if found is None:
-            raise Unauthorized("the token is not of an issuer that is known here")
+            raise Unauthorized("the token's issuer is not accepted")
         issuer, keys = found
         header = unverified["header"]
-        # Before any key is looked up: a token must not choose how it is verified.
+        # Before any key is looked up: a JWT must not choose how it is verified.
         if header.get("alg") != issuer.algorithm:
             raise Unauthorized(f"tokens of this issuer are signed with {issuer.algorithm}")
         kid = header.get("kid")
         key = await keys.find(kid) if isinstance(kid, str | None) else None
         if key is None:
-            raise Unauthorized("the token is signed with a key that is not known here")
+            raise Unauthorized("the token is signed with an unknown key")
         return _principal(issuer, _claims(token, key, issuer))
 
 
@@ -103,7 +103,7 @@ def _claims(token: str, key: Any, issuer: Issuer) -> dict[str, Any]:
     except jwt.MissingRequiredClaimError as error:
         raise Unauthorized(f"the token has no claim {error.claim!r}") from None
     except _DECODE_ERRORS:
-        raise Unauthorized("the token is not valid") from None
+        raise Unauthorized("the token is invalid") from None
 
 
 def _principal(issuer: Issuer, claims: dict[str, Any]) -> Principal:
@@ -126,14 +126,16 @@ def _tenant(issuer: Issuer, claims: dict[str, Any]) -> str:
     try:
         require_tenant(tenant)
     except (InvalidName, ValueError):
-        raise Unauthorized(f"the claim {issuer.tenant_claim!r} names no tenant") from None
+        raise Unauthorized(
+            f"the claim {issuer.tenant_claim!r} is not a valid tenant name"
+        ) from None
     if issuer.tenants is not None and tenant not in issuer.tenants:
-        raise Unauthorized("the issuer of the token does not speak for its tenant")
+        raise Unauthorized(f"the token's issuer may not issue tokens for tenant {tenant!r}")
     return str(tenant)
 
 
 def _scopes(claim: Any, name: str) -> frozenset[str]:
-    """Words in a text (RFC 8693), or a list of them; some may be scopes of other services."""
+    """The scopes of a claim: words (RFC 8693) or a list; some may be of other services."""
     words = claim.split() if isinstance(claim, str) else claim
     return _names(words, name) or frozenset()
 
@@ -142,4 +144,4 @@ def _names(claim: Any, name: str) -> frozenset[str] | None:
     try:
         return msgspec.convert(claim, frozenset[str] | None)
     except msgspec.ValidationError:
-        raise Unauthorized(f"the claim {name!r} of the token is no list of names") from None
+        raise Unauthorized(f"the claim {name!r} of the token is not a list of names") from None

@@ -1,7 +1,7 @@
-"""Who may do what: the one table that the simple routes, `/v1` and the store over HTTP all ask.
+"""Who may do what: the one table behind the simple routes, `/v1` and the store API.
 
-Each request names what it does; nothing else decides whether its caller may. What a caller gets
-to see of an answer is in `principal`.
+Every request names the permission that it needs; nothing else decides whether its caller may do
+it. What a caller can see of an answer is in `principal`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ackline.stores.contract import QUEUE_KEYS, Topic
 
 
 class Scope(enum.StrEnum):
-    """What a caller may do."""
+    """What a JWT or API key carries; one or more allow a permission."""
 
     PRODUCE = "produce"
     CONSUME = "consume"
@@ -28,23 +28,23 @@ class Scope(enum.StrEnum):
 
 
 class Impact(enum.StrEnum):
-    """How much of its tenant a caller must not be limited in."""
+    """How much of its tenant a permission affects, so that a restricted caller may not use it."""
 
     OWN_JOBS = "its queues and kinds"
-    """Nothing: what is not for the caller is left out, or refused by name."""
+    """Only what the caller may access; the rest is left out or refused."""
     ALL_KINDS = "its queues, all kinds"
-    """It affects jobs of all kinds."""
+    """Jobs of all kinds of a queue."""
     TENANT = "the whole tenant"
-    """It affects all queues."""
+    """All queues."""
 
 
 class Permission(enum.StrEnum):
     """One thing that a request does or reads."""
 
     ENQUEUE = "enqueue"
-    READ_RESULT = "await"
+    READ_RESULT = "read result"
     CANCEL = "cancel"
-    SET_UNDELIVERED_KEYS = "name keys"
+    SET_UNDELIVERED_KEYS = "set undelivered keys"
     CLAIM = "claim"
     SETTLE = "settle"
     RECOVER = "recover"
@@ -68,20 +68,20 @@ class Permission(enum.StrEnum):
     READ_WORKERS = "read workers"
     READ_SCHEDULES = "read schedules"
     READ_KEYS = "read keys"
-    READ_STATS = "read figures"
-    READ_HEALTH_ISSUES = "read troubles"
-    WORKER_KEYS = "notes of workers"
-    PRODUCER_KEYS = "notes of producers"
-    READER_KEYS = "notes of readers"
-    JOB_KEYS = "notes beside jobs"
-    SCHEDULE_KEYS = "notes of schedules"
+    READ_STATS = "read stats"
+    READ_HEALTH_ISSUES = "read health issues"
+    WORKER_KEYS = "reserved keys of workers"
+    PRODUCER_KEYS = "reserved keys of producers"
+    READER_KEYS = "reserved keys of readers"
+    JOB_KEYS = "reserved keys of jobs"
+    SCHEDULE_KEYS = "reserved keys of schedules"
 
 
 class PermissionRule(NamedTuple):
-    """Who may do one thing."""
+    """Who has one permission."""
 
     scopes: frozenset[Scope]
-    """One of these is enough; no scope includes another."""
+    """Any of these is enough; no scope includes another."""
     description: str
     impact: Impact = Impact.OWN_JOBS
 
@@ -92,10 +92,11 @@ _READ, _ADMIN = frozenset({Scope.READ}), frozenset({Scope.ADMIN})
 RULES: Mapping[Permission, PermissionRule] = {
     Permission.ENQUEUE: PermissionRule(_PRODUCE, "enqueue and import jobs"),
     Permission.READ_RESULT: PermissionRule(
-        _PRODUCE | _READ, "the state and the result of a job by its id, and news of jobs that end"
+        _PRODUCE | _READ,
+        "the state and the result of a job by its id, and notifications of finished jobs",
     ),
     Permission.CANCEL: PermissionRule(
-        _PRODUCE, "cancel a job that waits; ask a running one to stop"
+        _PRODUCE, "cancel a waiting job; request cancellation of a running one"
     ),
     Permission.SET_UNDELIVERED_KEYS: PermissionRule(
         _PRODUCE | _ADMIN, "`keys_if_undelivered` of jobs and schedules", Impact.TENANT
@@ -105,13 +106,13 @@ RULES: Mapping[Permission, PermissionRule] = {
         _CONSUME, "settle jobs by the token of their lease, extend leases"
     ),
     Permission.RECOVER: PermissionRule(
-        _CONSUME, "take back leases; for that, leases without their contents, and workers"
+        _CONSUME, "recover leases; for that, read leases without their contents, and workers"
     ),
     Permission.MAINTAIN: PermissionRule(_CONSUME | _ADMIN, "promote due jobs, prune finished ones"),
     Permission.PUBLISH_POLICIES: PermissionRule(
         _CONSUME | _ADMIN, "publish the policies of a worker's handlers"
     ),
-    Permission.REDRIVE: PermissionRule(_ADMIN, "redrive a dead letter"),
+    Permission.REDRIVE: PermissionRule(_ADMIN, "redrive a failed job"),
     Permission.EDIT: PermissionRule(_ADMIN, "edit a job"),
     Permission.MOVE: PermissionRule(_ADMIN, "move a job to another queue"),
     Permission.DELETE: PermissionRule(_ADMIN, "delete and purge jobs"),
@@ -128,25 +129,23 @@ RULES: Mapping[Permission, PermissionRule] = {
         frozenset(Scope), "the settings of a queue, given its name"
     ),
     Permission.READ_QUEUES: PermissionRule(_READ, "queues and their counts"),
-    Permission.READ_JOBS: PermissionRule(
-        _READ, "jobs with payloads and results, dead letters, leases"
-    ),
-    Permission.READ_EVENTS: PermissionRule(_READ, "the journal, and news of it"),
+    Permission.READ_JOBS: PermissionRule(_READ, "jobs with payloads and results, the DLQ, leases"),
+    Permission.READ_EVENTS: PermissionRule(_READ, "the journal, and notifications of its changes"),
     Permission.READ_WORKERS: PermissionRule(_READ, "workers"),
     Permission.READ_SCHEDULES: PermissionRule(_READ, "schedules"),
     Permission.READ_KEYS: PermissionRule(_READ | _ADMIN, "keys", Impact.TENANT),
     Permission.READ_STATS: PermissionRule(_READ, "overview, analytics, metrics"),
-    Permission.READ_HEALTH_ISSUES: PermissionRule(_ADMIN, "problems of the store"),
-    # Ackline's own keys: who may write them may read them, as may who may read jobs.
-    Permission.WORKER_KEYS: PermissionRule(_CONSUME | _ADMIN, "what workers note beside a queue"),
+    Permission.READ_HEALTH_ISSUES: PermissionRule(_ADMIN, "health issues of the store"),
+    # Reserved keys: callers that may write them may read them, as may those that may read jobs.
+    Permission.WORKER_KEYS: PermissionRule(_CONSUME | _ADMIN, "reserved keys that workers write"),
     Permission.PRODUCER_KEYS: PermissionRule(
-        _PRODUCE | _ADMIN, "what producers note beside a queue"
+        _PRODUCE | _ADMIN, "reserved keys that producers write"
     ),
     Permission.READER_KEYS: PermissionRule(
-        _CONSUME | _READ | _ADMIN, "how far a reader of the journal has read"
+        _CONSUME | _READ | _ADMIN, "the position of a reader of the journal"
     ),
     Permission.JOB_KEYS: PermissionRule(
-        _PRODUCE | _CONSUME | _ADMIN, "keys that stand beside jobs"
+        _PRODUCE | _CONSUME | _ADMIN, "reserved keys that are written together with jobs"
     ),
     Permission.SCHEDULE_KEYS: PermissionRule(
         _ADMIN, "schedules as they are stored", Impact.ALL_KINDS
@@ -162,7 +161,7 @@ PERMISSION_OF_ACT: Mapping[Act, Permission] = {
     Act.EDIT: Permission.EDIT,
     Act.MOVE: Permission.MOVE,
 }
-"""What a transition does."""
+"""The permission that a transition needs."""
 
 
 PERMISSION_OF_TOPIC: Mapping[Topic, Permission] = {
@@ -171,7 +170,7 @@ PERMISSION_OF_TOPIC: Mapping[Topic, Permission] = {
     "finished": Permission.READ_RESULT,
     "changes": Permission.READ_EVENTS,
 }
-"""What is listened to; who may read the journal may listen to all."""
+"""The permission to listen to a topic; callers that may read events may listen to all."""
 
 PERMISSION_OF_RESERVED_KEY: Mapping[str, Permission] = {
     local_max_attempts.METADATA_KEY: Permission.WORKER_KEYS,
@@ -186,7 +185,7 @@ PERMISSION_OF_RESERVED_KEY: Mapping[str, Permission] = {
     "spark": Permission.WORKER_KEYS,
     QUEUE_KEYS: Permission.JOB_KEYS,
 }
-"""What one of Ackline's own keys is, by the second part; only the service writes all others."""
+"""The permission for a reserved key, by its second part; others only the service writes."""
 
 _RESERVED_KEY_PERMISSIONS = tuple(dict.fromkeys(PERMISSION_OF_RESERVED_KEY.values()))
 
@@ -213,29 +212,31 @@ PERMISSIONS_OF_VERB: Mapping[str, tuple[Permission, ...]] = {
     "purge": (Permission.DELETE,),
     "drop": (Permission.DROP,),
 }
-"""What a verb of the store does: one of these, depending on its arguments and on the caller.
+"""The permissions of a store method: any of them may do, depending on its arguments.
 
-Where reading is not all that a verb is for, a caller that may not read gets less of it.
+Where a method is for more than reading, a caller that may not read gets less of its answer.
 """
 
 
-def is_settling(step: Transition) -> bool:
-    """Whether a transition is for the holder of the job's lease only.
+def is_settling(transition: Transition) -> bool:
+    """Whether a transition is only for the holder of the job's lease.
 
-    A redrive's token is no lease: it names a failure, and everyone who reads the job knows it.
+    A redrive's token is no lease: it identifies a failure, and is shown with the job.
     """
-    return step.act in FENCED_ACTS or (step.act is Act.CANCEL and step.token is not None)
+    return transition.act in FENCED_ACTS or (
+        transition.act is Act.CANCEL and transition.token is not None
+    )
 
 
-def permission_for(step: Transition) -> Permission:
-    """What a transition does: a job is cancelled by its holder, or by anybody while it waits."""
-    if step.act is Act.CANCEL and is_settling(step):
+def permission_for(transition: Transition) -> Permission:
+    """The permission for a transition; the holder of a lease settles the job by cancelling it."""
+    if transition.act is Act.CANCEL and is_settling(transition):
         return Permission.SETTLE
-    return PERMISSION_OF_ACT[step.act]
+    return PERMISSION_OF_ACT[transition.act]
 
 
 def permission_for_key(key: tuple[str, ...]) -> Permission:
-    """What a key, or the beginning of one, is: a tenant's own, or one of Ackline's."""
+    """The permission for a key or prefix: a tenant's own, or a reserved one."""
     if key[:1] != (RESERVED_KEY_PREFIX,):
         return Permission.READ_KEYS
     return (
@@ -245,6 +246,6 @@ def permission_for_key(key: tuple[str, ...]) -> Permission:
     )
 
 
-def is_read_only(access: Permission) -> bool:
-    """Whether it changes nothing."""
-    return Scope.READ in RULES[access].scopes
+def is_read_only(permission: Permission) -> bool:
+    """Whether a permission is only for reading."""
+    return Scope.READ in RULES[permission].scopes

@@ -1,4 +1,4 @@
-"""An authenticated identity: what it may do, and what it gets to see."""
+"""An authenticated identity: what it may do, and what it can see."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from ackline.stores.contract import KeyValue, QueueInfo, StoreInfo
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """A caller that was recognized: its tenant, and its limits (None: no limit)."""
+    """An authenticated caller: its tenant, and the queues and kinds it is restricted to, if any."""
 
     tenant: str
     scopes: frozenset[Scope]
     queues: frozenset[str] | None = None
     kinds: frozenset[str] | None = None
     name: str = ""
-    """The journal names it next to what it does."""
+    """Its name in the journal."""
     operator: bool = False
-    """Whether it sees the figures of all tenants."""
+    """Whether it may read the metrics of all tenants."""
     until: float | None = None
-    """When it has to authenticate again; its streams end then."""
+    """When it has to authenticate again; its streams end at that time."""
 
     # --- what it may do ---
 
-    def may(self, access: Permission) -> bool:
-        """Whether it may do or read this."""
-        rule = RULES[access]
+    def may(self, permission: Permission) -> bool:
+        """Whether it has this permission."""
+        rule = RULES[permission]
         return bool(self.scopes & rule.scopes) and self.is_unrestricted_for(rule.impact)
 
-    def is_unrestricted_for(self, reach: Impact) -> bool:
-        """Whether it is not limited in what an act on so much affects."""
-        match reach:
+    def is_unrestricted_for(self, impact: Impact) -> bool:
+        """Whether none of its restrictions apply to what has this impact."""
+        match impact:
             case Impact.OWN_JOBS:
                 return True
             case Impact.ALL_KINDS:
@@ -44,29 +44,31 @@ class Principal(msgspec.Struct, frozen=True):
             case Impact.TENANT:
                 return self.kinds is None and self.queues is None
             case _:
-                assert_never(reach)
+                assert_never(impact)
 
     def may_use_queue(self, queue: str) -> bool:
         """Whether it may use this queue."""
         return self.queues is None or queue in self.queues
 
     def may_use_kind(self, kind: str) -> bool:
-        """Whether it may use jobs of this kind; those of other kinds do not exist for it."""
+        """Whether it may use jobs of this kind; jobs of other kinds do not exist for it."""
         return self.kinds is None or kind in self.kinds
 
     def may_read_keys(self, prefix: tuple[str, ...]) -> bool:
-        """Whether it may read keys that begin so.
+        """Whether it may read keys with this prefix.
 
-        Who may read jobs may also read Ackline's own keys that affect no more than its own kinds.
+        Callers that may read jobs may also read reserved keys that affect only their own kinds.
         """
-        access = permission_for_key(prefix)
-        own = access is not Permission.READ_KEYS and self.is_unrestricted_for(RULES[access].impact)
-        return self.may(access) or (own and self.may(Permission.READ_JOBS))
+        permission = permission_for_key(prefix)
+        own = permission is not Permission.READ_KEYS and self.is_unrestricted_for(
+            RULES[permission].impact
+        )
+        return self.may(permission) or (own and self.may(Permission.READ_JOBS))
 
-    # --- what it gets to see ---
+    # --- what it can see ---
 
     def can_see(self, found: Record | Event | QueueInfo | KeyValue) -> bool:
-        """Whether something of its tenant exists for it; what is of a whole queue has no kind."""
+        """Whether something of its tenant exists for it."""
         match found:
             case Record():
                 return self.may_use_kind(found.kind)
@@ -83,7 +85,7 @@ class Principal(msgspec.Struct, frozen=True):
                 assert_never(found)
 
     def redact_job(self, job: Record) -> Record:
-        """A job, without what is in it if the caller may not read jobs."""
+        """A job, without its contents if the caller may not read jobs."""
         if self.may(Permission.READ_JOBS):
             return job
         result = job.result if self.may(Permission.READ_RESULT) else None
@@ -94,16 +96,16 @@ class Principal(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(job, options=options)
 
     def redact_queue(self, info: QueueInfo) -> QueueInfo:
-        """A queue; for callers that only need its settings, without its counts."""
+        """A queue, without its counts if the caller may only read or change its settings."""
         if self.may(Permission.READ_QUEUES) or self.may(Permission.CONFIGURE):
             return info
         return msgspec.structs.replace(info, counts={})
 
     def redact_store(self, info: StoreInfo) -> StoreInfo:
-        """What a store is, without its location and details, which only concern the service."""
+        """A store, without its location and details, which only concern the service."""
         issues = info.issues if self.may(Permission.READ_HEALTH_ISSUES) else ()
         return msgspec.structs.replace(info, location="", details={}, issues=issues)
 
 
 LOOPBACK_PRINCIPAL = Principal(DEFAULT_TENANT, frozenset(Scope), name="http", operator=True)
-"""Whoever reaches the loopback address of this machine."""
+"""The principal of every caller on this machine, without auth."""

@@ -1,4 +1,4 @@
-"""Tickets: for streams in a browser, which can send no header. Good once, for half a minute."""
+"""Tickets authenticate streams in browsers, which cannot send headers. They work once."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ TTL = 30
 
 TICKETS_PREFIX = (RESERVED_KEY_PREFIX, "tickets")
 EXPIRED_BATCH = 100
-"""How many expired tickets are deleted at most when a new one is made."""
+"""Maximum number of expired tickets to delete when a new one is issued."""
 
 
 class StoredTicket(msgspec.Struct, frozen=True):
-    """What is kept of a ticket: who asked for it."""
+    """What is stored of a ticket: who asked for it."""
 
     principal: Principal
 
 
 def issue(store: Store, principal: Principal) -> str:
-    """Make a ticket; the store keeps its hash, so that any process knows it."""
+    """Issue a ticket; its hash is stored, so that any process can redeem it."""
     expires = int(time.time()) + TTL
     ticket = f"{expires}-{secrets.token_urlsafe(32)}"
     _delete_expired(store)
@@ -39,7 +39,7 @@ def issue(store: Store, principal: Principal) -> str:
 
 
 def redeem(store: Store, ticket: str) -> Principal:
-    """The principal that asked for a ticket, which is deleted in the same step: it works once."""
+    """The principal that asked for a ticket, which is deleted in the same step."""
     key = _key(ticket)
     found = find_key(store, SERVICE_TENANT, key)
     if found is None or int(key[2]) <= time.time():
@@ -51,14 +51,14 @@ def redeem(store: Store, ticket: str) -> Principal:
 
 
 def _refused() -> Unauthorized:
-    return Unauthorized("the ticket is used, expired or unknown: get another one")
+    return Unauthorized("the ticket was used, is expired or unknown: get another one")
 
 
 def _key(ticket: str) -> tuple[str, ...]:
     expires, _, _ = ticket.partition("-")
     if not (expires.isascii() and expires.isdecimal() and len(expires) <= 10):
         raise _refused()
-    # Ordered by expiry, so that the expired ones come first.
+    # Ordered by expiry, so that expired tickets come first.
     return (*TICKETS_PREFIX, expires.zfill(10), hashlib.sha256(ticket.encode()).hexdigest())
 
 

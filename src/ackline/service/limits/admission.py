@@ -1,4 +1,4 @@
-"""Admitting jobs on the event loop: no more than a tenant may have."""
+"""Admits jobs on the event loop, within the limits of their tenant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ackline.service.runtime import Runtime
 async def admit_jobs(
     runtime: Runtime, queue: AsyncQueue[Any, Any], jobs: int, ids: Sequence[str] = ()
 ) -> AsyncIterator[None]:
-    """Wraps an enqueue like `Limits.admitting`, which may block, in a thread if it does."""
+    """Wraps an enqueue like `Limiter.admitting`, in a thread if that may block."""
     key, limits = queue.sync.key, runtime.limits
     if not limits.has_depth_limit(key.tenant):
         limits.admit_jobs(key.tenant, jobs)
@@ -27,7 +27,7 @@ async def admit_jobs(
     try:
         await asyncio.shield(entering)
     except asyncio.CancelledError:
-        # The thread goes on, so the room that it takes has to be given back.
+        # The thread goes on: release the capacity that it reserves.
         entering.add_done_callback(partial(_release, admitted))
         raise
     try:

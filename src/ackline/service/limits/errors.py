@@ -1,4 +1,4 @@
-"""Temporary refusals: too much, too soon; each says when to try again."""
+"""Errors of exceeded limits (429): each says when to retry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ackline.service.http.problems import ProblemError
 
 
 class TooMany(ProblemError):
-    """More than is allowed now."""
+    """More than the limits allow."""
 
     status = 429
     type = "too-many"
@@ -20,7 +20,7 @@ class TooMany(ProblemError):
 
     @property
     def headers(self) -> dict[str, str]:
-        """When to try again, for programs."""
+        """When to retry, for programs."""
         return {
             "retry-after": str(self.seconds),
             "ratelimit": f'"{self.limit}";r=0;t={self.seconds}',
@@ -28,31 +28,31 @@ class TooMany(ProblemError):
 
 
 class TooManyRequests(TooMany):
-    """More requests than its tenant may send."""
+    """More requests than the tenant may send."""
 
     type = "too-many-requests"
 
 
 class TooManyJobs(TooMany):
-    """More jobs at a time than its tenant may enqueue."""
+    """More jobs than the tenant may enqueue at a time."""
 
     type = "too-many-jobs"
 
 
 class QueueFull(TooMany):
-    """More live jobs than its tenant may have."""
+    """More live jobs than the tenant may have."""
 
     type = "queue-full"
 
 
 class TooManyStreams(TooMany):
-    """More open streams than its tenant may have."""
+    """More open streams than the tenant may have."""
 
     type = "too-many-streams"
 
 
 class TooManyWaitingQueues(TooMany):
-    """More queue names to wait for than its tenant may have."""
+    """More queues to wait for than the tenant may have."""
 
     type = "too-many-waiting-queues"
 

@@ -1,4 +1,4 @@
-"""What a request takes until it is over, however it ends: a stream's seat, names it waits for."""
+"""What a request uses until it ends: a stream slot, and the queues that it waits for."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from ackline.service.auth.caller import WAITING_QUEUES
 from ackline.service.limits.limiter import Limiter
 
-_SLOT = "ackline.seat"
+_SLOT = "ackline.stream_slot"
 
 
 class ReleaseSlots:
-    """Wraps all routes: frees what a request took."""
+    """ASGI middleware that releases what a request has used."""
 
     def __init__(self, app: ASGIApp, limits: Limiter) -> None:
         self._app = app
@@ -23,14 +23,14 @@ class ReleaseSlots:
         try:
             await self._app(scope, receive, send)
         finally:
-            taken = cast("dict[str, Any]", scope)
-            seat = taken.get(_SLOT)
-            if seat is not None:
-                self._limits.release_stream_slot(seat)
-            if WAITING_QUEUES in taken:
-                self._limits.uncount_waiting_queues(*taken[WAITING_QUEUES])
+            used = cast("dict[str, Any]", scope)
+            slot = used.get(_SLOT)
+            if slot is not None:
+                self._limits.release_stream_slot(slot)
+            if WAITING_QUEUES in used:
+                self._limits.uncount_waiting_queues(*used[WAITING_QUEUES])
 
 
 def acquire_stream_slot(limits: Limiter, tenant: str, scope: Any) -> None:
-    """Take a seat for this request, or `TooManyStreams`."""
+    """Acquire a stream slot for this request, or raise `TooManyStreams`."""
     scope[_SLOT] = limits.acquire_stream_slot(tenant)

@@ -1,4 +1,4 @@
-"""How much a tenant may use, as the settings file says for all tenants and for some."""
+"""The limits of tenants, as the settings file sets them for all tenants and for single ones."""
 
 from __future__ import annotations
 
@@ -12,30 +12,27 @@ StreamCount = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class TenantLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a tenant may use; 0 means no limit, and None the same as for all tenants."""
+    """The limits of a tenant; 0 means no limit, and None the same as for all tenants."""
 
     requests: Amount | None = None
-    """Requests in a second."""
+    """Requests per second."""
     requests_burst: Amount | None = None
-    """Requests at once, after a pause; by default as many as in a second."""
+    """Requests in a burst; by default as many as per second."""
     jobs: Amount | None = None
-    """Jobs enqueued in a second."""
+    """Enqueued jobs per second."""
     jobs_burst: Amount | None = None
-    """Jobs at once, after a pause; by default as many as in a second."""
+    """Jobs in a burst; by default as many as per second."""
     queue_jobs: Count | None = None
     """Live jobs in one queue."""
     tenant_jobs: Count | None = None
     """Live jobs in all its queues."""
     streams: StreamCount | None = None
-    """Streams that are open at once."""
+    """Open streams."""
     waiting_queues: Count | None = None
-    """Queue names that its waiting requests and streams have together, in each process.
-
-    This one is 50,000 unless you say otherwise.
-    """
+    """Queues that its long polls and streams wait for, per process (default 50,000)."""
 
     def with_defaults(self, general: TenantLimits) -> TenantLimits:
-        """This allowance, with the general one where it is None."""
+        """These limits, with the general ones where they are None."""
         own = {
             name: getattr(self, name)
             for name in self.__struct_fields__

@@ -224,7 +224,9 @@ def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
     monkeypatch.setattr(ClaimLoop, "claim_size", lambda _loop, _settling: 0)
     # As if a call was under way until the worker ends.
     begins = ClaimLoop.should_end_delivery
-    monkeypatch.setattr(ClaimLoop, "should_end_delivery", lambda loop: loop.stopping and begins(loop))
+    monkeypatch.setattr(
+        ClaimLoop, "should_end_delivery", lambda loop: loop.stopping and begins(loop)
+    )
 
     queue.enqueue("quick", id="quick")
     assert queue.status("quick").state is State.PROCESSING
