@@ -169,7 +169,7 @@ class OverHttp(StoreConformance):
         self, bench: QueueDriver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The store behind the service says it, not the client."""
-        few = msgspec.structs.replace(self.kept.capabilities, journal=2)
+        few = msgspec.structs.replace(self.kept.capabilities, max_journal=2)
         monkeypatch.setattr(self.kept, "capabilities", few)
         super().test_without_a_setting_the_store_says_how_many(bench, monkeypatch)
 

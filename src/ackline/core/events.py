@@ -45,7 +45,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     """One line of a journal batch; `source` and `to` are None for a job not (or no longer) there.
 
     `id` is empty for an act on the whole queue. `priority` is set where a job may have got a new
-    one, see `ACTS_WITH_PRIORITY`. `callback` is the job's callback URL, set where its life ends:
+    one, see `ACTS_WITH_PRIORITY`. `callback_url` is the job's, set where its life ends:
     the job itself may be gone when it is called. `moved_from` and `moved_to` are the names of the
     queues that a moved job has left and entered; the entries in both journals have both.
     """
@@ -83,7 +83,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     note: str
     by: str
     priority: int | None = None
-    callback: str | None = None
+    callback_url: str | None = None
     moved_from: str | None = None
     moved_to: str | None = None
 

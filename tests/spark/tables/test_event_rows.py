@@ -70,7 +70,7 @@ entries = st.builds(
     note=st.sampled_from(["", "why"]),
     by=st.sampled_from(["", "me"]),
     priority=st.none() | st.integers(0, 9),
-    callback=st.none() | st.just("https://example.com"),
+    callback_url=st.none() | st.just("https://example.com"),
     moved_from=st.sampled_from([None, "mail"]),
     moved_to=st.sampled_from([None, "hooks"]),
 )

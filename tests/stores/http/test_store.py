@@ -98,7 +98,7 @@ def test_what_needs_the_stores_own_process_is_not_promised(service, open_store):
         persistent=False,
         shared=True,
         batch_size=7,
-        max_journal=kept.capabilities.journal,
+        max_journal=kept.capabilities.max_journal,
     )
 
 
@@ -232,7 +232,7 @@ class TestMany:
 
         assert (reply.lost, reply.cancelled) == ([5], [4])
         assert store.heartbeat(QUEUE, BEAT, []) == HeartbeatReply([], [])
-        assert [worker.beat.id for worker in store.workers([QUEUE])[0]] == ["w"]
+        assert [worker.heartbeat.id for worker in store.workers([QUEUE])[0]] == ["w"]
 
     def test_what_cannot_be_parted_is_refused(self, store):
         writes = [KeyWrite(key=("k", str(n)), value=b"1") for n in range(4)]

@@ -34,7 +34,7 @@ entries = st.builds(
     note=st.just(""),
     by=st.sampled_from(["", "me"]),
     priority=st.none() | st.integers(0, 9),
-    callback=st.none() | st.just("https://example.com"),
+    callback_url=st.none() | st.just("https://example.com"),
 )
 CLAIMED = Entry(Act.CLAIM, "a", "k", State.QUEUED, State.PROCESSING, 1, 2**50, "w")
 

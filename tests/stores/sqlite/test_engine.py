@@ -186,12 +186,12 @@ class TestNearlyFullDisk:
         assert store.write_keys("default", [KeyWrite(key=("mine",), value=None)])
 
     def test_whoever_looks_after_it_is_told(self, store, left):
-        (trouble,) = store.info().troubles
-        assert (trouble.what, trouble.grave) == ("space", True)
+        (issue,) = store.info().issues
+        assert (issue.code, issue.critical) == ("space", True)
 
         store.purge(QUEUE, Filter(), 1000)
 
-        assert store.info().troubles == ()
+        assert store.info().issues == ()
 
 
 # --- locks and logs ---
@@ -266,7 +266,7 @@ def test_a_listener_that_cannot_be_told_takes_nothing_back(store, path, caplog):
         raise RuntimeError("after the fact")
 
     def put(tx):
-        tx.wake(QUEUE, "ready")
+        tx.wake_listeners(QUEUE, "ready")
         tx.execute(PUT, (1,))
 
     engine = Engine(path, "normal", fail)

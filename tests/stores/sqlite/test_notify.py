@@ -108,8 +108,8 @@ class TestByFifo:
     @pytest.mark.parametrize("topic", ["ready", "changes"])
     def test_another_process_is_woken(self, store, start, topic):
         child = start(
-            "from ackline.stores.sqlite import wake\n"
-            "wake.LOOK_EVERY = 60.0\n"
+            "from ackline.stores.sqlite import notify\n"
+            "notify.POLL_INTERVAL = 60.0\n"
             f"listener = store.listen([queue], '{topic}')\n"
             "say('listening')\n"
             "say(listener.wait(20))\n"

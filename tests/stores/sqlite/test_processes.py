@@ -8,7 +8,7 @@ from ackline.core.job import State
 from ackline.stores.sqlite import SqliteStore
 
 CONSUMER = """
-from ackline import lifecycle
+from ackline.core import lifecycle
 from ackline.core.config import DEFAULTS
 input()
 request = ClaimRequest(worker=sys.argv[0], limit=7, lease=60.0)

@@ -62,8 +62,8 @@ def opened(store, monkeypatch):
 
         return rows.merge_lists(heads, read_counted, place)
 
-    monkeypatch.setattr(claim, "merged", counted)
-    monkeypatch.setattr(queries, "merged", counted)
+    monkeypatch.setattr(claim, "merge_lists", counted)
+    monkeypatch.setattr(queries, "merge_lists", counted)
     return slots
 
 

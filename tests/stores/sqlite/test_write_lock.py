@@ -67,7 +67,7 @@ def test_whoever_may_use_the_database_may_wait_in_line(path, mode):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 def test_a_lock_file_of_somebody_else_need_only_be_readable(path, holder):
     os.chmod(f"{path}-lock", 0o644)
-    holder.leave()
+    holder.release()
     for folder in Path(path).parents:
         if "pytest" in str(folder):
             os.chmod(folder, 0o755)  # pytest keeps them to itself
@@ -84,7 +84,7 @@ def test_a_lock_file_of_somebody_else_need_only_be_readable(path, holder):
 def test_who_waits_gets_it_in_the_end(path, holder):
     turn = WriteLock(path)
     assert not turn.acquire(0.01)
-    threading.Timer(0.05, holder.leave).start()
+    threading.Timer(0.05, holder.release).start()
     assert turn.acquire(100)
     turn.release()
     turn.close()
@@ -121,7 +121,7 @@ def test_an_interrupted_wait_does_not_take_the_turn_later(path, holder):
     finally:
         signal.signal(signal.SIGALRM, previous)
 
-    holder.leave()
+    holder.release()
 
     assert free(path)
     turn.close()
@@ -134,7 +134,7 @@ def test_closed_while_one_stands_in_line(path, holder):
     turn.close()
     assert files(f"{path}-lock") == before + 1
 
-    holder.leave()
+    holder.release()
 
     until(lambda: files(f"{path}-lock") == before)
     assert free(path)

@@ -71,7 +71,7 @@ def callback_delivery(
     """
     data: dict[str, Any] = msgspec.to_builtins(event_document(event))
     data |= _outcome(record) if _unchanged_since(record, event) else _outcome_from_event(event)
-    return _job(webhook, event, data, event.callback, lanes)
+    return _job(webhook, event, data, event.callback_url, lanes)
 
 
 def test_delivery(webhook: Webhook, id: str, now: float, lanes: int) -> NewJob[Delivery]:

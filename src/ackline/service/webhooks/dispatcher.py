@@ -247,7 +247,7 @@ class Dispatcher(MaintenanceLoop):
         own = next((one for one in webhooks if one.id == CALLBACKS and one.active), None)
         if own is not None:
             ends = [
-                e for e in events if e.callback is not None and e.note != callbacks.RELAYED_NOTE
+                e for e in events if e.callback_url is not None and e.note != callbacks.RELAYED_NOTE
             ]
             deliveries += self._callbacks_for(own, key, ends)
         return deliveries

@@ -122,7 +122,7 @@ class JournalRules(StoreCase):
         bench.apply_one(cancel("e", policy_of(bench.get("e"))))
         bench.store.purge(bench.queue, Filter(), NO_LIMIT)
 
-        recorded = [(event.act, event.id, event.callback) for event in bench.journal()]
+        recorded = [(event.act, event.id, event.callback_url) for event in bench.journal()]
 
         assert [entry for entry in recorded if entry[2] is not None] == [
             (Act.COMPLETE, "a", "http://done"),
@@ -139,23 +139,23 @@ class JournalRules(StoreCase):
         bench.take_one()
         bench.clock.advance(LEASE)
         bench.sweep()
-        assert not [event for event in bench.journal() if event.callback is not None]
+        assert not [event for event in bench.journal() if event.callback_url is not None]
 
         job = bench.take_one()
         bench.apply_one(request_cancel("a"))
         bench.apply_one(release(job, policy_of(job)))
 
         assert bench.state("a") is State.CANCELLED
-        assert bench.journal()[-1].callback == "http://done"
+        assert bench.journal()[-1].callback_url == "http://done"
 
     def test_a_lease_that_lapses_for_the_last_time_calls_back(self, bench: QueueDriver) -> None:
         bench.taken("a", callback_url="http://done", max_attempts=1)
         bench.clock.advance(LEASE)
         bench.sweep()
 
-        [ended] = [event for event in bench.journal() if event.callback is not None]
+        [ended] = [event for event in bench.journal() if event.callback_url is not None]
 
-        assert (ended.act, ended.to, ended.callback) == (Act.EXPIRE, _S.FAILED, "http://done")
+        assert (ended.act, ended.to, ended.callback_url) == (Act.EXPIRE, _S.FAILED, "http://done")
 
     def test_each_of_a_batch_tells_who_asked_for_it(self, bench: QueueDriver) -> None:
         bench.put_all("abcd")
