@@ -162,12 +162,12 @@ CHANGED = {
     "attempts": 0,
     "result": b"1",
     "failure": FAILURE,
-    "keys": KEYS,
+    "undelivered_keys": KEYS,
     "progress": b"1",
     "edit": Edit(payload=b"1"),
     "target": QueueKey("default", "other"),
     "keep_cancelled": 5.0,
-    "calls_back": True,
+    "has_callback": True,
 }
 """A value for each field by which a transition changes a job."""
 

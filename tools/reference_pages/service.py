@@ -25,10 +25,10 @@ def problems() -> str:
     module = importlib.import_module("ackline.service.http.problems")
     rows = [
         (str(status), f"`{word}`", f"`{error.__name__}`")
-        for error, (status, word) in module.ANSWERS.items()
+        for error, (status, word) in module.LIBRARY_ERRORS.items()
     ]
     importlib.import_module("ackline.service")  # where its modules add their own
-    rows += [(str(kind.status), f"`{kind.type}`", "") for kind in _family(module.Refused)]
+    rows += [(str(kind.status), f"`{kind.type}`", "") for kind in _family(module.ProblemError)]
     return table(("status", "type", "of the library"), sorted(rows))
 
 

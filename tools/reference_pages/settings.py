@@ -12,10 +12,10 @@ from tools.reference_pages.markdown import table
 from tools.reference_pages.structs import attribute_notes, default_of
 
 POLICY_WORDS = {
-    "max_attempts": "deliveries before the DLQ",
+    "max_attempts": "attempts before the job goes to the DLQ",
     "backoff": "the wait between attempts",
-    "lease": "seconds that a delivery is held without a heartbeat",
-    "timeout": "seconds that a handler may take; none is no limit",
+    "lease": "seconds that a worker keeps a job without a heartbeat",
+    "timeout": "seconds that a handler may run",
     "result_ttl": "seconds that a completed job and its result are kept",
     "keep_failed": "seconds that a job stays in the DLQ",
     "keep_cancelled": "seconds that a cancelled job is kept",
@@ -24,47 +24,47 @@ POLICY_WORDS = {
 SETTING_WORDS = {
     "policy": "the policy of the queue, see above",
     "kinds": "policies by kind; a worker writes those of its handlers here",
-    "paused": "no jobs are handed out",
-    "keep_journal": "Seconds that the journal is kept.",
+    "paused": "no jobs are claimed",
+    "keep_journal": "seconds that journal entries are kept",
 }
 
 NUMBERS = (
+    ("worker.heartbeat", "HEARTBEAT_INTERVAL", "s", "longest pause between a worker's heartbeats"),
+    ("worker.heartbeat", "HEARTBEAT_TTL", "s", "without a heartbeat, then a worker counts as dead"),
+    ("worker.timers", "STOP_TIMEOUT", "s", "a handler may take to stop after its timeout"),
+    ("worker.worker", "INTERRUPT_SECONDS", "s", "… and after the grace period of a stop"),
+    ("queue.policies", "SETTINGS_TTL", "s", "until changed settings are noticed, at most"),
+    ("queue.consume", "MAX_POLL_INTERVAL", "s", "delay of a waiting claim by a lost notification"),
+    ("core.limits", "MAX_TRACEBACK_LENGTH", "characters", "of a traceback are kept"),
+    ("core.limits", "MAX_MESSAGE_LENGTH", "characters", "of an error message are kept"),
+    ("core.limits", "MAX_NOTE_LENGTH", "characters", "of a note or a `by` are kept"),
+    ("queue.drafts.batches", "BATCH_JOBS", "jobs", "are stored in one step of a bulk enqueue"),
     (
-        "worker.heartbeat",
-        "HEARTBEAT_INTERVAL",
-        "s",
-        "a worker gives a sign of life at least so often",
-    ),
-    ("worker.heartbeat", "ALIVE_FOR", "s", "without one for so long, it counts as dead"),
-    ("worker.timekeeper", "STOP_TIMEOUT", "s", "a handler has so long to stop after its timeout"),
-    ("worker.worker", "INTERRUPT_SECONDS", "s", "and so long after the grace period of a stop"),
-    ("queue.policies", "SETTINGS_TTL", "s", "settings that others changed are seen within"),
-    (
-        "queue.consumer",
-        "MAX_POLL_INTERVAL",
-        "s",
-        "a lost wake-up delays a waiting claim by at most",
-    ),
-    ("limits", "LONGEST_TRACEBACK", "characters", "of a traceback are kept"),
-    ("limits", "MAX_MESSAGE_LENGTH", "characters", "of an error's message are kept"),
-    ("limits", "MAX_NOTE_LENGTH", "characters", "of a note or a `by` are kept in the journal"),
-    ("queue.chunks", "CHUNK", "jobs", "go into the store in one step of a bulk enqueue"),
-    (
-        "stores.base",
+        "stores.contract",
         "CLAIM_MAINTENANCE_LIMIT",
         "jobs",
-        "due or lapsed are looked after by one claim",
+        "due, and as many with an expired lease, are put back in the queue by one claim",
     ),
-    ("stores.base", "HISTORY_LIMIT", "attempts", "are remembered for each job"),
-    ("codec", "DEFAULT_MAX_PAYLOAD", "bytes", "a payload or result may have, unless raised"),
-    ("limits", "LONGEST_NAME", "bytes", "of UTF-8 an id, kind, group, queue or tenant may have"),
-    ("limits", "MAX_DELAY", "s", "is the longest delay, lease or retention"),
-    ("stores.sqlite.connection", "BUSY_TIMEOUT", "s", "a writer waits for its turn"),
-    ("stores.sqlite.room", "DISK_RESERVE", "bytes", "of free disk are left to other acts"),
-    ("stores.sqlite.writer", "MAX_WAL_BYTES", "bytes", "of write-ahead log, then it is cut back"),
-    ("stores.postgres.notify", "POLL", "s", "a worker behind a pooler looks so often for jobs"),
-    ("service.bulk_step", "TIME_LIMIT", "s", "of one act on many jobs, then its client goes on"),
-    ("maintenance.watcher", "REPEAT", "s", "a trouble of a store that lasts is logged so often"),
+    ("stores.contract", "HISTORY_LIMIT", "attempts", "are kept in the history of a job"),
+    ("core.codec", "DEFAULT_MAX_PAYLOAD", "bytes", "for a payload or result, unless raised"),
+    ("core.limits", "MAX_NAME_BYTES", "bytes", "of UTF-8 for an id, kind, group, queue or tenant"),
+    ("core.limits", "MAX_DELAY", "s", "longest delay, lease and retention"),
+    ("stores.sqlite.io.connection", "BUSY_TIMEOUT", "s", "a write waits for other writers"),
+    ("stores.sqlite.disk_space", "DISK_RESERVE", "bytes", "of free disk that enqueueing leaves"),
+    ("stores.sqlite.io.writer", "MAX_WAL_BYTES", "bytes", "of write-ahead log before it is cut"),
+    (
+        "stores.postgres.notify",
+        "POLL_INTERVAL",
+        "s",
+        "between the polls of a worker behind a pooler",
+    ),
+    ("service.operations.bulk", "TIME_LIMIT", "s", "for one step of a bulk operation"),
+    (
+        "maintenance.store_monitor",
+        "LOG_INTERVAL",
+        "s",
+        "until a health issue that lasts is logged again",
+    ),
 )
 
 
@@ -83,7 +83,7 @@ def policies() -> str:
             *("yes" if name in level else "" for level in (job, kind, queue)),
             POLICY_WORDS[name],
         )
-        for name in config.Resolved.__struct_fields__
+        for name in config.ResolvedPolicy.__struct_fields__
     ]
     return table(("setting", "default", "job", "handler", "queue", ""), rows)
 

@@ -10,7 +10,7 @@ from tools.reference_pages.markdown import WRITTEN_BY, table
 
 TITLES = {
     "JobsOptions": "Reading `jobs` or `dlq`: `spark.read`",
-    "ReadEvents": "Reading `events`: `spark.read` and `spark.readStream`",
+    "EventsOptions": "Reading `events`: `spark.read` and `spark.readStream`",
     "ClaimsOptions": "Reading `jobs` as a stream: `spark.readStream`",
     "JobsWriteOptions": "Writing `jobs`: `write` and `writeStream`",
     "OutcomesWriteOptions": "Writing `outcomes`: `write` and `writeStream`",
@@ -26,7 +26,7 @@ def spark_page() -> str:
         "# The format `ackline` for Spark",
         "How it is used is told in [Spark](../guides/spark.md).",
         *(f"## {title}\n\n{_options(getattr(options, name))}" for name, title in TITLES.items()),
-        f"## Columns\n\nVersion {schemas.VERSION}.",
+        f"## Columns\n\nVersion {schemas.SCHEMA_VERSION}.",
         f"### `jobs` and `dlq`\n\n{_columns(schemas.JOBS)}",
         f"### `jobs` as a stream\n\n{_columns(schemas.CLAIMS)}",
         f"### `events`\n\n{_columns(schemas.EVENTS)}",
@@ -35,9 +35,9 @@ def spark_page() -> str:
 
 
 def _options(kind: Any) -> str:
-    meanings = importlib.import_module("ackline.spark.option_parsing").meanings(kind)
+    descriptions = importlib.import_module("ackline.spark.option_parsing").option_descriptions(kind)
     rows = [
-        (f"`{field.encode_name}`", _default(field), meanings[field.encode_name])
+        (f"`{field.encode_name}`", _default(field), descriptions[field.encode_name])
         for field in msgspec.structs.fields(kind)
     ]
     return table(("option", "default", ""), rows)

@@ -73,8 +73,8 @@ FENCED_ACTS = frozenset(
 """Acts that only the holder of the lease's token may take."""
 
 
-_RETENTION_FIELDS = frozenset({"keep", "calls_back"})
-_FAILURE_FIELDS = frozenset({"failure", "keys", "keep_cancelled"}) | _RETENTION_FIELDS
+_RETENTION_FIELDS = frozenset({"keep", "has_callback"})
+_FAILURE_FIELDS = frozenset({"failure", "undelivered_keys", "keep_cancelled"}) | _RETENTION_FIELDS
 
 CHANGED_FIELDS: Mapping[Act, frozenset[str]] = {
     Act.COMPLETE: frozenset({"result"}) | _RETENTION_FIELDS,
@@ -476,7 +476,7 @@ def find_position(
             shift = (old_priority - priority) * ageing
             return at + shift if landing.state is State.QUEUED else at
         case _:
-            assert_never(landing.stands)
+            assert_never(landing.position_rule)
 
 
 # --- what a worker reports -------------------------------------------------------------------

@@ -49,7 +49,7 @@ class Pump:
         self.target = target
         self.ledger = Ledger(intake.queue, target)
         self.limit = batch
-        self.counts = {"relayed": 0, "known": 0, "replayed": 0, "refused": 0, "revived": 0}
+        self.counts = {"relayed": 0, "duplicates": 0, "replayed": 0, "refused": 0, "redriven": 0}
         self._batch = batch
         self._stopping = stopping
         self._target_thread: ThreadPoolExecutor | None = None
@@ -127,7 +127,7 @@ class Pump:
             self.limit = min(self._batch, self.limit * 2)
             accepted = sum(receipt.accepted for receipt in receipts)
             self.counts["relayed"] += accepted
-            self.counts["known"] += len(receipts) - accepted
+            self.counts["duplicates"] += len(receipts) - accepted
             self.counts["replayed"] += len(flight.jobs) - len(receipts)
             self.source.complete(flight.jobs)
 
@@ -179,7 +179,7 @@ class Pump:
         for id in cancelled:
             self._cancel(id)
         self._settled |= over
-        self.counts["revived"] += self.source.redrive_lost()
+        self.counts["redriven"] += self.source.redrive_lost()
         self._recovered_at = time.monotonic()
 
     def _cancel(self, id: str) -> None:

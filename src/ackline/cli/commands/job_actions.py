@@ -49,7 +49,7 @@ def cancel(session: Session, queue: str, ids: tuple[str, ...]) -> None:
 @command("redrive")
 @queue_argument
 @click.argument("ids", nargs=-1, help="Ids of failed jobs.")
-@click.option("--all", "everything", is_flag=True, help="All that is in the DLQ.")
+@click.option("--all", "all_jobs", is_flag=True, help="All that is in the DLQ.")
 @kind_option
 @click.option(
     "--delay", type=values.seconds, default="0s", metavar="SPAN", help="Run them later: 30, 5m, 2h."
