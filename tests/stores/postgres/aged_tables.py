@@ -24,23 +24,24 @@ SELECT nextval('{0}.job_num'), q.num, convert_to(%(name)s || ' ' || n, 'UTF8'), 
 FROM q, generate_series(1, %(count)s) n;
 
 -- waiting
-INSERT INTO {0}.ready (line, lane, rank, job)
+INSERT INTO {0}.ready (kind_id, lane, rank, job)
 SELECT l.num, j.priority, j.created - 60 * j.priority + j.num * 1e-6, j.num
-FROM {0}.line l, {0}.job j WHERE j.id LIKE 'waiting %%'::bytea AND l.kind = 'mail';
+FROM {0}.queue_kind l, {0}.job j WHERE j.id LIKE 'waiting %%'::bytea AND l.kind = 'mail';
 
 -- scheduled
-INSERT INTO {0}.rest (job, queue, state, at)
+INSERT INTO {0}.inactive (job, queue, state, at)
 SELECT num, queue, 0, %(now)s + CASE WHEN row_number() OVER () <= %(due)s THEN -1 ELSE 3600 END
 FROM {0}.job WHERE id LIKE 'scheduled %%'::bytea;
 
 -- done
-INSERT INTO {0}.rest (job, queue, state, at, attempts, finished)
+INSERT INTO {0}.inactive (job, queue, state, at, attempts, finished)
 SELECT num, queue, 4 + num %% 3,
        %(now)s + CASE WHEN row_number() OVER () <= %(due)s THEN -1 ELSE 3600 END, 1, %(now)s
 FROM {0}.job WHERE id LIKE 'done %%'::bytea;
 
 -- leased
-INSERT INTO {0}.lease (token, queue, worker, started, deadline, jobs, attempts, ranks, asked)
+INSERT INTO {0}.lease
+    (token, queue, worker, started, deadline, jobs, attempts, ranks, cancel_requested)
 SELECT n, queue, convert_to('w' || n %% 50, 'UTF8'), %(now)s,
        %(now)s + CASE WHEN n <= %(lapsed)s THEN -1 ELSE 3600 END,
        array_agg(num), array_agg(1), array_agg(0.0), '{{}}'

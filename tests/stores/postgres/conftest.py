@@ -66,7 +66,7 @@ def engine(server: PostgresServer, schema: str, store: PostgresStore) -> Iterato
 def wakeups(engine: Engine) -> Iterator[Notifier]:
     """What hears and tells in the name of the other handle."""
     wakeups = Notifier(engine)
-    engine.tell = wakeups.tell
+    engine.notify = wakeups.notify
     yield wakeups
     wakeups.close()
 

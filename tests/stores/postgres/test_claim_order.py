@@ -25,12 +25,12 @@ def test_a_higher_priority_of_another_process_overtakes_at_once(
     open_store: OpenStore, queue: QueueKey
 ) -> None:
     one, other = open_store(), open_store()
-    put(one, queue, *map(str, range(60)), surely_new=True)
+    put(one, queue, *map(str, range(60)), assume_new=True)
     for _ in range(3):
         take(one, queue, 10)
 
-    put(other, queue, "urgent", priority=9, surely_new=True)
-    put(other, queue, "idle", priority=0, surely_new=True)
+    put(other, queue, "urgent", priority=9, assume_new=True)
+    put(other, queue, "idle", priority=0, assume_new=True)
 
     assert ids(take(one, queue, 2)) == ["urgent", "30"]
     assert ids(take(one, queue))[-1] == "idle"
@@ -80,7 +80,7 @@ def test_claims_are_as_fast_while_a_snapshot_is_held(
         return looks[-1]
 
     monkeypatch.setattr(ScanPositions, "look", noted)
-    put(store, queue, *map(str, range(6000)), surely_new=True)
+    put(store, queue, *map(str, range(6000)), assume_new=True)
     with server.connect(autocommit=False) as holder:
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         holder.execute("SELECT pg_current_xact_id()")
@@ -166,14 +166,14 @@ class TestHints:
         positions.advance(look, {(self.LINE, 5): (3.0, 9)})
 
         assert not positions.look([self.LINE]).full
-        assert not positions.look_again([self.LINE]).full
+        assert not positions.rescan([self.LINE]).full
 
     def test_a_cheap_one_follows_whenever_nothing_was_found(self) -> None:
         positions = ScanPositions()
         look = self._look(positions, cost=0.001)
         positions.advance(look, {})
 
-        assert positions.look_again([self.LINE]).full
+        assert positions.rescan([self.LINE]).full
 
 
 @pytest.mark.parametrize("options", [NO_OPTIONS, Options(lease=9.0)], ids=["at once", "in steps"])

@@ -10,12 +10,12 @@ from tests.stores.postgres.conftest import OpenStore
 
 from ackline.core.job import QueueKey
 
-READY = "INSERT INTO ready (line, lane, rank, job, attempts, act) VALUES "
-PARKED = "INSERT INTO parked (queue, grp, line, rank, job, attempts, act) VALUES "
+READY = "INSERT INTO ready (kind_id, lane, rank, job, attempts, act) VALUES "
+PARKED = "INSERT INTO parked (queue, job_group, kind_id, rank, job, attempts, act) VALUES "
 LEASE = """
-INSERT INTO lease (token, queue, worker, started, deadline, jobs, attempts, ranks, asked)
+INSERT INTO lease (token, queue, worker, started, deadline, jobs, attempts, ranks, cancel_requested)
 VALUES (1, 1, '', 0, 1, """
-REST = "INSERT INTO rest (job, queue, state, at, attempts, finished, act, result) VALUES "
+INACTIVE = "INSERT INTO inactive (job, queue, state, at, attempts, finished, act, result) VALUES "
 
 VIOLATIONS = {
     "migration_compatible_from_check": "INSERT INTO migration VALUES (7, 'later', now(), 8)",
@@ -32,15 +32,16 @@ VIOLATIONS = {
     "lease_jobs_check": LEASE + "'{}', '{}', '{}', '{}')",
     "lease_attempts_check": LEASE + "'{1,2}', '{1}', '{0,0}', '{}')",
     "lease_ranks_check": LEASE + "'{1,2}', '{1,1}', '{0}', '{}')",
-    "lease_asked_check": LEASE + "'{1,2}', '{1,1}', '{0,0}', '{3}')",
-    "rest_state_check": REST + "(99, 1, 1, 0, 0, NULL, NULL, NULL)",
-    "rest_attempts_check": REST + "(99, 1, 0, 0, -1, NULL, NULL, NULL)",
-    "rest_finished_check": REST + "(99, 1, 0, 0, 0, 5, NULL, NULL)",
-    "rest_act_check": REST + "(99, 1, 0, 0, 0, NULL, 6, NULL)",
-    "rest_result_check": REST + "(99, 1, 5, 0, 0, 5, NULL, '')",
-    "grp_running_check": "INSERT INTO grp VALUES (1, '', -1)",
+    "lease_cancel_requested_check": LEASE + "'{1,2}', '{1,1}', '{0,0}', '{3}')",
+    "inactive_state_check": INACTIVE + "(99, 1, 1, 0, 0, NULL, NULL, NULL)",
+    "inactive_attempts_check": INACTIVE + "(99, 1, 0, 0, -1, NULL, NULL, NULL)",
+    "inactive_finished_check": INACTIVE + "(99, 1, 0, 0, 0, 5, NULL, NULL)",
+    "inactive_act_check": INACTIVE + "(99, 1, 0, 0, 0, NULL, 6, NULL)",
+    "inactive_result_check": INACTIVE + "(99, 1, 5, 0, 0, 5, NULL, '')",
+    "job_group_running_check": "INSERT INTO job_group VALUES (1, '', -1)",
     "journal_size_check": "INSERT INTO journal VALUES (0, '1', 1, 1, 0, 0, '')",
-    "tally_states_check": "INSERT INTO tally (queue, states, events) VALUES (1, '{1}', 0)",
+    "count_change_states_check": "INSERT INTO count_change (queue, states, events) "
+    "VALUES (1, '{1}', 0)",
 }
 """Check → what it refuses."""
 
@@ -49,11 +50,13 @@ TWICE = {
     "epoch_pkey": "INSERT INTO epoch SELECT * FROM epoch",
     "queue_tenant_name_key": "INSERT INTO queue (tenant, name, settings) "
     "SELECT tenant, name, settings FROM queue",
-    "line_queue_kind_key": "INSERT INTO line (queue, kind) SELECT queue, kind FROM line",
-    "job_queue_id_key": "INSERT INTO job SELECT num + 1000, queue, id, kind, grp, priority, "
+    "queue_kind_queue_kind_key": "INSERT INTO queue_kind (queue, kind) "
+    "SELECT queue, kind FROM queue_kind",
+    "job_queue_id_key": "INSERT INTO job SELECT num + 1000, queue, id, kind, job_group, priority, "
     "created, options, payload FROM job",
-    "ready_job": "INSERT INTO ready (line, lane, rank, job) SELECT line, 20, rank, job FROM ready",
-    "rest_pkey": "INSERT INTO rest SELECT * FROM rest",
+    "ready_job": "INSERT INTO ready (kind_id, lane, rank, job) "
+    "SELECT kind_id, 20, rank, job FROM ready",
+    "inactive_pkey": "INSERT INTO inactive SELECT * FROM inactive",
 }
 """What must be there once → how to have it twice."""
 
@@ -62,7 +65,7 @@ TWICE = {
 def tables(
     open_store: OpenStore, server: PostgresServer, schema: str, queue: QueueKey
 ) -> Iterator[psycopg.Connection]:
-    """A schema with one job in line and one completed, found by bare names."""
+    """A schema with one queued job and one completed, found by bare names."""
     store = open_store()
     put(store, queue, "a", "b")
     finish(store, queue, *take(store, queue, 1))
@@ -95,6 +98,6 @@ def test_what_must_be_there_once_cannot_be_there_twice(tables: psycopg.Connectio
         assert refusal.value.diag.constraint_name == name
 
 
-def test_a_line_belongs_to_a_queue(tables: psycopg.Connection) -> None:
+def test_a_kind_belongs_to_a_queue(tables: psycopg.Connection) -> None:
     with pytest.raises(psycopg.errors.ForeignKeyViolation):
-        tables.execute("INSERT INTO line (queue, kind) VALUES (99, '')")
+        tables.execute("INSERT INTO queue_kind (queue, kind) VALUES (99, '')")

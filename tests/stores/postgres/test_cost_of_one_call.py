@@ -11,7 +11,7 @@ from ackline import Queue
 from ackline.core.job import Options, QueueKey
 from ackline.stores.postgres import PostgresStore
 
-AT_ONCE = ["begin_write", "take", "heads", "commit", "notify", "→"]
+AT_ONCE = ["begin_write", "claim_jobs", "next_times", "commit", "notify", "→"]
 
 
 def test_an_enqueue_sends_few_statements_in_one_message(
@@ -24,7 +24,7 @@ def test_an_enqueue_sends_few_statements_in_one_message(
 
     work.enqueue(1)
 
-    assert sent == ["begin_write", "add_one", "tell", "commit", "notify", "→"]
+    assert sent == ["begin_write", "insert_one", "append_journal", "commit", "notify", "→"]
 
 
 def test_a_claim_of_plain_jobs_is_one_message(
@@ -57,7 +57,7 @@ def test_other_jobs_are_claimed_in_steps_until_plain_ones_come(
 def _claims_at_once(store: PostgresStore, queue: QueueKey, sent: list[str]) -> Sequence[bool]:
     sent.clear()
     assert len(take(store, queue, 1)) == 1
-    return [name == "take" for name in sent if name in ("take", "pick")]
+    return [name == "claim_jobs" for name in sent if name in ("claim_jobs", "take_jobs")]
 
 
 def test_both_ways_write_the_same_journal(store: PostgresStore, queue: QueueKey) -> None:

@@ -100,7 +100,7 @@ def test_a_page_takes_no_more_batches_from_the_server_than_its_own(
 
     def counted(tx: Transaction, name: str, *values: Any) -> list[Any]:
         found = rows(tx, name, *values)
-        if name in ("read_queue", "read_all"):
+        if name in ("read_queue_events", "read_all_events"):
             read.append(len(found))
         return found
 

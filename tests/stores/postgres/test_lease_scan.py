@@ -78,7 +78,7 @@ def test_between_two_looks_at_all_of_them_a_claim_begins_at_the_first_deadline(
     send = Pipeline.send
 
     def noted(pipeline: Pipeline, name: str, *values: Any) -> Reply:
-        if name == "heads":
+        if name == "next_times":
             starts.append(values[0]["start"])
         return send(pipeline, name, *values)
 

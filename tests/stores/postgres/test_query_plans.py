@@ -25,7 +25,7 @@ from ackline.testing.conformance.driver import failure
 
 QUEUE = QueueKey("default", "work")
 
-LARGE = {"job", "ready", "parked", "rest", "lease", "attempt", "progress", "journal"}
+LARGE = {"job", "ready", "parked", "inactive", "lease", "attempt", "progress", "journal"}
 """Tables that grow; of the others, which have a handful of rows, nothing is asked."""
 
 BATCH = 100
@@ -112,7 +112,7 @@ def read_journal(store: Store) -> None:
 
 
 def enqueue(store: Store) -> None:
-    put(store, QUEUE, *(new_id() for _ in range(BATCH)), surely_new=True)
+    put(store, QUEUE, *(new_id() for _ in range(BATCH)), assume_new=True)
     put(store, QUEUE, *(new_id() for _ in range(BATCH)))
 
 
@@ -152,7 +152,7 @@ def is_dear(plan: Plan, verb: str) -> bool:
 
 def prepare_when_empty(store: Store) -> None:
     """Run everything once with next to nothing in the tables, so that all plans are made."""
-    put(store, QUEUE, *map(str, range(5 * BATCH)), surely_new=True)
+    put(store, QUEUE, *map(str, range(5 * BATCH)), assume_new=True)
     for verb in VERBS:
         # There is not what it expects, and that does not matter.
         with contextlib.suppress(AssertionError, IndexError):

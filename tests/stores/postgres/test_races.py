@@ -36,24 +36,24 @@ QUEUES = (QueueKey("default", "one"), QueueKey("default", "two"))
 IDS = [f"job {n}" for n in range(12)]
 SECONDS = 3.0
 
-HOMES = """
+TABLES = """
 SELECT j.num, (SELECT count(*) FROM {0}.ready WHERE job = j.num)
             + (SELECT count(*) FROM {0}.parked WHERE job = j.num)
-            + (SELECT count(*) FROM {0}.rest WHERE job = j.num)
+            + (SELECT count(*) FROM {0}.inactive WHERE job = j.num)
             + (SELECT count(*) FROM {0}.lease, unnest(jobs) open WHERE open = j.num)
 FROM {0}.job j
 """
-STRAYS = """
+ORPHANS = """
 SELECT count(*) FROM (
     SELECT job FROM {0}.ready UNION ALL SELECT job FROM {0}.parked
-    UNION ALL SELECT job FROM {0}.rest UNION ALL SELECT unnest(jobs) FROM {0}.lease
+    UNION ALL SELECT job FROM {0}.inactive UNION ALL SELECT unnest(jobs) FROM {0}.lease
 ) h WHERE NOT EXISTS (SELECT FROM {0}.job j WHERE j.num = h.job)
 """
 GROUPS = """
 SELECT g.queue, g.name, g.running, (
     SELECT count(*) FROM {0}.lease l, unnest(l.jobs) open JOIN {0}.job j ON j.num = open
-    WHERE l.queue = g.queue AND j.grp = g.name
-) FROM {0}.grp g
+    WHERE l.queue = g.queue AND j.job_group = g.name
+) FROM {0}.job_group g
 """
 
 
@@ -181,10 +181,10 @@ def test_a_deadlock_is_tried_again(engine: Engine) -> None:
     def lock(first: int, second: int) -> None:
         def run(tx: Transaction) -> None:
             tries[first] += 1
-            tx.rows("lock_room", {"queue": first})
+            tx.rows("lock_capacity", {"queue": first})
             if tries[first] == 1:
                 both_have_one.wait(10)
-            tx.rows("lock_room", {"queue": second})
+            tx.rows("lock_capacity", {"queue": second})
 
         engine.write(run)
 
@@ -202,8 +202,8 @@ def require_right(connection: psycopg.Connection[tuple[object, ...]], schema: st
     def rows(query: str) -> list[tuple[object, ...]]:
         return connection.execute(query.format(quoted).encode()).fetchall()
 
-    assert [row for row in rows(HOMES) if row[1] != 1] == []
-    assert rows(STRAYS) == [(0,)]
+    assert [row for row in rows(TABLES) if row[1] != 1] == []
+    assert rows(ORPHANS) == [(0,)]
     assert [row for row in rows(GROUPS) if row[2] != row[3]] == []
 
 

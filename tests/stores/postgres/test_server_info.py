@@ -186,12 +186,12 @@ def test_what_was_found_out_is_not_asked_for_every_time(
     store: PostgresStore, sent: list[str]
 ) -> None:
     before = store.info()
-    assert "facts" in sent
+    assert "server_facts" in sent
     sent.clear()
 
     again = store.info()
 
-    assert "facts" not in sent
+    assert "server_facts" not in sent
     assert again.version == before.version
     assert again.now > before.now
 
@@ -224,7 +224,7 @@ def test_doctor_ends_with_1(
 def durability(url: str, capsys: pytest.CaptureFixture[str]) -> str:
     run(["doctor", "--json", "--store", url])
     findings = json.loads(capsys.readouterr().out)["findings"]
-    [level] = [finding["level"] for finding in findings if finding["what"] == "durability"]
+    [level] = [finding["severity"] for finding in findings if finding["subject"] == "durability"]
     return str(level)
 
 

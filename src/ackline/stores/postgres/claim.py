@@ -52,30 +52,30 @@ from ackline.stores.shared.record_encoding import SETTLING_ACTS, STATES_BY_CODE,
 _SAME, _DUE, _SEEN, _RANK, _JOB, _LINE, _LANE, _ATTEMPTS, _TOKEN = range(9)
 _ID, _KIND, _GROUP, _PRIORITY, _CREATED, _OPTIONS, _PAYLOAD = range(9, 16)
 _WORKER, _STARTED, _ACT = range(16, 19)
-"""Columns of a row of `pick`."""
+"""Columns of a row of `take_jobs`."""
 
 
 class JobSelector:
     """The looks of one claim."""
 
-    def __init__(self, tx: Transaction, entry: CachedQueue) -> None:
+    def __init__(self, tx: Transaction, cached: CachedQueue) -> None:
         self.seen = 0
         """How many jobs the last look saw, including those that others have locked."""
         self._tx = tx
-        self._entry = entry
+        self._cached = cached
         # Jobs promoted in a caller's transaction would have to wait for its end.
         self._promoted = tx.is_borrowed
         self._sent: tuple[float, PendingRows] | None = None
 
     def send(self, look: Scan, limit: int, max_bytes: int | None) -> None:
-        """Request the next jobs; `pick` waits for the answer."""
+        """Request the next jobs; `take_jobs` waits for the answer."""
         began = time.monotonic()
-        values = scan_parameters(self._entry, look, limit, self._tx.clock, promoted=self._promoted)
+        values = scan_parameters(self._cached, look, limit, self._tx.clock, promoted=self._promoted)
         if max_bytes is None:
-            self._sent = began, self._tx.send("pick", values)
+            self._sent = began, self._tx.send("take_jobs", values)
         else:
             values |= {"max_bytes": max_bytes}
-            self._sent = began, self._tx.send("pick_within", values)
+            self._sent = began, self._tx.send("take_jobs_within", values)
 
     def pick(self, look: Scan, limit: int, max_bytes: int | None) -> list[Row]:
         """Take the next jobs; due ones are promoted first."""
@@ -88,9 +88,9 @@ class JobSelector:
                 raise RetryTransaction
             if not first[_DUE] or self._promoted:
                 break
-            promote(self._tx, self._entry, CLAIM_MAINTENANCE_LIMIT)
+            promote(self._tx, self._cached, CLAIM_MAINTENANCE_LIMIT)
             self._promoted = True
-            look = self._entry.positions.look(dict.fromkeys(look.lines))
+            look = self._cached.positions.look(dict.fromkeys(look.lines))
         self.seen = first[_SEEN]
         self._note(look, rows)
         return rows
@@ -103,20 +103,20 @@ class JobSelector:
         return rows[0], _sorted_rows(rows)
 
     def _note(self, look: Scan, rows: list[Row]) -> None:
-        positions = self._entry.positions
+        positions = self._cached.positions
         self._tx.on_commit.append(lambda: positions.advance(look, _last_positions(rows)))
 
 
 def scan_parameters(
-    entry: CachedQueue, look: Scan, limit: int, clock: float | None, *, promoted: bool = False
+    cached: CachedQueue, look: Scan, limit: int, clock: float | None, *, promoted: bool = False
 ) -> dict[str, Any]:
     """What says which jobs are next in line."""
     return {
-        "queue": entry.num,
-        "version": entry.version,
+        "queue": cached.num,
+        "version": cached.version,
         "now": clock,
         "promoted": int(promoted),
-        "lines": Ints(look.lines),
+        "kind_ids": Ints(look.lines),
         "lanes": Ints(look.lanes),
         "ranks": Floats(look.ranks),
         "jobs": Ints(look.jobs),
@@ -139,7 +139,7 @@ def _last_positions(rows: list[Row]) -> dict[Lane, Position]:
 
 
 def last_lease_of(row: Row) -> LastLease:
-    """What a row of `pick` says about an earlier lease."""
+    """What a row of `take_jobs` says about an earlier lease."""
     act = row[_ACT]
     return LastLease(
         row[_ATTEMPTS] or 0,
@@ -150,25 +150,25 @@ def last_lease_of(row: Row) -> LastLease:
     )
 
 
-def promote(tx: Transaction, entry: CachedQueue, limit: int) -> int:
+def promote(tx: Transaction, cached: CachedQueue, limit: int) -> int:
     """Queue the jobs that are due, in the order of their times."""
-    values = {"queue": entry.num, "now": tx.now, "limit": limit, "ageing": entry.settings.ageing}
+    values = {"queue": cached.num, "now": tx.now, "limit": limit, "ageing": cached.settings.ageing}
     rows = sorted(tx.rows("promote", values))
     if not rows:
         return 0
-    changes, lowest = tx.changes_of(entry.key, entry.num), dict[Lane, Position]()
+    changes, lowest = tx.changes_of(cached.key, cached.num), dict[Lane, Position]()
     for at, num, id, kind, priority, code, attempts, line in rows:
         source = STATES_BY_CODE[code]
-        tx.change_counts(entry.num, source, State.QUEUED)
+        tx.change_counts(cached.num, source, State.QUEUED)
         changes.entries.append(
             Entry(Act.PROMOTE, id.decode(), decode_name(kind), source, State.QUEUED, attempts)
         )
-        place = (at - priority * entry.settings.ageing, num)
+        place = (at - priority * cached.settings.ageing, num)
         lane = (line, FIRST_PROMOTED_LANE + priority)
         lowest[lane] = min(place, lowest.get(lane, place))
     for (line, lane_number), place in lowest.items():
         # At once, not after the commit: this transaction may be about to look for them.
-        entry.positions.step_back_to(line, lane_number, place)
+        cached.positions.step_back_to(line, lane_number, place)
     return len(rows)
 
 
@@ -205,25 +205,25 @@ class ClaimRun:
     def __init__(
         self,
         tx: Transaction,
-        entry: CachedQueue,
+        cached: CachedQueue,
         request: ClaimRequest,
         *,
         skip_locked_groups: bool = True,
     ) -> None:
         """Unless it `reads_past_busy`, it stops at a group that another transaction has locked."""
         self._tx = tx
-        self._entry = entry
+        self._cached = cached
         self._request = request
-        limit = entry.settings.group_limit
+        limit = cached.settings.group_limit
         self._group_limit = math.inf if request.ignore_group_limit else limit
         self._reads_past_busy = skip_locked_groups
         self._token = 0
-        self._picking = JobSelector(tx, entry)
-        kinds, lines = request.kinds, entry.kind_ids
+        self._picking = JobSelector(tx, cached)
+        kinds, lines = request.kinds, cached.kind_ids
         self._wanted = [line for kind, line in lines.items() if kinds is None or kind in kinds]
         self._look: Scan | None = None
         self._again = False
-        self._job_rows = NewRows(tx, entry)
+        self._job_rows = NewRows(tx, cached)
         self._taken: list[Row] = []
         self._entered: Counter[str] = Counter()
         self._running: dict[str, int] = {}
@@ -250,13 +250,13 @@ class ClaimRun:
 
     def begin(self) -> None:
         """Request jobs, without waiting for the answer yet."""
-        self._look = self._entry.positions.look(self._wanted)
+        self._look = self._cached.positions.look(self._wanted)
         self._picking.send(self._look, max(0, self._request.limit), self._budget.remaining)
 
     def run(self, token: int = 0) -> list[Record]:
         """Take the next jobs whose groups have room, and lease them."""
         self._token, picking = token, self._picking
-        look: Scan | None = self._look or self._entry.positions.look(self._wanted)
+        look: Scan | None = self._look or self._cached.positions.look(self._wanted)
         more, vain = 0, 0
         while look is not None:
             need = max(0, self._request.limit - len(self._taken))
@@ -276,7 +276,7 @@ class ClaimRun:
         self._job_rows.write()
         if self._running:
             change_running(
-                self._tx, self._entry, {name: self._entered[name] for name in self._running}
+                self._tx, self._cached, {name: self._entered[name] for name in self._running}
             )
         return self._lease() if self._taken else []
 
@@ -289,19 +289,19 @@ class ClaimRun:
         if look.full or self._taken or self._again:
             return None
         self._again = True
-        return self._entry.positions.look_again(self._wanted)
+        return self._cached.positions.rescan(self._wanted)
 
     def _sort_out(self, rows: list[Row]) -> int:
         """Take jobs whose groups have room; returns how many were set aside."""
         groups = {row[_GROUP] for row in rows if row[_GROUP] is not None}
         if groups and self._tx.is_borrowed:
             raise CannotJoin(
-                f"{self._entry.key} has jobs of groups, whose places would stay locked until you "
+                f"{self._cached.key} has jobs of groups, whose places would stay locked until you "
                 "commit: claim kinds= without groups, or not in a transaction; nothing was done"
             )
         unknown = {decode_name(group) for group in groups} - self._running.keys() - self._busy
         if unknown:
-            self._running |= lock_free_groups(self._tx, self._entry, unknown)
+            self._running |= lock_free_groups(self._tx, self._cached, unknown)
             self._busy |= unknown - self._running.keys()
         if not groups and len(self._taken) + len(rows) <= self._request.limit:
             for row in rows if self._budget.has_limit else ():
@@ -341,20 +341,20 @@ class ClaimRun:
         )
 
     def _lease(self) -> list[Record]:
-        tx, entry, worker = self._tx, self._entry, self._request.worker
-        records = _records(entry, self._request, self._taken, self._tokens(), tx.now)
-        entry.without_options = all(row[_OPTIONS] is None for row in self._taken)
+        tx, cached, worker = self._tx, self._cached, self._request.worker
+        records = _records(cached, self._request, self._taken, self._tokens(), tx.now)
+        cached.without_options = all(row[_OPTIONS] is None for row in self._taken)
         rows_of: dict[tuple[float, int], list[Row]] = {}
         for row, record in zip(self._taken, records, strict=True):
             rows_of.setdefault((record.deadline or 0.0, record.token), []).append(row)
         for (deadline, token), rows in rows_of.items():
-            values = {"token": token, "queue": entry.num, "worker": worker.encode()}
-            values |= {"started": tx.now, "deadline": deadline, "asked": Ints([])}
+            values = {"token": token, "queue": cached.num, "worker": worker.encode()}
+            values |= {"started": tx.now, "deadline": deadline, "cancel_requested": Ints([])}
             values |= _lease_arrays(rows)
             tx.send("add_lease", values)
-            entry.lease_scan.lower(deadline)
-        changes = tx.changes_of(entry.key, entry.num)
-        tx.change_counts(entry.num, _QUEUED, _PROCESSING, len(records))
+            cached.lease_scan.lower(deadline)
+        changes = tx.changes_of(cached.key, cached.num)
+        tx.change_counts(cached.num, _QUEUED, _PROCESSING, len(records))
         changes.entries += [
             Entry(_CLAIM, job.id, job.kind, _QUEUED, _PROCESSING, job.attempts, job.token, worker)
             for job in records
@@ -364,7 +364,7 @@ class ClaimRun:
     def _tokens(self) -> list[int]:
         """A token for each job: the same for all, except for kinds that are leased one by one."""
         tokens = [self._above(max(row[_TOKEN] or 0 for row in self._taken))] * len(self._taken)
-        kinds = self._entry.single_lease_kinds
+        kinds = self._cached.single_lease_kinds
         apart = [
             n for n, row in enumerate(self._taken) if kinds and decode_name(row[_KIND]) in kinds
         ]
@@ -396,14 +396,14 @@ def _lease_arrays(rows: list[Row]) -> dict[str, Any]:
 
 
 def _records(
-    entry: CachedQueue, request: ClaimRequest, rows: list[Row], tokens: Iterable[int], now: float
+    cached: CachedQueue, request: ClaimRequest, rows: list[Row], tokens: Iterable[int], now: float
 ) -> list[Record]:
     """The claimed jobs, which are also remembered."""
     records = []
     for row, token in zip(rows, tokens, strict=True):
         record = _record(row, token, request, now)
         group = row[_GROUP]
-        entry.remember(
+        cached.remember(
             record.id, (row[_JOB], record.kind, group and decode_name(group), row[_PRIORITY])
         )
         records.append(record)
@@ -474,20 +474,20 @@ def _claim_in_one_statement(
     engine: Engine, queue: QueueKey, request: ClaimRequest
 ) -> ClaimAnswer | None:
     """A claim in one statement and one message; None if what it met has to be handled in steps."""
-    entry = engine.queues.cached(queue)
+    cached = engine.queues.cached(queue)
     if (
-        entry is None
-        or not entry.without_options
-        or entry.single_lease_kinds
-        or entry.settings.paused
+        cached is None
+        or not cached.without_options
+        or cached.single_lease_kinds
+        or cached.settings.paused
     ):
         return None
-    kinds = [kind for kind in entry.kind_ids if request.kinds is None or kind in request.kinds]
+    kinds = [kind for kind in cached.kind_ids if request.kinds is None or kind in request.kinds]
     seconds = {request.lease_of(kind, NO_OPTIONS) for kind in kinds}
-    # A pooler may have `notify` run in another session, which knows of no `take`.
+    # A pooler may have `notify` run in another session, which knows of no `claim_jobs`.
     if len(seconds) != 1 or request.max_bytes is not None or not engine.address.keeps_sessions:
         return None
-    look = entry.positions.look([entry.kind_ids[kind] for kind in kinds])
+    look = cached.positions.look([cached.kind_ids[kind] for kind in kinds])
     values = {"worker": request.worker.encode(), "seconds": float(seconds.pop())}
     values |= entry_template(request.worker)
     began = time.monotonic()
@@ -496,9 +496,9 @@ def _claim_in_one_statement(
         tx.wakeups.add(("changes", queue))
         tx.notify_if_claimed = True
         taken = tx.send(
-            "take", scan_parameters(entry, look, max(0, request.limit), tx.clock) | values
+            "claim_jobs", scan_parameters(cached, look, max(0, request.limit), tx.clock) | values
         )
-        return taken, tx.send("heads", {"queue": entry.num, "start": entry.lease_scan.start})
+        return taken, tx.send("next_times", {"queue": cached.num, "start": cached.lease_scan.start})
 
     answer, heads = engine.write(send)
     found = answer.fetchall()
@@ -507,11 +507,11 @@ def _claim_in_one_statement(
     rows = _sorted_rows(found)
     if not rows and (seen or due or not (same and look.full)):
         return None
-    entry.positions.advance(look, _last_positions(rows))
-    jobs = _records(entry, request, rows, [token] * len(rows), now)
+    cached.positions.advance(look, _last_positions(rows))
+    jobs = _records(cached, request, rows, [token] * len(rows), now)
     if jobs:
-        entry.lease_scan.lower(jobs[0].deadline or 0.0)
-    return ClaimAnswer(now, [], jobs, entry, heads)
+        cached.lease_scan.lower(jobs[0].deadline or 0.0)
+    return ClaimAnswer(now, [], jobs, cached, heads)
 
 
 @functools.lru_cache(maxsize=16)
@@ -533,10 +533,10 @@ def claim_result(engine: Engine, queue: QueueKey, answer: ClaimAnswer) -> ClaimR
     only = ClaimResult(
         jobs=answer.jobs, verdicts=answer.verdicts, now=answer.now, may_have_more=more
     )
-    if answer.entry is None:
+    if answer.cached is None:
         return only
     try:
-        return _with_maintenance(engine, queue, answer, answer.entry, only)
+        return _with_maintenance(engine, queue, answer, answer.cached, only)
     except StoreError as error:
         if not answer.jobs and not answer.verdicts:
             raise
@@ -546,11 +546,11 @@ def claim_result(engine: Engine, queue: QueueKey, answer: ClaimAnswer) -> ClaimR
 
 
 def _with_maintenance(
-    engine: Engine, queue: QueueKey, answer: ClaimAnswer, entry: CachedQueue, only: ClaimResult
+    engine: Engine, queue: QueueKey, answer: ClaimAnswer, cached: CachedQueue, only: ClaimResult
 ) -> ClaimResult:
-    *due, leased = _next_times(engine, entry, answer)
+    *due, leased = _next_times(engine, cached, answer)
     now, lapsed = answer.now, list[Record]()
-    if entry.settings.paused:
+    if cached.settings.paused:
         due = []
     elif answer.end is ClaimEnd.LOCKED_JOBS:
         due.append(now + LOCKED_JOBS_DELAY)
@@ -563,13 +563,13 @@ def _with_maintenance(
     return msgspec.structs.replace(only, lapsed=lapsed, next_at=next_at)
 
 
-def _next_times(engine: Engine, entry: CachedQueue, answer: ClaimAnswer) -> Row:
+def _next_times(engine: Engine, cached: CachedQueue, answer: ClaimAnswer) -> Row:
     """The times of the first scheduled, failing and leased jobs; None where not asked for."""
-    if entry.lease_scan.is_due(answer.now):
+    if cached.lease_scan.is_due(answer.now):
         began = time.monotonic()
-        everything = {"queue": entry.num, "start": -math.inf}
-        [heads] = engine.read(lambda tx: tx.rows("heads", everything))
-        entry.lease_scan.finished(heads[2], answer.now, time.monotonic() - began)
+        everything = {"queue": cached.num, "start": -math.inf}
+        [heads] = engine.read(lambda tx: tx.rows("next_times", everything))
+        cached.lease_scan.finished(heads[2], answer.now, time.monotonic() - began)
         return heads
     return (None, None, None) if answer.heads is None else answer.heads.fetchall()[0]
 
@@ -580,7 +580,7 @@ class ClaimAnswer(NamedTuple):
     now: float
     verdicts: list[Verdict]
     jobs: list[Record]
-    entry: CachedQueue | None
+    cached: CachedQueue | None
     heads: PendingRows | None
     """Its rows are read after the transaction, so that they cost no round trip of their own."""
     end: ClaimEnd = ClaimEnd.DONE
@@ -588,16 +588,16 @@ class ClaimAnswer(NamedTuple):
 
 def claim_answer(
     tx: Transaction,
-    entry: CachedQueue,
+    cached: CachedQueue,
     verdicts: list[Verdict],
     jobs: list[Record],
     request: ClaimRequest,
 ) -> ClaimAnswer:
     """The answer of a claim; also asks when the next job is due, unless it found many at once."""
     heads = None
-    if len(jobs) < max(SEND_EARLY_FROM, request.limit) and not entry.lease_scan.is_due(tx.now):
-        heads = tx.send("heads", {"queue": entry.num, "start": entry.lease_scan.start})
-    return ClaimAnswer(tx.now, verdicts, jobs, entry, heads)
+    if len(jobs) < max(SEND_EARLY_FROM, request.limit) and not cached.lease_scan.is_due(tx.now):
+        heads = tx.send("next_times", {"queue": cached.num, "start": cached.lease_scan.start})
+    return ClaimAnswer(tx.now, verdicts, jobs, cached, heads)
 
 
 def _claim(
@@ -611,7 +611,7 @@ def _claim(
     reads_past_busy: bool = False,
 ) -> ClaimAnswer:
     known = engine.queues.cached(queue)
-    opening = tx.send("begin_claim", queue_parameters(tx, queue))
+    opening = tx.send("find_queue_and_token", queue_parameters(tx, queue))
     locked, claiming = None, None
     if not wait_for_leases and known is not None and _leaves_ready_jobs_alone(known, transitions):
         # Sent in the same go: nothing is taken if the queue is no longer as remembered.
@@ -620,35 +620,35 @@ def _claim(
         claiming.begin()
     [row] = opening.fetchall()
     tx.now = row[3]
-    entry = engine.queues.confirm(tx, queue, row)
-    if claiming is not None and entry is not known:
+    cached = engine.queues.confirm(tx, queue, row)
+    if claiming is not None and cached is not known:
         # The requests were made for a queue that has changed: none of their rows may be used.
         raise RetryTransaction
-    if entry is None:
+    if cached is None:
         return ClaimAnswer(tx.now, [NO_JOB] * len(transitions), [], None, None)
     verdicts: list[Verdict] = []
     if transitions:
         leases = (
-            lock_leases(tx, entry, transitions)
+            lock_leases(tx, cached, transitions)
             if locked is None
-            else read_leases(tx, entry, locked)
+            else read_leases(tx, cached, locked)
         )
-        finding = JobLookup(tx, entry, leases)
+        finding = JobLookup(tx, cached, leases)
         verdicts = apply(
-            tx, engine.queues, entry, transitions, finding, only_plain=claiming is not None
+            tx, engine.queues, cached, transitions, finding, only_completions=claiming is not None
         )
-    if entry.settings.paused:
-        return claim_answer(tx, entry, verdicts, [], request)
-    claiming = claiming or ClaimRun(tx, entry, request, skip_locked_groups=reads_past_busy)
+    if cached.settings.paused:
+        return claim_answer(tx, cached, verdicts, [], request)
+    claiming = claiming or ClaimRun(tx, cached, request, skip_locked_groups=reads_past_busy)
     jobs = claiming.run(row[4])
-    return claim_answer(tx, entry, verdicts, jobs, request)._replace(end=claiming.end)
+    return claim_answer(tx, cached, verdicts, jobs, request)._replace(end=claiming.end)
 
 
-def _leaves_ready_jobs_alone(entry: CachedQueue, transitions: Sequence[Transition]) -> bool:
+def _leaves_ready_jobs_alone(cached: CachedQueue, transitions: Sequence[Transition]) -> bool:
     """Whether the jobs that are claimed next do not depend on these transitions."""
-    if entry.settings.paused:
+    if cached.settings.paused:
         return False
-    bodies = entry.jobs
+    bodies = cached.jobs
     for transition in transitions:
         body = bodies.get(transition.id)
         if transition.act is not Act.COMPLETE or body is None or body[2] is not None:

@@ -37,10 +37,10 @@ from ackline.stores.postgres.sql import statements
 class _SlotWaiter:
     """A thread that waits for a place."""
 
-    __slots__ = ("granted", "lingers")
+    __slots__ = ("granted", "may_block")
 
-    def __init__(self, lingers: bool) -> None:
-        self.lingers = lingers
+    def __init__(self, may_block: bool) -> None:
+        self.may_block = may_block
         self.granted = threading.Lock()
         self.granted.acquire()
 
@@ -51,56 +51,56 @@ class ConnectionSlots:
     Threads that may linger, because they wait for others while they have a place, never get all.
     """
 
-    def __init__(self, places: int, for_lingering: int) -> None:
-        self._places = places
-        self._for_lingering = for_lingering
+    def __init__(self, slots: int, max_blocking: int) -> None:
+        self._slots = slots
+        self._max_blocking = max_blocking
         self._lock = threading.Lock()
-        self._line: deque[_SlotWaiter] = deque()
+        self._waiting: deque[_SlotWaiter] = deque()
         self._used = 0
-        self._lingering = 0
+        self._blocking = 0
 
-    def take(self, timeout: float, *, lingers: bool = False) -> bool:
+    def acquire(self, timeout: float, *, may_block: bool = False) -> bool:
         """Wait for a place; returns whether there was one in time."""
         with self._lock:
             # This overtakes nobody: if one of the waiting threads fitted, it would not wait.
-            if self._fits(lingers):
-                self._enter(lingers)
+            if self._fits(may_block):
+                self._enter(may_block)
                 return True
-            waiter = _SlotWaiter(lingers)
-            self._line.append(waiter)
+            waiter = _SlotWaiter(may_block)
+            self._waiting.append(waiter)
         try:
-            came = waiter.granted.acquire(timeout=timeout)
+            granted = waiter.granted.acquire(timeout=timeout)
         except BaseException:
             if not self._withdraw(waiter):
-                self.give(lingers=lingers)
+                self.release(may_block=may_block)
             raise
-        return came or not self._withdraw(waiter)
+        return granted or not self._withdraw(waiter)
 
-    def give(self, *, lingers: bool = False) -> None:
+    def release(self, *, may_block: bool = False) -> None:
         """Leave a place to the next thread in line."""
         with self._lock:
             self._used -= 1
-            self._lingering -= lingers
-            first = next((waiter for waiter in self._line if self._fits(waiter.lingers)), None)
+            self._blocking -= may_block
+            first = next((waiter for waiter in self._waiting if self._fits(waiter.may_block)), None)
             if first is not None:
-                self._line.remove(first)
-                self._enter(first.lingers)
+                self._waiting.remove(first)
+                self._enter(first.may_block)
                 first.granted.release()
 
-    def _fits(self, lingers: bool) -> bool:
-        room = self._used < self._places
-        return room and (not lingers or self._lingering < self._for_lingering)
+    def _fits(self, may_block: bool) -> bool:
+        free = self._used < self._slots
+        return free and (not may_block or self._blocking < self._max_blocking)
 
-    def _enter(self, lingers: bool) -> None:
+    def _enter(self, may_block: bool) -> None:
         self._used += 1
-        self._lingering += lingers
+        self._blocking += may_block
 
     def _withdraw(self, waiter: _SlotWaiter) -> bool:
         """Leave the line; False if the thread has been given a place all the same."""
         with self._lock:
-            if waiter not in self._line:
+            if waiter not in self._waiting:
                 return False
-            self._line.remove(waiter)
+            self._waiting.remove(waiter)
             return True
 
 
@@ -140,10 +140,10 @@ class ConnectionPool:
     The calling thread itself connects, so that it learns at once and in full if that fails.
     """
 
-    def __init__(self, address: Address, greet: Callable[[Connection], bool]) -> None:
-        """`greet` is called with each new connection, and returns whether that may write."""
+    def __init__(self, address: Address, prepare: Callable[[Connection], bool]) -> None:
+        """`prepare` is called with each new connection, and returns whether that may write."""
         self._address = address
-        self._greet = greet
+        self._prepare = prepare
         self._lock = threading.Lock()
         self._slots = self._new_slots()
         self._idle: list[Connection] = []
@@ -153,8 +153,8 @@ class ConnectionPool:
         self._inherited: list[object] = []
 
     def _new_slots(self) -> ConnectionSlots:
-        places = self._address.connections
-        return ConnectionSlots(places, max(1, places - RESERVED_CONNECTIONS))
+        slots = self._address.connections
+        return ConnectionSlots(slots, max(1, slots - RESERVED_CONNECTIONS))
 
     def open(self) -> None:
         """Take calls; nothing is connected yet."""
@@ -177,27 +177,27 @@ class ConnectionPool:
             self._lock, self._slots = threading.Lock(), self._new_slots()
             self._idle, self._process = [], os.getpid()
 
-    def take(self, *, lingers: bool = False) -> Connection:
+    def acquire(self, *, may_block: bool = False) -> Connection:
         """A connection for the caller alone, who must give it back.
 
-        A caller that may have to wait for somebody's open transaction `lingers`. Such callers
+        A caller that may have to wait for somebody's open transaction `may_block`. Such callers
         never get all connections.
         """
         if self._process != os.getpid():
             self._leave_to_parent()
         self._require_open()
-        if not self._slots.take(self._address.timeout, lingers=lingers):
+        if not self._slots.acquire(self._address.timeout, may_block=may_block):
             raise StoreUnavailable(
                 f"{self._address}: all {self._address.connections} connections of this "
                 "process were in use for too long: raise ?connections=…"
             )
         try:
             self._require_open()
-            connection = self._idle_connection() or self._make()
+            connection = self._idle_connection() or self._new_connection()
         except BaseException:
-            self._slots.give(lingers=lingers)
+            self._slots.release(may_block=may_block)
             raise
-        connection.lingers = lingers
+        connection.may_block = may_block
         return connection
 
     def _require_open(self) -> None:
@@ -215,10 +215,10 @@ class ConnectionPool:
                 return connection
             connection.close()
 
-    def _make(self) -> Connection:
+    def _new_connection(self) -> Connection:
         connection = self.connect()
         try:
-            if not self._greet(connection):
+            if not self._prepare(connection):
                 self._read_only.add(connection)
         except BaseException:
             connection.close()
@@ -229,7 +229,7 @@ class ConnectionPool:
         """Whether a connection that was taken may do more than read."""
         return connection not in self._read_only
 
-    def give(self, connection: Connection) -> None:
+    def release(self, connection: Connection) -> None:
         """Take back a connection; if it broke, the idle ones are closed, too."""
         broken = connection.broken or connection.closed
         with self._lock:
@@ -244,7 +244,7 @@ class ConnectionPool:
             self._read_only.discard(connection)
         for unusable in dropped:
             unusable.close()
-        self._slots.give(lingers=connection.lingers)
+        self._slots.release(may_block=connection.may_block)
 
     def connect(self) -> Connection:
         """A new connection that does not count towards the limit."""
@@ -299,8 +299,8 @@ class Engine:
         self.connections = ConnectionPool(address, self._prepare_connection)
         settings = session_settings(address)
         self._settings = {"names": list(settings), "values": list(settings.values())}
-        self.tell: Callable[[Transaction], None] = _notify_nobody
-        self.tell_at_commit: Callable[[Transaction], None] = _notify_nobody
+        self.notify: Callable[[Transaction], None] = _notify_nobody
+        self.notify_at_commit: Callable[[Transaction], None] = _notify_nobody
         self._clock = clock
         self._identity: Row | None = None
         self._warned_not_notified = False
@@ -335,8 +335,8 @@ class Engine:
         its tokens must be raised before it hands one out.
         """
         self.queues.forget()
-        with Pipeline(connection, self._compiled) as exchange:
-            [(writes,)] = exchange.send("may_write").fetchall()
+        with Pipeline(connection, self._compiled) as pipeline:
+            [(writes,)] = pipeline.send("may_write").fetchall()
         if writes:
             self._execute(connection, "raise_epoch", NO_VALUES)
         return bool(writes)
@@ -348,24 +348,24 @@ class Engine:
     def database_identity(self, *, refresh: bool = False) -> Row:
         """Which server, database and schema this is; read `anew` if it may have been replaced."""
         if self._identity is None or refresh:
-            self._identity = self.read(lambda tx: tx.rows("whereabouts"))[0]
+            self._identity = self.read(lambda tx: tx.rows("database_identity"))[0]
         return self._identity
 
-    def write(self, work: Work[T], *, lingers: bool = False) -> T:
+    def write(self, work: Work[T], *, may_block: bool = False) -> T:
         """Run a transaction, several times if need be; it is done as a whole or not at all.
 
-        A transaction that may have to wait for somebody's open one `lingers`.
+        A transaction that may have to wait for somebody's open one `may_block`.
         """
-        for turn in range(TRANSACTION_ATTEMPTS):
+        for attempt in range(TRANSACTION_ATTEMPTS):
             try:
-                return self._run(work, "begin_write", lingers=lingers)
+                return self._run(work, "begin_write", may_block=may_block)
             except RetryTransaction:
                 pass
             except psycopg.Error as error:
                 if error.sqlstate not in RETRYABLE:
                     raise translate_error(error, self.where) from error
-            if turn:
-                time.sleep(random.uniform(0, 0.002 * turn))
+            if attempt:
+                time.sleep(random.uniform(0, 0.002 * attempt))
         raise StoreUnavailable(
             f"{self.where}: others kept changing the same jobs, {TRANSACTION_ATTEMPTS} times; "
             f"nothing was changed"
@@ -377,7 +377,7 @@ class Engine:
         Raises `Again` if others got in its way: then nothing was done.
         """
         try:
-            return self._run(work, "begin_write", lingers=True)
+            return self._run(work, "begin_write", may_block=True)
         except psycopg.Error as error:
             if error.sqlstate in RETRYABLE:
                 raise RetryTransaction from error
@@ -391,28 +391,30 @@ class Engine:
     def statement(self, name: str, values: dict[str, Any]) -> None:
         """Run one statement by itself."""
         with translate_errors(self.where):
-            self._using(self.connections.take(), lambda using: self._execute(using, name, values))
+            self._using(
+                self.connections.acquire(), lambda using: self._execute(using, name, values)
+            )
 
     def _execute(self, connection: Connection, name: str, values: Mapping[str, Any]) -> None:
         """Run one statement in a transaction of our kind, whatever the user's defaults are."""
-        with Pipeline(connection, self._compiled) as exchange:
-            exchange.send("begin_write")
-            exchange.send(name, values)
-            exchange.send("commit")
+        with Pipeline(connection, self._compiled) as pipeline:
+            pipeline.send("begin_write")
+            pipeline.send(name, values)
+            pipeline.send("commit")
 
     def compact_counts(self, queue: int) -> None:
         """Add up the changes of a queue's counts; it is optional, so a failure does no harm."""
         with contextlib.suppress(StoreError):
-            self.statement("fold", {"queue": queue})
+            self.statement("compact_counts", {"queue": queue})
 
-    def _run(self, work: Work[T], begin: str, *, lingers: bool = False) -> T:
+    def _run(self, work: Work[T], begin: str, *, may_block: bool = False) -> T:
         with translate_errors(self.where):
-            connection = self.connections.take(lingers=lingers)
+            connection = self.connections.acquire(may_block=may_block)
         return self._using(connection, lambda using: self._transact(using, work, begin))
 
     def _transact(self, connection: Connection, work: Work[T], begin: str) -> T:
-        with Pipeline(connection, self._compiled) as exchange:
-            tx = Transaction(exchange, self.clock_time())
+        with Pipeline(connection, self._compiled) as pipeline:
+            tx = Transaction(pipeline, self.clock_time())
             tx.send(begin if self.connections.may_write(connection) else "begin_read")
             if not self.address.keeps_sessions:
                 tx.send("settings", self._settings)
@@ -420,11 +422,11 @@ class Engine:
             tx.flush()
             tx.send("commit")
             if tx.wakeups:
-                exchange.ignore_later_errors()
-                self.tell(tx)
-        self._warn_not_notified(exchange.ignored_error)
-        for done in tx.on_commit:
-            done()
+                pipeline.ignore_later_errors()
+                self.notify(tx)
+        self._warn_not_notified(pipeline.ignored_error)
+        for callback in tx.on_commit:
+            callback()
         return answer
 
     def _warn_not_notified(self, error: psycopg.Error | None) -> None:
@@ -432,7 +434,7 @@ class Engine:
         if error is not None and not self._warned_not_notified:
             logger.warning(
                 "%s: what was done is done, but nobody was woken for it, so those who wait see it "
-                "later: may this user SELECT from the table waiting? (%s)", self.where, error,
+                "later: may this user SELECT from the table listener? (%s)", self.where, error,
             )  # fmt: skip
         self._warned_not_notified = error is not None
 
@@ -444,15 +446,15 @@ class Engine:
             self._reset_connection(connection)
             raise
         finally:
-            self.connections.give(connection)
+            self.connections.release(connection)
 
     def _reset_connection(self, connection: Connection) -> None:
         """Roll back a connection after an error; if that fails, close it."""
         try:
             if connection.pgconn.transaction_status != TransactionStatus.IDLE:
                 # Not by the client's own method: it would drop all prepared statements.
-                with Pipeline(connection, self._compiled) as exchange:
-                    exchange.send("rollback")
+                with Pipeline(connection, self._compiled) as pipeline:
+                    pipeline.send("rollback")
         except psycopg.Error:
             connection.close()
 

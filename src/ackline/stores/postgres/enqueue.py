@@ -28,42 +28,42 @@ def enqueue(
     engine: Engine, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
 ) -> list[Receipt]:
     """Insert the jobs that are not there yet, and write the keys that came with them."""
-    entry = ensure_queue(engine, queue, {draft.kind for draft in drafts})
+    cached = ensure_queue(engine, queue, {draft.kind for draft in drafts})
     if not drafts and not keys:
         return []
     plain = (
         not keys
-        and entry.settings.max_jobs is None
+        and cached.settings.max_jobs is None
         and all(draft.assume_new and draft.run_at is None for draft in drafts)
     )
-    receipts = _insert_without_lookup(engine, entry, drafts) if plain else None
+    receipts = _insert_without_lookup(engine, cached, drafts) if plain else None
     if receipts is None:
         receipts = engine.write(
-            lambda tx: insert_after_lookup(engine, tx, queue, drafts, keys), lingers=True
+            lambda tx: insert_after_lookup(engine, tx, queue, drafts, keys), may_block=True
         )
     return receipts
 
 
 def ensure_queue(engine: Engine, queue: QueueKey, kinds: set[str]) -> CachedQueue:
     """The queue with lines for these kinds, in a transaction of its own if they are new."""
-    entry = engine.queues.cached(queue)
-    if entry is None or entry.dropped or not kinds <= entry.kind_ids.keys():
-        entry = engine.write(lambda tx: engine.queues.ensure(tx, queue, kinds))
-    return entry
+    cached = engine.queues.cached(queue)
+    if cached is None or cached.dropped or not kinds <= cached.kind_ids.keys():
+        cached = engine.write(lambda tx: engine.queues.ensure(tx, queue, kinds))
+    return cached
 
 
 # --- all new ---
 
 
 def _insert_without_lookup(
-    engine: Engine, entry: CachedQueue, drafts: Sequence[Draft]
+    engine: Engine, cached: CachedQueue, drafts: Sequence[Draft]
 ) -> list[Receipt] | None:
     """Insert in one statement; None if existing jobs have to be looked up first."""
-    values = {"queue": entry.num, "version": entry.version, "ageing": entry.settings.ageing}
+    values = {"queue": cached.num, "version": cached.version, "ageing": cached.settings.ageing}
     if len(drafts) == 1:
-        statement, values = "add_one", values | _columns_of_one(entry, drafts[0])
+        statement, values = "insert_one", values | _columns_of_one(cached, drafts[0])
     else:
-        statement, values = "add_new", values | _columns_of_new(entry, drafts)
+        statement, values = "insert_new", values | _columns_of_new(cached, drafts)
 
     def insert(tx: Transaction) -> tuple[PendingRows, EnqueuePlan[_Existing]]:
         sent = tx.send(statement, values | {"now": tx.clock})
@@ -71,12 +71,12 @@ def _insert_without_lookup(
         tx.send_early(len(drafts))
         # By which clock makes no difference: these drafts have delays, not times.
         plan = plan_enqueue(drafts, _NOTHING.get, _Existing.result_of, 0.0, 0.0)
-        changes = tx.changes_of(entry.key, entry.num)
+        changes = tx.changes_of(cached.key, cached.num)
         changes.if_inserted = True
         changes.entries += plan.entries
         later = sum(state is _SCHEDULED for _, state, _ in plan.new)
-        tx.change_counts(entry.num, None, _SCHEDULED, later)
-        tx.change_counts(entry.num, None, _QUEUED, len(plan.new) - later)
+        tx.change_counts(cached.num, None, _SCHEDULED, later)
+        tx.change_counts(cached.num, None, _QUEUED, len(plan.new) - later)
         return sent, plan
 
     try:
@@ -87,14 +87,14 @@ def _insert_without_lookup(
     if not rows or rows[0][0] is None:
         return None
     now: float = rows[0][0]
-    for line, priority in {(entry.kind_ids[draft.kind], draft.priority) for draft in drafts}:
-        entry.positions.step_back_to(
-            line, priority, (rank(now, priority, entry.settings.ageing), 0)
+    for line, priority in {(cached.kind_ids[draft.kind], draft.priority) for draft in drafts}:
+        cached.positions.step_back_to(
+            line, priority, (rank(now, priority, cached.settings.ageing), 0)
         )
     return plan.receipts
 
 
-def _columns_of_one(entry: CachedQueue, draft: Draft) -> dict[str, Any]:
+def _columns_of_one(cached: CachedQueue, draft: Draft) -> dict[str, Any]:
     options, group = draft.options, draft.options.group
     return {
         "id": draft.id.encode(),
@@ -103,15 +103,15 @@ def _columns_of_one(entry: CachedQueue, draft: Draft) -> dict[str, Any]:
         "priority": draft.priority,
         "options": encode_options(options),
         "payload": draft.payload,
-        "line": entry.kind_ids[draft.kind],
+        "kind_id": cached.kind_ids[draft.kind],
         "delay": float(draft.delay),
     }
 
 
-def _columns_of_new(entry: CachedQueue, drafts: Sequence[Draft]) -> dict[str, Any]:
+def _columns_of_new(cached: CachedQueue, drafts: Sequence[Draft]) -> dict[str, Any]:
     delays = [draft.delay for draft in drafts]
     return _columns(drafts) | {
-        "lines": Ints([entry.kind_ids[draft.kind] for draft in drafts]),
+        "kind_ids": Ints([cached.kind_ids[draft.kind] for draft in drafts]),
         # If left out, all of them are NULL.
         "delays": Floats(delays if any(delays) else []),
     }
@@ -173,64 +173,64 @@ def insert_after_lookup(
     """Insert the jobs that are not there yet, after looking up those that are."""
     if keys and not write_keys(tx, queue.tenant, keys):
         raise KeysChanged(str(queue))
-    entry = engine.queues.ensure(tx, queue, {draft.kind for draft in drafts})
-    if entry.settings.max_jobs is not None and not tx.is_borrowed:
-        tx.send("lock_room", {"queue": entry.num})
-    existing = _find_existing(tx, entry, drafts)
-    ageing = entry.settings.ageing
+    cached = engine.queues.ensure(tx, queue, {draft.kind for draft in drafts})
+    if cached.settings.max_jobs is not None and not tx.is_borrowed:
+        tx.send("lock_capacity", {"queue": cached.num})
+    existing = _find_existing(tx, cached, drafts)
+    ageing = cached.settings.ageing
     plan = plan_enqueue(drafts, existing.get, _Existing.result_of, tx.now, ageing)
     if plan.new:
-        if entry.settings.max_jobs is not None:
-            plan.require_capacity(entry.key, entry.settings, _count_live(tx, entry))
-        _drop_replaced(tx, entry, plan.replaced)
-        _insert(tx, entry, plan.new)
-        tx.changes_of(entry.key, entry.num).entries += plan.entries
+        if cached.settings.max_jobs is not None:
+            plan.require_capacity(cached.key, cached.settings, _count_live(tx, cached))
+        _drop_replaced(tx, cached, plan.replaced)
+        _insert(tx, cached, plan.new)
+        tx.changes_of(cached.key, cached.num).entries += plan.entries
     return plan.receipts
 
 
 def _find_existing(
-    tx: Transaction, entry: CachedQueue, drafts: Sequence[Draft]
+    tx: Transaction, cached: CachedQueue, drafts: Sequence[Draft]
 ) -> dict[str, _Existing]:
     ids = ByteStrings(list({draft.id.encode() for draft in drafts}))
-    rows = tx.rows("known_jobs", {"queue": entry.num, "ids": ids})
+    rows = tx.rows("find_existing", {"queue": cached.num, "ids": ids})
     return {row[0].decode(): _Existing(row, tx.now) for row in rows}
 
 
-def _count_live(tx: Transaction, entry: CachedQueue) -> int:
-    [(live, changes)] = tx.rows("live_count", {"queue": entry.num})
+def _count_live(tx: Transaction, cached: CachedQueue) -> int:
+    [(live, changes)] = tx.rows("live_count", {"queue": cached.num})
     if changes > COMPACT_FROM and not tx.is_borrowed:
-        tx.send("fold", {"queue": entry.num})
+        tx.send("compact_counts", {"queue": cached.num})
     return int(live)
 
 
-def _drop_replaced(tx: Transaction, entry: CachedQueue, replaced: list[_Existing]) -> None:
+def _drop_replaced(tx: Transaction, cached: CachedQueue, replaced: list[_Existing]) -> None:
     """Drop the jobs that new ones replace; if they have changed meanwhile, start again."""
     if not replaced:
         return
     nums = sorted(there.num for there in replaced)
     locked: dict[int, int] = dict(
-        tx.rows("lock_over", {"queue": entry.num, "jobs": Ints(nums), "now": tx.now})
+        tx.rows("lock_replaceable", {"queue": cached.num, "jobs": Ints(nums), "now": tx.now})
     )
     if sorted(locked) != nums:
         raise RetryTransaction
-    tx.changes_of(entry.key, entry.num)
+    tx.changes_of(cached.key, cached.num)
     for code in locked.values():
-        tx.change_counts(entry.num, STATES_BY_CODE[code], None)
-    tx.send("drop_jobs", {"jobs": Ints(nums)})
+        tx.change_counts(cached.num, STATES_BY_CODE[code], None)
+    tx.send("delete_jobs", {"jobs": Ints(nums)})
 
 
-def _insert(tx: Transaction, entry: CachedQueue, new: list[tuple[Draft, State, float]]) -> None:
+def _insert(tx: Transaction, cached: CachedQueue, new: list[tuple[Draft, State, float]]) -> None:
     columns = _columns([draft for draft, _, _ in new])
-    rows = tx.rows("add_jobs", columns | {"queue": entry.num, "now": tx.now})
+    rows = tx.rows("add_jobs", columns | {"queue": cached.num, "now": tx.now})
     if len(rows) != len(new):
         raise RetryTransaction
     nums = {id.decode(): num for id, num in rows}
-    tx.changes_of(entry.key, entry.num)
-    job_rows = NewRows(tx, entry)
+    tx.changes_of(cached.key, cached.num)
+    job_rows = NewRows(tx, cached)
     for draft, state, at in new:
         if state is _SCHEDULED:
             job_rows.inactive(nums[draft.id], state, at)
         else:
             job_rows.ready(nums[draft.id], draft.kind, draft.priority, at)
-        tx.change_counts(entry.num, None, state)
+        tx.change_counts(cached.num, None, state)
     job_rows.write()

@@ -14,58 +14,58 @@ from ackline.stores.postgres.io.transaction import Transaction
 from ackline.stores.postgres.queue_cache import CachedQueue
 
 
-def lock_groups(tx: Transaction, entry: CachedQueue, groups: Iterable[str]) -> dict[str, int]:
+def lock_groups(tx: Transaction, cached: CachedQueue, groups: Iterable[str]) -> dict[str, int]:
     """Lock groups; returns how many jobs of each are leased."""
-    rows = tx.rows("enter_groups", {"queue": entry.num, "names": _names(groups)})
+    rows = tx.rows("lock_groups", {"queue": cached.num, "names": _names(groups)})
     return {name.decode(): running for name, running in rows}
 
 
-def lock_free_groups(tx: Transaction, entry: CachedQueue, groups: Iterable[str]) -> dict[str, int]:
+def lock_free_groups(tx: Transaction, cached: CachedQueue, groups: Iterable[str]) -> dict[str, int]:
     """The same, but only of groups that nobody has locked.
 
     A caller's transaction that has settled a job of a group locks the group until its end: no
     claim should wait for that.
     """
-    rows = tx.rows("try_groups", {"queue": entry.num, "names": _names(groups)})
+    rows = tx.rows("lock_free_groups", {"queue": cached.num, "names": _names(groups)})
     return {name.decode(): running for name, running in rows}
 
 
-def change_running(tx: Transaction, entry: CachedQueue, changes: Mapping[str, int]) -> None:
+def change_running(tx: Transaction, cached: CachedQueue, changes: Mapping[str, int]) -> None:
     """Count leases into groups, or out of them; groups are locked already."""
     names = sorted(changes)
-    values = {"queue": entry.num, "names": _names(names)}
+    values = {"queue": cached.num, "names": _names(names)}
     tx.send("set_running", values | {"changes": Ints([changes[name] for name in names])})
-    tx.send("forget_groups", values)
+    tx.send("delete_empty_groups", values)
 
 
-def free_groups(tx: Transaction, entry: CachedQueue, left: Mapping[str, int]) -> None:
+def free_groups(tx: Transaction, cached: CachedQueue, left: Mapping[str, int]) -> None:
     """Count ended leases, and let parked jobs of these groups stand in line again."""
     if not left:
         return
-    running = lock_groups(tx, entry, left)
-    change_running(tx, entry, {group: -count for group, count in left.items()})
+    running = lock_groups(tx, cached, left)
+    change_running(tx, cached, {group: -count for group, count in left.items()})
     for group, count in left.items():
-        room = entry.settings.group_limit - max(0, running[group] - count)
+        room = cached.settings.group_limit - max(0, running[group] - count)
         if room > 0:
-            unpark(tx, entry, group, room)
+            unpark(tx, cached, group, room)
 
 
-def unpark(tx: Transaction, entry: CachedQueue, group: str, limit: int) -> None:
+def unpark(tx: Transaction, cached: CachedQueue, group: str, limit: int) -> None:
     """Let `room` parked jobs of each kind stand in line: a claim may want only some kinds."""
-    values = {"queue": entry.num, "group": group.encode(), "room": limit}
+    values = {"queue": cached.num, "group": group.encode(), "limit": limit}
     if tx.rows("unpark", values):
-        tx.wakeups.add(("ready", entry.key))
+        tx.wakeups.add(("ready", cached.key))
 
 
-def unpark_all(tx: Transaction, entry: CachedQueue, limit: int) -> None:
+def unpark_all(tx: Transaction, cached: CachedQueue, limit: int) -> None:
     """Unpark jobs of every group that has parked ones, because the limit has changed."""
-    groups = [group.decode() for (group,) in tx.rows("parked_groups", {"queue": entry.num})]
+    groups = [group.decode() for (group,) in tx.rows("parked_groups", {"queue": cached.num})]
     if not groups:
         return
-    running = lock_groups(tx, entry, groups)
-    change_running(tx, entry, dict.fromkeys(groups, 0))
+    running = lock_groups(tx, cached, groups)
+    change_running(tx, cached, dict.fromkeys(groups, 0))
     for group in groups:
-        unpark(tx, entry, group, max(0, limit - running[group]))
+        unpark(tx, cached, group, max(0, limit - running[group]))
 
 
 def _names(groups: Iterable[str]) -> ByteStrings:

@@ -39,9 +39,9 @@ AnyLastLease = LastLease | MutableJob
 class NewRows:
     """The rows of one queue that a transaction adds."""
 
-    def __init__(self, tx: Transaction, entry: CachedQueue) -> None:
+    def __init__(self, tx: Transaction, cached: CachedQueue) -> None:
         self._tx = tx
-        self._entry = entry
+        self._cached = cached
         self._ready: list[tuple[Any, ...]] = []
         self._parked: list[tuple[Any, ...]] = []
         self._rest: list[tuple[Any, ...]] = []
@@ -50,11 +50,11 @@ class NewRows:
         self, num: int, kind: str, lane: int, rank: float, last: AnyLastLease = NO_LEASE
     ) -> None:
         """Let a job stand in line."""
-        self._ready.append((self._entry.kind_ids[kind], lane, rank, num, last))
+        self._ready.append((self._cached.kind_ids[kind], lane, rank, num, last))
 
     def park(self, num: int, kind: str, group: str, rank: float, last: AnyLastLease) -> None:
         """Let a queued job wait for its group."""
-        self._parked.append((group.encode(), self._entry.kind_ids[kind], rank, num, last))
+        self._parked.append((group.encode(), self._cached.kind_ids[kind], rank, num, last))
 
     def inactive(
         self,
@@ -79,9 +79,9 @@ class NewRows:
 
     def _write_ready(self) -> None:
         lines, lanes, ranks, nums, leases = zip(*self._ready, strict=True)
-        values = {"lines": Ints(lines), "lanes": Ints(lanes), "ranks": Floats(ranks)}
+        values = {"kind_ids": Ints(lines), "lanes": Ints(lanes), "ranks": Floats(ranks)}
         self._tx.send("add_ready", values | {"jobs": Ints(nums)} | _columns(leases))
-        positions, places = self._entry.positions, self._tx.added_positions
+        positions, places = self._cached.positions, self._tx.added_positions
         for line, lane, rank, num, _ in self._ready:
             places[line, lane] = min((rank, num), places.get((line, lane), (rank, num)))
 
@@ -93,16 +93,16 @@ class NewRows:
 
     def _write_parked(self) -> None:
         groups, lines, ranks, nums, leases = zip(*self._parked, strict=True)
-        values = {"queue": self._entry.num, "groups": ByteStrings(groups), "lines": Ints(lines)}
+        values = {"queue": self._cached.num, "groups": ByteStrings(groups), "kind_ids": Ints(lines)}
         values |= {"ranks": Floats(ranks), "jobs": Ints(nums)}
         self._tx.send("park", values | _columns(leases))
 
     def _write_inactive(self) -> None:
         nums, states, ats, leases, finished, results = zip(*self._rest, strict=True)
-        values = {"queue": self._entry.num, "jobs": Ints(nums), "states": Ints(states)}
+        values = {"queue": self._cached.num, "jobs": Ints(nums), "states": Ints(states)}
         values |= {"ats": Floats(ats), "results": ByteStrings(results)}
         values["finished"] = Floats([NO_TIME if at is None else at for at in finished])
-        self._tx.send("add_rest", values | _columns(leases))
+        self._tx.send("add_inactive", values | _columns(leases))
 
 
 NO_TIME = float("-inf")
@@ -128,28 +128,28 @@ def _columns(leases: tuple[AnyLastLease, ...]) -> dict[str, Any]:
 
 
 NO_TABLE, READY, PARKED, INACTIVE, LEASED = range(5)
-"""A job's home, the table in which it stands, as `standings` numbers them."""
+"""A job's table, the table in which it stands, as `lock_jobs` numbers them."""
 
 
 class JobRow(MutableJob):
     """A job within a batch of transitions; its changes are written at the end of the batch."""
 
-    __slots__ = ("home", "origin")
+    __slots__ = ("old_table", "table")
 
     def __init__(self, id: str, body: CachedJob) -> None:
         num, kind, group, priority = body
         super().__init__(num, id, kind, group, priority)
-        self.home = self.origin = NO_TABLE
+        self.table = self.old_table = NO_TABLE
 
 
 def job_row(row: tuple[Any, ...]) -> JobRow:
-    """A job from a row of `standings`; its home may be unknown."""
-    num, id, kind, group, priority, home, state, at, *last = row
+    """A job from a row of `lock_jobs`; its table may be unknown."""
+    num, id, kind, group, priority, table, state, at, *last = row
     body = (num, decode_name(kind), None if group is None else decode_name(group), priority)
     job = JobRow(id.decode(), body)
-    if home is not None:
+    if table is not None:
         attempts, token, worker, started, act, finished = last
-        job.home = job.origin = home
+        job.table = job.old_table = table
         job.state, job.at, job.rank = STATES_BY_CODE[state], at, at
         job.attempts, job.token = attempts or 0, token or 0
         job.worker = decode_name(worker) if worker else ""
@@ -159,11 +159,11 @@ def job_row(row: tuple[Any, ...]) -> JobRow:
 
 
 _PAYLOAD, _PROGRESS = 3, 15
-"""Columns of a row of `look_up`."""
+"""Columns of a row of `read_jobs`."""
 
 
 def leased_record(row: Row) -> Record:
-    """A leased job, from a row of `lapsed` or `held`."""
+    """A leased job, from a row of `lapsed` or `leases_of_worker`."""
     (
         _, id, kind, payload, priority, options, created, deadline, attempts, token, worker,
         started, asked, progress,
@@ -176,12 +176,12 @@ def leased_record(row: Row) -> Record:
 
 
 def without_data(row: Row) -> Row:
-    """A row of `look_up` or a similar statement without what may be large."""
+    """A row of `read_jobs` or a similar statement without what may be large."""
     return (*row[:_PAYLOAD], b"", *row[_PAYLOAD + 1 : _PROGRESS], None, None, 0)
 
 
 def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
-    """Any job, from a row of `look_up` or a similar statement."""
+    """Any job, from a row of `read_jobs` or a similar statement."""
     (
         _, id, kind, payload, priority, options, created, code, at, attempts, token, worker,
         started, finished, asked, progress, result, _,

@@ -57,17 +57,17 @@ def events(
     start = read_cursor(after)
     left = start[1] + limit
     if queue is not None:
-        entry = queues.find(tx, queue)
-        if entry is None:
+        cached = queues.find(tx, queue)
+        if cached is None:
             return Events([])
-        require_not_trimmed(queue, after, last_trimmed(tx, queue=entry.num))
-        rows = _batches(tx, "read_queue", {"queue": entry.num}, start[0], left)
+        require_not_trimmed(queue, after, last_trimmed(tx, queue=cached.num))
+        rows = _batches(tx, "read_queue_events", {"queue": cached.num}, start[0], left)
     elif tenant is not None:
         require_not_trimmed(None, after, last_trimmed(tx, tenant=tenant.encode()))
         rows = _batches_of_tenant(tx, {"tenant": tenant.encode()}, start[0], left)
     else:
         require_not_trimmed(None, after, last_trimmed(tx))
-        rows = _batches(tx, "read_all", {}, start[0], left)
+        rows = _batches(tx, "read_all_events", {}, start[0], left)
     batches = (
         JournalBatch(number, row[4], queue or decode_queue(*row[7:]), unpack_entries(row[6]))
         for number, row in rows
@@ -86,7 +86,7 @@ def _batches_of_tenant(
     chunk = FIRST_READ_SIZE
     while True:
         window = chunk * TENANT_READ_FACTOR
-        found = tx.rows("tenant_among", values | _batch(start) | {"limit": window})
+        found = tx.rows("find_tenant_events", values | _batch(start) | {"limit": window})
         rows = [row[4:] for row in found if row[4] is not None]
         yield from ((number_of(*row[:3]), row) for row in rows)
         if not found or found[0][0] < window:
@@ -97,7 +97,7 @@ def _batches_of_tenant(
         sizes = [row[5] for row in rows]
         left -= sum(sizes)
         chunk = next_read_size(max(1, left), sizes)
-    yield from _batches(tx, "tenant_next", values, start, max(1, left))
+    yield from _batches(tx, "read_tenant_events", values, start, max(1, left))
 
 
 def _batches(
@@ -131,18 +131,18 @@ def last_trimmed(
 
 
 def trim(
-    tx: Transaction, entry: CachedQueue, max_events: int, keep_from: str | None
+    tx: Transaction, cached: CachedQueue, max_events: int, keep_from: str | None
 ) -> tuple[int, bool]:
     """Drop batches that are too old or too many.
 
     Returns how many of the events a registered reader has not seen, and whether there may be more.
     """
-    counts = tx.rows("counts", {"queues": Ints([entry.num])})
-    rows = tx.rows("oldest_batches", {"queue": entry.num, "limit": TRIM_LIMIT})
+    counts = tx.rows("counts", {"queues": Ints([cached.num])})
+    rows = tx.rows("oldest_batches", {"queue": cached.num, "limit": TRIM_LIMIT})
     batches = ((number_of(*row[:3]), *row[3:]) for row in rows)
     events = counts[0][1 + EVENTS_INDEX] if counts else 0
-    plan = plan_trim(batches, events, entry.settings, max_events, keep_from, tx.now)
+    plan = plan_trim(batches, events, cached.settings, max_events, keep_from, tx.now)
     if plan.batches:
         number, size = plan.last
-        tx.send("drop_batches", _batch(number) | {"queue": entry.num, "size": size})
+        tx.send("trim_journal", _batch(number) | {"queue": cached.num, "size": size})
     return plan.unread, plan.batches == TRIM_LIMIT

@@ -47,7 +47,7 @@ def write_keys(tx: Transaction, tenant: str, writes: Sequence[KeyWrite]) -> bool
     for write in writes:
         values = {"tenant": owner, "key": encode_key(write.key)}
         if write.value is None:
-            tx.send("drop_key", values)
+            tx.send("delete_key", values)
         else:
             tx.send("put_key", values | {"value": write.value})
     return True

@@ -60,7 +60,7 @@ class Lease:
             "jobs": Ints(list(self.jobs)),
             "attempts": Ints([attempts for attempts, _ in self.jobs.values()]),
             "ranks": Floats([rank for _, rank in self.jobs.values()]),
-            "asked": Ints(sorted(self.cancel_requested)),
+            "cancel_requested": Ints(sorted(self.cancel_requested)),
         }
 
 
@@ -75,7 +75,7 @@ def lease_of(row: Sequence[Any]) -> Lease:
 
 def with_lease(job: JobRow, lease: Lease) -> JobRow:
     """The same job, found in a lease."""
-    job.home = job.origin = LEASED
+    job.table = job.old_table = LEASED
     job.state, job.at = State.PROCESSING, lease.deadline
     job.attempts, job.rank = lease.jobs[job.num]
     job.token, job.worker, job.started_at = lease.token, lease.worker, lease.started
@@ -86,9 +86,9 @@ def with_lease(job: JobRow, lease: Lease) -> JobRow:
 class Leases:
     """The locked leases of one queue."""
 
-    def __init__(self, tx: Transaction, entry: CachedQueue) -> None:
+    def __init__(self, tx: Transaction, cached: CachedQueue) -> None:
         self._tx = tx
-        self._entry = entry
+        self._cached = cached
         self._rows: dict[int, Lease] = {}
         self._new: list[Lease] = []
         self._extended: dict[tuple[int, float], Lease] = {}
@@ -104,8 +104,8 @@ class Leases:
 
     def lock_jobs(self, nums: Sequence[int], *, wait: bool = True) -> None:
         """Lock the leases of these jobs; without `wait`, only those that nobody has locked."""
-        values = {"queue": self._entry.num, "jobs": Ints(nums)}
-        self.add_rows(self._tx.rows("lock_leases_of" if wait else "try_leases_of", values))
+        values = {"queue": self._cached.num, "jobs": Ints(nums)}
+        self.add_rows(self._tx.rows("lock_leases_of" if wait else "lock_free_leases_of", values))
 
     def find(self, num: int) -> Lease | None:
         """The lease of a job."""
@@ -133,7 +133,7 @@ class Leases:
         if old.deadline == deadline:
             return
         # The new deadline may be earlier than the old one.
-        self._entry.lease_scan.lower(deadline)
+        self._cached.lease_scan.lower(deadline)
         new = self._extended.get((id(old), deadline))
         if new is None:
             new = Lease(None, old.token, old.worker, old.started, deadline)
@@ -168,7 +168,7 @@ class Leases:
 
     def write(self) -> None:
         """Write the changes; a lease whose jobs all moved to a new one leaves its row to that."""
-        queue, new = self._entry.num, [lease for lease in self._new if lease.jobs]
+        queue, new = self._cached.num, [lease for lease in self._new if lease.jobs]
         gone = []
         for lease in self._rows.values():
             if lease.jobs:
@@ -183,7 +183,7 @@ class Leases:
                     successor.num = lease.num
                     self._tx.send("set_lease", successor.values(queue))
         if gone:
-            self._tx.send("drop_leases", {"nums": Ints(gone)})  # type: ignore[arg-type]
+            self._tx.send("delete_leases", {"nums": Ints(gone)})  # type: ignore[arg-type]
         for lease in new:
             self._tx.send("add_lease", lease.values(queue))
 
@@ -193,7 +193,7 @@ LOOKUP_ATTEMPTS = 50
 
 
 def request_leases(
-    tx: Transaction, entry: CachedQueue, transitions: Sequence[Transition]
+    tx: Transaction, cached: CachedQueue, transitions: Sequence[Transition]
 ) -> list[PendingRows]:
     """Request the leases that these transitions name.
 
@@ -204,77 +204,79 @@ def request_leases(
     waiting, skipping = list[Transition](), list[Transition]()
     for step in transitions:
         if step.token is not None:
-            (skipping if _skips_locked(entry, step) else waiting).append(step)
+            (skipping if _skips_locked(cached, step) else waiting).append(step)
     if waiting:
-        values = _tokens(entry, waiting) | {"jobs": _numbers(tx, entry, waiting)}
+        values = _tokens(cached, waiting) | {"jobs": _numbers(tx, cached, waiting)}
         sent.append(tx.send("lock_leases", values))
     if skipping:
         # A caller's transaction keeps its locks: again only the rows of these jobs.
-        jobs = _numbers(tx, entry, skipping) if tx.is_borrowed else None
-        sent.append(tx.send("try_leases", _tokens(entry, skipping) | {"jobs": jobs}))
+        jobs = _numbers(tx, cached, skipping) if tx.is_borrowed else None
+        sent.append(tx.send("lock_free_leases", _tokens(cached, skipping) | {"jobs": jobs}))
     return sent
 
 
-def _skips_locked(entry: CachedQueue, skips_locked_rows: Transition) -> bool:
+def _skips_locked(cached: CachedQueue, skips_locked_rows: Transition) -> bool:
     """Whether to be refused instead of waiting for another transaction that is changing the lease.
 
     A caller's transaction may stay open for long. And what would expire a lease need not wait:
     whoever is changing it holds it.
     """
-    return skips_locked_rows.act is Act.EXPIRE or entry.may_be_in_transaction(
+    return skips_locked_rows.act is Act.EXPIRE or cached.may_be_in_transaction(
         skips_locked_rows.id, skips_locked_rows.token
     )
 
 
-def _tokens(entry: CachedQueue, steps: Sequence[Transition]) -> dict[str, Any]:
+def _tokens(cached: CachedQueue, steps: Sequence[Transition]) -> dict[str, Any]:
     tokens = {step.token for step in steps if step.token is not None}
-    return {"queue": entry.num, "tokens": Ints(sorted(tokens))}
+    return {"queue": cached.num, "tokens": Ints(sorted(tokens))}
 
 
-def _numbers(tx: Transaction, entry: CachedQueue, steps: Sequence[Transition]) -> Ints:
-    return Ints(list(job_numbers(tx, entry, [step.id for step in steps]).values()))
+def _numbers(tx: Transaction, cached: CachedQueue, steps: Sequence[Transition]) -> Ints:
+    return Ints(list(job_numbers(tx, cached, [step.id for step in steps]).values()))
 
 
-def job_numbers(tx: Transaction, entry: CachedQueue, ids: Sequence[str]) -> dict[str, int]:
+def job_numbers(tx: Transaction, cached: CachedQueue, ids: Sequence[str]) -> dict[str, int]:
     """The numbers of the jobs of these ids, as far as they exist."""
-    bodies = entry.jobs
+    bodies = cached.jobs
     known = {id: body[0] for id in ids if (body := bodies.get(id)) is not None}
     if len(known) == len(ids):
         return known
     missing = sorted({id.encode() for id in ids if id not in known})
     if missing:
-        rows = tx.rows("job_numbers", {"queue": entry.num, "ids": ByteStrings(missing)})
+        rows = tx.rows("job_numbers", {"queue": cached.num, "ids": ByteStrings(missing)})
         known |= {id.decode(): num for id, num in rows}
     return known
 
 
-def forget_numbers(entry: CachedQueue, ids: Iterable[str]) -> None:
+def forget_numbers(cached: CachedQueue, ids: Iterable[str]) -> None:
     """Look these up again next time: another process may have enqueued their ids anew."""
     for id in ids:
-        entry.jobs.pop(id, None)
+        cached.jobs.pop(id, None)
 
 
-def read_leases(tx: Transaction, entry: CachedQueue, sent: Iterable[PendingRows]) -> Leases:
+def read_leases(tx: Transaction, cached: CachedQueue, sent: Iterable[PendingRows]) -> Leases:
     """The leases that were requested."""
-    leases = Leases(tx, entry)
+    leases = Leases(tx, cached)
     for rows in sent:
         leases.add_rows(rows.fetchall())
     return leases
 
 
-def lock_leases(tx: Transaction, entry: CachedQueue, steps: Sequence[Transition]) -> Leases:
+def lock_leases(tx: Transaction, cached: CachedQueue, steps: Sequence[Transition]) -> Leases:
     """The leases that these transitions name, even if an earlier job's number is remembered."""
-    leases = read_leases(tx, entry, request_leases(tx, entry, steps))
-    missed = [step for step in steps if step.token is not None and _is_missing(entry, leases, step)]
+    leases = read_leases(tx, cached, request_leases(tx, cached, steps))
+    missed = [
+        step for step in steps if step.token is not None and _is_missing(cached, leases, step)
+    ]
     if missed:
-        forget_numbers(entry, [step.id for step in missed])
-        for sent in request_leases(tx, entry, missed):
+        forget_numbers(cached, [step.id for step in missed])
+        for sent in request_leases(tx, cached, missed):
             leases.add_rows(sent.fetchall())
     return leases
 
 
-def _is_missing(entry: CachedQueue, leases: Leases, step: Transition) -> bool:
-    body = entry.jobs.get(step.id)
+def _is_missing(cached: CachedQueue, leases: Leases, step: Transition) -> bool:
+    body = cached.jobs.get(step.id)
     return body is not None and leases.find(body[0]) is None
 
 
@@ -291,12 +293,12 @@ def split_lease_rows(
     Returns which of them are leased. With `all_of_them`, jobs that share a row with them get rows
     of their own, too.
     """
-    entry = queues.find(tx, queue)
-    if entry is None:
+    cached = queues.find(tx, queue)
+    if cached is None:
         return frozenset()
     fenced = [step for step in transitions if step.token is not None]
-    leases, parted = lock_leases(tx, entry, fenced), set[int]()
-    numbers = job_numbers(tx, entry, [step.id for step in fenced])
+    leases, parted = lock_leases(tx, cached, fenced), set[int]()
+    numbers = job_numbers(tx, cached, [step.id for step in fenced])
     for step in fenced:
         num = numbers.get(step.id)
         lease = None if num is None else leases.find(num)
@@ -309,12 +311,12 @@ def split_lease_rows(
 
 
 class JobLookup:
-    """The jobs of one batch, each locked in its home."""
+    """The jobs of one batch, each locked in its table."""
 
-    def __init__(self, tx: Transaction, entry: CachedQueue, leases: Leases | None = None) -> None:
-        self.leases = leases or Leases(tx, entry)
+    def __init__(self, tx: Transaction, cached: CachedQueue, leases: Leases | None = None) -> None:
+        self.leases = leases or Leases(tx, cached)
         self._tx = tx
-        self._entry = entry
+        self._cached = cached
         self._jobs: dict[str, JobRow | None] = {}
 
     def job(self, id: str) -> JobRow | None:
@@ -334,15 +336,15 @@ class JobLookup:
         fenced, ids, skipping = set[str](), set[str](), set[str]()
         for step in transitions:
             (ids if step.token is None else fenced).add(step.id)
-            if _skips_locked(self._entry, step):
+            if _skips_locked(self._cached, step):
                 skipping.add(step.id)
-        self.find(fenced - ids, "stands", skipping)
+        self.find(fenced - ids, "find_jobs", skipping)
         self.find(ids)
 
     def find(
         self,
         ids: Iterable[str],
-        statement: str = "standings",
+        statement: str = "lock_jobs",
         skipping: AbstractSet[str] = frozenset(),
     ) -> None:
         """Look for jobs: among the remembered claimed ones, then in the tables."""
@@ -356,7 +358,7 @@ class JobLookup:
         )
 
     def _find_claimed(self, id: str) -> bool:
-        body = self._entry.jobs.get(id)
+        body = self._cached.jobs.get(id)
         lease = self.leases.find(body[0]) if body is not None else None
         if body is None or lease is None:
             return False
@@ -366,16 +368,16 @@ class JobLookup:
     def _find_once(self, ids: set[str], statement: str, skipping: AbstractSet[str]) -> set[str]:
         """Look once; returns the ids of jobs that were just between two homes."""
         encoded = sorted(id.encode() for id in ids)
-        rows = self._tx.rows(statement, {"queue": self._entry.num, "ids": ByteStrings(encoded)})
+        rows = self._tx.rows(statement, {"queue": self._cached.num, "ids": ByteStrings(encoded)})
         found = {job.id: job for job in map(job_row, rows)}
-        homeless = [job for job in found.values() if job.home == NO_TABLE]
+        homeless = [job for job in found.values() if job.table == NO_TABLE]
         self._find_leased(homeless, skipping)
         if found:
             nums = Ints([job.num for job in found.values()])
             priorities: dict[int, int] = dict(self._tx.rows("priorities", {"jobs": nums}))
             for job in found.values():
                 job.priority = priorities.get(job.num, job.priority)
-        again = {job.id for job in homeless if job.home == NO_TABLE and job.id not in skipping}
+        again = {job.id for job in homeless if job.table == NO_TABLE and job.id not in skipping}
         self._jobs.update({id: found.get(id) for id in ids - again})
         return again
 
@@ -438,22 +440,26 @@ def _extend_again(
 
 
 def _save_heartbeat(
-    tx: Transaction, entry: CachedQueue, beat: Heartbeat, holds: Extensions
+    tx: Transaction, cached: CachedQueue, beat: Heartbeat, holds: Extensions
 ) -> ExtendResult:
-    name = {"queue": entry.num, "id": beat.id.encode()}
+    name = {"queue": cached.num, "id": beat.id.encode()}
     if beat.ttl > 0:
-        values = {"beat": encode_heartbeat(beat), "seen": tx.now, "expires": tx.now + beat.ttl}
-        tx.send("beat", name | values)
+        values = {
+            "heartbeat": encode_heartbeat(beat),
+            "last_heartbeat": tx.now,
+            "expires": tx.now + beat.ttl,
+        }
+        tx.send("save_heartbeat", name | values)
     else:
-        tx.send("goodbye", name)
-    return _extend(tx, entry, holds)
+        tx.send("remove_worker", name)
+    return _extend(tx, cached, holds)
 
 
-def _extend(tx: Transaction, entry: CachedQueue, holds: Extensions) -> ExtendResult:
+def _extend(tx: Transaction, cached: CachedQueue, holds: Extensions) -> ExtendResult:
     """Extend the leases that nobody else is changing."""
-    leases = Leases(tx, entry)
-    nums = job_numbers(tx, entry, [hold.id for hold in holds.values()])
-    leases.add_rows(_rows(tx, entry, "try_leases", holds, nums))
+    leases = Leases(tx, cached)
+    nums = job_numbers(tx, cached, [hold.id for hold in holds.values()])
+    leases.add_rows(_rows(tx, cached, "lock_free_leases", holds, nums))
 
     def find(id: str) -> JobLease[int] | None:
         num = nums.get(id, 0)
@@ -470,7 +476,7 @@ def _extend(tx: Transaction, entry: CachedQueue, holds: Extensions) -> ExtendRes
     missing = dict[int, LeaseExtension]()
     for index in plan.lost:
         hold = holds[index]
-        if entry.may_be_in_transaction(hold.id, hold.token):
+        if cached.may_be_in_transaction(hold.id, hold.token):
             continue  # neither lost nor kept: the caller's transaction ends the lease
         lease = leases.find(nums.get(hold.id, 0))
         if lease is not None and lease.token == hold.token:
@@ -478,18 +484,18 @@ def _extend(tx: Transaction, entry: CachedQueue, holds: Extensions) -> ExtendRes
         else:
             missing[index] = hold
     if missing:
-        _classify_missing(tx, entry, missing, found)
+        _classify_missing(tx, cached, missing, found)
     return found
 
 
 def _classify_missing(
-    tx: Transaction, entry: CachedQueue, missing: Extensions, found: ExtendResult
+    tx: Transaction, cached: CachedQueue, missing: Extensions, found: ExtendResult
 ) -> None:
     """Sort missing leases into lost ones and those that another transaction is changing."""
     ids = [hold.id for hold in missing.values()]
-    forget_numbers(entry, ids)
-    nums, leases = job_numbers(tx, entry, ids), Leases(tx, entry)
-    leases.add_rows(_rows(tx, entry, "see_leases", missing, nums))
+    forget_numbers(cached, ids)
+    nums, leases = job_numbers(tx, cached, ids), Leases(tx, cached)
+    leases.add_rows(_rows(tx, cached, "read_leases", missing, nums))
     for index, hold in missing.items():
         lease = leases.find(nums.get(hold.id, 0))
         held = lease is not None and lease.token == hold.token
@@ -497,7 +503,7 @@ def _classify_missing(
 
 
 def _rows(
-    tx: Transaction, entry: CachedQueue, statement: str, holds: Extensions, nums: Mapping[str, int]
+    tx: Transaction, cached: CachedQueue, statement: str, holds: Extensions, nums: Mapping[str, int]
 ) -> list[tuple[object, ...]]:
     """The leases of these tokens that have these jobs."""
     existing = [hold for hold in holds.values() if hold.id in nums]
@@ -505,4 +511,4 @@ def _rows(
         return []
     tokens = Ints(sorted({hold.token for hold in existing}))
     jobs = Ints([nums[hold.id] for hold in existing])
-    return tx.rows(statement, {"queue": entry.num, "tokens": tokens, "jobs": jobs})
+    return tx.rows(statement, {"queue": cached.num, "tokens": tokens, "jobs": jobs})

@@ -1,7 +1,7 @@
 """Wake-ups by NOTIFY: one connection listens for all listeners of a store.
 
 A NOTIFY makes commits wait for each other, so it is sent only while somebody waits: an armed
-listener has a row in the table `waiting`, and every process looks there after its commits. If news
+listener has a row in the table `listener`, and every process looks there after its commits. If news
 arrives while nobody waits on a listener, the listener is disarmed; when its caller waits again, it
 is armed again, and the caller looks once. Where no news arrives, listeners look by the clock.
 """
@@ -40,7 +40,7 @@ ARM_RETRY_DELAY = 0.5
 """Seconds after which a subscription tries again to have itself notified."""
 
 SubjectKey = tuple[bytes, int]
-"""A queue and a topic, as the table `waiting` has them."""
+"""A queue and a topic, as the table `listener` has them."""
 
 
 class _NotifyListener:
@@ -218,7 +218,7 @@ LISTENER_TTL = 4 * RENEW_INTERVAL
 RECONNECT_DELAYS = (0.05, 2.0)
 """Seconds between tries to listen again."""
 
-POSITION_MESSAGE = "place"
+POSITION_MESSAGE = "position"
 """The first word of a message that gives the place in a line where a job was put late."""
 
 WAIT_AGAIN_WITHIN = 0.05
@@ -267,8 +267,8 @@ class NotificationThread:
         os.close(self._waker)
 
     def listener_parameters(self, subjects: Iterable[SubjectKey]) -> dict[str, Any]:
-        """The values of `arm`."""
-        return columns_of(subjects) | {"who": self._who, "seconds": LISTENER_TTL}
+        """The values of `add_listeners`."""
+        return columns_of(subjects) | {"process": self._who, "seconds": LISTENER_TTL}
 
     # --- the thread ---
 
@@ -363,14 +363,16 @@ class NotificationThread:
             # First here, then in the table: a caller that waits again in between arms again.
             for listener in concerned:
                 listener.disarmed()
-            self._execute(connection, "disarm", columns_of([subject]) | {"who": self._who})
+            self._execute(
+                connection, "remove_listeners", columns_of([subject]) | {"process": self._who}
+            )
             self._add_listener_again(connection, subject)
 
     def _add_listener_again(self, connection: Connection, subject: SubjectKey) -> None:
         """A caller that waited again while its row was being removed may have armed too early."""
         armed = [listener for listener in self._listeners() if subject in listener.armed]
         if armed:
-            self._execute(connection, "arm", self.listener_parameters([subject]))
+            self._execute(connection, "add_listeners", self.listener_parameters([subject]))
         for listener in armed:
             listener.notify(subject)
 
@@ -379,8 +381,8 @@ class NotificationThread:
 
     def _renew(self, connection: Connection) -> None:
         armed = {subject for listener in self._listeners() for subject in listener.armed}
-        self._execute(connection, "arm", self.listener_parameters(armed))
-        self._execute(connection, "forget_waiting", {})
+        self._execute(connection, "add_listeners", self.listener_parameters(armed))
+        self._execute(connection, "delete_expired_listeners", {})
 
     def _execute(self, connection: Connection, name: str, values: dict[str, Any]) -> None:
         connection.execute(self._engine.statements[name], values)
@@ -395,7 +397,7 @@ def columns_of(subjects: Iterable[SubjectKey]) -> dict[str, Any]:
     """Subjects, as statements take them."""
     ordered = sorted(subjects)
     return {
-        "tags": ByteStrings([tag for tag, _ in ordered]),
+        "queue_hashes": ByteStrings([tag for tag, _ in ordered]),
         "topics": Ints([topic for _, topic in ordered]),
     }
 
@@ -408,7 +410,7 @@ def queue_hash(queue: QueueKey) -> bytes:
 
 
 def subject_key(queue: QueueKey, topic: Topic) -> SubjectKey:
-    """A queue and a topic that a listener waits for, as the table `waiting` has them."""
+    """A queue and a topic that a listener waits for, as the table `listener` has them."""
     return queue_hash(queue), TOPICS.index(topic)
 
 
@@ -437,12 +439,12 @@ class Notifier:
 
     # --- notifying ---
 
-    def tell(self, tx: Transaction) -> None:
+    def notify(self, tx: Transaction) -> None:
         """After a commit, wake the listeners that wait for what it did."""
-        values = {"channel": self.channel, "if_took": int(tx.notify_if_claimed)}
+        values = {"channel": self.channel, "if_claimed": int(tx.notify_if_claimed)}
         tx.send("notify", _columns_of_wakeups(frozenset(tx.wakeups)) | values)
 
-    def tell_at_commit(self, tx: Transaction) -> None:
+    def notify_at_commit(self, tx: Transaction) -> None:
         """Let a caller's commit wake the listeners of that moment, and name the jobs' places."""
         if not self._engine.address.notify:
             return
@@ -500,14 +502,14 @@ class Notifier:
         """Let processes that commit know that somebody waits."""
         hearing = self._thread
         if hearing is not None and hearing.here:
-            self._engine.statement("arm", hearing.listener_parameters(subjects))
+            self._engine.statement("add_listeners", hearing.listener_parameters(subjects))
 
     def disarm(self, subjects: Collection[SubjectKey]) -> None:
         """Let processes that commit know that this subscription waits no more."""
         hearing = self._thread
         if hearing is None or not hearing.here:
             return
-        self._engine.statement("disarm", hearing.listener_parameters(subjects))
+        self._engine.statement("remove_listeners", hearing.listener_parameters(subjects))
         # Others of this process share its rows, and may have armed meanwhile.
         armed = {subject for waiter in self._waiters for subject in waiter.armed}
         if shared := armed.intersection(subjects):

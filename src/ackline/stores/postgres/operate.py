@@ -32,34 +32,34 @@ def configure(
     by: str,
 ) -> bool:
     """Replace a queue's settings."""
-    entry = queues.ensure(tx, queue)
-    [(data,)] = tx.rows("lock_queue", {"queue": entry.num})
+    cached = queues.ensure(tx, queue)
+    [(data,)] = tx.rows("lock_queue", {"queue": cached.num})
     before = decode_settings(data)
     if expected is not None and expected != before:
         return False
-    tx.send("set_settings", {"queue": entry.num, "settings": encode_settings(settings)})
-    entry_ = Entry(act_of_change(before, settings), "", "", None, None, by=by)
-    tx.changes_of(entry.key, entry.num).entries.append(entry_)
+    tx.send("set_settings", {"queue": cached.num, "settings": encode_settings(settings)})
+    journal_entry = Entry(act_of_change(before, settings), "", "", None, None, by=by)
+    tx.changes_of(cached.key, cached.num).entries.append(journal_entry)
     if settings.group_limit > before.group_limit:
-        unpark_all(tx, entry, settings.group_limit)
+        unpark_all(tx, cached, settings.group_limit)
     return True
 
 
-def prune(tx: Transaction, entry: CachedQueue, limit: int) -> int:
+def prune(tx: Transaction, cached: CachedQueue, limit: int) -> int:
     """Drop terminal jobs past their time, and workers long gone."""
-    changes = tx.changes_of(entry.key, entry.num)
+    changes = tx.changes_of(cached.key, cached.num)
 
     def drop_over(state: State, most: int) -> list[tuple[str, str, int]]:
-        values = {"queue": entry.num, "state": STATE_CODES[state], "now": tx.now, "limit": most}
-        rows = tx.rows("over", values)
+        values = {"queue": cached.num, "state": STATE_CODES[state], "now": tx.now, "limit": most}
+        rows = tx.rows("past_retention", values)
         if rows:
-            tx.send("drop_jobs", {"jobs": Ints([row[0] for row in rows])})
-            tx.change_counts(entry.num, state, None, len(rows))
+            tx.send("delete_jobs", {"jobs": Ints([row[0] for row in rows])})
+            tx.change_counts(cached.num, state, None, len(rows))
         return [(id.decode(), decode_name(kind), attempts) for _, id, kind, attempts in rows]
 
     entries = prune_jobs(limit, drop_over)
     changes.entries += entries
-    tx.send("forget_workers", {"queue": entry.num, "before": tx.now - DEAD_WORKER_RETENTION})
+    tx.send("delete_dead_workers", {"queue": cached.num, "before": tx.now - DEAD_WORKER_RETENTION})
     return len(entries)
 
 
@@ -67,8 +67,8 @@ def find_ids(
     tx: Transaction, queues: QueueCache, queue: QueueKey, which: Filter, limit: int
 ) -> frozenset[str]:
     """The ids of the first jobs that match."""
-    entry = queues.find(tx, queue)
-    return frozenset() if entry is None else frozenset(queries.find_ids(tx, entry, which, limit))
+    cached = queues.find(tx, queue)
+    return frozenset() if cached is None else frozenset(queries.find_ids(tx, cached, which, limit))
 
 
 def purge(
@@ -80,14 +80,14 @@ def purge(
     by: str,
 ) -> int:
     """Delete the jobs of these ids that match, whatever their state."""
-    entry = queues.find(tx, queue)
-    if entry is None:
+    cached = queues.find(tx, queue)
+    if cached is None:
         return 0
-    finding = JobLookup(tx, entry)
+    finding = JobLookup(tx, cached)
     finding.find(ids)
-    changes, left, gone = tx.changes_of(entry.key, entry.num), FreedGroups(), list[int]()
+    changes, left, gone = tx.changes_of(cached.key, cached.num), FreedGroups(), list[int]()
     # They are locked and cannot change any more: now check whether they match.
-    found = queries.read_rows(tx, entry, sorted(ids))
+    found = queries.read_rows(tx, cached, sorted(ids))
     for row in sorted(without_data(row) for row in found if which.matches(record_of(row))):
         record, job = record_of(row), finding.job(row[1].decode())
         if job is None or job.num != row[0]:
@@ -96,14 +96,14 @@ def purge(
             Entry(Act.PURGE, record.id, record.kind, record.state, None, record.attempts, by=by)
         )
         gone.append(job.num)
-        tx.change_counts(entry.num, record.state, None)
+        tx.change_counts(cached.num, record.state, None)
         if record.state is State.PROCESSING:
             finding.leases.remove_job(job.num)
         left.add(job.group, record.state, None)
     if gone:
-        tx.send("drop_jobs", {"jobs": Ints(gone)})
+        tx.send("delete_jobs", {"jobs": Ints(gone)})
         finding.leases.write()
-        free_groups(tx, entry, left)
+        free_groups(tx, cached, left)
     return len(gone)
 
 
@@ -113,15 +113,15 @@ def drop(tx: Transaction, queues: QueueCache, queue: QueueKey, by: str) -> bool:
     An enqueue at the same moment locks nothing here. Its jobs are then in a queue that is marked as
     dropped; but a queue that has jobs exists, whatever its mark says.
     """
-    entry = queues.find(tx, queue)
-    if entry is None or entry.dropped:
+    cached = queues.find(tx, queue)
+    if cached is None or cached.dropped:
         return True
     # One at a time: the counts that follow include the changes of the lock's last holder.
-    tx.rows("lock_queue", {"queue": entry.num})
-    for counts in tx.rows("counts", {"queues": Ints([entry.num])}):
+    tx.rows("lock_queue", {"queue": cached.num})
+    for counts in tx.rows("counts", {"queues": Ints([cached.num])}):
         if any(counts[1 : 1 + EVENTS_INDEX]):
             return False
-    tx.send("set_settings", {"queue": entry.num, "settings": DROPPED_QUEUE})
-    tx.send("forget_all_workers", {"queue": entry.num})
-    tx.changes_of(queue, entry.num).entries.append(Entry(Act.DROP, "", "", None, None, by=by))
+    tx.send("set_settings", {"queue": cached.num, "settings": DROPPED_QUEUE})
+    tx.send("delete_workers", {"queue": cached.num})
+    tx.changes_of(queue, cached.num).entries.append(Entry(Act.DROP, "", "", None, None, by=by))
     return True

@@ -49,46 +49,46 @@ def get(
     max_bytes: int | None,
 ) -> list[Record | None]:
     """The jobs of these ids."""
-    entry = queues.find(tx, queue)
-    if entry is None:
+    cached = queues.find(tx, queue)
+    if cached is None:
         return [None] * len(ids)
-    looked_up, count = _read_rows(tx, entry, ids, max_bytes)
+    looked_up, count = _read_rows(tx, cached, ids, max_bytes)
     rows = [row for row in looked_up if not _past_retention(row, tx.now)]
     found = {record.id: record for record in _records(tx, rows)}
     return [found.get(id) for id in ids[:count]]
 
 
-def read_rows(tx: Transaction, entry: CachedQueue, ids: Sequence[str]) -> Iterator[Row]:
+def read_rows(tx: Transaction, cached: CachedQueue, ids: Sequence[str]) -> Iterator[Row]:
     """Rows of the jobs of these ids, as they stand now; only a few large ones are read at once."""
     while ids:
-        rows, count = _read_rows(tx, entry, ids, MAX_ANSWER_BYTES)
+        rows, count = _read_rows(tx, cached, ids, MAX_ANSWER_BYTES)
         yield from rows
         ids = ids[count:]
 
 
 def _read_rows(
-    tx: Transaction, entry: CachedQueue, ids: Sequence[str], max_bytes: int | None
+    tx: Transaction, cached: CachedQueue, ids: Sequence[str], max_bytes: int | None
 ) -> tuple[list[Row], int]:
     """Rows of the jobs of the first of these ids, and how many ids that are."""
     encoded = ByteStrings([id.encode() for id in dict.fromkeys(ids)])
     most = ByteLimit(max_bytes).remaining
-    rows = tx.rows("look_up", {"queue": entry.num, "ids": encoded, "max_bytes": most})
+    rows = tx.rows("read_jobs", {"queue": cached.num, "ids": encoded, "max_bytes": most})
     count = len(ids)
     if most is not None and rows and rows[-1][_BYTES] >= most:
         count = ids.index(rows[-1][_ID].decode()) + 1
-    return _with_leases(tx, entry, rows), count
+    return _with_leases(tx, cached, rows), count
 
 
-def _with_leases(tx: Transaction, entry: CachedQueue, rows: list[Row]) -> list[Row]:
+def _with_leases(tx: Transaction, cached: CachedQueue, rows: list[Row]) -> list[Row]:
     homeless = [row[_NUM] for row in rows if row[_STATE] is None]
     if not homeless:
         return rows
-    values = {"queue": entry.num, "jobs": Ints(homeless)}
-    leased = {row[0]: row[1:] for row in tx.rows("open_leases", values)}
+    values = {"queue": cached.num, "jobs": Ints(homeless)}
+    leased = {row[0]: row[1:] for row in tx.rows("leases_of_jobs", values)}
     return [
         row if row[_STATE] is not None else _with_lease(row, leased[row[_NUM]])
         for row in rows
-        # A job without a home is just gone.
+        # A job without a table is just gone.
         if row[_STATE] is not None or row[_NUM] in leased
     ]
 
@@ -117,14 +117,14 @@ def leases(
     tx: Transaction, queues: QueueCache, queue: QueueKey, worker: str | None, limit: int
 ) -> list[Record]:
     """Leased jobs that have lapsed, or all of one worker."""
-    entry = queues.find(tx, queue)
-    if entry is None:
+    cached = queues.find(tx, queue)
+    if cached is None:
         return []
-    values: dict[str, Any] = {"queue": entry.num, "limit": limit}
+    values: dict[str, Any] = {"queue": cached.num, "limit": limit}
     if worker is None:
         rows = tx.rows("lapsed", values | {"now": tx.now})
     else:
-        rows = tx.rows("held", values | {"worker": worker.encode()})
+        rows = tx.rows("leases_of_worker", values | {"worker": worker.encode()})
     return [leased_record(row) for row in rows]
 
 
@@ -142,21 +142,21 @@ def page(
     max_bytes: int,
 ) -> Page:
     """One page of the jobs that match."""
-    entry = queues.find(tx, queue)
-    if entry is None:
+    cached = queues.find(tx, queue)
+    if cached is None:
         return Page([], None)
     after = decode_page_cursor(cursor, newest_first)
-    found, more = _matching(tx, entry, which, limit + 1, after, newest_first, max_bytes, tx.now)
+    found, more = _matching(tx, cached, which, limit + 1, after, newest_first, max_bytes, tx.now)
     shown, end = finish_page(found, limit, more, lambda row: _sort_key(row, newest_first))
     return Page(_records(tx, shown), end)
 
 
-def find_ids(tx: Transaction, entry: CachedQueue, which: Filter, limit: int) -> list[str]:
+def find_ids(tx: Transaction, cached: CachedQueue, which: Filter, limit: int) -> list[str]:
     """The ids of the first jobs that match, also of those whose retention is over."""
     ids, after, more = list[str](), None, True
     while more and len(ids) < limit:
         left = limit - len(ids)
-        rows, more = _matching(tx, entry, which, left, after, False, MAX_ANSWER_BYTES, -math.inf)
+        rows, more = _matching(tx, cached, which, left, after, False, MAX_ANSWER_BYTES, -math.inf)
         ids += [row[_ID].decode() for row in rows]
         after = _sort_key(rows[-1], newest_first=False) if rows else None
     return ids
@@ -164,7 +164,7 @@ def find_ids(tx: Transaction, entry: CachedQueue, which: Filter, limit: int) -> 
 
 def _matching(
     tx: Transaction,
-    entry: CachedQueue,
+    cached: CachedQueue,
     which: Filter,
     limit: int,
     after: SortKey | None,
@@ -178,12 +178,12 @@ def _matching(
     because of their size.
     """
     if which.ids is not None:
-        return _of_ids(tx, entry, which, limit, after, newest_first, max_bytes, now)
+        return _of_ids(tx, cached, which, limit, after, newest_first, max_bytes, now)
     found, budget = list[Row](), ByteLimit(max_bytes)
     for state in STATES_BY_CODE:
         if state in which.states and len(found) < limit and not budget.reached:
             most = limit - len(found), budget.remaining
-            rows = _in_state(tx, entry, state, which, *most, after, newest_first, now)
+            rows = _in_state(tx, cached, state, which, *most, after, newest_first, now)
             budget.add(rows[-1][_BYTES] if rows else 0)
             found += rows
     return found, budget.reached
@@ -191,7 +191,7 @@ def _matching(
 
 def _of_ids(
     tx: Transaction,
-    entry: CachedQueue,
+    cached: CachedQueue,
     which: Filter,
     limit: int,
     after: SortKey | None,
@@ -202,17 +202,17 @@ def _of_ids(
     """First only their places are kept, then as many jobs are read again as are wanted."""
     placed = sorted(
         (_sort_key(row, newest_first), row[_ID].decode())
-        for row in read_rows(tx, entry, sorted(which.ids or ()))
+        for row in read_rows(tx, cached, sorted(which.ids or ()))
         if which.matches(record_of(row)) and not _past_retention(row, now)
     )
     behind = [id for place, id in placed if after is None or place > after][: max(limit, 0)]
-    rows, count = _read_rows(tx, entry, behind, max_bytes)
+    rows, count = _read_rows(tx, cached, behind, max_bytes)
     return rows, count < len(behind)
 
 
 def _in_state(
     tx: Transaction,
-    entry: CachedQueue,
+    cached: CachedQueue,
     state: State,
     which: Filter,
     limit: int,
@@ -227,7 +227,7 @@ def _in_state(
     at, num = start
     kinds = None if which.kinds is None else ByteStrings([kind.encode() for kind in which.kinds])
     values: dict[str, Any] = {
-        "queue": entry.num,
+        "queue": cached.num,
         "at": at,
         "after": num,
         "kinds": kinds,
@@ -242,7 +242,7 @@ def _in_state(
     if state is State.PROCESSING:
         return tx.rows(statement_name("list_leased", newest_first), values)
     values |= {"state": STATE_CODES[state], "now": now}
-    return tx.rows(statement_name("list_rest", newest_first), values)
+    return tx.rows(statement_name("list_inactive", newest_first), values)
 
 
 def _sort_key(row: Row, newest_first: bool) -> SortKey:
@@ -283,7 +283,7 @@ COMPACT_FROM = 500
 
 def now(tx: Transaction) -> float:
     """The server's time, or that of the clock given for tests."""
-    [(moment,)] = tx.rows("moment", {"now": tx.clock})
+    [(moment,)] = tx.rows("now", {"now": tx.clock})
     return float(moment)
 
 

@@ -130,65 +130,68 @@ class QueueCache:
 
     def reset_positions(self, key: QueueKey) -> None:
         """Let the next claim of a queue begin at the heads of its lines."""
-        entry = self._entries.get(key)
-        if entry is not None:
-            entry.positions.reset()
+        cached = self._entries.get(key)
+        if cached is not None:
+            cached.positions.reset()
 
     def lower_positions(self, line: int, lane: int, place: Position) -> None:
         """Note that a job was put in this place, which claims may have looked past."""
-        for entry in list(self._entries.values()):
-            entry.positions.step_back_to(line, lane, place)
+        for cached in list(self._entries.values()):
+            cached.positions.step_back_to(line, lane, place)
 
     def confirm(self, tx: Transaction, key: QueueKey, row: tuple[Any, ...]) -> CachedQueue | None:
         """The queue of a row of `begin`; read again if it has changed."""
         num, version, settings = row[:3]
         if num is None:
             return None
-        entry = self._entries.get(key)
-        if entry is None or (entry.num, entry.version) != (num, version):
-            rows = tx.rows("lines", {"queue": num})
+        cached = self._entries.get(key)
+        if cached is None or (cached.num, cached.version) != (num, version):
+            rows = tx.rows("queue_kinds", {"queue": num})
             lines = {decode_name(kind): line for line, kind in rows}
-            bodies = entry.jobs if entry is not None and entry.num == num else {}
+            bodies = cached.jobs if cached is not None and cached.num == num else {}
             apart, joined = (
                 self._single_lease_kinds.setdefault(key, set()),
                 self._joined.setdefault(key, {}),
             )
-            entry = CachedQueue(
+            cached = CachedQueue(
                 key, num, version, decode_settings(settings), lines, bodies, apart, joined
             )
-            entry.dropped = settings == DROPPED_QUEUE
+            cached.dropped = settings == DROPPED_QUEUE
             if not tx.created_queue:
                 # A queue that this transaction made may be rolled back: it is not remembered.
-                self._entries[key] = entry
-        return entry
+                self._entries[key] = cached
+        return cached
 
     def find(self, tx: Transaction, key: QueueKey) -> CachedQueue | None:
         """Find a queue, and read the time for the transaction."""
-        [row] = tx.rows("begin", queue_parameters(tx, key))
+        [row] = tx.rows("find_queue", queue_parameters(tx, key))
         tx.now = row[3]
         return self.confirm(tx, key, row)
 
     def ensure(self, tx: Transaction, key: QueueKey, kinds: Iterable[str] = ()) -> CachedQueue:
         """Find a queue with lines for these kinds, made if need be."""
-        entry = self.find(tx, key)
-        if entry is None:
+        cached = self.find(tx, key)
+        if cached is None:
             tx.created_queue = True
             tx.send("add_queue", queue_parameters(tx, key) | {"settings": _DEFAULT})
-            entry = self.find(tx, key)
-            assert entry is not None
-        if entry.dropped:
+            cached = self.find(tx, key)
+            assert cached is not None
+        if cached.dropped:
             tx.created_queue = True
-            tx.send("set_settings", {"queue": entry.num, "settings": _DEFAULT})
-            entry = self.find(tx, key)
-            assert entry is not None
-        missing = {kind for kind in kinds if kind not in entry.kind_ids}
+            tx.send("set_settings", {"queue": cached.num, "settings": _DEFAULT})
+            cached = self.find(tx, key)
+            assert cached is not None
+        missing = {kind for kind in kinds if kind not in cached.kind_ids}
         if missing:
             tx.created_queue = True
-            values = {"queue": entry.num, "kinds": ByteStrings([kind.encode() for kind in missing])}
-            tx.send("add_lines", values)
-            entry = self.find(tx, key)
-            assert entry is not None
-        return entry
+            values = {
+                "queue": cached.num,
+                "kinds": ByteStrings([kind.encode() for kind in missing]),
+            }
+            tx.send("add_kinds", values)
+            cached = self.find(tx, key)
+            assert cached is not None
+        return cached
 
 
 _DEFAULT = encode_settings(DEFAULT_SETTINGS)

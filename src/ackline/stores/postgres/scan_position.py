@@ -87,7 +87,7 @@ class ScanPositions:
                 return self._make_scan(lines, self._older)
             return self._make_scan(lines, self._last)
 
-    def look_again(self, lines: Iterable[int]) -> Scan:
+    def rescan(self, lines: Iterable[int]) -> Scan:
         """After a look that found nothing: from further back, or from the very beginning."""
         with self._lock:
             now = time.monotonic()

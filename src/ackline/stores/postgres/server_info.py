@@ -67,7 +67,7 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_facts(tx: Transaction, schema: str, *, pooled: bool) -> ServerFacts:
     """Ask the server."""
-    [row] = tx.rows("facts")
+    [row] = tx.rows("server_facts")
     version, migrated, encoding, standby, commit, fsync, pages, names, replicas = row[:9]
     autovacuum, sees_all = row[9:]
     return ServerFacts(
@@ -83,7 +83,7 @@ def read_facts(tx: Transaction, schema: str, *, pooled: bool) -> ServerFacts:
         autovacuum=autovacuum,
         sees_all=sees_all,
         pooled=pooled,
-        holders=tuple(OpenTransaction(*holder) for holder in tx.rows("holders")),
+        holders=tuple(OpenTransaction(*holder) for holder in tx.rows("open_transactions")),
         tables=tuple(Table(*table) for table in tx.rows("tables", {"schema": schema})),
     )
 

@@ -66,16 +66,16 @@ class PostgresStore:
         self._address = address
         self._engine = Engine(address, clock)
         self._queues = self._engine.queues
-        self._news = Notifier(self._engine)
-        self._engine.tell = self._news.tell
-        self._examiner = ServerInfo(self._engine)
-        self._engine.tell_at_commit = self._news.tell_at_commit
+        self._notifier = Notifier(self._engine)
+        self._engine.notify = self._notifier.notify
+        self._server_info = ServerInfo(self._engine)
+        self._engine.notify_at_commit = self._notifier.notify_at_commit
 
     def open(self) -> None:
         self._engine.open()
 
     def close(self) -> None:
-        self._news.close()
+        self._notifier.close()
         self._engine.close()
 
     def pending_migrations(self) -> MigrationPlan:
@@ -87,7 +87,7 @@ class PostgresStore:
             return migrator.migrate()
 
     def info(self) -> StoreInfo:
-        return self._engine.read(self._examiner.info)
+        return self._engine.read(self._server_info.info)
 
     def now(self) -> float:
         return self._engine.read(queries.now)
@@ -111,11 +111,11 @@ class PostgresStore:
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         def run(tx: Transaction) -> list[Verdict]:
-            entry = self._queues.find(tx, queue)
-            if entry is None:
+            cached = self._queues.find(tx, queue)
+            if cached is None:
                 return [NO_JOB] * len(transitions)
-            finding = JobLookup(tx, entry, lock_leases(tx, entry, transitions))
-            return apply(tx, self._queues, entry, transitions, finding)
+            lookup = JobLookup(tx, cached, lock_leases(tx, cached, transitions))
+            return apply(tx, self._queues, cached, transitions, lookup)
 
         return self._engine.write(run)
 
@@ -134,8 +134,8 @@ class PostgresStore:
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         def run(tx: Transaction) -> int:
-            entry = self._queues.find(tx, queue)
-            return 0 if entry is None else promote(tx, entry, limit)
+            cached = self._queues.find(tx, queue)
+            return 0 if cached is None else promote(tx, cached, limit)
 
         return self._engine.write(run)
 
@@ -145,18 +145,18 @@ class PostgresStore:
         return self._engine.read(lambda tx: queries.leases(tx, self._queues, queue, worker, limit))
 
     def prune(self, queue: QueueKey, limit: int, needed_after: str | None = None) -> int:
-        most = self.capabilities.max_journal
+        max_journal = self.capabilities.max_journal
 
         def prune(tx: Transaction, left: int) -> int:
-            entry = self._queues.find(tx, queue)
-            return 0 if entry is None else operate.prune(tx, entry, left)
+            cached = self._queues.find(tx, queue)
+            return 0 if cached is None else operate.prune(tx, cached, left)
 
         def trim(tx: Transaction) -> tuple[int, bool]:
-            entry = self._queues.find(tx, queue)
-            if entry is None:
+            cached = self._queues.find(tx, queue)
+            if cached is None:
                 return 0, False
-            tx.send("fold", {"queue": entry.num})
-            return journal.trim(tx, entry, most, needed_after)
+            tx.send("compact_counts", {"queue": cached.num})
+            return journal.trim(tx, cached, max_journal, needed_after)
 
         def step(left: int) -> PruneResult:
             jobs = self._engine.write(lambda tx: prune(tx, left))
@@ -189,10 +189,10 @@ class PostgresStore:
     def describe(
         self, tenant: str | None, name: str | None = None, *, include_dropped: bool = False
     ) -> list[QueueInfo]:
-        infos, to_fold = self._engine.read(
+        infos, to_compact = self._engine.read(
             lambda tx: queries.describe(tx, tenant, name, include_dropped)
         )
-        for num in to_fold:
+        for num in to_compact:
             self._engine.compact_counts(num)
         return infos
 
@@ -215,10 +215,10 @@ class PostgresStore:
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
         del kinds  # every listener is woken, and looks for jobs of its kinds itself
-        return self._news.listen(queues, topic)
+        return self._notifier.listen(queues, topic)
 
     def subscribe(self) -> Subscription:
-        return self._news.subscribe()
+        return self._notifier.subscribe()
 
     # --- operating ---
 

@@ -38,9 +38,9 @@ PAUSE_POINTS = {
     for moment in (
         PausePoint("enqueue", "INSERT", "job"),
         PausePoint("claim", "INSERT", "lease"),
-        PausePoint("settle", "INSERT", "rest", "NEW.state = 4"),
-        PausePoint("dead-letter", "INSERT", "rest", "NEW.state = 5"),
-        PausePoint("retry", "INSERT", "rest", "NEW.state = 3"),
+        PausePoint("settle", "INSERT", "inactive", "NEW.state = 4"),
+        PausePoint("dead-letter", "INSERT", "inactive", "NEW.state = 5"),
+        PausePoint("retry", "INSERT", "inactive", "NEW.state = 3"),
         PausePoint("promote", "INSERT", "ready", "NEW.lane BETWEEN 10 AND 19"),
         PausePoint("extend", "UPDATE", "lease"),
         PausePoint("commit", "INSERT", "journal", deferred=True),

@@ -16,9 +16,9 @@ from tests.harness.faults.postgres.server import KillablePostgres
 
 LISTENERS = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
-WHERE application_name = 'ackline' AND query LIKE 'DELETE FROM %.waiting%'
+WHERE application_name = 'ackline' AND query LIKE 'DELETE FROM %.listener%'
 """
-"""Only a session that listens deletes from the table `waiting`, and does nothing after that."""
+"""Only a session that listens deletes from the table `listener`, and does nothing after that."""
 
 
 def terminate(order: DrillOptions) -> Report:

@@ -77,28 +77,28 @@ class Patience:
         return self.seconds
 
 
-class Line:
-    """Who wanted a place, in the order in which they got one."""
+class SlotRequests:
+    """Threads that asked for a slot, in the order in which they got one."""
 
-    def __init__(self, turns: ConnectionSlots, threads: ThreadPoolExecutor) -> None:
-        self.turns = turns
+    def __init__(self, slots: ConnectionSlots, threads: ThreadPoolExecutor) -> None:
+        self.slots = slots
         self.got: list[str] = []
         self._threads = threads
 
-    def join(self, name: str, *, lingers: bool = False) -> None:
-        """Ask for a place, and return when that is known to the others."""
+    def add(self, name: str, *, may_block: bool = False) -> None:
+        """Ask for a slot in another thread, and return once it waits."""
         patience: Any = Patience(10)
 
-        def ask() -> None:
-            assert self.turns.take(patience, lingers=lingers)
+        def acquire() -> None:
+            assert self.slots.acquire(patience, may_block=may_block)
             self.got.append(name)
 
-        self._threads.submit(ask)
+        self._threads.submit(acquire)
         assert patience.waits.wait(10)
 
-    def after(self, number: int) -> list[str]:
-        """Who got one, when so many have."""
-        until(lambda: len(self.got) >= number)
+    def granted(self, count: int) -> list[str]:
+        """The names of those that got a slot, once `count` of them have."""
+        until(lambda: len(self.got) >= count)
         return self.got
 
 
@@ -108,42 +108,42 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-def test_who_has_waited_longest_is_next(threads: ThreadPoolExecutor) -> None:
-    line = Line(ConnectionSlots(1, 1), threads)
-    assert line.turns.take(0)
+def test_the_thread_that_has_waited_longest_is_next(threads: ThreadPoolExecutor) -> None:
+    requests = SlotRequests(ConnectionSlots(1, 1), threads)
+    assert requests.slots.acquire(0)
     for name in "abc":
-        line.join(name)
+        requests.add(name)
 
     for number in range(1, 4):
-        line.turns.give()
-        # Who comes later does not get in between.
-        assert not line.turns.take(0)
-        assert line.after(number) == list("abc")[:number]
+        requests.slots.release()
+        # A later request does not overtake.
+        assert not requests.slots.acquire(0)
+        assert requests.granted(number) == list("abc")[:number]
 
 
-def test_who_lingers_never_has_all_places(threads: ThreadPoolExecutor) -> None:
-    line = Line(ConnectionSlots(3, 2), threads)
-    assert line.turns.take(0, lingers=True)
-    assert line.turns.take(0, lingers=True)
-    line.join("lingers", lingers=True)
+def test_threads_that_may_block_never_get_all_slots(threads: ThreadPoolExecutor) -> None:
+    requests = SlotRequests(ConnectionSlots(3, 2), threads)
+    assert requests.slots.acquire(0, may_block=True)
+    assert requests.slots.acquire(0, may_block=True)
+    requests.add("blocking", may_block=True)
 
-    assert line.turns.take(0)
-    line.turns.give()
-    assert line.got == []
+    assert requests.slots.acquire(0)
+    requests.slots.release()
+    assert requests.got == []
 
-    line.turns.give(lingers=True)
-    assert line.after(1) == ["lingers"]
+    requests.slots.release(may_block=True)
+    assert requests.granted(1) == ["blocking"]
 
 
-def test_who_gives_up_leaves_its_place_in_line(threads: ThreadPoolExecutor) -> None:
-    line = Line(ConnectionSlots(1, 1), threads)
-    assert line.turns.take(0)
-    assert not line.turns.take(0.01)
-    line.join("a")
+def test_a_thread_that_gives_up_is_no_longer_waiting(threads: ThreadPoolExecutor) -> None:
+    requests = SlotRequests(ConnectionSlots(1, 1), threads)
+    assert requests.slots.acquire(0)
+    assert not requests.slots.acquire(0.01)
+    requests.add("a")
 
-    line.turns.give()
+    requests.slots.release()
 
-    assert line.after(1) == ["a"]
+    assert requests.granted(1) == ["a"]
 
 
 def test_a_place_is_given_back_by_who_cannot_connect(

@@ -76,14 +76,14 @@ def test_all_connections_in_use(server: PostgresServer) -> None:
     address = read_address(f"{server.url}?connections=1&timeout=0.1")
     connections = ConnectionPool(address, lambda _: True)
     connections.open()
-    connection = connections.take()
+    connection = connections.acquire()
 
     with pytest.raises(StoreUnavailable, match="connections"):
-        connections.take()
+        connections.acquire()
 
-    connections.give(connection)
-    assert connections.take() is connection
-    connections.give(connection)
+    connections.release(connection)
+    assert connections.acquire() is connection
+    connections.release(connection)
     connections.close()
 
 

@@ -158,8 +158,9 @@ EXPANSION = "\n".join(
         *(
             f"ALTER TABLE ackline.{table} ADD COLUMN later text;"
             for table in (
-                "attempt", "dropped", "epoch", "grp", "job", "journal", "keyval", "lease", "line",
-                "parked", "progress", "queue", "ready", "rest", "tally", "waiting", "worker",
+                "attempt", "count_change", "epoch", "inactive", "job", "job_group", "journal",
+                "key_value", "lease", "listener", "parked", "progress", "queue", "queue_kind",
+                "ready", "trimmed", "worker",
             )
         ),
         "CREATE TABLE ackline.novelty (job bigint PRIMARY KEY, what text NOT NULL);",
@@ -225,7 +226,7 @@ def test_a_schema_that_has_contracted_is_refused(
 ) -> None:
     open_store()
     with monkeypatch.context() as later:
-        step = add_step(later, "ALTER TABLE ackline.worker DROP COLUMN seen;", 2)
+        step = add_step(later, "ALTER TABLE ackline.worker DROP COLUMN last_heartbeat;", 2)
         store_at(server, schema).migrate()
 
     with pytest.raises(StoreMismatch, match=rf"schema {step.number}"):

@@ -55,7 +55,7 @@ class TestRoundTrips:
     @pytest.fixture
     def known(self, store: PostgresStore, queue: QueueKey, sent: list[str]) -> None:
         """The store has met the queue, and its statements are prepared."""
-        put(store, queue, "a", "b", surely_new=True)
+        put(store, queue, "a", "b", assume_new=True)
         jobs = take(store, queue, 1)
         done = [complete(job, b"1", DEFAULTS) for job in jobs]
         store.claim(queue, ClaimRequest(worker="w", limit=1, lease=30.0), done)
@@ -65,7 +65,7 @@ class TestRoundTrips:
     def test_a_new_job_takes_one(
         self, store: PostgresStore, queue: QueueKey, sent: list[str]
     ) -> None:
-        put(store, queue, "c", surely_new=True)
+        put(store, queue, "c", assume_new=True)
 
         assert sent.count("→") == 1
 
@@ -73,7 +73,7 @@ class TestRoundTrips:
     def test_settling_and_claiming_together_take_two(
         self, store: PostgresStore, queue: QueueKey, sent: list[str]
     ) -> None:
-        put(store, queue, "c", "d", surely_new=True)
+        put(store, queue, "c", "d", assume_new=True)
         jobs = take(store, queue, 1)
         sent.clear()
 
@@ -89,7 +89,7 @@ class TestRoundTrips:
     def test_settling_alone_takes_three(
         self, store: PostgresStore, queue: QueueKey, sent: list[str]
     ) -> None:
-        put(store, queue, "c", surely_new=True)
+        put(store, queue, "c", assume_new=True)
         jobs = take(store, queue)
         sent.clear()
 

@@ -123,7 +123,7 @@ def test_who_works_is_not_told_of_each_job(
         settle(listener)
         time.sleep(0.1)
         put(store, queue, "a")
-        until(lambda: not connection.execute(f'SELECT FROM "{schema}".waiting').fetchall())
+        until(lambda: not connection.execute(f'SELECT FROM "{schema}".listener').fetchall())
 
         put(store, queue, "b")
         # Back again, it is told to look, for what happened while it was away.
@@ -138,7 +138,7 @@ def test_counts_are_folded(
     store.describe("default")
 
     with server.connect() as connection:
-        rows = connection.execute(f'SELECT count(*) FROM "{schema}".tally').fetchone()
+        rows = connection.execute(f'SELECT count(*) FROM "{schema}".count_change').fetchone()
 
     assert rows == (1,)
     assert store.describe("default")[0].counts[State.QUEUED] == 600
@@ -146,7 +146,7 @@ def test_counts_are_folded(
 
 def test_nobody_waits_for_a_counter(store: PostgresStore, queue: QueueKey) -> None:
     """Eight claimers that settle and claim: no lock of one makes another wait for its commit."""
-    put(store, queue, *map(str, range(400)), surely_new=True)
+    put(store, queue, *map(str, range(400)), assume_new=True)
     done: list[str] = []
 
     def work() -> None:

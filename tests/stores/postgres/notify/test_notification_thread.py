@@ -94,7 +94,7 @@ def test_what_nobody_understands_is_passed_over(
 ) -> None:
     with wakeups.listen([queue], "ready") as listener, caplog.at_level(logging.WARNING, "ackline"):
         settle(listener)
-        notify(server, wakeups, "", "hello", "1", "place 1 2", "0 zz", message(queue, "ready"))
+        notify(server, wakeups, "", "hello", "1", "position 1 2", "0 zz", message(queue, "ready"))
 
         assert listener.wait(SOON)
         assert wakeups.connected
@@ -115,7 +115,7 @@ def deaf(server: PostgresServer, store: PostgresStore, schema: str) -> PostgresS
         every = f'IN SCHEMA "{schema}" TO deaf'
         connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES {every}")
         connection.execute(f"GRANT USAGE ON ALL SEQUENCES {every}")
-        connection.execute(f'REVOKE ALL ON "{schema}".waiting FROM deaf')
+        connection.execute(f'REVOKE ALL ON "{schema}".listener FROM deaf')
     url = server.url.replace("postgres@", "deaf@")
     return PostgresStore(read_address(f"{url}?schema={schema}&migrate=no"))
 
@@ -130,13 +130,13 @@ def test_a_wake_up_that_fails_is_no_failed_write(
     deaf.open()
     with caplog.at_level(logging.WARNING, "ackline"):
         put(deaf, queue, "a")
-        put(deaf, queue, "b", surely_new=True)
+        put(deaf, queue, "b", assume_new=True)
         assert len(take(deaf, queue)) == 2
     deaf.close()
 
     [said] = [record.getMessage() for record in caplog.records]
     assert "nobody was woken" in said
-    assert "permission denied for table waiting" in said
+    assert "permission denied for table listener" in said
     with server.connect() as connection:
         connection.execute("DROP OWNED BY deaf")
         connection.execute("DROP ROLE deaf")
@@ -146,9 +146,9 @@ def test_control_what_comes_before_the_commit_must_succeed(
     deaf: PostgresStore, server: PostgresServer, schema: str, queue: QueueKey
 ) -> None:
     with server.connect() as connection:
-        connection.execute(f'REVOKE INSERT ON "{schema}".tally FROM deaf')
+        connection.execute(f'REVOKE INSERT ON "{schema}".count_change FROM deaf')
     deaf.open()
-    with pytest.raises(Exception, match="tally"):
+    with pytest.raises(Exception, match="count_change"):
         put(deaf, queue, "a")
     deaf.close()
     with server.connect() as connection:

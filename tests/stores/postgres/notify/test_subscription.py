@@ -44,7 +44,7 @@ def connections(server: PostgresServer) -> int:
 
 def waiting(server: PostgresServer, schema: str) -> int:
     with server.connect() as connection:
-        row = connection.execute(f'SELECT count(*) FROM "{schema}".waiting').fetchone()
+        row = connection.execute(f'SELECT count(*) FROM "{schema}".listener').fetchone()
     assert row is not None
     return int(row[0])
 
@@ -58,7 +58,7 @@ def test_a_cut_connection_is_made_anew(store: PostgresStore, server: PostgresSer
         with server.connect() as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE pid <> pg_backend_pid() AND query LIKE '%%waiting%%'"
+                "WHERE pid <> pg_backend_pid() AND query LIKE '%%listener%%'"
             )
 
         assert until_lost(subscription)

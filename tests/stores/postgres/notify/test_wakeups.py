@@ -23,7 +23,7 @@ def enqueue(store: Store, queue: QueueKey) -> None:
 
 
 def enqueue_unseen(store: Store, queue: QueueKey) -> None:
-    put(store, queue, "new", surely_new=True)
+    put(store, queue, "new", assume_new=True)
 
 
 def give_back(store: Store, queue: QueueKey) -> None:

@@ -126,8 +126,8 @@ def test_messages_of_a_commit_tell_places_first(shop: Shop, wakeups: Notifier, s
         told = [notify.payload for notify in listener.notifies(timeout=5, stop_after=3)]
 
     with shop.connect() as tx:
-        [(line,)] = tx.execute(f'SELECT num FROM "{schema}".line')
-    assert told[0].startswith(f"place {line} 7 ")
+        [(line,)] = tx.execute(f'SELECT num FROM "{schema}".queue_kind')
+    assert told[0].startswith(f"position {line} 7 ")
     assert sorted(message[0] for message in told[1:]) == ["0", "1"]
 
 
@@ -177,4 +177,4 @@ def test_news_that_nobody_waits_for_costs_no_write(
             shop.queue.enqueue({}, connection=tx)
         time.sleep(0.3)
 
-    assert engine.statements["disarm"] not in executed
+    assert engine.statements["remove_listeners"] not in executed

@@ -142,7 +142,7 @@ class Migrator:
         return f"BEGIN;\n{self._guards()}\n{changes}\nCOMMIT;\n"
 
     def _guards(self) -> str:
-        limit = self._render("limit_waiting", wait=LOCK_TIMEOUT)
+        limit = self._render("set_lock_timeout", wait=LOCK_TIMEOUT)
         return f"{limit}\n{self._render('lock_migrations', schema=self._address.schema)}"
 
     def _changes(self, step: Migration, *, add_schema: bool) -> str:

@@ -193,7 +193,7 @@ class Connection(psycopg.Connection[Row]):
         super().__init__(pgconn)
         self.prepared: dict[Signature, bytes] | None = {}
         """None if each transaction may get another session of the server."""
-        self.lingers = False
+        self.may_block = False
         """Whether its caller may have to wait for somebody's open transaction."""
         self._made_at = time.monotonic()
         self._loader: abc.Transformer | None = None

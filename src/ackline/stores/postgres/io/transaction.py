@@ -37,7 +37,7 @@ class QueueChanges:
         self.num = num
         self.entries: list[Entry] = []
         self.if_inserted = False
-        """Whether they count only if the server has found all jobs of `add_new` to be new."""
+        """Whether they count only if the server has found all jobs of `insert_new` to be new."""
         self.count_changes = [0] * len(STATES_BY_CODE)
 
 
@@ -71,7 +71,7 @@ class Transaction:
         """Whether it has made a queue or a line, which others cannot see yet."""
         self.wakeups: set[tuple[Topic, QueueKey]] = set()
         self.notify_if_claimed = False
-        """Whether it is news only if a `take` of this transaction took any jobs."""
+        """Whether it is news only if a `claim_jobs` of this transaction took any jobs."""
         self.added_positions: dict[tuple[int, int], tuple[float, int]] = {}
         """Line and lane → the first place in it where this transaction has put a job."""
         self.on_commit: list[Callable[[], None]] = []
@@ -124,9 +124,9 @@ class Transaction:
                     "size": len(changes.entries),
                     "entries": pack_entries(changes.entries),
                     "states": Ints(changes.count_changes),
-                    "blind": int(changes.if_inserted),
+                    "if_inserted": int(changes.if_inserted),
                 }
-                self.send("tell", values)
+                self.send("append_journal", values)
                 self._add_wakeups(changes)
 
     def _add_wakeups(self, changes: QueueChanges) -> None:

@@ -46,7 +46,7 @@ CREATE TABLE ackline.queue (
 );
 
 -- A line of queued jobs: one for each kind of a queue.
-CREATE TABLE ackline.line (
+CREATE TABLE ackline.queue_kind (
     num integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue integer NOT NULL REFERENCES ackline.queue,
     kind bytea NOT NULL,
@@ -58,7 +58,7 @@ CREATE TABLE ackline.job (
     queue integer NOT NULL,
     id bytea NOT NULL,
     kind bytea NOT NULL,
-    grp bytea,
+    job_group bytea,
     priority smallint NOT NULL CHECK (priority BETWEEN 0 AND 9),
     created double precision NOT NULL,
     options bytea,
@@ -70,7 +70,7 @@ CREATE TABLE ackline.job (
 -- left off: 0-9 those enqueued with this priority, 10-19 those promoted, 20 all that came back
 -- to an old place. What follows `job` tells of an earlier lease.
 CREATE TABLE ackline.ready (
-    line integer NOT NULL,
+    kind_id integer NOT NULL,
     lane smallint NOT NULL CHECK (lane BETWEEN 0 AND 20),
     rank double precision NOT NULL,
     job bigint NOT NULL,
@@ -79,7 +79,7 @@ CREATE TABLE ackline.ready (
     worker bytea,
     started double precision,
     act smallint CHECK (act BETWEEN 0 AND 5),
-    PRIMARY KEY (line, lane, rank, job)
+    PRIMARY KEY (kind_id, lane, rank, job)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
@@ -91,8 +91,8 @@ CREATE UNIQUE INDEX ready_job ON ackline.ready (job);
 -- Queued jobs that a full group holds back.
 CREATE TABLE ackline.parked (
     queue integer NOT NULL,
-    grp bytea NOT NULL,
-    line integer NOT NULL,
+    job_group bytea NOT NULL,
+    kind_id integer NOT NULL,
     rank double precision NOT NULL,
     job bigint NOT NULL,
     attempts integer CHECK (attempts >= 0),
@@ -100,7 +100,7 @@ CREATE TABLE ackline.parked (
     worker bytea,
     started double precision,
     act smallint CHECK (act BETWEEN 0 AND 5),
-    PRIMARY KEY (queue, grp, line, rank, job)
+    PRIMARY KEY (queue, job_group, kind_id, rank, job)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 100000,
@@ -122,7 +122,7 @@ CREATE TABLE ackline.lease (
         CONSTRAINT lease_attempts_check CHECK (cardinality(attempts) = cardinality(jobs)),
     ranks double precision[] NOT NULL
         CONSTRAINT lease_ranks_check CHECK (cardinality(ranks) = cardinality(jobs)),
-    asked bigint[] NOT NULL CONSTRAINT lease_asked_check CHECK (asked <@ jobs)
+    cancel_requested bigint[] NOT NULL CONSTRAINT lease_cancel_requested_check CHECK (cancel_requested <@ jobs)
 ) WITH (
     fillfactor = 50, toast_tuple_target = 8160,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
@@ -134,7 +134,7 @@ CREATE INDEX lease_deadline ON ackline.lease (queue, deadline);
 
 -- Jobs that are neither queued nor leased. `at` is when a waiting one is due, or when the
 -- retention of a terminal one ends.
-CREATE TABLE ackline.rest (
+CREATE TABLE ackline.inactive (
     job bigint NOT NULL,
     queue integer NOT NULL,
     state smallint NOT NULL CHECK (state IN (0, 3, 4, 5, 6)),
@@ -144,17 +144,17 @@ CREATE TABLE ackline.rest (
     worker bytea,
     started double precision,
     finished double precision
-        CONSTRAINT rest_finished_check CHECK ((finished IS NOT NULL) = (state >= 4)),
+        CONSTRAINT inactive_finished_check CHECK ((finished IS NOT NULL) = (state >= 4)),
     act smallint CHECK (act BETWEEN 0 AND 5),
-    result bytea CONSTRAINT rest_result_check CHECK (result IS NULL OR state = 4)
+    result bytea CONSTRAINT inactive_result_check CHECK (result IS NULL OR state = 4)
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 20000,
     autovacuum_vacuum_cost_delay = 0
 );
-CREATE INDEX rest_line ON ackline.rest (queue, state, at, job);
+CREATE INDEX inactive_queue_state ON ackline.inactive (queue, state, at, job);
 -- Made last: where two indexes seem alike, as in a table that is still empty, the planner takes
 -- the younger, and a plan that finds a job by the other would read all of it for ever.
-ALTER TABLE ackline.rest ADD PRIMARY KEY (job);
+ALTER TABLE ackline.inactive ADD PRIMARY KEY (job);
 
 -- The attempts that ended without completing, the oldest first.
 CREATE TABLE ackline.attempt (
@@ -172,7 +172,7 @@ CREATE TABLE ackline.progress (
 );
 
 -- Live leases of a group.
-CREATE TABLE ackline.grp (
+CREATE TABLE ackline.job_group (
     queue integer NOT NULL,
     name bytea NOT NULL,
     running integer NOT NULL CHECK (running >= 0),
@@ -182,15 +182,15 @@ CREATE TABLE ackline.grp (
 CREATE TABLE ackline.worker (
     queue integer NOT NULL,
     id bytea NOT NULL,
-    beat bytea NOT NULL,
-    seen double precision NOT NULL,
+    heartbeat bytea NOT NULL,
+    last_heartbeat double precision NOT NULL,
     expires double precision NOT NULL,
     PRIMARY KEY (queue, id)
 ) WITH (fillfactor = 50);
 
 -- One row for each transaction and queue, written last, when all that it tells of is locked.
 --
--- `moment` is above its own transaction and every one that had begun to write before it. So a
+-- `now` is above its own transaction and every one that had begun to write before it. So a
 -- transaction that saw another's work has no lower one, and with `num` it comes behind. And a
 -- row that a reader cannot see yet has a moment above the oldest transaction that still runs:
 -- who reads up to that one, in the order of (era, moment, num), skips no late committer.
@@ -208,7 +208,7 @@ CREATE TABLE ackline.journal (
 CREATE INDEX journal_queue ON ackline.journal (queue, era, moment, num);
 
 -- The last batch that was dropped of a queue's journal.
-CREATE TABLE ackline.dropped (
+CREATE TABLE ackline.trimmed (
     queue integer PRIMARY KEY,
     era integer NOT NULL,
     moment xid8 NOT NULL,
@@ -218,7 +218,7 @@ CREATE TABLE ackline.dropped (
 
 -- How the numbers of jobs by state, and of journal events, have changed: appended, so that nobody
 -- waits for a counter, and folded now and then.
-CREATE TABLE ackline.tally (
+CREATE TABLE ackline.count_change (
     queue integer NOT NULL,
     num bigint GENERATED ALWAYS AS IDENTITY,
     states bigint[] NOT NULL CHECK (cardinality(states) = 7),
@@ -229,7 +229,7 @@ CREATE TABLE ackline.tally (
     autovacuum_vacuum_cost_delay = 0
 );
 
-CREATE TABLE ackline.keyval (
+CREATE TABLE ackline.key_value (
     tenant bytea NOT NULL,
     key bytea NOT NULL,
     value bytea NOT NULL,
@@ -238,12 +238,12 @@ CREATE TABLE ackline.keyval (
 );
 
 -- Who waits for news of what, until when. It need not survive a crash.
-CREATE UNLOGGED TABLE ackline.waiting (
-    tag bytea NOT NULL,
+CREATE UNLOGGED TABLE ackline.listener (
+    queue_hash bytea NOT NULL,
     topic smallint NOT NULL,
-    who bytea NOT NULL,
-    until timestamptz NOT NULL,
-    PRIMARY KEY (tag, topic, who)
+    process bytea NOT NULL,
+    expires timestamptz NOT NULL,
+    PRIMARY KEY (queue_hash, topic, process)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 -- Inserts jobs that are believed to be new, all or none. It is a function so that an id that is
@@ -254,14 +254,14 @@ CREATE UNLOGGED TABLE ackline.waiting (
 -- The arrays are unnested side by side: in FROM, each of them would be copied first. Jobs are
 -- numbered in the given order, but inserted in the order of their ids, so that two transactions
 -- with the same ids wait for each other in the same order.
-CREATE FUNCTION ackline.add_new(
+CREATE FUNCTION ackline.insert_new(
     in_queue integer, in_version bigint, clock double precision, ageing double precision,
     ids bytea[], kinds bytea[], groups bytea[], priorities bigint[],
-    delays double precision[], options_of bytea[], payloads bytea[], lines bigint[]
+    delays double precision[], options_of bytea[], payloads bytea[], kind_ids bigint[]
 ) RETURNS double precision LANGUAGE plpgsql AS $$
 DECLARE
-    inserted double precision;
-    told text;
+    inserted_at double precision;
+    setting text;
 BEGIN
     WITH moment AS MATERIALIZED (
         SELECT coalesce(clock, extract(epoch FROM clock_timestamp())::float8) AS now
@@ -269,38 +269,38 @@ BEGIN
     ), given AS MATERIALIZED (
         SELECT nextval('ackline.job_num') AS num, m.now, g.*
         FROM moment m, (
-            SELECT unnest(ids) AS id, unnest(kinds) AS kind, unnest(groups) AS grp,
+            SELECT unnest(ids) AS id, unnest(kinds) AS kind, unnest(groups) AS job_group,
                    unnest(priorities) AS priority, unnest(delays) AS delay,
                    unnest(options_of) AS options, unnest(payloads) AS payload,
-                   unnest(lines) AS line
+                   unnest(kind_ids) AS kind_id
         ) g
     ), bodies AS (
-        INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
-        SELECT g.num, in_queue, g.id, g.kind, g.grp, g.priority, g.now, g.options, g.payload
+        INSERT INTO ackline.job (num, queue, id, kind, job_group, priority, created, options, payload)
+        SELECT g.num, in_queue, g.id, g.kind, g.job_group, g.priority, g.now, g.options, g.payload
         FROM given g ORDER BY g.id
     ), queued AS (
-        INSERT INTO ackline.ready (line, lane, rank, job)
-        SELECT g.line, g.priority, g.now - g.priority * ageing, g.num FROM given g
+        INSERT INTO ackline.ready (kind_id, lane, rank, job)
+        SELECT g.kind_id, g.priority, g.now - g.priority * ageing, g.num FROM given g
         WHERE coalesce(g.delay, 0) <= 0
     ), later AS (
-        INSERT INTO ackline.rest (job, queue, state, at)
+        INSERT INTO ackline.inactive (job, queue, state, at)
         SELECT g.num, in_queue, 0, g.now + g.delay FROM given g WHERE g.delay > 0
     )
-    SELECT m.now, set_config('ackline_transaction.added', 'yes', true) INTO inserted, told
+    SELECT m.now, set_config('ackline_transaction.inserted', 'yes', true) INTO inserted_at, setting
     FROM moment m;
-    RETURN inserted;
+    RETURN inserted_at;
 EXCEPTION WHEN unique_violation THEN
     RETURN NULL;
 END
 $$;
 
 -- As msgpack, in which the journal keeps its entries: a text, and a number that is not negative.
-CREATE FUNCTION ackline.packed_text(utf8 bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION ackline.msgpack_text(utf8 bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN length(utf8) < 32 THEN set_byte('\x00', 0, 160 + length(utf8))
                 WHEN length(utf8) < 256 THEN set_byte('\xd900', 1, length(utf8))
                 ELSE '\xdb' || int4send(length(utf8)) END || utf8
 $$;
-CREATE FUNCTION ackline.packed_count(number bigint) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION ackline.msgpack_uint(number bigint) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN number < 128 THEN set_byte('\x00', 0, number::int)
                 ELSE '\xce' || int4send(number::int) END
 $$;

@@ -1,4 +1,4 @@
-"""The store's SQL, one file for each act; `statements("ackline")["pick"]` gives one of them."""
+"""The store's SQL statements by name: `statements("ackline")["take_jobs"]`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 from ackline.stores.shared.sql_files import read_statements
 
-_PARTS = re.compile(r"/\*(next_in_line|journal_moment)\*/")
+_PARTS = re.compile(r"/\*(next_jobs|journal_moment)\*/")
 """Where one statement has another as a part."""
 
-_FITTING = re.compile(r"(\w+) /\*fitting\*/")
+_FITTING = re.compile(r"(\w+) /\*within_bytes\*/")
 _SCHEMA = re.compile(r"\backline(?=\.|;$)|(?<=SCHEMA )ackline\b", re.MULTILINE)
 
 
@@ -27,7 +27,7 @@ def statements(schema: str) -> Mapping[str, str]:
     found = read_statements(__package__)
     for name, text in found.items():
         found[name] = _PARTS.sub(lambda part: found[part[1]], text)
-    found["pick_within"] = _FITTING.sub(
-        lambda jobs: f"({found['fitting'].replace('/*jobs*/', jobs[1])}) f", found["pick"]
+    found["take_jobs_within"] = _FITTING.sub(
+        lambda jobs: f"({found['within_bytes'].replace('/*jobs*/', jobs[1])}) f", found["take_jobs"]
     )
     return MappingProxyType({name: in_schema(text, schema) for name, text in found.items()})

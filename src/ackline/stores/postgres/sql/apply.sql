@@ -5,16 +5,16 @@
 -- otherwise read a whole queue to find one job, for as long as its session lasts.
 
 -- name: add_ready
-INSERT INTO ackline.ready (line, lane, rank, job, attempts, token, worker, started, act)
-SELECT p.line, p.lane, p.rank, p.job, p.attempts, nullif(p.token, 0), p.worker,
+INSERT INTO ackline.ready (kind_id, lane, rank, job, attempts, token, worker, started, act)
+SELECT p.kind_id, p.lane, p.rank, p.job, p.attempts, nullif(p.token, 0), p.worker,
        nullif(p.started, '-infinity'), nullif(p.act, -1)
-FROM unnest(%(lines)b::bigint[], %(lanes)b::bigint[], %(ranks)b::float8[], %(jobs)b::bigint[],
+FROM unnest(%(kind_ids)b::bigint[], %(lanes)b::bigint[], %(ranks)b::float8[], %(jobs)b::bigint[],
             %(attempts)b::bigint[], %(tokens)b::bigint[], %(workers)b::bytea[],
             %(starts)b::float8[], %(acts)b::bigint[])
-     p(line, lane, rank, job, attempts, token, worker, started, act);
+     p(kind_id, lane, rank, job, attempts, token, worker, started, act);
 
--- name: add_rest
-INSERT INTO ackline.rest
+-- name: add_inactive
+INSERT INTO ackline.inactive
     (job, queue, state, at, attempts, token, worker, started, act, finished, result)
 SELECT p.job, %(queue)b::int, p.state, p.at, coalesce(p.attempts, 0), nullif(p.token, 0), p.worker,
        nullif(p.started, '-infinity'), nullif(p.act, -1), nullif(p.finished, '-infinity'), p.result
@@ -23,22 +23,22 @@ FROM unnest(%(jobs)b::bigint[], %(states)b::bigint[], %(ats)b::float8[],
             %(starts)b::float8[], %(acts)b::bigint[], %(finished)b::float8[], %(results)b::bytea[])
      p(job, state, at, attempts, token, worker, started, act, finished, result);
 
--- name: finish
+-- name: complete_jobs
 -- Many completions of one lease.
-INSERT INTO ackline.rest
+INSERT INTO ackline.inactive
     (job, queue, state, at, attempts, token, worker, started, act, finished, result)
 SELECT p.job, %(queue)b::int, 4, p.at, p.attempts, %(token)b::bigint, %(worker)b::bytea,
        %(started)b::float8, 0, %(now)b::float8, p.result
 FROM unnest(%(jobs)b::bigint[], %(ats)b::float8[], %(attempts)b::bigint[], %(results)b::bytea[])
      p(job, at, attempts, result);
 
--- name: standings
+-- name: lock_jobs
 -- The jobs of these ids, and where they stand unless they are leased; locked there. A job that
 -- has just left its home, or its queue, is answered without one.
 WITH wanted AS MATERIALIZED (
     SELECT j.* FROM unnest(%(ids)b::bytea[]) i(id)
     CROSS JOIN LATERAL (
-        SELECT num, id, kind, grp, priority FROM ackline.job
+        SELECT num, id, kind, job_group, priority FROM ackline.job
         WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
     ) j
 ), a AS MATERIALIZED (
@@ -48,30 +48,30 @@ WITH wanted AS MATERIALIZED (
     SELECT job, rank AS at, attempts, token, worker, started, act FROM ackline.parked
     WHERE job = ANY (ARRAY(SELECT num FROM wanted)) ORDER BY job FOR UPDATE
 ), c AS MATERIALIZED (
-    SELECT job, state, at, attempts, token, worker, started, act, finished FROM ackline.rest
+    SELECT job, state, at, attempts, token, worker, started, act, finished FROM ackline.inactive
     WHERE job = ANY (ARRAY(SELECT num FROM wanted)) AND queue + 0 = %(queue)b::int
     ORDER BY job FOR UPDATE
 )
-SELECT w.num, w.id, w.kind, w.grp, w.priority, h.home, h.state, h.at, h.attempts, h.token,
+SELECT w.num, w.id, w.kind, w.job_group, w.priority, h.in_table, h.state, h.at, h.attempts, h.token,
        h.worker, h.started, h.act, h.finished
 FROM wanted w LEFT JOIN (
-    SELECT job, 1 AS home, 1 AS state, at, attempts, token, worker, started, act,
+    SELECT job, 1 AS in_table, 1 AS state, at, attempts, token, worker, started, act,
            NULL::float8 AS finished FROM a
     UNION ALL SELECT job, 2, 1, at, attempts, token, worker, started, act, NULL FROM b
     UNION ALL SELECT job, 3, state, at, attempts, token, worker, started, act, finished FROM c
 ) h ON h.job = w.num;
 
--- name: stands
+-- name: find_jobs
 -- The same without locks, as it is at this moment: for transitions that can change only a lease.
-SELECT j.num, j.id, j.kind, j.grp, j.priority, h.home, h.state, h.at, h.attempts, h.token,
+SELECT j.num, j.id, j.kind, j.job_group, j.priority, h.in_table, h.state, h.at, h.attempts, h.token,
        h.worker, h.started, h.act, h.finished
 FROM unnest(%(ids)b::bytea[]) i(id)
 CROSS JOIN LATERAL (
-    SELECT num, id, kind, grp, priority FROM ackline.job
+    SELECT num, id, kind, job_group, priority FROM ackline.job
     WHERE queue = %(queue)b::int AND id = i.id OFFSET 0
 ) j
 LEFT JOIN LATERAL (
-    SELECT 1 AS home, 1 AS state, rank AS at, attempts, token, worker, started, act,
+    SELECT 1 AS in_table, 1 AS state, rank AS at, attempts, token, worker, started, act,
            NULL::float8 AS finished
     FROM ackline.ready WHERE job = j.num
     UNION ALL
@@ -79,7 +79,7 @@ LEFT JOIN LATERAL (
     FROM ackline.parked WHERE job = j.num
     UNION ALL
     SELECT 3, state, at, attempts, token, worker, started, act, finished
-    FROM ackline.rest WHERE job = j.num AND queue + 0 = %(queue)b::int
+    FROM ackline.inactive WHERE job = j.num AND queue + 0 = %(queue)b::int
 ) h ON true;
 
 -- name: priorities
@@ -93,66 +93,66 @@ WHERE num = ANY (%(jobs)b::bigint[]) AND options IS NOT NULL;
 
 -- name: lock_leases
 -- Of these tokens; if jobs are named, only those that hold one of them.
-SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
+SELECT num, token, worker, started, deadline, jobs, attempts, ranks, cancel_requested
 FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[])
 ORDER BY num + 0 FOR UPDATE;
 
--- name: try_leases
+-- name: lock_free_leases
 -- The same, without the leases that another transaction has locked.
-SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
+SELECT num, token, worker, started, deadline, jobs, attempts, ranks, cancel_requested
 FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[])
 ORDER BY num + 0 FOR UPDATE SKIP LOCKED;
 
--- name: see_leases
+-- name: read_leases
 -- The same without locks, as they were committed last.
-SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
+SELECT num, token, worker, started, deadline, jobs, attempts, ranks, cancel_requested
 FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[]);
 
 -- name: lock_leases_of
-SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
+SELECT num, token, worker, started, deadline, jobs, attempts, ranks, cancel_requested
 FROM ackline.lease WHERE queue = %(queue)b::int AND jobs && %(jobs)b::bigint[]
 ORDER BY num FOR UPDATE;
 
--- name: try_leases_of
-SELECT num, token, worker, started, deadline, jobs, attempts, ranks, asked
+-- name: lock_free_leases_of
+SELECT num, token, worker, started, deadline, jobs, attempts, ranks, cancel_requested
 FROM ackline.lease WHERE queue = %(queue)b::int AND jobs && %(jobs)b::bigint[]
 ORDER BY num FOR UPDATE SKIP LOCKED;
 
 -- name: add_lease
-INSERT INTO ackline.lease (token, queue, worker, started, deadline, jobs, attempts, ranks, asked)
+INSERT INTO ackline.lease (token, queue, worker, started, deadline, jobs, attempts, ranks, cancel_requested)
 VALUES (%(token)b::bigint, %(queue)b::int, %(worker)b, %(started)b::float8, %(deadline)b::float8,
-        %(jobs)b::bigint[], %(attempts)b::bigint[], %(ranks)b::float8[], %(asked)b::bigint[]);
+        %(jobs)b::bigint[], %(attempts)b::bigint[], %(ranks)b::float8[], %(cancel_requested)b::bigint[]);
 
 -- name: set_lease
 UPDATE ackline.lease
 SET deadline = %(deadline)b::float8, jobs = %(jobs)b::bigint[], attempts = %(attempts)b::bigint[],
-    ranks = %(ranks)b::float8[], asked = %(asked)b::bigint[]
+    ranks = %(ranks)b::float8[], cancel_requested = %(cancel_requested)b::bigint[]
 WHERE num = %(num)b::bigint;
 
--- name: drop_leases
+-- name: delete_leases
 DELETE FROM ackline.lease WHERE num = ANY (%(nums)b::bigint[]);
 
--- name: leave_ready
+-- name: delete_ready
 DELETE FROM ackline.ready WHERE job = ANY (%(jobs)b::bigint[]);
 
--- name: leave_parked
+-- name: delete_parked
 DELETE FROM ackline.parked WHERE job = ANY (%(jobs)b::bigint[]);
 
--- name: leave_rest
-DELETE FROM ackline.rest WHERE job = ANY (%(jobs)b::bigint[]);
+-- name: delete_inactive
+DELETE FROM ackline.inactive WHERE job = ANY (%(jobs)b::bigint[]);
 
--- name: set_rest
+-- name: update_inactive
 -- From one rest to another.
-UPDATE ackline.rest r
+UPDATE ackline.inactive r
 SET state = p.state, at = p.at, attempts = p.attempts, finished = nullif(p.finished, '-infinity')
 FROM unnest(%(jobs)b::bigint[], %(states)b::bigint[], %(ats)b::float8[], %(attempts)b::bigint[],
             %(finished)b::float8[]) p(job, state, at, attempts, finished)
 WHERE r.job = p.job;
 
--- name: set_body
+-- name: edit_job
 UPDATE ackline.job SET payload = coalesce(%(payload)b::bytea, payload),
                        priority = coalesce(%(priority)b::bigint, priority)
 WHERE num = %(job)b::bigint;
@@ -169,7 +169,7 @@ SELECT p.job,
        p.failure
 FROM unnest(%(jobs)b::bigint[], %(failures)b::bytea[]) p(job, failure);
 
--- name: forget_attempts
+-- name: trim_attempts
 -- Of each job, only the last ones are kept.
 DELETE FROM ackline.attempt a
 USING (SELECT num FROM unnest(%(jobs)b::bigint[]) j(num)) j
@@ -184,24 +184,24 @@ SELECT job, failure FROM ackline.attempt WHERE job = ANY (%(jobs)b::bigint[]) OR
 SELECT payload FROM ackline.job WHERE num = %(job)b::bigint;
 
 -- name: result_of
-SELECT result FROM ackline.rest WHERE job = %(job)b::bigint;
+SELECT result FROM ackline.inactive WHERE job = %(job)b::bigint;
 
--- name: put_key_of
-INSERT INTO ackline.keyval (tenant, key, value, version)
+-- name: copy_payload_to_key
+INSERT INTO ackline.key_value (tenant, key, value, version)
 SELECT %(tenant)b, %(key)b, payload, nextval('ackline.key_version')
 FROM ackline.job WHERE num = %(job)b::bigint
 ON CONFLICT (tenant, key) DO UPDATE SET value = excluded.value, version = excluded.version;
 
--- name: move_body
+-- name: move_job
 -- Its row is written anew: no row is returned, and the job is lost unless the transaction is rolled
 -- back, if another transaction has just inserted this id there.
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM ackline.job WHERE num = %(job)b::bigint
-    RETURNING num, id, kind, grp, priority, created, options, payload
+    RETURNING num, id, kind, job_group, priority, created, options, payload
 )
-INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
-SELECT num, %(queue)b::int, id, kind, grp, priority, created, options, payload FROM gone
+INSERT INTO ackline.job (num, queue, id, kind, job_group, priority, created, options, payload)
+SELECT num, %(queue)b::int, id, kind, job_group, priority, created, options, payload FROM deleted
 ON CONFLICT (queue, id) DO NOTHING RETURNING num;
 
--- name: move_rest
-UPDATE ackline.rest SET queue = %(queue)b::int WHERE job = %(job)b::bigint;
+-- name: move_inactive
+UPDATE ackline.inactive SET queue = %(queue)b::int WHERE job = %(job)b::bigint;

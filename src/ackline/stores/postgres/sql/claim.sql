@@ -1,65 +1,65 @@
 -- Leases.
 
--- name: next_in_line
--- The next jobs, locked: how `pick`, its twin `pick_within` and `take` begin. Nothing is found if the
+-- name: next_jobs
+-- The next jobs, locked: how `take_jobs`, its twin `take_jobs_within` and `claim_jobs` begin. Nothing is found if the
 -- queue has changed since it was looked at, or if jobs are due that must be promoted first.
 --
 -- First, each lane is read from its bound on, without locks, to find how many jobs to take of
--- which; then those are locked, skipping jobs that others have locked. `pick_within` stops after so
--- many bytes: it has `fitting` in each place that is marked.
+-- which; then those are locked, skipping jobs that others have locked. `take_jobs_within` stops after so
+-- many bytes: it has `within_bytes` in each row_id that is marked.
 gate AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM ackline.queue
                    WHERE num = %(queue)b::int AND version = %(version)b::bigint) AS same,
-           EXISTS (SELECT FROM ackline.rest
+           EXISTS (SELECT FROM ackline.inactive
                    WHERE queue = %(queue)b::int AND state = 0 AND at <= m.now)
-           OR EXISTS (SELECT FROM ackline.rest
+           OR EXISTS (SELECT FROM ackline.inactive
                       WHERE queue = %(queue)b::int AND state = 3 AND at <= m.now) AS due,
            %(promoted)b::bigint > 0 AS promoted,
            m.now
     FROM (SELECT coalesce(%(now)b::float8,
                           extract(epoch FROM clock_timestamp())::float8) AS now OFFSET 0) m
-), seen AS MATERIALIZED (
-    SELECT b.line, b.lane, r.rank, r.job
+), scanned AS MATERIALIZED (
+    SELECT b.kind_id, b.lane, r.rank, r.job
     FROM gate g
-    CROSS JOIN unnest(%(lines)b::bigint[], %(lanes)b::bigint[], %(ranks)b::float8[],
-                      %(jobs)b::bigint[]) b(line, lane, rank, job)
+    CROSS JOIN unnest(%(kind_ids)b::bigint[], %(lanes)b::bigint[], %(ranks)b::float8[],
+                      %(jobs)b::bigint[]) b(kind_id, lane, rank, job)
     CROSS JOIN LATERAL (
         SELECT rank, job FROM ackline.ready
-        WHERE line = b.line::int AND lane = b.lane::smallint AND (rank, job) >= (b.rank, b.job)
+        WHERE kind_id = b.kind_id::int AND lane = b.lane::smallint AND (rank, job) >= (b.rank, b.job)
         ORDER BY rank, job LIMIT %(limit)b::bigint
     ) r
     WHERE g.same AND (g.promoted OR NOT g.due)
     ORDER BY r.rank, r.job LIMIT %(limit)b::bigint
 ), shares AS MATERIALIZED (
-    SELECT line, lane, min(rank) AS rank, count(*) AS n FROM seen /*fitting*/ GROUP BY line, lane
+    SELECT kind_id, lane, min(rank) AS rank, count(*) AS n FROM scanned /*within_bytes*/ GROUP BY kind_id, lane
 ), locked AS MATERIALIZED (
-    SELECT s.line, s.lane, r.* FROM shares s CROSS JOIN LATERAL (
-        SELECT ctid AS place, rank, job, attempts, token FROM ackline.ready
-        WHERE line = s.line::int AND lane = s.lane::smallint AND rank >= s.rank
+    SELECT s.kind_id, s.lane, r.* FROM shares s CROSS JOIN LATERAL (
+        SELECT ctid AS row_id, rank, job, attempts, token FROM ackline.ready
+        WHERE kind_id = s.kind_id::int AND lane = s.lane::smallint AND rank >= s.rank
         ORDER BY rank, job LIMIT s.n FOR UPDATE SKIP LOCKED
     ) r
 );
 
--- name: pick
+-- name: take_jobs
 -- Take the next jobs out of their lines. The first row says whether the queue is as it was, whether
--- jobs are due, and how many jobs were seen. Jobs are deleted by the ctid of rows that are already
+-- jobs are due, and how many jobs were scanned. Jobs are deleted by the ctid of rows that are already
 -- locked and counted: a join could delete more.
-WITH /*next_in_line*/, taken AS (
-    DELETE FROM ackline.ready WHERE ctid = ANY (ARRAY(SELECT place FROM locked /*fitting*/))
-    RETURNING line, lane, rank, job, attempts, token, worker, started, act
+WITH /*next_jobs*/, taken AS (
+    DELETE FROM ackline.ready WHERE ctid = ANY (ARRAY(SELECT row_id FROM locked /*within_bytes*/))
+    RETURNING kind_id, lane, rank, job, attempts, token, worker, started, act
 )
-SELECT g.same, g.due, (SELECT count(*) FROM seen),
-       t.rank, t.job, t.line, t.lane, t.attempts, t.token,
-       j.id, j.kind, j.grp, j.priority, j.created, j.options, j.payload,
+SELECT g.same, g.due, (SELECT count(*) FROM scanned),
+       t.rank, t.job, t.kind_id, t.lane, t.attempts, t.token,
+       j.id, j.kind, j.job_group, j.priority, j.created, j.options, j.payload,
        t.worker, t.started, t.act
 FROM gate g LEFT JOIN (
     taken t CROSS JOIN LATERAL (
-        SELECT id, kind, grp, priority, created, options, payload
+        SELECT id, kind, job_group, priority, created, options, payload
         FROM ackline.job WHERE num = t.job OFFSET 0
     ) j
 ) ON true;
 
--- name: take
+-- name: claim_jobs
 -- A whole claim in one statement: the next jobs leave their lines, are leased, noted in the journal
 -- and counted, if all of them are without options (a group is one) and had lower tokens. If not,
 -- nothing is done. A claim sees only what was committed when its one snapshot was taken, so its
@@ -67,9 +67,9 @@ FROM gate g LEFT JOIN (
 --
 -- The entries are written as `shared/journal_batches.py` packs them: `head` and `tail` are what is the same
 -- in all. A session notes whether it took any, for `notify`.
-WITH /*next_in_line*/, bodies AS MATERIALIZED (
+WITH /*next_jobs*/, bodies AS MATERIALIZED (
     SELECT l.*, j.* FROM locked l CROSS JOIN LATERAL (
-        SELECT id, kind, grp, priority, created, options, payload
+        SELECT id, kind, job_group, priority, created, options, payload
         FROM ackline.job WHERE num = l.job OFFSET 0
     ) j
 ), lot AS MATERIALIZED (
@@ -77,8 +77,8 @@ WITH /*next_in_line*/, bodies AS MATERIALIZED (
            array_agg(b.job ORDER BY b.rank, b.job) AS jobs,
            array_agg(coalesce(b.attempts, 0) + 1::bigint ORDER BY b.rank, b.job) AS attempts,
            array_agg(b.rank ORDER BY b.rank, b.job) AS ranks,
-           string_agg(%(head)b || ackline.packed_text(b.id) || ackline.packed_text(b.kind)
-                      || %(states)b || ackline.packed_count(coalesce(b.attempts, 0) + 1)
+           string_agg(%(head)b || ackline.msgpack_text(b.id) || ackline.msgpack_text(b.kind)
+                      || %(states)b || ackline.msgpack_uint(coalesce(b.attempts, 0) + 1)
                       || '\xcf' || int8send(t.token) || %(tail)b,
                       '' ORDER BY b.rank, b.job) AS entries
     FROM (
@@ -87,30 +87,30 @@ WITH /*next_in_line*/, bodies AS MATERIALIZED (
     ) t CROSS JOIN bodies b
     GROUP BY t.now, t.token
     HAVING bool_and(b.options IS NULL AND coalesce(b.token, 0) < t.token)
-), gone AS (
+), deleted AS (
     DELETE FROM ackline.ready
-    WHERE ctid = ANY (ARRAY(SELECT b.place FROM bodies b WHERE EXISTS (SELECT FROM lot)))
+    WHERE ctid = ANY (ARRAY(SELECT b.row_id FROM bodies b WHERE EXISTS (SELECT FROM lot)))
 ), leased AS (
     INSERT INTO ackline.lease
-        (token, queue, worker, started, deadline, jobs, attempts, ranks, asked)
+        (token, queue, worker, started, deadline, jobs, attempts, ranks, cancel_requested)
     SELECT token, %(queue)b::int, %(worker)b, now, now + %(seconds)b::float8, jobs, attempts, ranks,
            '{}'
     FROM lot
 ), counted AS (
-    INSERT INTO ackline.tally (queue, states, events)
+    INSERT INTO ackline.count_change (queue, states, events)
     SELECT %(queue)b::int, ARRAY[0, -n, n, 0, 0, 0, 0], n FROM lot
-), told AS (
+), journaled AS (
     INSERT INTO ackline.journal (era, moment, queue, at, size, entries)
     SELECT (SELECT era FROM ackline.epoch), /*journal_moment*/, %(queue)b::int, now, n,
            '\xdd' || int4send(n::int) || entries
     FROM lot
 )
-SELECT g.same, g.due, (SELECT count(*) FROM seen), b.rank, b.job, b.line, b.lane, b.attempts,
-       b.token, b.id, b.kind, b.grp, b.priority, b.created, NULL, b.payload, g.now, l.token,
-       (SELECT set_config('ackline_session.took', (SELECT count(*) FROM lot)::text, false))
+SELECT g.same, g.due, (SELECT count(*) FROM scanned), b.rank, b.job, b.kind_id, b.lane, b.attempts,
+       b.token, b.id, b.kind, b.job_group, b.priority, b.created, NULL, b.payload, g.now, l.token,
+       (SELECT set_config('ackline_session.claimed', (SELECT count(*) FROM lot)::text, false))
 FROM gate g LEFT JOIN (lot l CROSS JOIN bodies b) ON true;
 
--- name: fitting
+-- name: within_bytes
 -- The first of some jobs, up to the one with which they have so many bytes.
 SELECT * FROM (
     SELECT f.*, sum(octet_length(j.payload) + coalesce(octet_length(j.options), 0)) OVER (
@@ -121,11 +121,11 @@ SELECT * FROM (
     ) j
 ) g WHERE coalesce(before, 0) < %(max_bytes)b::bigint;
 
--- name: heads
+-- name: next_times
 -- The times of the first scheduled, the first failing and the first leased job. (see scan_position.py)
-SELECT (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 0
+SELECT (SELECT at FROM ackline.inactive WHERE queue = %(queue)b::int AND state = 0
         ORDER BY at, job LIMIT 1),
-       (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 3
+       (SELECT at FROM ackline.inactive WHERE queue = %(queue)b::int AND state = 3
         ORDER BY at, job LIMIT 1),
        (SELECT deadline FROM ackline.lease
         WHERE queue = %(queue)b::int AND deadline >= %(start)b::float8
@@ -135,45 +135,45 @@ SELECT (SELECT at FROM ackline.rest WHERE queue = %(queue)b::int AND state = 0
 -- Due jobs, the earliest first, go in line by the time they were due. (`+ 0`: see apply.sql)
 WITH due AS MATERIALIZED (
     SELECT d.job FROM (
-        (SELECT job, at FROM ackline.rest
+        (SELECT job, at FROM ackline.inactive
          WHERE queue = %(queue)b::int AND state = 0 AND at <= %(now)b::float8
          ORDER BY at, job LIMIT %(limit)b::bigint)
         UNION ALL
-        (SELECT job, at FROM ackline.rest
+        (SELECT job, at FROM ackline.inactive
          WHERE queue = %(queue)b::int AND state = 3 AND at <= %(now)b::float8
          ORDER BY at, job LIMIT %(limit)b::bigint)
     ) d ORDER BY d.at, d.job LIMIT %(limit)b::bigint
 ), locked AS MATERIALIZED (
-    SELECT job FROM ackline.rest
+    SELECT job FROM ackline.inactive
     WHERE job = ANY (ARRAY(SELECT job FROM due)) AND queue + 0 = %(queue)b::int
       AND state + 0 IN (0, 3) AND at + 0 <= %(now)b::float8
     FOR UPDATE SKIP LOCKED
-), gone AS (
-    DELETE FROM ackline.rest WHERE job = ANY (ARRAY(SELECT job FROM locked))
+), deleted AS (
+    DELETE FROM ackline.inactive WHERE job = ANY (ARRAY(SELECT job FROM locked))
     RETURNING job, state, at, attempts, token, worker, started, act
 ), bodies AS MATERIALIZED (
-    SELECT g.*, j.id, j.kind, j.priority, l.num AS line FROM gone g
+    SELECT g.*, j.id, j.kind, j.priority, l.num AS kind_id FROM deleted g
     CROSS JOIN LATERAL (
         SELECT id, kind, priority FROM ackline.job WHERE num = g.job OFFSET 0
     ) j
     CROSS JOIN LATERAL (
-        SELECT num FROM ackline.line WHERE queue = %(queue)b::int AND kind = j.kind OFFSET 0
+        SELECT num FROM ackline.queue_kind WHERE queue = %(queue)b::int AND kind = j.kind OFFSET 0
     ) l
 ), queued AS (
-    INSERT INTO ackline.ready (line, lane, rank, job, attempts, token, worker, started, act)
-    SELECT line, 10 + priority, at - priority * %(ageing)b::float8, job, attempts, token, worker,
+    INSERT INTO ackline.ready (kind_id, lane, rank, job, attempts, token, worker, started, act)
+    SELECT kind_id, 10 + priority, at - priority * %(ageing)b::float8, job, attempts, token, worker,
            started, act
     FROM bodies
 )
-SELECT at, job, id, kind, priority, state, attempts, line FROM bodies;
+SELECT at, job, id, kind, priority, state, attempts, kind_id FROM bodies;
 
 -- name: lapsed
 -- Leased jobs past their deadline, the earliest first, without payload, progress and result: many
 -- large jobs may have lapsed, and expiring them needs none of that.
 SELECT o.job, j.id, j.kind, ''::bytea, j.priority, j.options, j.created, o.deadline, o.attempts,
-       o.token, o.worker, o.started, o.asked, NULL::bytea
+       o.token, o.worker, o.started, o.cancel_requested, NULL::bytea
 FROM (
-    SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.asked) AS asked
+    SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.cancel_requested) AS cancel_requested
     FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
     WHERE l.queue = %(queue)b::int AND l.deadline <= %(now)b::float8
     ORDER BY l.deadline, u.job LIMIT %(limit)b::bigint
@@ -183,12 +183,12 @@ CROSS JOIN LATERAL (
 ) j
 ORDER BY o.deadline, o.job;
 
--- name: held
+-- name: leases_of_worker
 -- The jobs that one worker holds, as `lapsed` has them.
 SELECT o.job, j.id, j.kind, ''::bytea, j.priority, j.options, j.created, o.deadline, o.attempts,
-       o.token, o.worker, o.started, o.asked, NULL::bytea
+       o.token, o.worker, o.started, o.cancel_requested, NULL::bytea
 FROM (
-    SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.asked) AS asked
+    SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.cancel_requested) AS cancel_requested
     FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
     WHERE l.queue = %(queue)b::int AND l.worker = %(worker)b
     ORDER BY u.job LIMIT %(limit)b::bigint
@@ -198,11 +198,11 @@ CROSS JOIN LATERAL (
 ) j
 ORDER BY o.job;
 
--- name: beat
-INSERT INTO ackline.worker (queue, id, beat, seen, expires)
-VALUES (%(queue)b::int, %(id)b, %(beat)b, %(seen)b::float8, %(expires)b::float8)
+-- name: save_heartbeat
+INSERT INTO ackline.worker (queue, id, heartbeat, last_heartbeat, expires)
+VALUES (%(queue)b::int, %(id)b, %(heartbeat)b, %(last_heartbeat)b::float8, %(expires)b::float8)
 ON CONFLICT (queue, id) DO UPDATE
-SET beat = excluded.beat, seen = excluded.seen, expires = excluded.expires;
+SET heartbeat = excluded.heartbeat, last_heartbeat = excluded.last_heartbeat, expires = excluded.expires;
 
--- name: goodbye
+-- name: remove_worker
 DELETE FROM ackline.worker WHERE queue = %(queue)b::int AND id = %(id)b;

@@ -1,38 +1,38 @@
 -- Jobs into the store.
 
--- name: add_one
+-- name: insert_one
 -- One job that is believed to be new: returns when it was inserted. No row, and nothing is done, if
 -- its id is known, or if the queue has changed since it was looked at.
 WITH moment AS (
     SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8) AS now
     FROM ackline.queue WHERE num = %(queue)b::int AND version = %(version)b::bigint
 ), body AS (
-    INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
+    INSERT INTO ackline.job (num, queue, id, kind, job_group, priority, created, options, payload)
     SELECT nextval('ackline.job_num'), %(queue)b::int, %(id)b, %(kind)b, %(group)b,
            %(priority)b::bigint, now, %(options)b, %(payload)b
     FROM moment
     ON CONFLICT (queue, id) DO NOTHING RETURNING num, priority, created
 ), queued AS (
-    INSERT INTO ackline.ready (line, lane, rank, job)
-    SELECT %(line)b::bigint, priority, created - priority * %(ageing)b::float8, num FROM body
+    INSERT INTO ackline.ready (kind_id, lane, rank, job)
+    SELECT %(kind_id)b::bigint, priority, created - priority * %(ageing)b::float8, num FROM body
     WHERE %(delay)b::float8 <= 0
 ), later AS (
-    INSERT INTO ackline.rest (job, queue, state, at)
+    INSERT INTO ackline.inactive (job, queue, state, at)
     SELECT num, %(queue)b::int, 0, created + %(delay)b::float8 FROM body
     WHERE %(delay)b::float8 > 0
 )
-SELECT created, set_config('ackline_transaction.added', 'yes', true) FROM body;
+SELECT created, set_config('ackline_transaction.inserted', 'yes', true) FROM body;
 
--- name: add_new
+-- name: insert_new
 -- Jobs that are all new: returns when they were inserted; NULL, and does nothing, if an id is known,
 -- or if the queue has changed since it was looked at.
-SELECT ackline.add_new(
+SELECT ackline.insert_new(
     %(queue)b::int, %(version)b::bigint, %(now)b::float8, %(ageing)b::float8,
     %(ids)b::bytea[], %(kinds)b::bytea[], %(groups)b::bytea[], %(priorities)b::bigint[],
-    %(delays)b::float8[], %(options)b::bytea[], %(payloads)b::bytea[], %(lines)b::bigint[]
+    %(delays)b::float8[], %(options)b::bytea[], %(payloads)b::bytea[], %(kind_ids)b::bigint[]
 );
 
--- name: known_jobs
+-- name: find_existing
 -- Where the jobs of these ids stand, as of one moment.
 SELECT j.id, j.num, j.kind, r.state, r.at, r.result, q.queued IS NOT NULL
 FROM unnest(%(ids)b::bytea[]) i(id)
@@ -41,7 +41,7 @@ CROSS JOIN LATERAL (
 ) j
 LEFT JOIN LATERAL (
     SELECT state, at, CASE WHEN state = 4 THEN result END AS result
-    FROM ackline.rest WHERE job = j.num OFFSET 0
+    FROM ackline.inactive WHERE job = j.num OFFSET 0
 ) r ON true
 -- Not by EXISTS: its plan might read all queued jobs into a hash table.
 LEFT JOIN LATERAL (
@@ -50,42 +50,42 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) q ON true;
 
--- name: lock_over
+-- name: lock_replaceable
 -- Of these jobs, those that are still failed, cancelled or past their time. (`+ 0`: see apply.sql)
-SELECT job, state FROM ackline.rest
+SELECT job, state FROM ackline.inactive
 WHERE job = ANY (%(jobs)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (state >= 5 OR (state = 4 AND at <= %(now)b::float8))
 ORDER BY job FOR UPDATE;
 
 -- name: add_jobs
--- Returns which jobs were new; numbered and inserted as by `add_new`.
+-- Returns which jobs were new; numbered and inserted as by `insert_new`.
 WITH given AS MATERIALIZED (
     SELECT nextval('ackline.job_num') AS num, g.*
     FROM unnest(
         %(ids)b::bytea[], %(kinds)b::bytea[], %(groups)b::bytea[], %(priorities)b::bigint[],
         %(options)b::bytea[], %(payloads)b::bytea[]
-    ) g(id, kind, grp, priority, options, payload)
+    ) g(id, kind, job_group, priority, options, payload)
 )
-INSERT INTO ackline.job (num, queue, id, kind, grp, priority, created, options, payload)
-SELECT num, %(queue)b::int, id, kind, grp, priority, %(now)b::float8, options, payload
+INSERT INTO ackline.job (num, queue, id, kind, job_group, priority, created, options, payload)
+SELECT num, %(queue)b::int, id, kind, job_group, priority, %(now)b::float8, options, payload
 FROM given ORDER BY id
 ON CONFLICT DO NOTHING RETURNING id, num;
 
--- name: drop_jobs
-WITH gone AS (
+-- name: delete_jobs
+WITH deleted AS (
     SELECT num FROM unnest(%(jobs)b::bigint[]) g(num)
-), a AS (DELETE FROM ackline.job WHERE num IN (SELECT num FROM gone)
-), b AS (DELETE FROM ackline.rest WHERE job IN (SELECT num FROM gone)
-), c AS (DELETE FROM ackline.ready WHERE job IN (SELECT num FROM gone)
-), d AS (DELETE FROM ackline.parked WHERE job IN (SELECT num FROM gone)
-), e AS (DELETE FROM ackline.attempt WHERE job IN (SELECT num FROM gone)
+), a AS (DELETE FROM ackline.job WHERE num IN (SELECT num FROM deleted)
+), b AS (DELETE FROM ackline.inactive WHERE job IN (SELECT num FROM deleted)
+), c AS (DELETE FROM ackline.ready WHERE job IN (SELECT num FROM deleted)
+), d AS (DELETE FROM ackline.parked WHERE job IN (SELECT num FROM deleted)
+), e AS (DELETE FROM ackline.attempt WHERE job IN (SELECT num FROM deleted)
 )
-DELETE FROM ackline.progress WHERE job IN (SELECT num FROM gone);
+DELETE FROM ackline.progress WHERE job IN (SELECT num FROM deleted);
 
 -- name: live_count
 SELECT coalesce(sum(states[1] + states[2] + states[3] + states[4]), 0)::bigint, count(*)
-FROM ackline.tally WHERE queue = %(queue)b::int;
+FROM ackline.count_change WHERE queue = %(queue)b::int;
 
--- name: lock_room
+-- name: lock_capacity
 -- One transaction at a time: each must count the jobs that the one before has added.
 SELECT pg_advisory_xact_lock(hashtextextended('ackline.room', %(queue)b::bigint));

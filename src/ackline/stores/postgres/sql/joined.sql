@@ -3,19 +3,19 @@
 -- name: savepoint
 SAVEPOINT ackline_step;
 
--- name: keep_step
+-- name: release_savepoint
 RELEASE SAVEPOINT ackline_step;
 
--- name: undo_step
+-- name: rollback_to_savepoint
 ROLLBACK TO SAVEPOINT ackline_step;
 
--- name: whereabouts
+-- name: database_identity
 -- Which server, database and schema this is.
 SELECT extract(epoch FROM pg_postmaster_start_time())::float8,
        (SELECT oid FROM pg_database WHERE datname = current_database())::bigint,
        to_regclass('ackline.job')::oid::bigint;
 
--- name: manners
+-- name: transaction_settings
 -- Whether the transaction is read-only, whether it sees new commits, and its session's settings.
 SELECT current_setting('transaction_read_only')::boolean,
        current_setting('transaction_isolation') = 'read committed',

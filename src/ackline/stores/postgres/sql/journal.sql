@@ -5,13 +5,13 @@
 greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
          pg_current_xact_id()::text::bigint + 1)::text::xid8;
 
--- name: tell
+-- name: append_journal
 -- One batch of a queue's journal, and how its counts have changed. If it tells of jobs that were
 -- believed to be new (`blind`), only if this transaction has inserted them.
 WITH counted AS (
-    INSERT INTO ackline.tally (queue, states, events)
+    INSERT INTO ackline.count_change (queue, states, events)
     SELECT %(queue)b::int, %(states)b::bigint[], %(size)b::bigint
-    WHERE %(blind)b::bigint = 0 OR current_setting('ackline_transaction.added', true) = 'yes'
+    WHERE %(if_inserted)b::bigint = 0 OR current_setting('ackline_transaction.inserted', true) = 'yes'
 )
 INSERT INTO ackline.journal (era, moment, queue, at, size, entries)
 SELECT (SELECT era FROM ackline.epoch),
@@ -19,9 +19,9 @@ SELECT (SELECT era FROM ackline.epoch),
        %(queue)b::int,
        coalesce(%(at)b::float8, extract(epoch FROM clock_timestamp())::float8),
        %(size)b::int, %(entries)b
-WHERE %(blind)b::bigint = 0 OR current_setting('ackline_transaction.added', true) = 'yes';
+WHERE %(if_inserted)b::bigint = 0 OR current_setting('ackline_transaction.inserted', true) = 'yes';
 
--- name: read_queue
+-- name: read_queue_events
 -- From a batch on, but not beyond the oldest transaction that still runs.
 SELECT j.era, j.moment::text::bigint, j.num, j.queue, j.at, j.size, j.entries
 FROM ackline.journal j
@@ -31,7 +31,7 @@ WHERE j.queue = %(queue)b::int
        OR j.era < (SELECT era FROM ackline.epoch))
 ORDER BY j.era, j.moment, j.num LIMIT %(limit)b::bigint;
 
--- name: read_all
+-- name: read_all_events
 SELECT j.era, j.moment::text::bigint, j.num, j.queue, j.at, j.size, j.entries,
        (SELECT q.tenant FROM ackline.queue q WHERE q.num = j.queue),
        (SELECT q.name FROM ackline.queue q WHERE q.num = j.queue)
@@ -41,7 +41,7 @@ WHERE (j.era, j.moment, j.num) >= (%(era)b::int, %(moment)b::bigint::text::xid8,
        OR j.era < (SELECT era FROM ackline.epoch))
 ORDER BY j.era, j.moment, j.num LIMIT %(limit)b::bigint;
 
--- name: tenant_among
+-- name: find_tenant_events
 -- The batches of one tenant among the next ones of all queues, and the last of those.
 WITH next AS MATERIALIZED (
     SELECT j.* FROM ackline.journal j
@@ -50,19 +50,19 @@ WITH next AS MATERIALIZED (
       AND (j.moment <= pg_snapshot_xmin(pg_current_snapshot())
            OR j.era < (SELECT era FROM ackline.epoch))
     ORDER BY j.era, j.moment, j.num LIMIT %(limit)b::bigint
-), seen AS (
-    SELECT era, moment, num, (SELECT count(*) FROM next) AS looked_at FROM next
+), last_read AS (
+    SELECT era, moment, num, (SELECT count(*) FROM next) AS read FROM next
     ORDER BY era DESC, moment DESC, num DESC LIMIT 1
 )
-SELECT s.looked_at, s.era, s.moment::text::bigint, s.num,
+SELECT s.read, s.era, s.moment::text::bigint, s.num,
        o.era, o.moment::text::bigint, o.num, o.queue, o.at, o.size, o.entries, o.tenant, o.name
-FROM seen s LEFT JOIN (
+FROM last_read s LEFT JOIN (
     SELECT n.*, q.tenant, q.name FROM next n JOIN ackline.queue q ON q.num = n.queue
     WHERE q.tenant = %(tenant)b
 ) o ON true
 ORDER BY o.era, o.moment, o.num;
 
--- name: tenant_next
+-- name: read_tenant_events
 -- The next batches of one tenant, found queue by queue: what others write is not looked at.
 SELECT j.era, j.moment::text::bigint, j.num, j.queue, j.at, j.size, j.entries, n.tenant, n.name
 FROM (
@@ -86,7 +86,7 @@ SELECT (SELECT era FROM ackline.epoch),
        pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 
 -- name: oldest_batches
--- Only batches that every reader could have seen.
+-- Only batches that every reader could have last_read.
 SELECT j.era, j.moment::text::bigint, j.num, j.at, j.size
 FROM ackline.journal j
 WHERE j.queue = %(queue)b::int
@@ -94,27 +94,27 @@ WHERE j.queue = %(queue)b::int
        OR j.era < (SELECT era FROM ackline.epoch))
 ORDER BY j.era, j.moment, j.num LIMIT %(limit)b::bigint;
 
--- name: drop_batches
+-- name: trim_journal
 WITH last AS (
     SELECT %(queue)b::int AS queue, %(era)b::int AS era,
            %(moment)b::bigint::text::xid8 AS moment, %(num)b::bigint AS num
 ), noted AS (
-    INSERT INTO ackline.dropped AS d (queue, era, moment, num, size)
+    INSERT INTO ackline.trimmed AS d (queue, era, moment, num, size)
     SELECT queue, era, moment, num, %(size)b::int FROM last
     ON CONFLICT (queue) DO UPDATE
     SET era = excluded.era, moment = excluded.moment, num = excluded.num, size = excluded.size
     WHERE (d.era, d.moment, d.num) < (excluded.era, excluded.moment, excluded.num)
-), gone AS (
+), deleted AS (
     DELETE FROM ackline.journal j USING last l
     WHERE j.queue = l.queue AND (j.era, j.moment, j.num) <= (l.era, l.moment, l.num)
     RETURNING j.size
 )
-INSERT INTO ackline.tally (queue, states, events)
-SELECT %(queue)b::int, '{0,0,0,0,0,0,0}', -coalesce(sum(size), 0) FROM gone;
+INSERT INTO ackline.count_change (queue, states, events)
+SELECT %(queue)b::int, '{0,0,0,0,0,0,0}', -coalesce(sum(size), 0) FROM deleted;
 
 -- name: last_trimmed
 -- The last batch that was dropped of a queue, of a tenant's queues, or of any queue.
-SELECT era, moment::text::bigint, num, size FROM ackline.dropped
+SELECT era, moment::text::bigint, num, size FROM ackline.trimmed
 WHERE (%(queue)b::int IS NULL OR queue = %(queue)b::int)
   AND (%(tenant)b::bytea IS NULL
        OR queue IN (SELECT q.num FROM ackline.queue q WHERE q.tenant = %(tenant)b))
@@ -126,12 +126,12 @@ SELECT t.queue,
        sum(t.states[1])::bigint, sum(t.states[2])::bigint, sum(t.states[3])::bigint,
        sum(t.states[4])::bigint, sum(t.states[5])::bigint, sum(t.states[6])::bigint,
        sum(t.states[7])::bigint, sum(t.events)::bigint, count(*)
-FROM ackline.tally t WHERE t.queue = ANY (%(queues)b::bigint[]) GROUP BY t.queue;
+FROM ackline.count_change t WHERE t.queue = ANY (%(queues)b::bigint[]) GROUP BY t.queue;
 
--- name: fold
+-- name: compact_counts
 -- Many changes into one. A second transaction that does the same finds them gone, and adds nothing.
 WITH old AS (
-    DELETE FROM ackline.tally WHERE queue = %(queue)b::int RETURNING states, events
+    DELETE FROM ackline.count_change WHERE queue = %(queue)b::int RETURNING states, events
 ), sums AS (
     SELECT array[coalesce(sum(states[1]), 0), coalesce(sum(states[2]), 0),
                  coalesce(sum(states[3]), 0), coalesce(sum(states[4]), 0),
@@ -140,5 +140,5 @@ WITH old AS (
            sum(events)::bigint AS events, count(*) AS n
     FROM old
 )
-INSERT INTO ackline.tally (queue, states, events)
+INSERT INTO ackline.count_change (queue, states, events)
 SELECT %(queue)b::int, states, events FROM sums WHERE n > 0;

@@ -14,7 +14,7 @@ SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s),
 -- The newest step, and the oldest schema whose code can live with all steps.
 SELECT coalesce(max(num), 0), coalesce(max(compatible_from), 0) FROM ackline.migration;
 
--- name: limit_waiting
+-- name: set_lock_timeout
 -- While a step waits for a lock, all transactions that come later wait behind it.
 SELECT set_config('lock_timeout', %(wait)s, true);
 

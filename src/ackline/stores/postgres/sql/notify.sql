@@ -1,37 +1,37 @@
 -- Who waits for news, and who is notified.
 
--- name: arm
-INSERT INTO ackline.waiting (tag, topic, who, until)
-SELECT w.tag, w.topic, %(who)b, clock_timestamp() + %(seconds)b::float8 * interval '1 second'
-FROM unnest(%(tags)b::bytea[], %(topics)b::bigint[]) w(tag, topic) ORDER BY w.tag, w.topic
-ON CONFLICT (tag, topic, who) DO UPDATE SET until = excluded.until;
+-- name: add_listeners
+INSERT INTO ackline.listener (queue_hash, topic, process, expires)
+SELECT w.queue_hash, w.topic, %(process)b, clock_timestamp() + %(seconds)b::float8 * interval '1 second'
+FROM unnest(%(queue_hashes)b::bytea[], %(topics)b::bigint[]) w(queue_hash, topic) ORDER BY w.queue_hash, w.topic
+ON CONFLICT (queue_hash, topic, process) DO UPDATE SET expires = excluded.expires;
 
--- name: disarm
+-- name: remove_listeners
 -- The rows are locked in the order in which they are armed, so that nobody waits in a ring.
-WITH gone AS MATERIALIZED (
-    SELECT w.tag, w.topic, w.who
-    FROM unnest(%(tags)b::bytea[], %(topics)b::bigint[]) g(tag, topic)
-    JOIN ackline.waiting w
-        ON w.tag = g.tag AND w.topic = g.topic::smallint AND w.who = %(who)b
-    ORDER BY w.tag, w.topic FOR UPDATE OF w
+WITH deleted AS MATERIALIZED (
+    SELECT w.queue_hash, w.topic, w.process
+    FROM unnest(%(queue_hashes)b::bytea[], %(topics)b::bigint[]) g(queue_hash, topic)
+    JOIN ackline.listener w
+        ON w.queue_hash = g.queue_hash AND w.topic = g.topic::smallint AND w.process = %(process)b
+    ORDER BY w.queue_hash, w.topic FOR UPDATE OF w
 )
-DELETE FROM ackline.waiting w USING gone
-WHERE w.tag = gone.tag AND w.topic = gone.topic AND w.who = gone.who;
+DELETE FROM ackline.listener w USING deleted
+WHERE w.queue_hash = deleted.queue_hash AND w.topic = deleted.topic AND w.process = deleted.process;
 
--- name: forget_waiting
+-- name: delete_expired_listeners
 -- Processes that are gone without having removed their rows.
-DELETE FROM ackline.waiting WHERE until < clock_timestamp() - interval '10 minutes';
+DELETE FROM ackline.listener WHERE expires < clock_timestamp() - interval '10 minutes';
 
 -- name: notify
 -- After the commit: listeners armed before it are notified; one armed later looks and sees it. After
--- a `take`, only if it took any jobs.
-SELECT pg_notify(%(channel)s, w.topic || ' ' || encode(w.tag, 'hex')) FROM (
-    SELECT DISTINCT w.tag, w.topic
-    FROM unnest(%(tags)b::bytea[], %(topics)b::bigint[]) g(tag, topic)
+-- a `claim_jobs`, only if it took any jobs.
+SELECT pg_notify(%(channel)s, w.topic || ' ' || encode(w.queue_hash, 'hex')) FROM (
+    SELECT DISTINCT w.queue_hash, w.topic
+    FROM unnest(%(queue_hashes)b::bytea[], %(topics)b::bigint[]) g(queue_hash, topic)
     CROSS JOIN LATERAL (
-        SELECT tag, topic FROM ackline.waiting
-        WHERE tag = g.tag AND topic = g.topic::smallint AND until > clock_timestamp()
+        SELECT queue_hash, topic FROM ackline.listener
+        WHERE queue_hash = g.queue_hash AND topic = g.topic::smallint AND expires > clock_timestamp()
         LIMIT 1
     ) w
-    WHERE %(if_took)b::bigint = 0 OR current_setting('ackline_session.took', true) = '1'
+    WHERE %(if_claimed)b::bigint = 0 OR current_setting('ackline_session.claimed', true) = '1'
 ) w;

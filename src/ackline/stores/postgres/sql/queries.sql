@@ -1,6 +1,6 @@
 -- Looking at jobs and workers. Rows of jobs have the same columns everywhere.
 
--- name: look_up
+-- name: read_jobs
 -- The jobs of these ids, in their order, up to the one with which they have so many bytes; the last
 -- column counts these. Those without a state are leased.
 SELECT num, id, kind, payload, priority, options, created, state, at, attempts, token, worker,
@@ -26,7 +26,7 @@ FROM (
             FROM ackline.parked WHERE job = j.num
             UNION ALL
             SELECT state, at, attempts, token, worker, started, finished, result
-            FROM ackline.rest WHERE job = j.num
+            FROM ackline.inactive WHERE job = j.num
         ) h ON true
         LEFT JOIN LATERAL (
             SELECT token, data FROM ackline.progress WHERE job = j.num OFFSET 0
@@ -39,9 +39,9 @@ FROM (
 ) b WHERE %(max_bytes)b::bigint IS NULL OR bytes - size < %(max_bytes)b::bigint
 ORDER BY n;
 
--- name: open_leases
+-- name: leases_of_jobs
 -- The leases of these jobs, and of those leased with them.
-SELECT u.job, l.deadline, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.asked), p.data
+SELECT u.job, l.deadline, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.cancel_requested), p.data
 FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
 LEFT JOIN LATERAL (
     SELECT data FROM ackline.progress WHERE job = u.job AND token = l.token OFFSET 0
@@ -62,13 +62,13 @@ FROM (
                octet_length(j.payload) + coalesce(octet_length(j.options), 0)
                + coalesce(octet_length(p.data), 0) + coalesce(e.size, 0) AS size
         FROM (
-            SELECT r.* FROM ackline.line l CROSS JOIN generate_series(0, 20) g(lane)
+            SELECT r.* FROM ackline.queue_kind l CROSS JOIN generate_series(0, 20) g(lane)
             CROSS JOIN LATERAL (
                 SELECT q.rank, q.job, q.attempts, q.token, q.worker, q.started FROM ackline.ready q
                 CROSS JOIN LATERAL (
                     SELECT created, payload FROM ackline.job WHERE num = q.job OFFSET 0
                 ) b
-                WHERE q.line = l.num AND q.lane = g.lane::smallint
+                WHERE q.kind_id = l.num AND q.lane = g.lane::smallint
                   AND (q.rank, q.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
                   AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
                   AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
@@ -101,7 +101,7 @@ FROM (
 ) b WHERE bytes - size < %(max_bytes)b::bigint
 ORDER BY at /*up*/, num /*up*/;
 
--- name: list_rest
+-- name: list_inactive
 -- Jobs at rest in one state; given a time, only those whose retention is not over by then.
 SELECT num, id, kind, payload, priority, options, created, state, at, attempts, token, worker,
        started, finished, false, progress, result, bytes
@@ -116,7 +116,7 @@ FROM (
         FROM (
             SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, r.state, r.at,
                    r.attempts, r.token, r.worker, r.started, r.finished, r.result
-            FROM ackline.rest r
+            FROM ackline.inactive r
             CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = r.job OFFSET 0) j
             WHERE r.queue = %(queue)b::int AND r.state = %(state)b::smallint
               AND (r.at, r.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
@@ -141,7 +141,7 @@ ORDER BY at /*up*/, num /*up*/;
 -- name: list_leased
 -- Leased jobs by age, because their deadlines move with each heartbeat.
 SELECT num, id, kind, payload, priority, options, created, 2, deadline, attempts, token, worker,
-       started, NULL::float8, asked, progress, NULL::bytea, bytes
+       started, NULL::float8, cancel_requested, progress, NULL::bytea, bytes
 FROM (
     SELECT l.*, sum(size) OVER (ORDER BY num /*up*/ ROWS UNBOUNDED PRECEDING)::bigint AS bytes
     FROM (
@@ -150,10 +150,10 @@ FROM (
                + coalesce(octet_length(p.data), 0) + coalesce(e.size, 0) AS size
         FROM (
             SELECT j.num, j.id, j.kind, j.payload, j.priority, j.options, j.created, o.deadline,
-                   o.attempts, o.token, o.worker, o.started, o.asked
+                   o.attempts, o.token, o.worker, o.started, o.cancel_requested
             FROM (
                 SELECT u.job, l.deadline, u.attempts, l.token, l.worker, l.started,
-                       u.job = ANY (l.asked) AS asked
+                       u.job = ANY (l.cancel_requested) AS cancel_requested
                 FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
                 WHERE l.queue = %(queue)b::int AND u.job /*behind*/ > %(after)b::bigint
                 -- Sorted before their bodies are read, so that no more are read than are shown.
@@ -179,25 +179,25 @@ ORDER BY num /*up*/;
 
 -- name: workers
 -- Of some queues, by their places in the list; each with the number of jobs that it holds.
-SELECT i.place, w.beat, w.seen, w.expires, coalesce((
+SELECT i.n, w.heartbeat, w.last_heartbeat, w.expires, coalesce((
     SELECT sum(cardinality(l.jobs)) FROM ackline.lease l
     WHERE l.queue = w.queue AND l.worker = w.id
 ), 0)::bigint
-FROM unnest(%(tenants)b::bytea[], %(names)b::bytea[]) WITH ORDINALITY i(tenant, name, place)
+FROM unnest(%(tenants)b::bytea[], %(names)b::bytea[]) WITH ORDINALITY i(tenant, name, n)
 JOIN ackline.queue q ON q.tenant = i.tenant AND q.name = i.name
 JOIN ackline.worker w ON w.queue = q.num;
 
 -- name: next_due
 -- Of some queues, in the order of the list: when the next scheduled or failing job is due, and when
 -- the next lease ends.
-SELECT least((SELECT at FROM ackline.rest WHERE queue = q.num AND state = 0
+SELECT least((SELECT at FROM ackline.inactive WHERE queue = q.num AND state = 0
               ORDER BY at, job LIMIT 1),
-             (SELECT at FROM ackline.rest WHERE queue = q.num AND state = 3
+             (SELECT at FROM ackline.inactive WHERE queue = q.num AND state = 3
               ORDER BY at, job LIMIT 1)),
        (SELECT deadline FROM ackline.lease WHERE queue = q.num ORDER BY deadline LIMIT 1)
-FROM unnest(%(tenants)b::bytea[], %(names)b::bytea[]) WITH ORDINALITY i(tenant, name, place)
+FROM unnest(%(tenants)b::bytea[], %(names)b::bytea[]) WITH ORDINALITY i(tenant, name, n)
 LEFT JOIN ackline.queue q ON q.tenant = i.tenant AND q.name = i.name
-ORDER BY i.place;
+ORDER BY i.n;
 
 -- name: job_numbers
 SELECT j.id, j.num FROM unnest(%(ids)b::bytea[]) i(id)

@@ -1,13 +1,13 @@
 -- Queues, their lines and their groups.
 
--- name: begin
+-- name: find_queue
 -- A queue, if it exists, and the time.
 SELECT q.num, q.version, q.settings,
        coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8)
 FROM (SELECT 1) one
 LEFT JOIN ackline.queue q ON q.tenant = %(tenant)b AND q.name = %(name)b;
 
--- name: begin_claim
+-- name: find_queue_and_token
 -- The same, and a token for a new lease.
 SELECT q.num, q.version, q.settings,
        coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8),
@@ -41,18 +41,18 @@ FROM (
 ) moment
 WHERE e.base < moment.milliseconds OR moment.foreign_journal;
 
--- name: lines
-SELECT num, kind FROM ackline.line WHERE queue = %(queue)b::int;
+-- name: queue_kinds
+SELECT num, kind FROM ackline.queue_kind WHERE queue = %(queue)b::int;
 
 -- name: add_queue
 INSERT INTO ackline.queue (tenant, name, settings)
 VALUES (%(tenant)b, %(name)b, %(settings)b) ON CONFLICT DO NOTHING;
 
--- name: add_lines
+-- name: add_kinds
 WITH new AS (
-    INSERT INTO ackline.line (queue, kind)
+    INSERT INTO ackline.queue_kind (queue, kind)
     SELECT %(queue)b::int, k.kind FROM unnest(%(kinds)b::bytea[]) k(kind)
-    WHERE NOT EXISTS (SELECT FROM ackline.line l WHERE l.queue = %(queue)b::int AND l.kind = k.kind)
+    WHERE NOT EXISTS (SELECT FROM ackline.queue_kind l WHERE l.queue = %(queue)b::int AND l.kind = k.kind)
     ORDER BY k.kind
     ON CONFLICT DO NOTHING RETURNING num
 )
@@ -72,25 +72,25 @@ WHERE (%(tenant)b::bytea IS NULL OR tenant = %(tenant)b::bytea)
   AND (%(name)b::bytea IS NULL OR name = %(name)b::bytea)
 ORDER BY tenant, name;
 
--- name: enter_groups
+-- name: lock_groups
 -- Lock groups, made if need be, in the order of their names; returns how many jobs run in each.
-INSERT INTO ackline.grp AS g (queue, name, running)
+INSERT INTO ackline.job_group AS g (queue, name, running)
 SELECT %(queue)b::int, n.name, 0 FROM unnest(%(names)b::bytea[]) n(name) ORDER BY n.name
 ON CONFLICT (queue, name) DO UPDATE SET running = g.running
 RETURNING g.name, g.running;
 
--- name: try_groups
+-- name: lock_free_groups
 -- The same without groups that another transaction has locked and may be about to delete: a group
 -- is made only if nobody can see one of its name.
 WITH there AS MATERIALIZED (
-    SELECT name FROM ackline.grp
+    SELECT name FROM ackline.job_group
     WHERE queue = %(queue)b::int AND name = ANY (%(names)b::bytea[])
 ), locked AS MATERIALIZED (
-    SELECT name, running FROM ackline.grp
+    SELECT name, running FROM ackline.job_group
     WHERE queue = %(queue)b::int AND name = ANY (%(names)b::bytea[])
     FOR UPDATE SKIP LOCKED
 ), made AS (
-    INSERT INTO ackline.grp (queue, name, running)
+    INSERT INTO ackline.job_group (queue, name, running)
     SELECT %(queue)b::int, n.name, 0 FROM unnest(%(names)b::bytea[]) n(name)
     WHERE n.name <> ALL (ARRAY(SELECT name FROM there)) ORDER BY n.name
     ON CONFLICT DO NOTHING RETURNING name, running
@@ -98,40 +98,40 @@ WITH there AS MATERIALIZED (
 SELECT name, running FROM locked UNION ALL SELECT name, running FROM made;
 
 -- name: set_running
-UPDATE ackline.grp g SET running = greatest(0, g.running + c.change)
+UPDATE ackline.job_group g SET running = greatest(0, g.running + c.change)
 FROM unnest(%(names)b::bytea[], %(changes)b::bigint[]) c(name, change)
 WHERE g.queue = %(queue)b::int AND g.name = c.name;
 
--- name: forget_groups
-DELETE FROM ackline.grp
+-- name: delete_empty_groups
+DELETE FROM ackline.job_group
 WHERE queue = %(queue)b::int AND name = ANY (%(names)b::bytea[]) AND running = 0;
 
 -- name: park
 INSERT INTO ackline.parked
-    (queue, grp, line, rank, job, attempts, token, worker, started, act)
-SELECT %(queue)b::int, p.grp, p.line, p.rank, p.job, p.attempts, nullif(p.token, 0), p.worker,
+    (queue, job_group, kind_id, rank, job, attempts, token, worker, started, act)
+SELECT %(queue)b::int, p.job_group, p.kind_id, p.rank, p.job, p.attempts, nullif(p.token, 0), p.worker,
        nullif(p.started, '-infinity'), nullif(p.act, -1)
-FROM unnest(%(groups)b::bytea[], %(lines)b::bigint[], %(ranks)b::float8[], %(jobs)b::bigint[],
+FROM unnest(%(groups)b::bytea[], %(kind_ids)b::bigint[], %(ranks)b::float8[], %(jobs)b::bigint[],
             %(attempts)b::bigint[], %(tokens)b::bigint[], %(workers)b::bytea[],
             %(starts)b::float8[], %(acts)b::bigint[])
-     p(grp, line, rank, job, attempts, token, worker, started, act);
+     p(job_group, kind_id, rank, job, attempts, token, worker, started, act);
 
 -- name: unpark
 -- The best-ranked of each kind of a group go back in line.
 WITH best AS MATERIALIZED (
-    SELECT p.job FROM ackline.line l
+    SELECT p.job FROM ackline.queue_kind l
     CROSS JOIN LATERAL (
         SELECT job FROM ackline.parked
-        WHERE queue = %(queue)b::int AND grp = %(group)b AND line = l.num
-        ORDER BY rank, job LIMIT %(room)b::bigint FOR UPDATE
+        WHERE queue = %(queue)b::int AND job_group = %(group)b AND kind_id = l.num
+        ORDER BY rank, job LIMIT %(limit)b::bigint FOR UPDATE
     ) p
     WHERE l.queue = %(queue)b::int
-), gone AS (
+), deleted AS (
     DELETE FROM ackline.parked WHERE job = ANY (ARRAY(SELECT job FROM best))
-    RETURNING line, rank, job, attempts, token, worker, started, act
+    RETURNING kind_id, rank, job, attempts, token, worker, started, act
 )
-INSERT INTO ackline.ready (line, lane, rank, job, attempts, token, worker, started, act)
-SELECT line, 20, rank, job, attempts, token, worker, started, act FROM gone RETURNING job;
+INSERT INTO ackline.ready (kind_id, lane, rank, job, attempts, token, worker, started, act)
+SELECT kind_id, 20, rank, job, attempts, token, worker, started, act FROM deleted RETURNING job;
 
 -- name: parked_groups
-SELECT DISTINCT grp FROM ackline.parked WHERE queue = %(queue)b::int;
+SELECT DISTINCT job_group FROM ackline.parked WHERE queue = %(queue)b::int;

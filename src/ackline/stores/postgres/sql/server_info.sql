@@ -1,9 +1,9 @@
 -- What the server is, and how it fares.
 
--- name: moment
+-- name: now
 SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8);
 
--- name: facts
+-- name: server_facts
 SELECT current_setting('server_version'), (SELECT max(num) FROM ackline.migration),
        current_setting('server_encoding'), pg_is_in_recovery(),
        current_setting('synchronous_commit'), current_setting('fsync'),
@@ -12,7 +12,7 @@ SELECT current_setting('server_version'), (SELECT max(num) FROM ackline.migratio
        current_setting('autovacuum') = 'on' AND current_setting('track_counts') = 'on',
        pg_has_role('pg_read_all_stats', 'USAGE');
 
--- name: holders
+-- name: open_transactions
 -- What has kept a transaction open for longest, and so keeps dead rows from being removed:
 -- sessions, standbys that give feedback, replication slots, prepared transactions. One that writes,
 -- in whichever database, also makes the readers of the journal wait.

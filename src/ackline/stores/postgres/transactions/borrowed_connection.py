@@ -265,10 +265,10 @@ class BorrowedConnection:
                 answer = work(tx)
                 tx.flush()
                 if tx.wakeups:
-                    self._engine.tell_at_commit(tx)
+                    self._engine.notify_at_commit(tx)
                 tx.send("settings", {"names": _SETTING_NAMES, "values": theirs})
                 self._require_not_stopped()
-                tx.send("keep_step")
+                tx.send("release_savepoint")
             return answer
         except BaseException:
             self._undo()
@@ -281,12 +281,15 @@ class BorrowedConnection:
     def _undo(self) -> None:
         # If this fails too, the caller gets the first error.
         with contextlib.suppress(psycopg.Error):
-            for statement in ("undo_step", "keep_step"):
+            for statement in ("rollback_to_savepoint", "release_savepoint"):
                 self._connection.execute(self._engine.statements[statement])
 
     def _prepare_session(self, tx: Transaction) -> list[str]:
         """Check which database this is, and set what our statements need; returns the old ones."""
-        here, manners = tx.send("whereabouts"), tx.send("manners", {"names": _SETTING_NAMES})
+        here, manners = (
+            tx.send("database_identity"),
+            tx.send("transaction_settings", {"names": _SETTING_NAMES}),
+        )
         self._require_same_database(here.fetchall()[0])
         [(read_only, self.sees_new_commits, theirs)] = manners.fetchall()
         if read_only:

@@ -46,8 +46,8 @@ LeasedNumbers = frozenset[int]
 class _SharedLeaseRow(Exception):
     """Raised if a lease row is shared by several jobs."""
 
-    def __init__(self, entry: CachedQueue) -> None:
-        self.entry = entry
+    def __init__(self, cached: CachedQueue) -> None:
+        self.cached = cached
 
 
 class PostgresJoinedTransaction:
@@ -107,7 +107,7 @@ class PostgresJoinedTransaction:
         if old:
             # This snapshot still has the shared row. The caller's next transaction shall find all
             # these jobs in rows of their own, also jobs of these kinds that are claimed later.
-            together.entry.lease_one_by_one([step.id for step in transitions])
+            together.cached.lease_one_by_one([step.id for step in transitions])
             self._borrowed.require_sees_new_commits(together)
         return known
 
@@ -118,15 +118,15 @@ class PostgresJoinedTransaction:
         transitions: Sequence[Transition],
         known: LeasedNumbers | None,
     ) -> list[Verdict]:
-        entry = self._queues.find(tx, queue)
-        if entry is None:
+        cached = self._queues.find(tx, queue)
+        if cached is None:
             return [NO_JOB] * len(transitions)
-        finding = JobLookup(tx, entry, lock_leases(tx, entry, transitions))
+        finding = JobLookup(tx, cached, lock_leases(tx, cached, transitions))
         # A lease that nobody else can see was made by this transaction, and holds up nobody.
         tokens = {step.token for step in transitions if step.token is not None}
         if finding.leases.shared(tokens, known):
-            raise _SharedLeaseRow(entry)
-        return apply(tx, self._queues, entry, transitions, finding)
+            raise _SharedLeaseRow(cached)
+        return apply(tx, self._queues, cached, transitions, finding)
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
@@ -142,19 +142,19 @@ class PostgresJoinedTransaction:
         return claim_result(self._engine, queue, answer)
 
     def _promote(self, tx: Transaction, queue: QueueKey) -> None:
-        entry = self._queues.find(tx, queue)
-        if entry is not None:
-            promote(tx, entry, CLAIM_MAINTENANCE_LIMIT)
+        cached = self._queues.find(tx, queue)
+        if cached is not None:
+            promote(tx, cached, CLAIM_MAINTENANCE_LIMIT)
 
     def _claim(
         self, tx: Transaction, queue: QueueKey, request: ClaimRequest, verdicts: list[Verdict]
     ) -> ClaimAnswer:
-        entry = self._queues.find(tx, queue)
-        if entry is None:
+        cached = self._queues.find(tx, queue)
+        if cached is None:
             return ClaimAnswer(tx.now, verdicts, [], None, None)
-        taking = ClaimRun(tx, entry, request)
-        jobs = [] if entry.settings.paused else taking.run()
-        return claim_answer(tx, entry, verdicts, jobs, request)._replace(end=taking.end)
+        taking = ClaimRun(tx, cached, request)
+        jobs = [] if cached.settings.paused else taking.run()
+        return claim_answer(tx, cached, verdicts, jobs, request)._replace(end=taking.end)
 
 
 class PostgresJoinContext:
