@@ -87,11 +87,11 @@ def test_a_bug_is_one_line_unless_debugging(cli, queues, monkeypatch):
 
 
 def test_memory_is_said_to_be_short_lived(cli):
-    assert "only as long" in cli("enqueue", "q", "1", "--store", "memory://").err
+    assert "nothing is kept" in cli("enqueue", "q", "1", "--store", "memory://").err
 
 
 def test_help_and_version(cli):
-    assert "Jobs in" in cli("--help").out
+    assert "Getting started" in cli("--help").out
     assert cli("-h").code == 0
     assert cli("--version").out.startswith("ackline ")
     assert cli().code == 2

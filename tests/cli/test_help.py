@@ -42,8 +42,21 @@ def test_the_help_of_every_command_fits_and_has_the_common_options(show, command
 
 
 def test_the_commands_stand_under_headings_in_the_order_of_the_table(show):
-    words = [line.split()[0] for line in show().partition("First:")[2].splitlines() if line.strip()]
-    order = ["demo", "Jobs", "enqueue", "Looking:", "queues", "Acting:", "pause", "Spark:"]
+    words = [
+        line.split()[0]
+        for line in show().partition("Getting started:")[2].splitlines()
+        if line.strip()
+    ]
+    order = [
+        "demo",
+        "Running:",
+        "enqueue",
+        "Inspecting:",
+        "queues",
+        "Operating:",
+        "pause",
+        "Spark:",
+    ]
     assert [word for word in words if word in order] == order
 
 
@@ -56,10 +69,10 @@ def test_choices_are_told(show):
 
 
 def test_defaults_and_what_has_to_be_given(show):
-    assert "How many processes.  [default: 1; x>=1]" in show("worker")
+    assert "Number of processes.  [default: 1; x>=1]" in show("worker")
     assert "--grace SPAN" in show("worker")
     assert "[default: 30s]" in show("worker")
-    assert "The store to pass them on to.  [required]" in show("relay")
+    assert "The target store.  [required]" in show("relay")
 
 
 def test_paragraphs_are_filled_and_examples_keep_their_lines(show):

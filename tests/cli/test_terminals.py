@@ -7,6 +7,7 @@ import re
 import pytest
 from rich.console import Console
 
+from ackline.cli.output.queue_tables import WORKER_COLUMNS
 from ackline.cli.output.tables import new_table
 from ackline.cli.output.text import compact_number
 from ackline.core.config import DEFAULT_SETTINGS
@@ -34,7 +35,7 @@ def orders(queues):
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_list_shows_ids_and_states_whole(terminal, orders, columns):
     head, *rows = terminal(columns, "list", "orders")
-    assert head.split() == ["id", "state", "kind", "pri", "tries", "age"]
+    assert head.split() == ["id", "state", "kind", "pri", "attempts", "age"]
     for job, row in zip(orders.jobs().jobs, rows, strict=True):
         cells = row.split()
         assert cells[:3] == [job.id, job.state, "ship"]
@@ -90,7 +91,7 @@ def test_figures_at_a_glance():
 def test_doctor_leaves_room_for_what_it_says(terminal, queues, columns):
     queues[LONG].enqueue(1)
     lines = terminal(columns, "doctor")
-    texts = [line[len("note  ") :] for line in lines]
+    texts = [line[len("warning  ") :] for line in lines]
     assert any("start one: ackline worker MODULE:QUEUE" in text for text in texts)
     assert any("full: an answered job survives" in text for text in texts)
     name = next(i for i, text in enumerate(texts) if text.startswith("customer"))
@@ -111,9 +112,9 @@ def test_workers_show_their_figures_whole(terminal, orders, columns):
     )
     orders.store.heartbeat(orders.key, beat, [])
     head, *rows = terminal(columns, "workers", "orders")
-    assert head.split() == ["worker", "state", "kinds", "pid", "holds", "lanes", "up", "seen"]
+    assert head.split() == [*WORKER_COLUMNS]
     assert "".join(row.split("  ")[0] for row in rows) == beat.id
-    assert re.search(r"alive  .*…  1234567      0     64  +\d+ d  \S+ s ago$", rows[0])
+    assert re.search(r"alive +.*… +1234567 +0 +64 +\d+ d +\S+ s ago$", rows[0])
 
 
 @pytest.mark.parametrize("columns", WIDTHS)

@@ -1,6 +1,5 @@
-"""Measuring a store through the library that users call: `ackline bench`."""
+"""Measures a store through the public library, for `ackline bench`."""
 
-from ackline.bench.measures import Measurement, measure
-from ackline.bench.plan import MEASURES, BenchmarkPlan
+from ackline.bench.measures import MEASURES, BenchmarkPlan, Measurement, measure
 
 __all__ = ["MEASURES", "BenchmarkPlan", "Measurement", "measure"]

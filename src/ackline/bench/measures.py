@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from ackline.aio import AsyncQueue
-from ackline.bench.plan import BenchmarkPlan
 from ackline.core import lifecycle
 from ackline.core.ids import new_id
 from ackline.core.job import State
@@ -21,6 +20,35 @@ from ackline.queue import NewJob, Queue
 from ackline.queues import Queues
 from ackline.stores.contract import ClaimRequest
 from ackline.worker import Worker
+
+MEASURES = (
+    "enqueue one",
+    "enqueue bulk",
+    "enqueue concurrent",
+    "drain sync",
+    "drain async",
+    "start latency",
+    "round trip",
+    "growth",
+    "many queues",
+    "scheduled",
+)
+
+
+class BenchmarkPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of each measure."""
+
+    jobs: int = 20_000
+    singles: int = 1_000
+    callers: int = 100
+    round_trips: int = 300
+    concurrency: int = 64
+    payload_bytes: int = 100
+    growth: tuple[int, ...] = (10_000, 100_000)
+    queues: int = 100
+    scheduled: int = 100_000
+    measures: tuple[str, ...] = MEASURES
+
 
 TIMEOUT = 600.0
 """Seconds after which a measure that does not end is given up."""

@@ -1,4 +1,4 @@
-"""The command `ackline`: put jobs in, run them, look at them, act on them."""
+"""The command `ackline`: enqueue, run, inspect and operate jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application: its commands, the options that each of them has, and errors in two lines."""
+"""The click application: its commands, their common options, and how errors are printed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ackline.cli.session import DEFAULT_STORE, CommonOptions, Session
 F = TypeVar("F", bound=Callable[..., Any])
 
 COMMANDS = {
-    "First": {"demo": "commands.demo"},
-    "Jobs in and through": {
+    "Getting started": {"demo": "commands.demo"},
+    "Running": {
         "enqueue": "commands.enqueue",
         "worker": "commands.worker",
         "relay": "commands.relay",
@@ -28,7 +28,7 @@ COMMANDS = {
         "token": "service.token",
         "webhook": "service.webhook",
     },
-    "Looking": {
+    "Inspecting": {
         "queues": "commands.queues",
         "workers": "commands.queues",
         "list": "commands.jobs",
@@ -40,7 +40,7 @@ COMMANDS = {
         "keys": "commands.keys",
         "doctor": "commands.doctor",
     },
-    "Acting": {
+    "Operating": {
         "pause": "commands.queues",
         "resume": "commands.queues",
         "cancel": "commands.job_actions",
@@ -52,10 +52,10 @@ COMMANDS = {
         "recover": "commands.job_actions",
         "migrate": "commands.migrate",
     },
-    "Try": {"bench": "commands.bench"},
+    "Benchmark": {"bench": "commands.bench"},
     "Spark": {"pipeline": "pipeline"},
 }
-"""The commands in the order of the help, with the module that registers each."""
+"""The commands in the order of the help, and the module that registers each."""
 
 SETTINGS = {
     "help_option_names": ["-h", "--help"],
@@ -65,7 +65,7 @@ SETTINGS = {
 
 
 class Commands(click.Group):
-    """A command with subcommands; the module of one is imported when it is needed."""
+    """A group whose commands are imported only when they are used."""
 
     def __init__(self, *arguments: Any, table: Mapping[str, Mapping[str, str]], **options: Any):
         super().__init__(*arguments, **options)
@@ -73,11 +73,11 @@ class Commands(click.Group):
         self._modules = {name: module for names in table.values() for name, module in names.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The commands in the order of the table."""
+        """List the commands in the order of the table."""
         return list(self._modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command; if there is none such, all are loaded, so that a close one is proposed."""
+        """Find a command; if there is none, load all, so that click can suggest a similar one."""
         if cmd_name in self._modules:
             self._import(cmd_name)
         else:
@@ -85,7 +85,7 @@ class Commands(click.Group):
         return super().get_command(ctx, cmd_name)
 
     def load(self) -> Self:
-        """Import all commands."""
+        """Import the modules of all commands."""
         for name in self._modules:
             self._import(name)
         return self
@@ -94,7 +94,7 @@ class Commands(click.Group):
         importlib.import_module(f"ackline.cli.{self._modules[name]}")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands under the headings of the table."""
+        """Write the commands under their headings."""
         for heading, names in self._table.items():
             found = {name: self.get_command(ctx, name) for name in names}
             with formatter.section(heading):
@@ -107,8 +107,8 @@ class Commands(click.Group):
                 )
 
 
-def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _show_version(context: click.Context, _option: click.Parameter, requested: bool) -> None:
+    if requested:
         from ackline.cli.output.versions import ackline_version
 
         click.echo(f"ackline {ackline_version()}")
@@ -119,14 +119,14 @@ COMMON_OPTIONS = [
     click.Option(
         ["--store"],
         metavar="URL",
-        help="A store's URL, or the path of a SQLite file. "
-        f"Else ACKLINE_STORE, else {DEFAULT_STORE}.",
+        help="URL of the store, or path of a SQLite file (default: ACKLINE_STORE, or "
+        f"{DEFAULT_STORE}).",
     ),
-    click.Option(["--tenant"], help="Whose queues."),
-    click.Option(["--json"], is_flag=True, help="Answer in JSON, for programs."),
+    click.Option(["--tenant"], help="The tenant (default: the store URL's, or default)."),
+    click.Option(["--json"], is_flag=True, help="Print JSON, for programs."),
     click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
 ]
-"""Options that may stand before or after the name of every command."""
+"""Options that every command accepts, before or after its name."""
 
 
 @click.group(cls=Commands, table=COMMANDS, context_settings=SETTINGS)
@@ -140,10 +140,10 @@ COMMON_OPTIONS = [
 )
 @click.pass_context
 def app(context: click.Context, /, **common: Any) -> None:
-    """A reliable job queue: put jobs in, run them, look at them, act on them.
+    """A reliable job queue: enqueue, run, inspect and operate jobs.
 
-    Try `ackline demo` first. Exit codes: 0 done, 1 it did not happen, 2 the command cannot work,
-    3 the store cannot be used.
+    Try `ackline demo` first. Exit codes: 0 success, 1 refused or failed, 2 usage error, 3 store
+    unavailable.
     """
     context.obj = CommonOptions(**common)
 
@@ -156,7 +156,7 @@ def command(
 ) -> Callable[[F], F]:
     """Register a command whose first parameter is its `Session`.
 
-    `creates` lets it create a missing store file; `group` is the parent command.
+    `creates_store` lets it create a missing store; `group` is the parent command.
     """
 
     def register(function: F) -> F:
@@ -165,10 +165,8 @@ def command(
             given = CommonOptions(
                 **{option.name: values.pop(option.name) for option in COMMON_OPTIONS}
             )
-            wider = click.get_current_context().obj
-            _run_with_errors(
-                function, given.with_defaults(wider or CommonOptions()), creates_store, values
-            )
+            before_command = click.get_current_context().obj or CommonOptions()
+            _run_with_errors(function, given.with_defaults(before_command), creates_store, values)
 
         made = click.command(name, help=help_of(function))(run)
         made.params += COMMON_OPTIONS
@@ -179,15 +177,15 @@ def command(
 
 
 def help_of(function: Callable[..., Any]) -> str:
-    """The docstring of a command; the lines of its examples are not to be wrapped."""
+    """The docstring of a command, with its examples marked so that click does not wrap them."""
     return re.sub(r"(?<=\n\n)(?=ackline )", "\b\n", inspect.getdoc(function) or "")
 
 
 def _run_with_errors(
-    function: Callable[..., Any], common: CommonOptions, creates: bool, values: dict[str, Any]
+    function: Callable[..., Any], common: CommonOptions, creates_store: bool, values: dict[str, Any]
 ) -> None:
     try:
-        session = Session(common, creates=creates)
+        session = Session(common, creates_store=creates_store)
         try:
             function(session, **values)
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Exit codes, and the messages of errors for the person who typed the command."""
+"""Exit codes and error messages of commands."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ import sys
 
 from ackline.core.errors import AcklineError, ConfigError, InvalidJob, StoreError
 
-REFUSED = 1
-"""What was asked for did not happen."""
+FAILED = 1
+"""The command was refused, or failed."""
 
 USAGE = 2
-"""The command, a value or a setting cannot work."""
+"""The command line, a value or a setting is invalid."""
 
 UNAVAILABLE = 3
-"""The store cannot be reached, is full, or is not ours."""
+"""The store cannot be reached, is full, or is not one of Ackline's."""
 
 INTERRUPTED = 130
-"""Ctrl-C, with the code that shells use."""
+"""Ctrl-C; the code that shells use."""
 
 PIPE_CLOSED = 141
-"""The reader of our output is gone (`| head`), with the code that shells use."""
+"""The reader of the output has exited (`| head`); the code that shells use."""
 
 
-class Refusal(Exception):
-    """What was asked for did not happen; says what, where, and what to do."""
+class CommandError(Exception):
+    """A command was refused or failed; the message says why, and what to do."""
 
-    def __init__(self, message: str, code: int = REFUSED) -> None:
+    def __init__(self, message: str, code: int = FAILED) -> None:
         super().__init__(message)
         self.code = code
 
 
-class UsageError(Refusal):
-    """A command line that cannot work."""
+class UsageError(CommandError):
+    """An invalid command line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, USAGE)
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code that an error leads to."""
+    """The exit code of an error."""
     match error:
-        case Refusal():
+        case CommandError():
             return error.code
         case KeyboardInterrupt():
             return INTERRUPTED
@@ -52,15 +52,15 @@ def exit_code(error: BaseException) -> int:
         case StoreError():
             return UNAVAILABLE
         case _:
-            return REFUSED
+            return FAILED
 
 
 def error_message(error: BaseException) -> str:
-    """One or two lines; empty if the command ends quietly."""
+    """The message of an error, in one or two lines; empty if nothing is to be printed."""
     match error:
         case KeyboardInterrupt() | BrokenPipeError():
             return ""
-        case Refusal() | AcklineError():
+        case CommandError() | AcklineError():
             return str(error)
         case OSError() if error.strerror:
             where = f"{error.filename}: " if error.filename else ""
@@ -73,7 +73,7 @@ def error_message(error: BaseException) -> str:
 
 
 def discard_output() -> None:
-    """Nobody reads our output any more: let the interpreter's last flush go nowhere."""
+    """Send the rest of the output to /dev/null, because its reader has exited."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

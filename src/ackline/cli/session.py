@@ -1,4 +1,4 @@
-"""What every command works with: a store, a tenant, and its output."""
+"""One command's run: its store, tenant and output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 import ackline
-from ackline.cli.exits import UNAVAILABLE, Refusal
+from ackline.cli.exits import UNAVAILABLE, CommandError
 from ackline.queue import Queue
 from ackline.queues import DEFAULT_TENANT, Queues, queue_not_found_message
 from ackline.stores.contract import QueueInfo
@@ -23,38 +23,38 @@ from ackline.stores.registry import sqlite_file_of, store_from_url
 DEFAULT_STORE = "sqlite:///ackline.db"
 
 UNBOUNDED = 10_000
-"""The width for output that goes to a file or a pipe: nothing is cut off or wrapped."""
+"""Width of output to a file or a pipe: nothing is cut off or wrapped."""
 
 
 class CommonOptions(msgspec.Struct, frozen=True):
-    """Options that may stand before or after every command; None means not given."""
+    """The options that every command accepts; None means not given."""
 
     store: str | None = None
     tenant: str | None = None
     json: bool = False
     debug: bool = False
 
-    def with_defaults(self, wider: CommonOptions) -> CommonOptions:
-        """These options; those not given are taken from before the command."""
+    def with_defaults(self, defaults: CommonOptions) -> CommonOptions:
+        """These options; those not given are taken from `defaults`."""
         return CommonOptions(
-            store=self.store or wider.store,
-            tenant=self.tenant or wider.tenant,
-            json=self.json or wider.json,
-            debug=self.debug or wider.debug,
+            store=self.store or defaults.store,
+            tenant=self.tenant or defaults.tenant,
+            json=self.json or defaults.json,
+            debug=self.debug or defaults.debug,
         )
 
 
 class Session:
-    """One command's run. The store is opened when it is first asked for."""
+    """One command's run. The store is opened on first use."""
 
-    def __init__(self, common: CommonOptions, *, creates: bool = False) -> None:
+    def __init__(self, common: CommonOptions, *, creates_store: bool = False) -> None:
         self.common = common
         self.json = common.json
         self.tenant = common.tenant or DEFAULT_TENANT
         self.url = store_url(common.store or os.environ.get("ACKLINE_STORE") or DEFAULT_STORE)
         self.console = _console(stderr=False)
         self.notices = _console(stderr=True)
-        self._creates = creates
+        self._creates_store = creates_store
         self._queues: Queues | None = None
 
     # --- the store ---
@@ -63,7 +63,7 @@ class Session:
     def queues(self) -> Queues:
         """The open store."""
         if self._queues is None:
-            if not self._creates:
+            if not self._creates_store:
                 require_existing_store(self.url)
             self._queues = ackline.open(self.url, tenant=self.common.tenant)
             self.tenant = self._queues.tenant
@@ -75,23 +75,23 @@ class Session:
         return self.queues[name]
 
     def existing_queue(self, name: str) -> Queue[Any, Any]:
-        """A queue that exists, or a refusal that names those that do."""
+        """A queue that exists; the error otherwise suggests one that does."""
         self.describe(name)
         return self.queues[name]
 
     def describe(self, name: str) -> QueueInfo:
-        """One queue's settings and counts, or a refusal that names the queues there are."""
+        """A queue's settings and counts; the error otherwise suggests a queue that exists."""
         found = self.queues.store.describe(self.tenant, name)
         if found:
             return found[0]
-        raise Refusal(queue_not_found_message(self.queues, name))
+        raise CommandError(queue_not_found_message(self.queues, name))
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store, if it was opened."""
         if self._queues is not None:
             self._queues.close()
 
-    # --- answering ---
+    # --- output ---
 
     def print_json(self, value: Any) -> None:
         """Print a JSON document on one line."""
@@ -100,16 +100,16 @@ class Session:
         )
         sys.stdout.flush()
 
-    def print(self, answer: RenderableType = "", style: str = "") -> None:
-        """Print the answer for people."""
-        self.console.print(Text(answer, style=style) if isinstance(answer, str) else answer)
+    def print(self, output: RenderableType = "", style: str = "") -> None:
+        """Print text or a table."""
+        self.console.print(Text(output, style=style) if isinstance(output, str) else output)
 
     def print_line(self, text: Text | str) -> None:
-        """Print a line that is never wrapped, for output that is read line by line."""
+        """Print a line that is never wrapped."""
         self.console.print(text, soft_wrap=True)
 
     def notice(self, text: str, style: str = "dim") -> None:
-        """Print a remark to standard error, so that standard output has only the answer."""
+        """Print a notice to standard error, so that standard output has only the result."""
         with contextlib.suppress(BrokenPipeError):
             self.notices.print(Text(text, style=style), soft_wrap=True)
 
@@ -119,18 +119,18 @@ class Session:
         tenant = "" if self.tenant == DEFAULT_TENANT else f", tenant {self.tenant}"
         self.notice(f"store {queues.store.capabilities.name} {queues.info().location}{tenant}")
         if not queues.store.capabilities.persistent:
-            self.notice("this store lives only as long as this command", "yellow")
+            self.notice("a memory store ends with this command: nothing is kept", "yellow")
 
 
 def store_url(text: str) -> str:
-    """A store's URL; a plain path means a SQLite file."""
+    """The URL of a store; a plain path is a SQLite file."""
     return text if "://" in text else f"sqlite:///{text}"
 
 
 def require_existing_store(url: str, option: str = "--store or ACKLINE_STORE") -> None:
-    """Refuse if there is no store: looking must not create an empty one in the wrong place.
+    """Raise if there is no store, because reading must not create an empty one by mistake.
 
-    `option` is what names another store.
+    `option` is what selects another store, for the message.
     """
     path = sqlite_file_of(url)
     if path is not None:
@@ -138,10 +138,10 @@ def require_existing_store(url: str, option: str = "--store or ACKLINE_STORE") -
     else:
         missing = _location_without_schema(url)
     if missing is not None:
-        raise Refusal(
-            f"there is no store at {missing}.\n"
-            "Enqueue a job or run `ackline migrate` to make one, "
-            f"or name another with {option}.",
+        raise CommandError(
+            f"no store at {missing}.\n"
+            "Enqueue a job or run `ackline migrate` to create one, "
+            f"or select another with {option}.",
             UNAVAILABLE,
         )
 
@@ -155,10 +155,10 @@ def _location_without_schema(url: str) -> str | None:
 
 
 class PipeConsole(Console):
-    """Raises if its pipe is closed, so that the command ends quietly; rich would exit with 1."""
+    """A console that raises when its pipe is closed; rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
-        """Raise the error that rich has caught."""
+        """Raise again the error that rich has caught."""
         raise BrokenPipeError
 
 

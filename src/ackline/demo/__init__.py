@@ -1,1 +1,1 @@
-"""The demo: handlers, a load for them, and the proof that no job was lost."""
+"""The demo's handlers, its workload, and the audit that proves that no job was lost."""

@@ -1,6 +1,6 @@
 """The demo's handlers, run by `ackline worker ackline.demo.handlers:acme_email …`.
 
-They behave as their payload says, so that each run tells the same story.
+They behave as their payload says, so that every run is the same.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ MAX_ATTEMPTS = 6
 
 
 class MailServerBusy(Exception):
-    """The server says: try again."""
+    """A temporary error of the mail server."""
 
 
 class OutOfStock(Exception):
-    """There may be more of it soon."""
+    """A temporary shortage."""
 
 
 @acme_email.handler("newsletter", max_attempts=MAX_ATTEMPTS, backoff=[0.3, 0.6, 1.2])
 @acme_email.handler("welcome", max_attempts=MAX_ATTEMPTS, backoff=[0.3, 0.6, 1.2])
 @globex_email.handler("welcome", max_attempts=MAX_ATTEMPTS, backoff=[0.3, 0.6, 1.2])
 async def send(job: Job[Payload]) -> str:
-    """A mail server that is busy now and then: a retry or two help."""
+    """Send mail; the server is sometimes busy, and a retry helps."""
     await asyncio.sleep(job.payload.get("takes", 0.05))
     if job.attempts <= job.payload.get("fails", 0):
         raise MailServerBusy("421 try again later")
@@ -47,7 +47,7 @@ async def send(job: Job[Payload]) -> str:
 
 @acme_images.handler("resize", max_attempts=3, backoff=[0.2])
 def resize(job: Job[Payload]) -> dict[str, int]:
-    """Work for a thread; no attempt helps with a broken file."""
+    """Resize an image in a thread; a broken file fails every attempt."""
     time.sleep(job.payload.get("takes", 0.06))
     if job.payload.get("broken"):
         raise ValueError(f"{job.payload['file']}: not a PNG, not a JPEG")
@@ -56,14 +56,14 @@ def resize(job: Job[Payload]) -> dict[str, int]:
 
 @acme_images.handler("scan", max_attempts=MAX_ATTEMPTS, backoff=[0.3], timeout=0.6)
 async def scan(job: Job[Payload]) -> str:
-    """Hangs at its first attempt; its timeout ends that."""
+    """Hang on the first attempt, until the timeout."""
     await asyncio.sleep(60 if job.attempts == 1 else 0.05)
     return "nothing suspicious"
 
 
 @acme_payments.handler("charge", max_attempts=MAX_ATTEMPTS, backoff=[0.3, 0.6])
 def charge(job: Job[Payload]) -> dict[str, Any] | Snooze | Dead:
-    """Waits for the bank to open; a stolen card is not tried twice."""
+    """Snooze until the bank opens; do not retry a stolen card."""
     if job.payload.get("stolen"):
         return Dead("the card was reported stolen")
     closed = job.payload.get("bank_opens_at", 0.0) - time.time()
@@ -75,18 +75,18 @@ def charge(job: Job[Payload]) -> dict[str, Any] | Snooze | Dead:
 
 @acme_payments.handler("reconcile", max_attempts=2)
 def reconcile(_job: Job[Payload]) -> None:
-    """Poison: kills the process that runs it, as a fault in native code or the OOM killer does."""
+    """Poison: kill the process, as a crash in native code or the OOM killer would."""
     os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(60)
 
 
 @globex_reports.handler("monthly", max_attempts=MAX_ATTEMPTS, backoff=[0.3], lease=15)
 def monthly(job: Job[Payload]) -> dict[str, Any] | Cancel:
-    """Long work in steps that looks at its signal in between."""
+    """Long work in steps, which checks its signal in between."""
     for page in range(1, job.payload["pages"] + 1):
         if job.signal.wait(0.1):
             if job.signal.reason is not StopReason.CANCEL_REQUESTED:
-                raise InterruptedError(job.signal.reason)  # the worker stops: the job is given back
+                raise InterruptedError(job.signal.reason)  # the worker stops: the job is released
             return Cancel(f"stopped before page {page}")
         job.progress({"page": page, "of": job.payload["pages"]})
     return {"pages": job.payload["pages"]}
@@ -94,13 +94,13 @@ def monthly(job: Job[Payload]) -> dict[str, Any] | Cancel:
 
 @globex_reports.handler("usage")
 def usage(_job: Job[Payload]) -> dict[str, int]:
-    """The job that a schedule enqueues each minute."""
+    """The job that a schedule enqueues every minute."""
     return {"rows": 1440}
 
 
 @initech_orders.handler("fulfil", max_attempts=MAX_ATTEMPTS, backoff=[1.0, 2.0, 4.0])
 async def fulfil(job: Job[Payload]) -> dict[str, Any]:
-    """Out of stock at first, sometimes."""
+    """Fulfil an order; the article is sometimes out of stock at first."""
     await asyncio.sleep(job.payload.get("takes", 0.1))
     if job.attempts <= job.payload.get("fails", 0):
         raise OutOfStock(f"article {job.payload['article']} is not on the shelf")
@@ -109,7 +109,7 @@ async def fulfil(job: Job[Payload]) -> dict[str, Any]:
 
 @initech_webhooks.handler("deliver", max_attempts=3, backoff=[2.0, 6.0])
 async def deliver(job: Job[Payload]) -> int:
-    """One of the shops is down now and then."""
+    """Call a shop's webhook; some shops are down."""
     await asyncio.sleep(job.payload.get("takes", 0.08))
     if job.payload.get("down"):
         raise ConnectionRefusedError(f"'{job.payload['host']}' refused the connection")

@@ -1,4 +1,4 @@
-"""The proof that no job was lost: from the journal, against the receipts and the store."""
+"""Check that no job was lost: compare the journal with the producer's receipts and the store."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from ackline.queues import Queues
 
 
 class AuditResult(msgspec.Struct, frozen=True):
-    """Where every job is."""
+    """What became of all jobs."""
 
     ok: bool
     enqueued: int
     states: dict[State, int]
     removed: int
-    """Deleted, pruned, or enqueued anew after they had ended."""
+    """Deleted, pruned, or replaced by a new job of the same id."""
     lost: list[JobName]
     completed_twice: list[JobName]
     mismatched_queues: list[str]
-    """Queues whose counts in the store are not those of the journal."""
+    """Queues whose counts in the store differ from those of the journal."""
     deliveries: int
     retries: int
     recovered: int
-    """Deliveries that ended with the death of their worker; the jobs were run again."""
+    """Jobs whose worker died and that were delivered again."""
     crashed_workers: int
 
     @property
-    def waiting(self) -> int:
-        """Jobs that have not ended yet."""
+    def unfinished(self) -> int:
+        """Jobs that have not finished yet."""
         return sum(number for state, number in self.states.items() if state not in TERMINAL)
 
 
 class JobAudit:
-    """Reads the journal, event by event."""
+    """Follows every job through the journal."""
 
     def __init__(self) -> None:
         self._state: dict[JobName, State | None] = {}
@@ -46,15 +46,15 @@ class JobAudit:
         self._acts: Counter[Act] = Counter()
         self._crashed: set[str] = set()
         self._replaced = self._removed = self._retries = 0
-        self._deleted_by_nobody: set[JobName] = set()
+        self._purged_by_nobody: set[JobName] = set()
 
     def read(self, events: Iterable[Event]) -> None:
-        """Take in the next events."""
+        """Count the next events."""
         for event in events:
             if event.id:
-                self._note((event.queue.name, event.id), event)
+                self._count((event.queue.name, event.id), event)
 
-    def _note(self, job: JobName, event: Event) -> None:
+    def _count(self, job: JobName, event: Event) -> None:
         self._acts[event.act] += 1
         self._retries += event.to is State.FAILING and event.act is Act.FAIL
         match event.act:
@@ -64,7 +64,7 @@ class JobAudit:
             case Act.PURGE | Act.PRUNE:
                 self._removed += 1
                 if event.act is Act.PURGE and not event.by:
-                    self._deleted_by_nobody.add(job)
+                    self._purged_by_nobody.add(job)
             case Act.COMPLETE:
                 self._completions[job] += 1
             case Act.EXPIRE:
@@ -74,25 +74,25 @@ class JobAudit:
         self._state[job] = event.to
 
     def result(self, queues: Queues, accepted: set[JobName]) -> AuditResult:
-        """Compare the journal with the producer's receipts and with the store's counts."""
+        """Compare the journal with the receipts and with the store's counts."""
         counts = defaultdict(Counter[State], {name: Counter[State]() for name in queues})
         for (name, _), state in self._state.items():
             if state is not None:
                 counts[name][state] += 1
         states = {state: sum(counted[state] for counted in counts.values()) for state in State}
-        lost = sorted((accepted - self._state.keys()) | self._deleted_by_nobody)
+        lost = sorted((accepted - self._state.keys()) | self._purged_by_nobody)
         twice = sorted(job for job, number in self._completions.items() if number > 1)
-        disagree = [n for n in counts if counts[n] != Counter(queues[n].counts())]
-        gone = self._removed + self._replaced
+        mismatched = [n for n in counts if counts[n] != Counter(queues[n].counts())]
+        removed = self._removed + self._replaced
         enqueued = self._acts[Act.ENQUEUE]
         return AuditResult(
-            ok=not (lost or twice or disagree) and sum(states.values()) + gone == enqueued,
+            ok=not (lost or twice or mismatched) and sum(states.values()) + removed == enqueued,
             enqueued=enqueued,
             states=states,
-            removed=gone,
+            removed=removed,
             lost=lost,
             completed_twice=twice,
-            mismatched_queues=disagree,
+            mismatched_queues=mismatched,
             deliveries=self._acts[Act.CLAIM],
             retries=self._retries,
             recovered=self._acts[Act.EXPIRE],

@@ -1,4 +1,4 @@
-"""The demo's load: everyday jobs of three customers, and trouble that comes again and again."""
+"""The demo's workload: routine jobs of three customers, and faults at regular intervals."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ RATES = {
     ("initech/orders", "fulfil"): 2.0,
     ("initech/webhooks", "deliver"): 2.0,
 }
-"""Jobs a second, by queue and kind."""
+"""Jobs per second, by queue and kind."""
 
 QUEUES = [queue for queue, _ in RATES]
 
 
 class Workload:
-    """Enqueues jobs, and keeps the receipts of those that were accepted."""
+    """Enqueues jobs and remembers which were accepted."""
 
     def __init__(self, queues: Queues, log: Callable[[str], None]) -> None:
         self.accepted: set[JobName] = set()
         self._queues = queues
-        self._tell = log
+        self._log = log
         self._random = random.Random(7)
         self._number = 0
 
     def put(self, queue: str, *jobs: NewJob[Any], **options: Any) -> int:
-        """Enqueue jobs in one durable write; returns how many were known already."""
+        """Enqueue jobs in one durable write; returns how many were duplicates."""
         answers = self._queues[queue].enqueue_many(jobs, **options)
         new = {(queue, answer.id) for answer in answers if isinstance(answer, Queued)}
         self.accepted |= new
         return len(answers) - len(new)
 
     def enqueue_routine(self, seconds: float) -> None:
-        """The ordinary jobs of so many seconds."""
+        """Enqueue the routine jobs of this many seconds."""
         for (queue, kind), rate in RATES.items():
-            # The fraction is left to chance, so that small rates are met on average.
+            # Rounded at random, so that small rates are met on average.
             jobs = [self._job(kind) for _ in range(int(rate * seconds + self._random.random()))]
             if jobs:
                 self.put(queue, *jobs, kind=kind)
@@ -81,63 +81,61 @@ class Workload:
                 options |= {"keys_if_undelivered": [["undelivered", host, f"deliver-{number}"]]}
         return NewJob(payload, **options)
 
-    # --- trouble ---
+    # --- faults ---
 
-    def run_faults(self, turn: int, seconds: float) -> Iterator[float]:
-        """All that goes wrong once; yields when to go on, in seconds from its beginning."""
-        tell, put = self._tell, self.put
+    def run_faults(self, number: int, seconds: float) -> Iterator[float]:
+        """Cause every fault once; yields when to continue, in seconds from the start."""
+        log, put = self._log, self.put
 
         def job(name: str, payload: dict[str, Any], **options: Any) -> NewJob[Any]:
-            return NewJob(payload, id=name if turn == 1 else f"{name}.{turn}", **options)
+            return NewJob(payload, id=name if number == 1 else f"{name}.{number}", **options)
 
-        letters = [
+        newsletters = [
             job(f"news-{n}", {"to": f"reader-{n}@acme.example", "fails": n % 40 == 7, "takes": 0.4})
             for n in range(300)
         ]
-        put("acme/email", *letters, kind="newsletter", priority=1)
-        tell("300 newsletters enqueued at priority 1, one durable write")
+        put("acme/email", *newsletters, kind="newsletter", priority=1)
+        log("300 newsletters enqueued at priority 1, one durable write")
         soon = min(2.0, 0.15 * seconds)
         reports = [(1, 5, soon), (2, 600, soon), (3, 5, 3600.0)]
         jobs = [job(f"report-{n}", {"pages": p}, delay=delay) for n, p, delay in reports]
         put("globex/reports", *jobs, kind="monthly", priority=8)
-        tell(f"3 reports scheduled: two in {soon:.1f} s, one in an hour")
+        log(f"3 reports scheduled: two in {soon:.1f} s, one in an hour")
         yield 0.1 * seconds
         opens = {"amount": 100, "bank_opens_at": time.time() + soon}
         put("acme/payments", *(job(f"early-{n}", opens) for n in range(3)), kind="charge")
-        tell(f"3 payments come before the bank opens: they snooze for {soon:.1f} s")
+        log(f"3 payments before the bank opens: they snooze for {soon:.1f} s")
         yield 0.15 * seconds
         put("acme/images", job("broken", {"file": "cat.txt", "broken": True}), kind="resize")
         put("acme/images", job("scan", {}), kind="scan")
         put("acme/payments", job("stolen", {"stolen": True}), kind="charge")
-        tell("a broken image, a scan that hangs, a stolen card")
+        log("a broken image, a scan that hangs, a stolen card")
         yield 0.25 * seconds
-        known = sum(put("acme/payments", job("once", {"amount": 11})) for _ in range(4))
-        tell(f"one payment submitted 4 times: {known} times answered as known, charged once")
+        duplicates = sum(put("acme/payments", job("once", {"amount": 11})) for _ in range(4))
+        log(f"one payment submitted 4 times: {duplicates} duplicates, charged once")
         while not self._kill_a_worker():
             yield 0.35 * seconds
         yield 0.4 * seconds
         for one in jobs[1:]:
             with contextlib.suppress(JobNotFound):
                 state = self._queues["globex/reports"].cancel(one.options["id"], by="demo")
-                asked = state is State.PROCESSING
-                tell(
-                    f"cancel {one.options['id']}: {'its handler is asked to stop' * asked or state}"
-                )
+                running = state is State.PROCESSING
+                log(f"cancel {one.options['id']}: {'cancel requested' if running else state}")
         yield 0.5 * seconds
         put("acme/payments", job("poison", {}), kind="reconcile", priority=9)
-        tell("a poison job: it kills every process that runs it, 2 attempts")
+        log("a poison job: it kills every process that runs it; it has 2 attempts")
         yield seconds
 
     def _kill_a_worker(self) -> bool:
-        """Kill the worker that holds the most jobs; False if none holds any."""
-        now, holds, pids = self._queues.store.now(), Counter[str](), dict[str, int]()
+        """Kill the worker with the most leases; False if none has any."""
+        now, leases, pids = self._queues.store.now(), Counter[str](), dict[str, int]()
         for worker in (one for name in QUEUES for one in self._queues[name].workers()):
             if worker.expires_at > now:
-                holds[worker.heartbeat.id] += worker.leases
+                leases[worker.heartbeat.id] += worker.leases
                 pids[worker.heartbeat.id] = worker.heartbeat.pid
-        [(id, number)] = holds.most_common(1) or [("", 0)]
+        [(id, number)] = leases.most_common(1) or [("", 0)]
         if number:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pids[id], signal.SIGKILL)
-            self._tell(f"kill -9 {pids[id]}: a worker with {number} jobs in hand")
+            self._log(f"kill -9 {pids[id]}: a worker with {number} leases")
         return number > 0

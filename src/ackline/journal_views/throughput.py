@@ -13,8 +13,9 @@ from collections.abc import Iterable
 import msgspec
 
 from ackline.core.errors import EventsDropped
-from ackline.core.events import Act, Event, make_cursor, read_cursor
+from ackline.core.events import Act, Event
 from ackline.core.job import QueueKey
+from ackline.journal_views.seek import cursor_before
 from ackline.stores.contract import Store
 
 PAGE = 5000
@@ -113,30 +114,3 @@ class ThroughputReader:
 
 _EMPTY = (0, 0, 0)
 _NEVER = ("", 0)
-
-
-def cursor_before(store: Store, since: float, queue: QueueKey | None = None) -> str:
-    """A cursor before everything that happened since then, and after most of what came before.
-
-    Batches are numbered in order, so it is found by bisection, without reading the journal.
-    """
-    oldest = store.events(queue, None, 1)
-    end, _ = read_cursor(store.info().cursor)
-    if not oldest or oldest[0].at >= since:
-        return make_cursor(0, 0) if not oldest else make_cursor(read_cursor(oldest[0].cursor)[0], 0)
-    low, high = read_cursor(oldest[0].cursor)[0], end
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _is_before(store, queue, middle, since):
-            low = middle
-        else:
-            high = middle
-    return make_cursor(high, 0)
-
-
-def _is_before(store: Store, queue: QueueKey | None, batch: int, since: float) -> bool:
-    try:
-        found = store.events(queue, make_cursor(batch, 0), 1)
-    except EventsDropped:
-        return True  # pruned while we look
-    return bool(found) and found[0].at < since

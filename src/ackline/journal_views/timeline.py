@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ackline.core.errors import EventsDropped
 from ackline.core.events import Event
 from ackline.core.job import QueueKey, Record
-from ackline.journal_views.throughput import cursor_before
+from ackline.journal_views.seek import cursor_before
 from ackline.stores.contract import Store
 
 PAGE = 1000

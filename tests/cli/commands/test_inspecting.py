@@ -39,12 +39,12 @@ def test_queues(cli, email):
     found = cli("queues", "--json").document["queues"]
     assert found[0]["counts"]["failed"] == 1
     assert found[0]["paused"] is True
-    assert found[0]["first_in_line"] > 0
+    assert found[0]["oldest"] > 0
 
 
 def test_list_says_what_matters_in_each_state(cli, email):
     out = cli("list", "email").out
-    assert "runs in 6" in out
+    assert "due in 6" in out
     assert "RuntimeError: the mail\\x1b[31m server is gone" in out
     assert "\x1b" not in out
 
@@ -80,7 +80,7 @@ def test_list_goes_on_by_cursor(cli, email):
 
 def test_show_tells_the_whole_story(cli, email):
     out = cli("show", "email", "dead").out
-    for words in ("failed for good", "claimed, attempt 1", "Traceback", "1 of 1", '"to": "dead"'):
+    for words in ("moved to the DLQ", "claimed, attempt 1", "Traceback", "1 of 1", '"to": "dead"'):
         assert words in out
     assert "\x1b" not in out
 
@@ -119,7 +119,7 @@ def test_looking_creates_nothing(cli, place):
 
 
 def test_workers(cli, email):
-    assert "No worker" in cli("workers", "email").out
+    assert "no workers" in cli("workers", "email").out
     assert cli("workers", "email", "--json").document == {"workers": []}
 
 
@@ -129,7 +129,7 @@ def test_workers(cli, email):
 def test_events_are_lines(cli, email):
     lines = cli("events", "email").out.splitlines()
     assert len(lines) == 8
-    assert "failed for good" in lines[2]
+    assert "moved to the DLQ" in lines[2]
 
 
 def test_events_as_json_lines_with_a_cursor(cli, email):
@@ -201,7 +201,7 @@ def test_doctor_finds_jobs_that_nobody_is_there_for(cli, email, monkeypatch):
 
 
 def beat(queue, *kinds):
-    """A worker of these kinds gives a sign of life; without any, it takes all."""
+    """A worker of these kinds gives a heartbeat; without any, it takes all."""
     queue.store.heartbeat(
         queue.key,
         Heartbeat(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ackline.cli.exits import Refusal
+from ackline.cli.exits import CommandError
 from ackline.cli.pipeline import audit, bulk, fleet, report, run
 
 HANDLERS = """
@@ -85,7 +85,7 @@ def test_a_folder_of_others_is_refused(cli, place, path):
 
 def test_a_queue_whose_gaps_cannot_be_skipped_is_noticed(cli, queues, monkeypatch):
     def start(_session, _master):
-        raise Refusal("as far as this")
+        raise CommandError("as far as this")
 
     monkeypatch.setattr(run, "start_spark", start)
     queues["old"].enqueue(1)

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from ackline.cli.pipeline import bulk
-from ackline.cli.pipeline.bulk import tasks_done, with_progress
+from ackline.cli.pipeline.progress import tasks_done, with_progress
 from ackline.cli.session import CommonOptions, Session
 
 

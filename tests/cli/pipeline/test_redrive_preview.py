@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ackline.cli.exits import Refusal
+from ackline.cli.exits import CommandError
 from ackline.cli.pipeline.bulk import Preview, job_text, print_preview, report_rejected
 from ackline.cli.session import CommonOptions, Session
 from ackline.spark.writing.rejected import RejectedRow
@@ -30,7 +30,7 @@ def preview(*rejected: RejectedRow) -> Preview:
 
 
 def test_it_ends_as_the_redrive_would(capsys):
-    with pytest.raises(Refusal, match="1 job"):
+    with pytest.raises(CommandError, match="1 job"):
         print_preview(Session(CommonOptions()), preview(REFUSED), None)
 
     said = capsys.readouterr()
@@ -41,7 +41,7 @@ def test_it_ends_as_the_redrive_would(capsys):
 
 
 def test_programs_are_told_examples_and_reasons(capsys):
-    with pytest.raises(Refusal):
+    with pytest.raises(CommandError):
         print_preview(Session(CommonOptions(json=True)), preview(REFUSED), None)
 
     told = json.loads(capsys.readouterr().out)
@@ -50,7 +50,7 @@ def test_programs_are_told_examples_and_reasons(capsys):
 
 
 def test_the_redrive_names_a_refused_job_in_the_same_way(capsys):
-    with pytest.raises(Refusal, match="1 row"):
+    with pytest.raises(CommandError, match="1 row"):
         report_rejected(Session(CommonOptions()), 1, [REFUSED], None, job_text)
 
     assert "queue email, job order-1: priority" in capsys.readouterr().err

@@ -10,7 +10,8 @@ from tests.service.conftest import client_for
 from ackline.core.clock import ManualClock
 from ackline.core.error_fingerprint import normalize_message
 from ackline.core.job import QueueKey
-from ackline.journal_views.throughput import ThroughputReader, cursor_before
+from ackline.journal_views.seek import cursor_before
+from ackline.journal_views.throughput import ThroughputReader
 from ackline.queue import NewJob
 from ackline.queues import Queues
 from ackline.service import Settings

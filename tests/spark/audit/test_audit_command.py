@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource
 import ackline
 import pyspark_ackline
 from ackline.cli.app import run
-from ackline.cli.exits import Refusal
+from ackline.cli.exits import CommandError
 from ackline.cli.pipeline import audit as audit_command
 from ackline.cli.pipeline import bulk as jobs_command
 from ackline.cli.pipeline import preflight
@@ -162,7 +162,7 @@ class TestOfNothing:
 )
 def test_of_a_tenant_without_queues_a_notice_tells(sqlite_url, monkeypatch, capsys, arguments):
     def start_spark(session, master):
-        raise Refusal("as far as this")
+        raise CommandError("as far as this")
 
     for module in (jobs_command, lake_command):
         monkeypatch.setattr(module, "start_spark", start_spark)

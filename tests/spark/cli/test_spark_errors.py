@@ -7,7 +7,7 @@ import warnings
 import pytest
 from pyspark.errors import PySparkException, SparkRuntimeException
 
-from ackline.cli.exits import Refusal, error_message, exit_code
+from ackline.cli.exits import CommandError, error_message, exit_code
 from ackline.cli.pipeline.spark_errors import stopping_spark
 from ackline.core.errors import AcklineError, EventsDropped
 from ackline.spark.writing.rejected import RowsRejected
@@ -108,7 +108,7 @@ def interrupted(then=None):
 @pytest.mark.parametrize("then", [None, PySparkException("Connection refused")])
 def test_ctrl_c_is_answered_with_one_line_even_if_it_cannot_end_well(then):
     spark = Stoppable()
-    with pytest.raises(Refusal) as caught, stopping_spark(spark, "the next run continues"):
+    with pytest.raises(CommandError) as caught, stopping_spark(spark, "the next run continues"):
         interrupted(then)
 
     assert spark.stopped
@@ -122,7 +122,7 @@ def test_a_spark_that_ctrl_c_has_ended_says_nothing_when_it_is_stopped(recwarn):
             warnings.warn("Unable to cleanly shutdown", RuntimeWarning, stacklevel=2)
             raise ConnectionRefusedError
 
-    with pytest.raises(Refusal, match="stopped"), stopping_spark(Ended()):
+    with pytest.raises(CommandError, match="stopped"), stopping_spark(Ended()):
         interrupted()
 
     assert not recwarn

@@ -1,4 +1,4 @@
-"""`ackline bench`: how fast is this store, on this machine, through the library."""
+"""`ackline bench`: measure a store on this machine, through the library."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ackline.queues import Queues, open
     type=click.IntRange(min=100),
     default=20000,
     metavar="N",
-    help="Jobs to enqueue and to drain.",
+    help="Jobs to enqueue and drain.",
 )
 @click.option(
     "--singles",
@@ -47,28 +47,29 @@ from ackline.queues import Queues, open
 @click.option(
     "--growth",
     default="10000,100000",
-    help="Numbers of waiting jobs to compare the cost of one job at.",
+    metavar="N,N",
+    help="Numbers of queued jobs at which to compare the cost of one job.",
 )
 @click.option(
     "--queues",
     type=click.IntRange(min=1),
     default=100,
     metavar="N",
-    help="Queues to spread jobs over.",
+    help="Number of queues to spread jobs over.",
 )
 @click.option(
     "--scheduled",
     type=click.IntRange(min=1),
     default=100000,
     metavar="N",
-    help="Jobs that wait for their time meanwhile.",
+    help="Number of scheduled jobs that are in the queue meanwhile.",
 )
 @click.option(
     "--only",
     multiple=True,
     type=click.Choice(tuple(MEASURES)),
     metavar="MEASURE",
-    help=f"Measure only this: {', '.join(MEASURES)}.",
+    help=f"Only this measure: {', '.join(MEASURES)}. Can be repeated.",
 )
 def bench(
     session: Session,
@@ -81,10 +82,10 @@ def bench(
     scheduled: int,
     only: tuple[str, ...],
 ) -> None:
-    """Measure enqueue, drain, latency and growth.
+    """Measure how fast a store enqueues and drains jobs, and its latencies.
 
-    Without --store it measures a new SQLite file in a temporary directory here. With one, it
-    leaves queues named "bench …" behind in it.
+    Without --store, it measures a new SQLite file in a temporary directory. With --store, it
+    leaves queues named "bench …" in that store.
     """
     plan = BenchmarkPlan(
         jobs=jobs,
@@ -115,19 +116,19 @@ def _run(session: Session, queues: Queues, plan: BenchmarkPlan) -> None:
         "python": python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
     }
-    figures = []
-    for figure in measure(queues, plan):
-        figures.append(figure)
+    measurements = []
+    for measurement in measure(queues, plan):
+        measurements.append(measurement)
         if not session.json:
-            session.notice(f"measured: {figure.name}")
+            session.notice(f"measured: {measurement.name}")
     if session.json:
-        session.print_json({**about, "plan": plan, "figures": figures})
+        session.print_json({**about, "plan": plan, "measurements": measurements})
         return
-    session.print(_table(figures))
+    session.print(_table(measurements))
     session.print("\n".join(f"{name:>10}  {value}" for name, value in about.items()), "dim")
 
 
-def _table(figures: list[Measurement]) -> Table:
+def _table(measurements: list[Measurement]) -> Table:
     table = new_table(
         "measure",
         "note",
@@ -138,14 +139,14 @@ def _table(figures: list[Measurement]) -> Table:
         right=4,
         shrinkable=[("note", 8), ("measure", 8)],
     )
-    for figure in figures:
+    for measurement in measurements:
         table.add_row(
-            figure.name,
-            Text(figure.note, "dim"),
-            f"{figure.jobs:,}",
-            _number(figure.per_second, ",.0f"),
-            _number(figure.p50_ms, ".2f"),
-            _number(figure.p99_ms, ".2f"),
+            measurement.name,
+            Text(measurement.note, "dim"),
+            f"{measurement.jobs:,}",
+            _number(measurement.per_second, ",.0f"),
+            _number(measurement.p50_ms, ".2f"),
+            _number(measurement.p99_ms, ".2f"),
         )
     return table
 

@@ -1,4 +1,4 @@
-"""`ackline doctor`: is everything as it should be, and if not, what to do."""
+"""`ackline doctor`: check a store and its queues, and say what to do about each problem."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import msgspec
 from rich.text import Text
 
 from ackline.cli.app import command
-from ackline.cli.commands.queues import oldest_age
-from ackline.cli.commands.readers import reader_lag
-from ackline.cli.exits import Refusal
+from ackline.cli.exits import CommandError
+from ackline.cli.output.queue_tables import oldest_age
+from ackline.cli.output.reader_lag import reader_lag
 from ackline.cli.output.tables import new_table
 from ackline.cli.output.text import duration, pluralize, safe
 from ackline.cli.output.versions import ackline_version, python_version
@@ -30,23 +30,24 @@ CLOCK_LIMIT = 1.0
 """Seconds that this machine's clock may differ from the store's."""
 
 OVERDUE_AFTER = 10.0
-"""Seconds past its deadline after which a lease should have been taken back."""
+"""Seconds past its deadline after which a lease should have been recovered."""
 
 MAX_LISTED = 5
-"""Stuck jobs that are named."""
+"""Stuck jobs that are listed by id."""
 
 MIN_FREE_DISK = 128 * 1024 * 1024
+"""Bytes."""
 
 NO_WORKER_AFTER = 60.0
-"""Seconds after which jobs without a worker are a fault, not a gap between two workers."""
+"""Seconds after which queued jobs without a worker are an error, not just a restart."""
 
 CHECKED_JOBS = 200
-"""Jobs at the head of a line whose kinds are checked: jobs that no worker takes gather there."""
+"""Next jobs of a queue whose kinds are checked: those that no worker handles gather there."""
 
 READER_LATE_AFTER = 86400.0
-"""Seconds that events may wait for a registered reader."""
+"""Seconds that a registered reader may be behind."""
 
-Severity = Literal["ok", "note", "wrong"]
+Severity = Literal["ok", "warning", "error"]
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -60,33 +61,31 @@ class Finding(msgspec.Struct, frozen=True):
 
 @command("doctor")
 def doctor(session: Session) -> None:
-    """Check the store, its clock, leases and workers.
+    """Check the store, its clock, leases, workers and readers.
 
-    Nothing is changed.
+    Nothing is changed, and writing is not tried. Exits with 1 if there is an error.
 
-    Looked at: whether the store opens and can be read, where it is and what its answer
-    survives, whether its file may be written and its disk has room, the clocks, leases past
-    their deadline, workers that died with jobs, kinds that no worker handles, readers of the
-    journal that fell behind; on PostgreSQL also transactions that others leave open, and
-    whether vacuum keeps up.
-    Not tried: writing.
+    It checks whether the store opens and can be read, where it is and how durable it is, whether
+    its file is writable and its disk has space, the clocks, overdue leases, workers that died
+    with jobs, kinds that no worker handles, and readers of the journal that are behind; on
+    PostgreSQL also transactions that others leave open, and whether vacuum keeps up.
     """
     findings = list(_run_checks(session))
-    wrong = [finding for finding in findings if finding.severity == "wrong"]
+    errors = [finding for finding in findings if finding.severity == "error"]
     if session.json:
-        session.print_json({"ok": not wrong, "findings": findings})
+        session.print_json({"ok": not errors, "findings": findings})
     else:
         _print_findings(session, findings)
-    if wrong:
-        first = f"{wrong[0].subject}: {wrong[0].message}. {wrong[0].advice}"
-        raise Refusal(f"{pluralize(len(wrong), 'thing')} to look after: {first}")
+    if errors:
+        first = f"{errors[0].subject}: {errors[0].message}. {errors[0].advice}"
+        raise CommandError(f"{pluralize(len(errors), 'error')}: {first}")
 
 
 def _run_checks(session: Session) -> Iterator[Finding]:
     yield Finding("ok", "versions", f"ackline {ackline_version()}, Python {python_version()}")
     queues = session.queues
     info = queues.info()
-    yield from _store(info, lasts=queues.store.capabilities.persistent)
+    yield from _store(info, persistent=queues.store.capabilities.persistent)
     yield from _file(session.url)
     yield _clock(info)
     found = queues.describe()
@@ -96,25 +95,25 @@ def _run_checks(session: Session) -> Iterator[Finding]:
         yield from _queue(queues, queue, info.now)
 
 
-def _store(info: StoreInfo, *, lasts: bool) -> Iterator[Finding]:
+def _store(info: StoreInfo, *, persistent: bool) -> Iterator[Finding]:
     yield Finding("ok", "store", f"{info.name} {info.location}")
     yield Finding("ok", "", f"version {info.version}, schema {info.schema}")
     for name, value in info.details.items():
         yield Finding("ok", "", f"{name}: {value}")
-    yield _durability(info, lasts=lasts)
-    for trouble in info.issues:
-        level: Severity = "wrong" if trouble.critical else "note"
-        yield Finding(level, trouble.code, trouble.message, trouble.advice)
+    yield _durability(info, persistent=persistent)
+    for issue in info.issues:
+        severity: Severity = "error" if issue.critical else "warning"
+        yield Finding(severity, issue.code, issue.message, issue.advice)
 
 
-def _durability(info: StoreInfo, *, lasts: bool) -> Finding:
-    """What an accepted job survives; a persistent store that keeps nothing is wrong."""
+def _durability(info: StoreInfo, *, persistent: bool) -> Finding:
+    """How durable an accepted job is; none is an error for a persistent store."""
     if not info.durability.startswith("none"):
         return Finding("ok", "durability", info.durability)
-    if not lasts:
-        return Finding("note", "durability", info.durability)
-    do = "let the server write to its disk, or give it only jobs that may be lost"
-    return Finding("wrong", "durability", info.durability, do)
+    if not persistent:
+        return Finding("warning", "durability", info.durability)
+    advice = "enable persistence on the server, or use it only for jobs that may be lost"
+    return Finding("error", "durability", info.durability, advice)
 
 
 def _file(url: str) -> Iterator[Finding]:
@@ -123,30 +122,33 @@ def _file(url: str) -> Iterator[Finding]:
         return
     folder = os.path.dirname(path)
     if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
-        yield Finding("ok", "file", "this user may write it (not tried)")
+        yield Finding("ok", "file", "writable by this user (not tried)")
     else:
         yield Finding(
-            "wrong", "file", f"this user may not write {path}", "change its owner, or its folder's"
+            "error",
+            "file",
+            f"{path} is not writable by this user",
+            "change its owner or its folder's",
         )
     disk = os.statvfs(folder)
     free = disk.f_bavail * disk.f_frsize
     if free < MIN_FREE_DISK:
-        yield Finding("wrong", "disk", f"{free >> 20:,} MB left", "free some space")
+        yield Finding("error", "disk", f"{free >> 20:,} MB left", "free up space")
     else:
         yield Finding("ok", "disk", f"{free >> 20:,} MB left")
 
 
 def _clock(info: StoreInfo) -> Finding:
-    apart = info.now - time.time()
-    if abs(apart) <= CLOCK_LIMIT:
-        agree = f"the store's and this machine's agree within {abs(apart):.3f} s"
+    difference = info.now - time.time()
+    if abs(difference) <= CLOCK_LIMIT:
+        agree = f"store and this machine agree within {abs(difference):.3f} s"
         return Finding("ok", "clock", agree)
-    which = "ahead of" if apart > 0 else "behind"
+    direction = "ahead of" if difference > 0 else "behind"
     return Finding(
-        "wrong",
+        "error",
         "clock",
-        f"the store's is {duration(abs(apart))} {which} this machine's",
-        "leases go by the store's; set both by NTP",
+        f"the store's clock is {duration(abs(difference))} {direction} this machine's",
+        "deadlines follow the store's clock; synchronize both with NTP",
     )
 
 
@@ -155,20 +157,20 @@ def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
     name, counts = safe(info.key.name), info.counts
     alive = [worker for worker in queue.workers() if worker.expires_at > now]
     recovery = queue.recovery()
-    wrong = [*_overdue(queue, recovery, info.settings), *_dead_workers(queue, now)]
-    yield from wrong
+    errors = [*_overdue(queue, recovery, info.settings), *_dead_workers(queue, now)]
+    yield from errors
     yield from _recovered(name, recovery, now)
-    if not wrong:
-        yield Finding("ok", name, f"{pluralize(len(alive), 'worker')}, no lease overdue")
+    if not errors:
+        yield Finding("ok", name, f"{pluralize(len(alive), 'worker')}, no leases overdue")
     if info.settings.paused:
-        yield Finding("note", name, "paused", f"ackline resume {name}")
+        yield Finding("warning", name, "paused", f"ackline resume {name}")
     elif counts[State.QUEUED] and not alive:
         yield _no_worker(queue, name, counts[State.QUEUED], now)
     elif counts[State.QUEUED]:
         yield from _no_handler(queue, name, alive, now)
     if counts[State.FAILED]:
         yield Finding(
-            "note",
+            "warning",
             name,
             f"{pluralize(counts[State.FAILED], 'job')} in the DLQ",
             f"ackline list {name} --state failed",
@@ -177,12 +179,12 @@ def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
 
 
 def _no_worker(queue: Queue[Any, Any], name: str, queued: int, now: float) -> Finding:
-    """Wrong once jobs have waited for long: a monitor must see that all workers are gone."""
+    """An error once the oldest job has waited long, so that monitoring notices."""
     waited = oldest_age(queue, now) or 0.0
     return Finding(
-        "wrong" if waited > NO_WORKER_AFTER else "note",
+        "error" if waited > NO_WORKER_AFTER else "warning",
         name,
-        f"{pluralize(queued, 'job')} queued and no worker, the first has waited {duration(waited)}",
+        f"{pluralize(queued, 'job')} queued and no worker, oldest {duration(waited)}",
         "start one: ackline worker MODULE:QUEUE",
     )
 
@@ -190,7 +192,7 @@ def _no_worker(queue: Queue[Any, Any], name: str, queued: int, now: float) -> Fi
 def _no_handler(
     queue: Queue[Any, Any], name: str, alive: list[WorkerRecord], now: float
 ) -> Iterator[Finding]:
-    """Kinds that wait although there are workers: none of these has a handler for them."""
+    """Kinds of queued jobs that no live worker has a handler for."""
     handled = [worker.heartbeat.kinds for worker in alive]
     if None in handled:
         return
@@ -200,13 +202,13 @@ def _no_handler(
     waiting = [job for job in page.jobs if job.kind not in known]
     for kind, number in Counter(job.kind for job in waiting).items():
         waited = now - min(job.created_at for job in waiting if job.kind == kind)
-        least = "at least " if page.cursor is not None else ""
+        at_least = "at least " if page.cursor is not None else ""
         yield Finding(
-            "wrong" if waited > NO_WORKER_AFTER else "note",
+            "error" if waited > NO_WORKER_AFTER else "warning",
             name,
-            f"{least}{pluralize(number, 'job')} of kind {kind!r}, which no live worker handles, "
-            f"the first has waited {duration(waited)}",
-            f"start a worker with a handler for it; see ackline list {name} --kind {safe(kind)}",
+            f"{at_least}{pluralize(number, 'job')} of kind {kind!r}, which no live worker handles, "
+            f"oldest {duration(waited)}",
+            f"start a worker that handles it; see ackline list {name} --kind {safe(kind)}",
         )
 
 
@@ -216,20 +218,20 @@ def _overdue(
     if recovery.longest_overdue <= OVERDUE_AFTER:
         return
     overdue = pluralize(recovery.overdue, "lease")
-    says = f"{overdue} overdue, by up to {duration(recovery.longest_overdue)}"
+    message = f"{overdue} overdue, by up to {duration(recovery.longest_overdue)}"
     if recovery.stuck:
-        says += f"; stuck: {', '.join(map(safe, recovery.stuck[:MAX_LISTED]))}"
-    do = "start a worker: it takes them back at once"
+        message += f"; stuck: {', '.join(map(safe, recovery.stuck[:MAX_LISTED]))}"
+    advice = "start a worker: it recovers them immediately"
     if not settings.recovery:
-        do = f"recovery is off for this queue: ackline recover {safe(queue.name)}"
-    yield Finding("wrong", safe(queue.name), says, do)
+        advice = f"recovery is off for this queue: ackline recover {safe(queue.name)}"
+    yield Finding("error", safe(queue.name), message, advice)
 
 
 def _recovered(name: str, recovery: RecoveryStats, now: float) -> Iterator[Finding]:
     if recovery.by_source:
         by = ", ".join(
-            f"{way} {recovered.jobs:,} (last {duration(now - recovered.last_at)} ago)"
-            for way, recovered in recovery.by_source.items()
+            f"{source} {recovered.jobs:,} (last {duration(now - recovered.last_at)} ago)"
+            for source, recovered in recovery.by_source.items()
         )
         yield Finding("ok", name, f"{pluralize(recovery.jobs, 'job')} recovered so far: {by}")
 
@@ -237,43 +239,54 @@ def _recovered(name: str, recovery: RecoveryStats, now: float) -> Iterator[Findi
 def _dead_workers(queue: Queue[Any, Any], now: float) -> Iterator[Finding]:
     for worker in queue.workers():
         if worker.expires_at <= now and worker.leases:
-            silent = duration(now - worker.last_heartbeat_at)
+            since = duration(now - worker.last_heartbeat_at)
             yield Finding(
-                "wrong",
+                "error",
                 safe(queue.name),
-                f"worker {safe(worker.heartbeat.id)} is silent for {silent} and holds "
-                f"{pluralize(worker.leases, 'job')}",
-                "start a worker: it takes them back, at the latest when their leases lapse",
+                f"worker {safe(worker.heartbeat.id)} is dead: no heartbeat for {since}, and it "
+                f"still has {pluralize(worker.leases, 'lease')}",
+                "start a worker: it recovers the jobs, at the latest when their leases expire",
             )
 
 
 def _late_readers(queue: Queue[Any, Any], now: float) -> Iterator[Finding]:
     name = safe(queue.name)
     for info in queue.readers():
-        waits, silent, reader = reader_lag(queue, info), now - info.saved_at, safe(info.name)
+        lag, unsaved, reader = reader_lag(queue, info), now - info.saved_at, safe(info.name)
         where = "" if info.every_queue else f" {name}"
-        if waits.dropped:
-            says = f"reader {reader} has lost events that it had not read yet"
-            again = f"ackline events{where} --reader {reader}"
-            how = "when it runs next" if info.every_queue else again
-            yield Finding("note", name, says, f"it is told where to go on: {how}")
-        elif min(silent, waits.since(now)) > READER_LATE_AFTER:
-            says = f"reader {reader} has not saved for {duration(silent)} while events wait for it"
-            do = f"start it, or give it up: ackline readers{where} --forget {reader}"
-            yield Finding("note", name, says, do)
+        if lag.dropped:
+            message = f"reader {reader} has lost events: the journal dropped them unread"
+            rerun = f"ackline events{where} --reader {reader}"
+            advice = "its next run" if info.every_queue else rerun
+            yield Finding("warning", name, message, f"{advice} shows where it can continue")
+        elif min(unsaved, lag.seconds(now)) > READER_LATE_AFTER:
+            message = (
+                f"reader {reader} is {pluralize(lag.events, 'event')} behind, "
+                f"and last saved {duration(unsaved)} ago"
+            )
+            advice = f"start it, or remove it: ackline readers{where} --forget {reader}"
+            yield Finding("warning", name, message, advice)
 
 
-_LABELS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "wrong": ("WRONG", "bold red")}
+_LABELS = {
+    "ok": ("ok", "green"),
+    "warning": ("warning", "yellow"),
+    "error": ("ERROR", "bold red"),
+}
 
 
 def _print_findings(session: Session, findings: list[Finding]) -> None:
     table = new_table(
-        "level", "what", "says", shrinkable=[("what", 24), ("says", 24)], fold=["what", "says"]
+        "severity",
+        "subject",
+        "message",
+        shrinkable=[("subject", 24), ("message", 24)],
+        fold=["subject", "message"],
     )
     table.show_header = False
     for finding in findings:
-        says = Text(safe(finding.message))
+        message = Text(safe(finding.message))
         if finding.advice:
-            says.append(f"\n→ {finding.advice}", "bold")
-        table.add_row(Text(*_LABELS[finding.severity]), Text(finding.subject, "bold"), says)
+            message.append(f"\n→ {finding.advice}", "bold")
+        table.add_row(Text(*_LABELS[finding.severity]), Text(finding.subject, "bold"), message)
     session.print(table)

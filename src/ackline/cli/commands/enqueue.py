@@ -1,61 +1,82 @@
-"""`ackline enqueue`: one job, or a file of them."""
+"""`ackline enqueue`: enqueue a job, or a file of JSON lines."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from typing import Any
+import sys
+from collections.abc import Iterator
+from typing import IO, Any
 
 import click
 import msgspec
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from ackline.cli.app import command
-from ackline.cli.commands.import_lines import FileImport
-from ackline.cli.exits import Refusal, UsageError
+from ackline.cli.exits import CommandError, UsageError
 from ackline.cli.options import values
 from ackline.cli.options.common import priority_option
 from ackline.cli.output.text import pluralize, pretty_json, safe
 from ackline.cli.session import Session
-from ackline.core.errors import AcklineError
-from ackline.core.retry import Backoff
-from ackline.queue import Completed, Duplicate, Enqueued, Queue, Queued
+from ackline.core.errors import AcklineError, InvalidJob
+from ackline.core.job import Draft
+from ackline.core.retry import Backoff, backoff_from
+from ackline.queue import Completed, Duplicate, Enqueued, EnqueueOptions, Queue, Queued
+from ackline.queue.transfer.import_jobs import Import, ImportCounts, line_decoder, line_to_draft
 
 Seconds = float | None
 
 
 @command("enqueue", creates_store=True)
-@click.argument("queue", help="The queue; it comes into being with a first job.")
+@click.argument("queue", help="The queue; it is created with its first job.")
 @click.argument(
-    "payload", required=False, help="The payload as JSON; - reads JSON lines from stdin."
+    "payload", required=False, help="The payload, as JSON; - reads JSON lines from stdin."
 )
-@click.option("--id", help="Its id; the same id is the same job.")
-@click.option("--kind", help="Which handler runs it.")
+@click.option(
+    "--id", help="The job's id (default: generated). A job with the same id is not enqueued twice."
+)
+@click.option("--kind", help="The kind of job: which handler runs it.")
 @priority_option
 @click.option("--delay", type=values.seconds, metavar="SPAN", help="Run it later: 30, 5m, 2h.")
-@click.option("--run-at", type=values.moment, metavar="TIME", help="Run it at: 2030-01-31T08:00.")
-@click.option("--max-attempts", type=int, metavar="N", help="Deliveries before the DLQ.")
+@click.option(
+    "--run-at", type=values.moment, metavar="TIME", help="Run it at this time: 2030-01-31T08:00."
+)
+@click.option("--max-attempts", type=int, metavar="N", help="Attempts before it moves to the DLQ.")
 @click.option(
     "--backoff",
     type=values.backoff,
     metavar="BACKOFF",
-    help="Waits between attempts: 1,5,30 or exponential:1:2:600.",
+    help="Delays between attempts: 1,5,30 or exponential:1:2:600.",
 )
-@click.option("--lease", type=values.seconds, metavar="SPAN", help="How long a delivery is held.")
 @click.option(
-    "--timeout", type=values.seconds, metavar="SPAN", help="How long its handler may take."
+    "--lease",
+    type=values.seconds,
+    metavar="SPAN",
+    help="How long a worker has the job before it is recovered, unless extended.",
+)
+@click.option(
+    "--timeout", type=values.seconds, metavar="SPAN", help="How long its handler may run."
 )
 @click.option(
     "--result-ttl", type=values.seconds, metavar="SPAN", help="How long its result is kept."
 )
-@click.option("--callback-url", metavar="URL", help="What a service calls when the job has ended.")
-@click.option("--group", help="Run one job of this group at a time.")
-@click.option("--header", multiple=True, metavar="NAME=VALUE", help="A note beside the payload.")
 @click.option(
-    "--wait", type=values.seconds, metavar="SPAN", help="Wait so long for the result, and print it."
+    "--callback-url", metavar="URL", help="URL that the service notifies when the job has finished."
 )
-@click.option("--from", "source", metavar="FILE", help="JSON lines, one payload each; - is stdin.")
+@click.option("--group", help="Run only one job of this group at a time.")
 @click.option(
-    "--full", is_flag=True, help="Each line is a whole job: {id, kind, payload, priority, …}."
+    "--header", multiple=True, metavar="NAME=VALUE", help="A header of the job. Can be repeated."
 )
+@click.option(
+    "--wait",
+    type=values.seconds,
+    metavar="SPAN",
+    help="Wait up to this long for the result, and print it.",
+)
+@click.option(
+    "--from", "source", metavar="FILE", help="Read JSON lines, each a payload; - is stdin."
+)
+@click.option("--full", is_flag=True, help="Each line is a job: {id, kind, payload, priority, …}.")
 @click.option("--keep-going", is_flag=True, help="Skip bad lines instead of stopping.")
 def enqueue(
     session: Session,
@@ -79,9 +100,9 @@ def enqueue(
     full: bool,
     keep_going: bool,
 ) -> None:
-    """Store a job, or a file of jobs.
+    """Enqueue a job, or a file of jobs.
 
-    When this returns, they are as safe as the store makes them.
+    When the command returns, they are as durable as the store makes them.
 
     ackline enqueue email '{"to": "ann@example.com"}' --id email-1
     """
@@ -105,25 +126,25 @@ def enqueue(
         payload, source = None, "-"
     if source is not None:
         _require_bulk(payload, id, wait)
-        _enqueue_lines(session, queue, FileImport(source, full, keep_going, options))
+        _enqueue_lines(session, queue, JobFile(source, full, keep_going, options))
         return
     if payload is None:
         raise UsageError(
-            "what should be enqueued? Give a payload as JSON, such as "
-            f'ackline enqueue {safe(queue)} \'{{"to": "ann"}}\', or JSON lines by --from FILE'
+            "no payload: give one as JSON, such as "
+            f'ackline enqueue {safe(queue)} \'{{"to": "ann"}}\', or JSON lines with --from FILE'
         )
     if full or keep_going:
-        raise UsageError("--full and --keep-going are for JSON lines: --from FILE")
+        raise UsageError("--full and --keep-going need JSON lines: --from FILE")
     _enqueue_one(session, session.queue(queue), values.payload(payload), options, wait)
 
 
 def _require_bulk(payload: str | None, id: str | None, wait: float | None) -> None:
     if payload is not None:
-        raise UsageError("a payload or --from FILE, not both")
+        raise UsageError("give a payload or --from FILE, not both")
     if id is not None:
-        raise UsageError("one id cannot serve many jobs: use --full, and an id in each line")
+        raise UsageError("--id cannot be used for many jobs: use --full, and an id in each line")
     if wait is not None:
-        raise UsageError("--wait is for one job")
+        raise UsageError("--wait needs a single job")
 
 
 # --- one job ---
@@ -153,8 +174,8 @@ def _enqueue_one(
 
 def _print_answer(session: Session, queue: Queue[Any, Any], answer: Enqueued) -> None:
     if session.json:
-        word = type(answer).__name__.lower()
-        document = {"answer": word, "queue": queue.name, "id": answer.id, "state": answer.state}
+        name = type(answer).__name__.lower()
+        document = {"answer": name, "queue": queue.name, "id": answer.id, "state": answer.state}
         result = {"result": answer.result} if isinstance(answer, Completed) else {}
         session.print_json({**document, **result})
         return
@@ -162,16 +183,16 @@ def _print_answer(session: Session, queue: Queue[Any, Any], answer: Enqueued) ->
         case Queued(id=id, state=state):
             session.print_line(f"{state} {safe(id)}")
         case Duplicate(id=id, state=state):
-            session.print_line(f"duplicate: {safe(id)} is {state} already, nothing was stored")
+            session.print_line(f"duplicate: {safe(id)} is already {state}, nothing was stored")
         case Completed(id=id, result=result):
-            session.print_line(f"completed already: {safe(id)}, its result is")
+            session.print_line(f"already completed: {safe(id)}, with this result:")
             session.print(pretty_json(result))
 
 
 # --- a file of jobs ---
 
 
-def _enqueue_lines(session: Session, queue_name: str, job_file: FileImport) -> None:
+def _enqueue_lines(session: Session, queue_name: str, job_file: JobFile) -> None:
     queue = session.queue(queue_name)
     try:
         counts = job_file.enqueue(session, queue)
@@ -187,9 +208,152 @@ def _enqueue_lines(session: Session, queue_name: str, job_file: FileImport) -> N
         session.print_line(
             f"{pluralize(counts.enqueued, 'job')} enqueued, "
             f"{pluralize(counts.duplicates, 'duplicate')}, "
-            f"{counts.completed:,} completed before, {counts.rejected:,} rejected"
+            f"{counts.completed:,} already completed, {counts.rejected:,} rejected"
         )
     if counts.stopped:
-        raise Refusal(f"{counts.stopped}\n{counts.so_far()}; --keep-going skips bad lines.")
+        raise CommandError(f"{counts.stopped}\n{counts.so_far()}; --keep-going skips bad lines.")
     if counts.rejected:
-        raise Refusal(f"{pluralize(counts.rejected, 'bad line')} in {job_file.name}, see above.")
+        raise CommandError(f"{pluralize(counts.rejected, 'bad line')} in {job_file.name}.")
+
+
+LINE_OPTIONS = tuple(EnqueueOptions.__annotations__)
+
+
+class BadLine(Exception):
+    """A line that is not a job; the message says why."""
+
+
+_Options = msgspec.defstruct("_Options", [(name, Any, None) for name in LINE_OPTIONS], kw_only=True)
+"""Of any type: the draft builder checks them, with better messages."""
+
+_decode = line_decoder(_Options).decode
+
+
+class LineCounts(ImportCounts):
+    """How many lines were enqueued so far, and how many were bad."""
+
+    rejected: int = 0
+    stopped: str = ""
+    """The bad line at which it stopped, if it did."""
+
+    def so_far(self) -> str:
+        """The number of jobs enqueued so far, in words."""
+        return f"{pluralize(self.enqueued, 'job')} of {pluralize(self.lines, 'line')} enqueued"
+
+
+class JobFile:
+    """A file of JSON lines, each of which becomes a job. One batch at a time is in memory."""
+
+    def __init__(self, source: str, full: bool, keep_going: bool, options: dict[str, Any]) -> None:
+        self.source = source
+        self.full = full
+        self.keep_going = keep_going
+        self.options = options
+        self.counts = LineCounts()
+        self.name = "stdin" if source == "-" else safe(source)
+
+    def enqueue(self, session: Session, queue: Queue[Any, Any]) -> LineCounts:
+        """Enqueue every line; stop at the first bad one, unless `keep_going` is set."""
+        counts = self.counts
+        batch = Import(counts)
+        with _open(self.source) as lines, _progress(session, lines) as advance:
+            for line in lines:
+                advance(len(line))
+                try:
+                    if text := batch.next_line(line):
+                        batch.add(self._draft(queue, text))
+                except BadLine as bad:
+                    counts.rejected += 1
+                    message = f"{self.name} line {counts.lines}: {bad}"
+                    if not self.keep_going:
+                        counts.stopped = message
+                        break
+                    session.notice(message, "red")
+                if batch.full:
+                    batch.count(queue.store_drafts(batch.take()))
+            if rest := batch.take():
+                batch.count(queue.store_drafts(rest))
+        return counts
+
+    def _draft(self, queue: Queue[Any, Any], line: bytes) -> Draft:
+        try:
+            if self.full:
+                return _full_draft(queue, line, self.options)
+            return queue.draft_builder.draft(msgspec.json.decode(line), self.options)  # type: ignore[arg-type]
+        except msgspec.ValidationError as error:
+            raise BadLine(
+                f"{error}; --full expects an object with a payload and optionally "
+                f"{', '.join(LINE_OPTIONS)}; got {_quoted(line)}"
+            ) from None
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise BadLine(f"not JSON ({error}): {_quoted(line)}") from None
+        except (InvalidJob, TypeError, ValueError, click.BadParameter) as error:
+            raise BadLine(str(error)) from None
+
+
+def _full_draft(queue: Queue[Any, Any], text: bytes, options: dict[str, Any]) -> Draft:
+    """The job of a line; the command's options are its defaults."""
+    line = _decode(text)
+    if not line.payload:
+        raise BadLine('no payload; write "payload": null for a job without one')
+    given = {name: value for name in LINE_OPTIONS if (value := getattr(line, name)) is not None}
+    return line_to_draft(queue, line, {**options, **_parse_values(given)})  # type: ignore[typeddict-item]
+
+
+def _parse_values(options: dict[str, Any]) -> dict[str, Any]:
+    """Parse times and backoffs that are written as text."""
+    if isinstance(options.get("run_at"), str):
+        options["run_at"] = values.moment(options["run_at"])
+    match options.get("backoff"):
+        case None:
+            pass
+        case str(text):
+            options["backoff"] = values.backoff(text)
+        case dict(rule):
+            try:
+                options["backoff"] = msgspec.convert(rule, Backoff)
+            except msgspec.ValidationError as error:
+                raise BadLine(f"backoff: {error}") from None
+        case plain:
+            options["backoff"] = backoff_from(plain)
+    return options
+
+
+def _quoted(line: bytes) -> str:
+    return values.quoted(line.decode(errors="replace"))
+
+
+@contextlib.contextmanager
+def _open(source: str) -> Iterator[IO[bytes]]:
+    if source == "-":
+        if sys.stdin.isatty():
+            sys.stderr.write("reading JSON lines until Ctrl-D\n")
+        yield sys.stdin.buffer
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(source, "rb"))
+        except OSError as error:
+            raise UsageError(f"cannot read {source}: {error.strerror}") from None
+        yield file
+
+
+@contextlib.contextmanager
+def _progress(session: Session, lines: IO[bytes]) -> Iterator[Any]:
+    if not session.notices.is_terminal or (lines.seekable() is False and lines.isatty()):
+        yield lambda _size: None
+        return
+    size: int | None = None
+    if lines.seekable():
+        size = lines.seek(0, 2)
+        lines.seek(0)
+    with Progress(
+        TextColumn("enqueueing"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=session.notices,
+        transient=True,
+    ) as progress:
+        task = progress.add_task("", total=size)
+        yield lambda done: progress.advance(task, done)

@@ -1,4 +1,4 @@
-"""`ackline events`: the journal, once or as it goes on."""
+"""`ackline events`: print the journal, once or continuously."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from functools import partial
 import click
 
 from ackline.cli.app import command
-from ackline.cli.exits import Refusal, UsageError
+from ackline.cli.exits import CommandError, UsageError
 from ackline.cli.options import values
 from ackline.cli.options.common import any_queue_argument
-from ackline.cli.output.text import event_line
+from ackline.cli.output.events import event_line
 from ackline.cli.session import Session
 from ackline.core.errors import EventsDropped
 from ackline.core.events import Act, Event, make_cursor, read_cursor
@@ -27,33 +27,36 @@ from ackline.stores.contract import Store
 PAGE = 1000
 BEGINNING = make_cursor(0, 0)
 MAX_WAIT = 0.5
-"""Seconds after which new queues are looked for too."""
+"""Seconds between two checks for new queues."""
 
 OnDropped = Callable[[EventsDropped], None]
+"""Called where events are missing."""
 
 
 class JournalFollower:
-    """A place in the journal of a tenant, all queues or one.
+    """Reads the journal of a tenant, of all queues or one.
 
-    It raises `EventsDropped` only if events right after the given cursor are gone. If events are
-    dropped while it reads, it calls `tell` and continues with those that are kept.
+    It raises `EventsDropped` only if the events right after the given cursor were dropped. If
+    events are dropped while it reads, it calls `on_dropped` and continues after them.
     """
 
-    def __init__(self, store: Store, tenant: str, key: QueueKey | None, tell: OnDropped) -> None:
+    def __init__(
+        self, store: Store, tenant: str, key: QueueKey | None, on_dropped: OnDropped
+    ) -> None:
         self._store = store
         self._tenant = tenant
         self._key = key
-        self._tell = tell
+        self._on_dropped = on_dropped
         self.cursor: str | None = None
 
     def read(self, after: str | None) -> Iterator[Event]:
         """Events from a cursor to the end; `cursor` moves on after each event that was consumed."""
-        began = after is None
+        started = after is None
         if after is None and self._key is None:
             after = self._last_gap()
             yield from self._yield_own(self._before(after) if after is not None else ())
         self.cursor = after
-        yield from self._yield_own(self._pages(self._key, after, began=began))
+        yield from self._yield_own(self._pages(self._key, after, started=started))
 
     def follow(self) -> Iterator[Event]:
         """Events from where `read` ended, without end."""
@@ -61,7 +64,7 @@ class JournalFollower:
             keys = self._keys()
             with self._store.listen(keys, "changes") as listener:
                 while keys == self._keys():
-                    yield from self._yield_own(self._pages(self._key, self.cursor, began=True))
+                    yield from self._yield_own(self._pages(self._key, self.cursor, started=True))
                     listener.wait(MAX_WAIT)
 
     def _yield_own(self, events: Iterable[Event]) -> Iterator[Event]:
@@ -79,27 +82,27 @@ class JournalFollower:
         return None
 
     def _before(self, gap: str) -> Iterator[Event]:
-        """The events kept up to the gap, in order: each queue's journal begins at another place."""
-        journals = [self._pages(key, None, began=True) for key in self._keys()]
+        """The events kept up to the gap, in order; each queue's journal starts elsewhere."""
+        journals = [self._pages(key, None, started=True) for key in self._keys()]
         for event in heapq.merge(*journals, key=lambda event: read_cursor(event.cursor)):
             if read_cursor(event.cursor) > read_cursor(gap):
                 return
             yield event
 
-    def _pages(self, key: QueueKey | None, after: str | None, *, began: bool) -> Iterator[Event]:
+    def _pages(self, key: QueueKey | None, after: str | None, *, started: bool) -> Iterator[Event]:
         while True:
             try:
                 page = self._store.events(key, after, PAGE)
             except EventsDropped as error:
-                if not began:
+                if not started:
                     raise
-                self._tell(error)
+                self._on_dropped(error)
                 after = error.cursor
                 continue
             if not page:
                 return
             yield from page
-            after, began = page[-1].cursor, True
+            after, started = page[-1].cursor, True
 
     def _keys(self) -> list[QueueKey]:
         if self._key is not None:
@@ -108,18 +111,20 @@ class JournalFollower:
 
 
 class ReaderFollower:
-    """The journal of one queue, as a registered reader reads on and saves its place."""
+    """Reads the journal of one queue as a registered reader, and saves its cursor."""
 
-    def __init__(self, store: Store, key: QueueKey, reader: JournalReader, tell: OnDropped) -> None:
+    def __init__(
+        self, store: Store, key: QueueKey, reader: JournalReader, on_dropped: OnDropped
+    ) -> None:
         self._store = store
         self._key = key
         self._reader = reader
-        self._tell = tell
-        self._began = False
+        self._on_dropped = on_dropped
+        self._started = False
         self._done: str | None = None
 
     def read(self) -> Iterator[Event]:
-        """Events to the end; the place is saved after each page that was consumed."""
+        """Events to the end; the cursor is saved after each page that was consumed."""
         while page := self._page():
             for event in page:
                 yield event
@@ -134,7 +139,7 @@ class ReaderFollower:
                 listener.wait(MAX_WAIT)
 
     def save(self) -> None:
-        """Save the place within a page that was not consumed to its end."""
+        """Save the cursor within a page that was not consumed to its end."""
         if self._done is not None:
             self._reader.cursor = self._done
             self._reader.save()
@@ -144,34 +149,36 @@ class ReaderFollower:
             try:
                 page = self._reader.read(PAGE)
             except EventsDropped as error:
-                if not self._began:
+                if not self._started:
                     raise
-                self._tell(error)
+                self._on_dropped(error)
                 self._reader.cursor = error.cursor
             else:
-                self._began = True
+                self._started = True
                 return page
 
 
 @command("events")
 @any_queue_argument
-@click.option("--follow", "-f", is_flag=True, help="Go on with what happens; Ctrl-C ends it.")
+@click.option("--follow", "-f", is_flag=True, help="Continue with new events, until Ctrl-C.")
 @click.option("--after", metavar="CURSOR", help="Continue after this cursor.")
 @click.option(
     "--act",
     multiple=True,
     type=values.OneOf(Act),
     metavar="ACT",
-    help=f"Only this act: {', '.join(Act)}. May be given again.",
+    help=f"Only this act: {', '.join(Act)}. Can be repeated.",
 )
 @click.option(
     "--last",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Only so many before the end of the journal.",
+    help="Only the last N events.",
 )
 @click.option(
-    "--reader", metavar="NAME", help="Read on where this reader ended, and save as it goes."
+    "--reader",
+    metavar="NAME",
+    help="Continue as this registered reader, and save its cursor.",
 )
 def events(
     session: Session,
@@ -182,10 +189,10 @@ def events(
     last: int | None,
     reader: str | None,
 ) -> None:
-    """What happened to jobs, in order: one line for each event.
+    """Print what happened to jobs, in order, one line for each event.
 
-    Without --after it begins with the oldest, with --follow at the end of the journal.
-    A --reader begins with the oldest once; from then on, only what is new to it is shown.
+    It starts with the oldest event or, with --follow, at the end of the journal, unless --after
+    is given. A --reader starts with the oldest event once; later runs print only what is new.
     """
     if after is not None:
         _require_cursor(after)
@@ -196,7 +203,7 @@ def events(
         else:
             _print_as_reader(session, show, reader, queue, after, last, follow)
     except EventsDropped as error:
-        raise Refusal(f"{error}: --after {error.cursor}") from error
+        raise CommandError(f"{error}: --after {error.cursor}") from error
 
 
 def _require_cursor(cursor: str) -> None:
@@ -209,14 +216,14 @@ def _require_cursor(cursor: str) -> None:
 
 
 class EventPrinter:
-    """Prints the events of chosen acts, and a notice where events are missing."""
+    """Prints the events of selected acts, and a notice where events are missing."""
 
     def __init__(self, session: Session, acts: frozenset[Act]) -> None:
         self._session = session
         self._acts = acts
 
     def print(self, events: Iterable[Event]) -> None:
-        """One line each."""
+        """Print one line for each event."""
         for event in events:
             if event.act not in self._acts:
                 continue
@@ -226,7 +233,7 @@ class EventPrinter:
                 self._session.print_line(event_line(event))
 
     def select(self, events: Iterable[Event]) -> list[Event]:
-        """The events of the chosen acts."""
+        """The events of the selected acts."""
         return [event for event in events if event.act in self._acts]
 
     def print_gap(self, error: EventsDropped) -> None:
@@ -258,7 +265,7 @@ def _print_events(
         show.print(itertools.chain(past, journal.follow() if follow else ()))
     except KeyboardInterrupt:
         if not session.json and journal.cursor:
-            session.notice(f"read on with --after {journal.cursor}")
+            session.notice(f"continue with --after {journal.cursor}")
         raise
 
 
@@ -272,7 +279,7 @@ def _print_as_reader(
     follow: bool,
 ) -> None:
     if queue is None or last is not None:
-        raise UsageError("--reader goes with one queue, and not with --last")
+        raise UsageError("--reader needs one queue, and cannot be combined with --last")
     found = session.existing_queue(queue)
     reader = found.reader(name)
     if after is not None:

@@ -1,4 +1,4 @@
-"""`ackline cancel`, `redrive`, `edit`, `move`, `purge`, `drop`, `recover`: acting on jobs."""
+"""`ackline cancel`, `redrive`, `edit`, `move`, `purge`, `drop` and `recover`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 from ackline.cli.app import command
-from ackline.cli.commands.queues import current_user
-from ackline.cli.exits import Refusal, UsageError
+from ackline.cli.exits import CommandError, UsageError
 from ackline.cli.options import values
 from ackline.cli.options.common import (
+    current_user,
+    id_argument,
     kind_option,
     priority_option,
     queue_argument,
@@ -23,10 +24,9 @@ from ackline.cli.output.text import pluralize, safe
 from ackline.cli.session import Session
 from ackline.core.errors import JobNotFound, WrongState
 from ackline.core.job import LIVE, State
-from ackline.maintenance import recover as take_back
+from ackline.maintenance import recover as recover_leases
 from ackline.queue import Queue
 
-id_argument = click.argument("id", help="The job's id.")
 ids_argument = click.argument("ids", nargs=-1, required=True, help="Ids of jobs.")
 
 
@@ -34,14 +34,14 @@ ids_argument = click.argument("ids", nargs=-1, required=True, help="Ids of jobs.
 @queue_argument
 @ids_argument
 def cancel(session: Session, queue: str, ids: tuple[str, ...]) -> None:
-    """Cancel jobs that wait; ask those that run to stop."""
+    """Cancel jobs; those that are running are asked to stop."""
     found = session.existing_queue(queue)
 
     def act(id: str) -> str:
         state = found.cancel(id, by=current_user())
         if state not in (State.CANCELLED, State.PROCESSING):
             raise WrongState("cancel", id, state)
-        return "cancelled" if state is State.CANCELLED else "runs: its handler was asked to stop"
+        return "cancelled" if state is State.CANCELLED else "running: asked its handler to stop"
 
     _act_on_each(session, ids, act)
 
@@ -49,12 +49,18 @@ def cancel(session: Session, queue: str, ids: tuple[str, ...]) -> None:
 @command("redrive")
 @queue_argument
 @click.argument("ids", nargs=-1, help="Ids of failed jobs.")
-@click.option("--all", "all_jobs", is_flag=True, help="All that is in the DLQ.")
+@click.option("--all", "all_jobs", is_flag=True, help="The whole DLQ.")
 @kind_option
 @click.option(
-    "--delay", type=values.seconds, default="0s", metavar="SPAN", help="Run them later: 30, 5m, 2h."
+    "--delay",
+    type=values.seconds,
+    default="0s",
+    metavar="SPAN",
+    help="Run them later: 30, 5m, 2h.",
 )
-@click.option("--rate", type=float, help="With --all: let so many become due each second.")
+@click.option(
+    "--rate", type=float, metavar="N", help="With --all: redrive at most N jobs per second."
+)
 def redrive(
     session: Session,
     queue: str,
@@ -64,17 +70,19 @@ def redrive(
     delay: float,
     rate: float | None,
 ) -> None:
-    """Take failed jobs out of the DLQ and run them again."""
+    """Run failed jobs of the DLQ again."""
     if bool(ids) == all_jobs or (kind and not all_jobs):
-        raise UsageError("which jobs? Give ids, or --all for the whole DLQ (--kind narrows it)")
+        raise UsageError(
+            "which jobs? Give ids, or --all for the whole DLQ (--kind selects some of it)"
+        )
     found = session.existing_queue(queue)
     if ids:
         if rate is not None:
-            raise UsageError("--rate goes with --all; with ids, --delay runs them later")
+            raise UsageError("--rate needs --all; with ids, --delay runs them later")
         _act_on_each(session, ids, lambda id: _redrive(found, id, delay))
         return
     if delay:
-        raise UsageError("--delay goes with ids; with --all, --rate spreads them over time")
+        raise UsageError("--delay needs ids; with --all, --rate spreads them over time")
     total = found.redrive_all(kinds=kind or None, rate=rate, by=current_user())
     _print_count(session, "redriven", total)
 
@@ -87,9 +95,11 @@ def _redrive(queue: Queue[Any, Any], id: str, delay: float) -> str:
 @command("edit")
 @queue_argument
 @id_argument
-@click.option("--payload", metavar="JSON", help="A new payload.")
+@click.option("--payload", metavar="JSON", help="The new payload.")
 @priority_option
-@click.option("--delay", type=values.seconds, metavar="SPAN", help="Run it so much later than now.")
+@click.option(
+    "--delay", type=values.seconds, metavar="SPAN", help="Run it this much later than now."
+)
 def edit(
     session: Session,
     queue: str,
@@ -98,7 +108,7 @@ def edit(
     priority: int | None,
     delay: float | None,
 ) -> None:
-    """Change a job that is not being processed."""
+    """Change the payload, priority or due time of a job that is not running."""
     changes: dict[str, Any] = {}
     if payload is not None:
         changes["payload"] = values.payload(payload)
@@ -122,7 +132,7 @@ def edit(
 @id_argument
 @click.argument("target", help="The queue to move it to.")
 def move(session: Session, queue: str, id: str, target: str) -> None:
-    """Hand a job to another queue of the same tenant."""
+    """Move a job to another queue of the same tenant."""
     found = session.existing_queue(queue)
 
     def act(id: str) -> str:
@@ -140,7 +150,7 @@ def move(session: Session, queue: str, id: str, target: str) -> None:
 def purge(
     session: Session, queue: str, state: tuple[State, ...], kind: tuple[str, ...], yes: bool
 ) -> None:
-    """Delete jobs for good: all, or of some states or kinds."""
+    """Delete jobs permanently: all, or those of some states or kinds."""
     found = session.existing_queue(queue)
     if not yes:
         _confirm(session, found, state or None, kind or None)
@@ -150,26 +160,27 @@ def purge(
 
 @command("drop")
 @queue_argument
-@click.option("--force", is_flag=True, help="Also if jobs wait or run; they are deleted.")
+@click.option("--force", is_flag=True, help="Also delete jobs that have not finished.")
 @yes_option
 def drop(session: Session, queue: str, force: bool, yes: bool) -> None:
-    """Delete a queue for good, with its finished jobs, settings and schedules.
+    """Drop a queue permanently, with its finished jobs, settings and schedules.
 
-    Refused while jobs wait or run, unless forced. Its journal stays for as long as it is kept.
+    It is refused while there are unfinished jobs, unless forced. The journal is kept until its
+    retention ends.
     """
     found = session.existing_queue(queue)
     if not force and (live := _count(found, [*LIVE], None)):
-        raise Refusal(
-            f"{safe(queue)} has {pluralize(live, 'job')} waiting or running: wait for the end, "
-            "or add --force to delete what is left too"
+        raise CommandError(
+            f"{safe(queue)} has {pluralize(live, 'unfinished job')}: wait until they "
+            "finish, or add --force to delete them too"
         )
     if not yes:
         _confirm(session, found, None, None)
-    gone = found.drop(force=force, by=current_user())
+    purged = found.drop(force=force, by=current_user())
     if session.json:
-        session.print_json({"dropped": queue, "purged": gone})
+        session.print_json({"dropped": queue, "purged": purged})
     else:
-        session.print_line(f"{safe(queue)} dropped; {pluralize(gone, 'job')} purged")
+        session.print_line(f"{safe(queue)} dropped; {pluralize(purged, 'job')} purged")
 
 
 def _confirm(
@@ -179,14 +190,13 @@ def _confirm(
     kinds: Sequence[str] | None,
 ) -> None:
     total = _count(queue, states, kinds)
-    jobs = " ".join(["", *(states or ()), *(map(safe, kinds or ()))])
-    chosen = (
-        f"{pluralize(total, 'job')} of {safe(queue.name)}{f' ({jobs.strip()})' if jobs else ''}"
-    )
+    selected = ", ".join([*(states or ()), *map(safe, kinds or ())])
+    which = f" ({selected})" if selected else ""
+    jobs = f"{pluralize(total, 'job')} of {safe(queue.name)}{which}"
     if session.json or not sys.stdin.isatty():
-        raise UsageError(f"this would delete {chosen} for good: add --yes to do it")
-    if not click.confirm(f"Delete {chosen} for good?", err=True):
-        raise Refusal("nothing was deleted")
+        raise UsageError(f"this would permanently delete {jobs}: add --yes to do it")
+    if not click.confirm(f"Permanently delete {jobs}?", err=True):
+        raise CommandError("nothing was deleted")
 
 
 def _count(
@@ -206,24 +216,21 @@ def _count(
 @command("recover")
 @queue_argument
 def recover(session: Session, queue: str) -> None:
-    """Take back jobs whose lease has lapsed, or whose worker fell silent.
+    """Recover jobs whose lease has expired or whose worker is dead.
 
-    Workers do that by themselves, unless the queue's settings turn it off. It costs each job the
-    attempt; one that has no other left goes to the DLQ.
+    Workers do this themselves, unless the queue's settings turn it off. It costs each job an
+    attempt; a job that has none left moves to the DLQ.
     """
-    taken = take_back(session.existing_queue(queue))
+    recovered = recover_leases(session.existing_queue(queue))
     if session.json:
-        session.print_json(taken)
+        session.print_json(recovered)
         return
-    dead = f", {taken.dead_lettered:,} of them to the DLQ" if taken.dead_lettered else ""
-    session.print_line(f"{safe(queue)}: {pluralize(taken.expired, 'job')} taken back{dead}")
-
-
-# --- each job in turn ---
+    dead = f", {recovered.dead_lettered:,} moved to the DLQ" if recovered.dead_lettered else ""
+    session.print_line(f"{safe(queue)}: {pluralize(recovered.expired, 'job')} recovered{dead}")
 
 
 def _act_on_each(session: Session, ids: Sequence[str], act: Callable[[str], str]) -> None:
-    """Act on each id; a failure is reported, and the other ids are still acted on."""
+    """Act on each id; failures are reported at the end."""
     answers: list[dict[str, Any]] = []
     for id in ids:
         try:
@@ -238,16 +245,16 @@ def _act_on_each(session: Session, ids: Sequence[str], act: Callable[[str], str]
             session.print_line(f"{safe(answer['id'])} {answer['now']}")
     if failed:
         first = safe(failed[0]["error"])
-        more = f"\nand {pluralize(len(failed) - 1, 'other')} of {len(ids)}: {_other_ids(failed)}"
-        raise Refusal(first + (more if len(failed) > 1 else ""))
+        more = f"\nand {len(failed) - 1:,} more of {len(ids):,}: {_other_ids(failed)}"
+        raise CommandError(first + (more if len(failed) > 1 else ""))
 
 
 def _other_ids(failed: Sequence[dict[str, Any]]) -> str:
     return ", ".join(safe(answer["id"]) for answer in failed[1:6]) + ", …" * (len(failed) > 6)
 
 
-def _print_count(session: Session, word: str, total: int) -> None:
+def _print_count(session: Session, past_tense: str, total: int) -> None:
     if session.json:
-        session.print_json({word: total})
+        session.print_json({past_tense: total})
     else:
-        session.print_line(f"{pluralize(total, 'job')} {word}")
+        session.print_line(f"{pluralize(total, 'job')} {past_tense}")

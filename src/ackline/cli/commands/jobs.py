@@ -13,8 +13,9 @@ from rich.text import Text
 from ackline.cli.app import command
 from ackline.cli.exits import UsageError
 from ackline.cli.options.common import kind_option, queue_argument, state_option
+from ackline.cli.output.events import STATE_STYLES
 from ackline.cli.output.tables import new_table
-from ackline.cli.output.text import STATE_STYLES, duration, safe, truncate
+from ackline.cli.output.text import duration, safe, truncate
 from ackline.cli.session import Session
 from ackline.core.job import Record, State
 from ackline.queue import JobPage
@@ -24,23 +25,23 @@ from ackline.queue.transfer.snapshot import snapshot_jobs
 from ackline.stores.contract import Filter
 
 SHRINKABLE = [("", 24), ("kind", 8), ("id", 36), ("", 1), ("id", 12)]
-"""How columns shrink in a narrow terminal: ids are there to be copied, ours have 36 characters."""
+"""How columns shrink in a narrow terminal. Generated ids have 36 characters and stay whole."""
 
 
 @command("list")
 @queue_argument
 @state_option
 @kind_option
-@click.option("--text", help="Only with this text in the payload.")
+@click.option("--text", help="Only jobs with this text in the payload.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1, max=10000),
     default=50,
     metavar="N",
-    help="How many at most.",
+    help="Maximum number of jobs.",
 )
-@click.option("--cursor", help="Read on where a page ended.")
-@click.option("--newest", is_flag=True, help="Of each state the newest first: what ended last.")
+@click.option("--cursor", help="Continue after the previous page.")
+@click.option("--newest", is_flag=True, help="Newest first within each state.")
 def list_jobs(
     session: Session,
     queue: str,
@@ -51,7 +52,7 @@ def list_jobs(
     cursor: str | None,
     newest: bool,
 ) -> None:
-    """The jobs of a queue, by state, in the order of their line."""
+    """List the jobs of a queue by state, in claim order."""
     found = session.existing_queue(queue)
     try:
         page = found.jobs(
@@ -70,14 +71,14 @@ def list_jobs(
         jobs = [job_document(job.record, queue) for job in page.jobs]
         session.print_json({"jobs": jobs, "cursor": page.cursor})
     elif not page.jobs:
-        session.print(f"No such job in {safe(queue)}.")
+        session.print(f"No matching jobs in {safe(queue)}.")
     else:
         _show_page(session, page, newest)
 
 
 def _show_page(session: Session, page: JobPage[Any], newest: bool) -> None:
     now = session.queues.store.now()
-    columns = ("id", "state", "kind", "pri", "tries", "age", "")
+    columns = ("id", "state", "kind", "pri", "attempts", "age", "")
     table = new_table(*columns, shrinkable=SHRINKABLE, fold=["id"])
     for column in table.columns[3:6]:
         column.justify = "right"
@@ -95,7 +96,7 @@ def _show_page(session: Session, page: JobPage[Any], newest: bool) -> None:
     session.print(table)
     if page.cursor is not None:
         order = " --newest" if newest else ""
-        session.notice(f"there are more:{order} --cursor '{page.cursor}'")
+        session.notice(f"more jobs:{order} --cursor '{page.cursor}'")
 
 
 def _detail(record: Record, now: float) -> str:
@@ -104,12 +105,16 @@ def _detail(record: Record, now: float) -> str:
         case State.FAILED if failure is not None:
             return truncate(safe(f"{failure.type}: {failure.message}"), 120)
         case State.FAILING if failure is not None and record.run_at is not None:
-            return f"again in {duration(record.run_at - now)}, after {safe(failure.message)}"
+            return f"due in {duration(record.run_at - now)}, after {safe(failure.message)}"
         case State.SCHEDULED if record.run_at is not None:
-            return f"runs in {duration(record.run_at - now)}"
+            return f"due in {duration(record.run_at - now)}"
         case State.PROCESSING if record.deadline is not None:
             left = record.deadline - now
-            return f"leased for {duration(left)}" if left > 0 else f"OVERDUE by {duration(-left)}"
+            return (
+                f"leased for {duration(left)}"
+                if left > 0
+                else f"lease overdue by {duration(-left)}"
+            )
         case _:
             value = msgspec.json.decode(payload_json(record))
             return truncate(safe(json.dumps(value, ensure_ascii=False)), 120)
@@ -120,17 +125,17 @@ def _detail(record: Record, now: float) -> str:
 @state_option
 @kind_option
 def export(session: Session, queue: str, state: tuple[State, ...], kind: tuple[str, ...]) -> None:
-    """Write jobs as JSON lines: all, or of some states or kinds.
+    """Write jobs as JSON lines: all, or those of some states or kinds.
 
-    Each line has what it takes to enqueue the job again, and what became of it. Enqueued again,
-    jobs that had finished run once more: choose with --state.
+    Each line has everything needed to enqueue the job again, and its outcome. Finished jobs that
+    are enqueued again run again: select with --state.
 
     ackline export email --state failed > failed.jsonl
     ackline enqueue email --from failed.jsonl --full
     """
     found = session.existing_queue(queue)
     which = Filter(states=frozenset(state or State), kinds=frozenset(kind) or None)
-    for piece in snapshot_jobs(found.store, found.key, which):
-        for record in piece:
+    for batch in snapshot_jobs(found.store, found.key, which):
+        for record in batch:
             sys.stdout.write(encode_line(record, queue).decode())
     sys.stdout.flush()

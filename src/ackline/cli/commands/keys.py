@@ -1,4 +1,4 @@
-"""`ackline keys`: the keys that jobs left when they went to the DLQ."""
+"""`ackline keys`: keys that jobs left when they were moved to the DLQ."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import msgspec
 from rich.text import Text
 
 from ackline.cli.app import command
-from ackline.cli.exits import Refusal
+from ackline.cli.exits import CommandError
 from ackline.cli.output.tables import new_table
 from ackline.cli.output.text import safe
 from ackline.cli.session import Session
 from ackline.stores.contract import KeyValue
 
 MAX_CHARACTERS = 200
-"""Characters of a value in the table; --json has all of it."""
+"""Characters of a value in the table; --json prints all of it."""
 
 
 @command("keys")
 @click.argument("prefix", nargs=-1, help="The first parts of the keys.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=100, metavar="N", help="How many at most."
+    "--limit", type=click.IntRange(min=1), default=100, metavar="N", help="Maximum number of keys."
 )
-@click.option("--delete", is_flag=True, help="Delete the one key given.")
+@click.option("--delete", is_flag=True, help="Delete the key instead of listing keys.")
 def keys(session: Session, prefix: tuple[str, ...], limit: int, delete: bool) -> None:
-    """Show keys that jobs left when they went to the DLQ.
+    """List the keys that jobs left when they were moved to the DLQ.
 
-    A job enqueued with keys_if_undelivered leaves its payload under each of them.
+    A job that was enqueued with keys_if_undelivered leaves its payload under each of them.
     """
     if delete:
         if not session.queues.delete_key(*prefix):
-            raise Refusal(f"there is no key {' / '.join(map(safe, prefix)) or '(empty)'}")
+            raise CommandError(f"no key {' / '.join(map(safe, prefix)) or '(empty)'}")
         session.print_json({"deleted": prefix}) if session.json else session.print("deleted")
         return
     found = session.queues.keys(*prefix, limit=limit)
@@ -53,7 +53,7 @@ def keys(session: Session, prefix: tuple[str, ...], limit: int, delete: bool) ->
 
 
 def _value(entry: KeyValue) -> object:
-    """The value as JSON, if it is; else its bytes, in base64."""
+    """The value as JSON, or in base64 if it is not JSON."""
     try:
         return msgspec.json.decode(entry.value)
     except msgspec.DecodeError:

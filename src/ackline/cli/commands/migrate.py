@@ -1,4 +1,4 @@
-"""`ackline migrate`: bring a store's data to the schema that this release uses."""
+"""`ackline migrate`: create or upgrade the schema of a store."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ackline.stores.registry import store_from_url
 
 
 @command("migrate")
-@click.option("--dry-run", is_flag=True, help="Only print the SQL that would run.")
+@click.option("--dry-run", is_flag=True, help="Print the SQL that would run, and change nothing.")
 def migrate(session: Session, dry_run: bool) -> None:
-    """Make or upgrade the tables of a store.
+    """Create or upgrade the tables of a store.
 
-    A store does so by itself when it is opened, if it may. Run this where it may not
-    (?migrate=no, or a user without the right), or before a new release is started.
+    Opening a store does this, too, if it is allowed to. Run this command where it is not
+    (?migrate=no, or a database user without the right), or before a new release starts.
 
-    Safe while workers run, and safe to run again, or several times at once. Redis and memory
-    have no tables: for them it looks whether the store fits this release.
+    It is safe while workers run, and safe to repeat or to run concurrently. Redis and memory have
+    no tables: for them, it checks that the store fits this release.
     """
     store = store_from_url(session.url)
     if not isinstance(store, Migratable):
@@ -46,7 +46,7 @@ def _print_pending(session: Session, found: MigrationPlan) -> None:
     if session.json:
         _document(session, found, applied=False)
         return
-    # Notices go to standard error, so that the SQL can be piped into the database as it is.
+    # Notices go to standard error, so that the SQL can be piped into a database.
     session.notice(f"store {found.location}")
     session.notice(_summary(found))
     for step in found.steps:

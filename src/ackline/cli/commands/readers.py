@@ -1,4 +1,4 @@
-"""`ackline readers`: the registered readers of the journal, and how far behind they are."""
+"""`ackline readers`: the registered readers of the journal, and how far they are behind."""
 
 from __future__ import annotations
 
@@ -10,56 +10,24 @@ import msgspec
 from rich.text import Text
 
 from ackline.cli.app import command
-from ackline.cli.exits import Refusal, UsageError
+from ackline.cli.exits import CommandError, UsageError
 from ackline.cli.options.common import any_queue_argument
+from ackline.cli.output.reader_lag import MAX_COUNTED, ReaderLag, reader_lag
 from ackline.cli.output.tables import new_table
 from ackline.cli.output.text import duration, safe
 from ackline.cli.session import Session
-from ackline.core.errors import EventsDropped
 from ackline.queue import Queue, ReaderInfo
 from ackline.queue.journal.reader import readers_of_every_queue
 from ackline.queue.journal.saved_cursor import ALL_QUEUES, ReaderCursor
 
-MAX_COUNTED = 1000
-"""Events behind a reader are counted up to this number."""
-
-
-class ReaderLag(msgspec.Struct, frozen=True):
-    """What waits for a reader."""
-
-    events: int
-    """At most `MOST_COUNTED` are counted."""
-    first_at: float = math.inf
-    dropped: bool = False
-    """Whether the reader has lost events."""
-
-    def since(self, now: float) -> float:
-        """Seconds that the first event has been waiting."""
-        return max(now - self.first_at, 0.0)
-
-    def __str__(self) -> str:
-        more = "+" if self.events == MAX_COUNTED else ""
-        return f"{self.events:,}{more}{', some lost' if self.dropped else ''}"
-
-
-def reader_lag(queue: Queue[Any, Any], reader: ReaderInfo) -> ReaderLag:
-    """Count what a reader has not seen yet."""
-    dropped = False
-    try:
-        events = queue.store.events(queue.key, reader.cursor, MAX_COUNTED)
-    except EventsDropped as error:
-        dropped = True
-        events = queue.store.events(queue.key, error.cursor, MAX_COUNTED)
-    return ReaderLag(len(events), events[0].at if events else math.inf, dropped)
-
 
 class Row(msgspec.Struct, frozen=True):
-    """A reader, and what waits for it."""
+    """A reader, and how far it is behind."""
 
     queue: str | None
-    """None stands for all queues in which it has no place of its own."""
+    """None stands for all queues in which it has no cursor of its own."""
     reader: ReaderInfo
-    waits: ReaderLag
+    lag: ReaderLag
 
 
 @command("readers")
@@ -67,14 +35,14 @@ class Row(msgspec.Struct, frozen=True):
 @click.option(
     "--forget",
     metavar="NAME",
-    help="Give up this reader of the queue, or without a queue one that reads all: keep nothing "
-    "for it.",
+    help="Remove this reader of the queue or, without a queue, one that reads all queues: the "
+    "journal keeps no more events for it.",
 )
 def readers(session: Session, queue: str | None, forget: str | None) -> None:
-    """Who reads the journal under a name, and how far behind.
+    """List the registered readers of the journal, and how far they are behind.
 
-    What a reader has not read is kept beyond its time, up to the limit of the journal. One that
-    reads all queues has a place in each that it has seen, and one more for all others.
+    The journal keeps events for a reader beyond their retention, up to its size limit. A reader
+    of all queues has a cursor for each queue it has read, and one more for all others.
     """
     if forget is not None:
         _forget(session, queue, forget)
@@ -86,7 +54,7 @@ def readers(session: Session, queue: str | None, forget: str | None) -> None:
     elif rows:
         _show(session, rows)
     else:
-        session.print("No reader is registered.")
+        session.print("No readers are registered.")
 
 
 def _rows(session: Session, queues: list[Queue[Any, Any]], with_idle: bool) -> list[Row]:
@@ -97,17 +65,17 @@ def _rows(session: Session, queues: list[Queue[Any, Any]], with_idle: bool) -> l
     ]
     own = [row for row in found if not row.reader.every_queue]
     for reader in readers_of_every_queue(session.queues.store, session.tenant):
-        unseen = [row.waits for row in found if row not in own and row.reader.name == reader.name]
-        if unseen or with_idle:
-            own.append(Row(None, reader, _sum(unseen)))
+        lags = [row.lag for row in found if row not in own and row.reader.name == reader.name]
+        if lags or with_idle:
+            own.append(Row(None, reader, _sum(lags)))
     return own
 
 
-def _sum(waits: list[ReaderLag]) -> ReaderLag:
+def _sum(lags: list[ReaderLag]) -> ReaderLag:
     return ReaderLag(
-        min(sum(part.events for part in waits), MAX_COUNTED),
-        min((part.first_at for part in waits), default=math.inf),
-        any(part.dropped for part in waits),
+        min(sum(lag.events for lag in lags), MAX_COUNTED),
+        min((lag.first_at for lag in lags), default=math.inf),
+        any(lag.dropped for lag in lags),
     )
 
 
@@ -118,9 +86,9 @@ def _forget(session: Session, queue: str | None, name: str) -> None:
         found = session.existing_queue(queue)
         readers = {reader.name: reader for reader in found.readers()}
         if name not in readers:
-            raise Refusal(f"queue {queue!r} has no reader {name!r}")
+            raise CommandError(f"queue {queue!r} has no reader {name!r}")
         if readers[name].every_queue:
-            raise Refusal(f"reader {name!r} reads all queues: ackline readers --forget {name}")
+            raise CommandError(f"reader {name!r} reads all queues: ackline readers --forget {name}")
         found.reader(name).forget()
     if session.json:
         session.print_json({"forgotten": name})
@@ -129,11 +97,11 @@ def _forget(session: Session, queue: str | None, name: str) -> None:
 
 
 def _forget_everywhere(session: Session, name: str) -> None:
-    """Its place for future queues goes last: if this is interrupted, the reader is found again."""
+    """Delete the cursor for future queues last, so that an interrupted call can be repeated."""
     store, tenant = session.queues.store, session.tenant
     if name not in [reader.name for reader in readers_of_every_queue(store, tenant)]:
         raise UsageError(
-            f"no reader {name!r} reads all queues. If it reads one, name that queue: "
+            f"no reader {name!r} reads all queues. If it reads one queue, name it: "
             "ackline readers QUEUE --forget NAME"
         )
     known = [info.key.name for info in store.describe(tenant, include_dropped=True)]
@@ -145,8 +113,8 @@ def _document(row: Row) -> dict[str, Any]:
     return {
         "queue": row.queue,
         **msgspec.structs.asdict(row.reader),
-        "behind": row.waits.events,
-        "lost": row.waits.dropped,
+        "behind": row.lag.events,
+        "lost": row.lag.dropped,
     }
 
 
@@ -168,7 +136,7 @@ def _show(session: Session, rows: list[Row]) -> None:
             queue,
             safe(row.reader.name),
             row.reader.cursor,
-            Text(str(row.waits), "red" if row.waits.dropped else ""),
+            Text(str(row.lag), "red" if row.lag.dropped else ""),
             f"{duration(now - row.reader.saved_at)} ago",
         )
     session.print(table)

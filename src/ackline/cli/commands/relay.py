@@ -1,4 +1,4 @@
-"""`ackline relay`: pass the jobs of one store on to another, each exactly once."""
+"""`ackline relay`: move the jobs of one store to another, each exactly once."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ from ackline.worker.startup_retry import retry_until_available
 logger = logging.getLogger("ackline")
 
 REPORT_EVERY = 10.0
-"""Seconds between log lines about jobs that were passed on."""
+"""Seconds between log lines about relayed jobs."""
 
 
 @command("relay")
-@click.option("--to", required=True, metavar="URL", help="The store to pass them on to.")
+@click.option("--to", required=True, metavar="URL", help="The target store.")
 @click.option(
     "--queue",
     multiple=True,
     required=True,
     metavar="NAME[=OTHER]",
-    help="Which queue, and its name there if another.",
+    help="The queue, and its name in the target if it differs. Can be repeated.",
 )
-@click.option("--from", "source", metavar="URL", help="The store they are in; else --store.")
-@click.option("--once", is_flag=True, help="Pass on what is ready, then end.")
+@click.option("--from", "source", metavar="URL", help="The source store (default: --store).")
+@click.option("--once", is_flag=True, help="Relay the jobs that are ready, then exit.")
 @click.option(
-    "--batch", type=click.IntRange(min=1), default=BATCH, metavar="N", help="Jobs per round trip."
+    "--batch", type=click.IntRange(min=1), default=BATCH, metavar="N", help="Jobs per batch."
 )
 @click.option(
     "--lease",
     type=values.seconds,
     default=f"{LEASE:g}s",
     metavar="SPAN",
-    help="How soon another relay takes over from one that died.",
+    help="Time after which another relay takes over from one that died.",
 )
 @click.option(
     "--maintenance/--no-maintenance",
     default=True,
-    help="Promote, sweep and prune in the source too.",
+    help="Run maintenance of the source queues in this process.",
 )
 @logging_options.format_option
 def relay(
@@ -70,35 +70,37 @@ def relay(
     maintenance: bool,
     log_format: LogFormat,
 ) -> None:
-    """Pass the jobs of one store on to another, each exactly once.
+    """Move the jobs of one store to another, each exactly once.
 
-    For jobs that were enqueued within the transaction of an application (an outbox in
-    PostgreSQL), and run by workers of another store, such as Redis. A job keeps its id, kind,
-    payload, priority and options; a delayed one is passed on when it is due.
+    For jobs that an application enqueues in its own transaction (an outbox in PostgreSQL), and
+    that workers of another store, such as Redis, run. A job keeps its id, kind, payload, priority
+    and options; a delayed job is relayed when it is due.
 
-    SIGTERM or Ctrl-C stops it. While a store is away it waits, and goes on by itself.
+    SIGTERM or Ctrl-C stops it. If a store cannot be reached, it waits and continues by itself.
 
     ackline relay --from postgresql://db/app --to redis://redis --queue email
     """
     logging_options.configure_session_logging(session, log_format)
     stopping = threading.Event()
     if source is None:
-        origin = session.url
-        require_existing_store(origin, "--from, --store or ACKLINE_STORE")
+        source_url = session.url
+        require_existing_store(source_url, "--from, --store or ACKLINE_STORE")
     else:
-        origin = store_url(source)
-        require_existing_store(origin, "--from")
-    deafen = handle_stop_signals(lambda _number: stopping.set())
+        source_url = store_url(source)
+        require_existing_store(source_url, "--from")
+    restore_signals = handle_stop_signals(lambda _number: stopping.set())
     try:
         with (
-            _opened(origin, session, stopping, retry=not once) as here,
-            _opened(store_url(to), session, stopping, retry=not once) as there,
+            _opened(source_url, session, stopping, retry=not once) as sources,
+            _opened(store_url(to), session, stopping, retry=not once) as targets,
         ):
             names = [_parse_queue(text) for text in dict.fromkeys(queue)]
-            then = "There is nothing to pass on" if once else "The relay waits for its first job"
-            _warn_of_missing(here, [name for name, _ in names], then)
+            then = "There is nothing to relay." if once else "Waiting for its first job."
+            _warn_of_missing(sources, [name for name, _ in names], then)
             relays = [
-                Relay(here[name], there[other], batch=batch, lease=lease, maintenance=maintenance)
+                Relay(
+                    sources[name], targets[other], batch=batch, lease=lease, maintenance=maintenance
+                )
                 for name, other in names
             ]
             if once:
@@ -109,11 +111,11 @@ def relay(
     except _Stopped:
         return
     finally:
-        deafen()
+        restore_signals()
 
 
 class _Stopped(Exception):
-    """A signal came before both stores were open."""
+    """A stop signal came before both stores were open."""
 
 
 def _parse_queue(text: str) -> tuple[str, str]:
@@ -127,12 +129,12 @@ def _parse_queue(text: str) -> tuple[str, str]:
 def _opened(
     url: str, session: Session, stopping: threading.Event, *, retry: bool
 ) -> Iterator[Queues]:
-    """Open a store; if `patient`, wait while it cannot be reached."""
+    """Open a store; with `retry`, wait while it cannot be reached."""
 
-    def open_it() -> Queues:
+    def open_store() -> Queues:
         return ackline.open(url, tenant=session.tenant)
 
-    queues = retry_until_available(open_it, stopping) if retry else open_it()
+    queues = retry_until_available(open_store, stopping) if retry else open_store()
     if queues is None:
         raise _Stopped
     with queues:
@@ -140,7 +142,7 @@ def _opened(
 
 
 def _warn_of_missing(queues: Queues, names: Sequence[str], then: str) -> None:
-    """A relay may start before its queue exists, but the name may also be mistyped."""
+    """Warn of a queue that does not exist: not yet, or its name is mistyped."""
     known = set(queues)
     for name in names:
         if name not in known:
@@ -175,9 +177,7 @@ def _run_relays(relays: Sequence[Relay], stopping: threading.Event) -> None:
 def _report(relay: Relay, before: int) -> int:
     relayed = relay.stats().relayed
     if relayed > before:
-        logger.info(
-            "relay of %s: %s passed on", relay.source.key, pluralize(relayed - before, "job")
-        )
+        logger.info("relay of %s: %s relayed", relay.source.key, pluralize(relayed - before, "job"))
     return relayed
 
 
@@ -198,10 +198,10 @@ def _print_stats(session: Session, relays: Sequence[Relay]) -> None:
 
 
 def _stats_text(stats: RelayStats) -> str:
-    parts = [f"{pluralize(stats.relayed, 'job')} passed on"]
+    parts = [f"{pluralize(stats.relayed, 'job')} relayed"]
     more = {
-        "known there already": stats.duplicates,
-        "found passed on by a relay that died": stats.replayed,
-        "refused, see the DLQ": stats.refused,
+        "already in the target": stats.duplicates,
+        "already relayed by a relay that died": stats.replayed,
+        "rejected, moved to the DLQ": stats.refused,
     }
     return ", ".join([*parts, *(f"{number:,} {label}" for label, number in more.items() if number)])

@@ -9,12 +9,11 @@ import msgspec
 from rich.text import Text
 
 from ackline.cli.app import command
-from ackline.cli.options.common import queue_argument
+from ackline.cli.options.common import id_argument, queue_argument
+from ackline.cli.output.events import STATE_STYLES, event_text
 from ackline.cli.output.tables import new_table
 from ackline.cli.output.text import (
-    STATE_STYLES,
     duration,
-    event_text,
     pretty_json,
     safe,
     safe_lines,
@@ -32,10 +31,10 @@ from ackline.queue.transfer.documents import event_document, job_document
 
 @command("show")
 @queue_argument
-@click.argument("id", help="The job's id.")
-@click.option("--full", is_flag=True, help="Cut nothing off.")
+@id_argument
+@click.option("--full", is_flag=True, help="Do not shorten long values.")
 def show(session: Session, queue: str, id: str, full: bool) -> None:
-    """Everything about one job: timeline, failures, payload, result."""
+    """Show everything about one job: timeline, failures, payload, result."""
     found = session.existing_queue(queue)
     job = found.status(id)
     if job is None:
@@ -65,39 +64,39 @@ def _show_fields(session: Session, queue: Queue[Any, Any], record: Record) -> No
     )
     session.print(title.append("  ").append(record.state, STATE_STYLES[record.state]))
     policy = queue.policies.of(record)
-    facts = new_table("name", "value", shrinkable=[("value", 24)], fold=["value"])
-    facts.show_header = False
-    facts.columns[0].style = "dim"
+    fields = new_table("name", "value", shrinkable=[("value", 24)], fold=["value"])
+    fields.show_header = False
+    fields.columns[0].style = "dim"
     rows = {
         "attempts": f"{record.attempts} of {policy.max_attempts}",
         "priority": str(record.priority),
         "created": timestamp(record.created_at, now),
-        "runs": timestamp(record.run_at, now) if not record.state.terminal else "",
+        "due": timestamp(record.run_at, now) if not record.state.terminal else "",
         "started": timestamp(record.started_at, now),
         "lease": _lease(record, now),
         "finished": timestamp(record.finished_at, now),
         "kept until": timestamp(record.expires_at, now),
         "group": safe(record.options.group or ""),
         "headers": ", ".join(f"{safe(k)}={safe(v)}" for k, v in record.options.headers.items()),
-        "stop": "its handler was asked to stop" if record.cancel_requested else "",
+        "cancel": "requested: its handler was asked to stop" if record.cancel_requested else "",
     }
     for name, value in rows.items():
         if value:
-            facts.add_row(name, value)
-    session.print(facts)
+            fields.add_row(name, value)
+    session.print(fields)
 
 
 def _lease(record: Record, now: float) -> str:
     if record.state is not State.PROCESSING or record.deadline is None:
         return ""
     left = record.deadline - now
-    until = f"{duration(left)} left" if left > 0 else f"OVERDUE by {duration(-left)}"
+    until = f"{duration(left)} left" if left > 0 else f"overdue by {duration(-left)}"
     return f"{until}, worker {safe(record.worker)}, token {record.token}"
 
 
 def _show_timeline(session: Session, events: list[Event], complete: bool) -> None:
     session.print("\ntimeline", "dim")
-    table = new_table("at", "step", "what", shrinkable=[("what", 24)], fold=["what"])
+    table = new_table("at", "after", "event", shrinkable=[("event", 24)], fold=["event"])
     table.show_header = False
     table.columns[1].justify = "right"
     before: float | None = None
@@ -107,9 +106,9 @@ def _show_timeline(session: Session, events: list[Event], complete: bool) -> Non
             time_of_day(event.at), step, Text(event_text(event), STATE_STYLES.get(event.to, ""))
         )
         before = event.at
-    session.print(table if events else "its events have left the journal")
+    session.print(table if events else "The journal no longer has its events.")
     if not complete:
-        session.notice(f"the journal is long: only its first {TIME_LIMIT:g} s were looked through")
+        session.notice(f"incomplete: the search of the journal was stopped after {TIME_LIMIT:g} s")
 
 
 def _show_failures(session: Session, record: Record, full: bool) -> None:
@@ -117,7 +116,7 @@ def _show_failures(session: Session, record: Record, full: bool) -> None:
     shown = failures if full else failures[-1:]
     if not shown:
         return
-    more = f" (the last of {len(failures)}, --full shows all)" if shown != failures else ""
+    more = f" (last of {len(failures)}, --full shows all)" if shown != failures else ""
     session.print(f"\nfailures{more}", "dim")
     for failure in shown:
         _show_failure(session, failure, full)
@@ -133,7 +132,7 @@ def _show_failure(session: Session, failure: Failure, full: bool) -> None:
     )
     lines = safe_lines(failure.traceback).splitlines()
     if not full and len(lines) > 20:
-        lines = [f"… {len(lines) - 20} lines, --full shows them", *lines[-20:]]
+        lines = [f"… {len(lines) - 20} more lines, --full shows them", *lines[-20:]]
     if lines:
         session.print("\n".join(lines), "dim")
 

@@ -1,4 +1,4 @@
-"""`ackline top`: queues and workers, live."""
+"""`ackline top`: queues, rates and workers, live."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rich.live import Live
 from rich.text import Text
 
 from ackline.cli.app import command
-from ackline.cli.commands.queues import (
+from ackline.cli.options import values
+from ackline.cli.output.documents import queue_document, worker_document
+from ackline.cli.output.queue_tables import (
     count_cells,
     counts_table,
     oldest_age,
     queue_name,
     workers_table,
 )
-from ackline.cli.options import values
-from ackline.cli.output.documents import queue_document, worker_document
 from ackline.cli.output.text import compact_number, duration, time_of_day
 from ackline.cli.session import Session
 from ackline.core.job import QueueKey
@@ -29,15 +29,23 @@ from ackline.journal_views.throughput import ThroughputReader
 from ackline.stores.contract import QueueInfo, WorkerRecord
 
 REFRESH_EVERY = 0.5
-"""Seconds between two looks at the store."""
+"""Seconds between two reads of the store."""
+
+STOPPED_SHOWN = 60.0
+"""Seconds for which a stopped worker stays in the list."""
 
 
 @command("top")
-@click.option("--seconds", type=values.seconds, metavar="SPAN", help="Stop after so long.")
+@click.option(
+    "--seconds",
+    type=values.seconds,
+    metavar="SPAN",
+    help="How long to run (default: until Ctrl-C).",
+)
 def top(session: Session, seconds: float | None) -> None:
-    """Queues, rates and workers, live.
+    """Show queues, rates and workers, live.
 
-    Without a terminal: one snapshot.
+    Without a terminal, it prints one snapshot.
     """
     view = LiveView(session)
     live = session.console.is_terminal and not session.json
@@ -62,32 +70,34 @@ def top(session: Session, seconds: float | None) -> None:
 
 
 class LiveView:
-    """Looks at the store again and again."""
+    """Reads the store for each refresh."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._throughput = ThroughputReader(session.queues.store, bucket=1, kept=10, rate_buckets=5)
 
     def render(self) -> Group:
-        """The present state, for a terminal."""
+        """The current state, for a terminal."""
         queues = self._session.queues
         info, found = queues.info(), queues.describe()
         complete = self._throughput.catch_up(info.now)
         title = Text(f"{info.name} {info.location}   {time_of_day(info.now)[:-4]}", "dim")
-        table = counts_table(self._session, "in/s", "out/s", "waits")
+        table = counts_table(self._session, "in/s", "out/s", "oldest")
         for queue in found:
             cells = count_cells(queue, compact_number)
             table.add_row(queue_name(queue), *cells, *self._rate_cells(queue, info.now, complete))
         workers = self._workers([queue.key for queue in found])
         return Group(
             title,
-            table if found else Text("No queue yet."),
+            table if found else Text("No queues yet."),
             Text(),
-            workers_table(workers, info.now) if workers else Text("No worker.", "dim"),
+            workers_table(self._session, workers, info.now)
+            if workers
+            else Text("No workers.", "dim"),
         )
 
     def document(self) -> dict[str, Any]:
-        """The present state, for programs."""
+        """The current state, as JSON."""
         queues = self._session.queues
         info, found = queues.info(), queues.describe()
         self._throughput.catch_up(info.now)
@@ -103,35 +113,35 @@ class LiveView:
     def _extra(self, queue: QueueInfo, now: float) -> dict[str, float | None]:
         enqueued, completed = self._rates(queue, now)
         return {
-            "in": round(enqueued, 2),
-            "out": round(completed, 2),
-            "first_in_line": oldest_age(self._session.queue(queue.key.name), now),
+            "rate_in": round(enqueued, 2),
+            "rate_out": round(completed, 2),
+            "oldest": oldest_age(self._session.queue(queue.key.name), now),
         }
 
     def _rate_cells(self, queue: QueueInfo, now: float, complete: bool) -> list[str]:
-        wait = oldest_age(self._session.queue(queue.key.name), now)
+        oldest = oldest_age(self._session.queue(queue.key.name), now)
         mark = "" if complete else "≥"
         rates = [mark + compact_number(rate, 1) for rate in self._rates(queue, now)]
-        return [*rates, "" if wait is None else duration(wait)]
+        return [*rates, "" if oldest is None else duration(oldest)]
 
     def _rates(self, queue: QueueInfo, now: float) -> tuple[float, float]:
-        """Jobs per second that were enqueued, and completed, in the last seconds."""
+        """Jobs enqueued and completed per second, recently."""
         reader = self._throughput
         found = reader.of(queue.key, now)
         return reader.rate(found.enqueued), reader.rate(found.completed)
 
     def _workers(self, keys: list[QueueKey]) -> list[WorkerRecord]:
-        """Each worker once, with its jobs of all queues; workers long gone are left out."""
+        """Each worker once, with its leases of all queues, without those that stopped long ago."""
         store, by_id = self._session.queues.store, dict[str, WorkerRecord]()
         now = self._session.queues.store.now()
         for worker in itertools.chain.from_iterable(store.workers(keys)):
-            if worker.expires_at > now - 60 or worker.leases:
+            if worker.expires_at > now - STOPPED_SHOWN or worker.leases:
                 by_id[worker.heartbeat.id] = merge_workers(by_id.get(worker.heartbeat.id), worker)
         return list(by_id.values())
 
 
 def merge_workers(one: WorkerRecord | None, other: WorkerRecord) -> WorkerRecord:
-    """A worker as two of its queues know it."""
+    """Combine the records that two queues have of the same worker."""
     if one is None:
         return other
     kinds = None

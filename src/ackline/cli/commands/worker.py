@@ -1,4 +1,4 @@
-"""`ackline worker`: run the handlers of a module's queues, in one process or several."""
+"""`ackline worker`: run the handlers of queues, in one process or several."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ logger = logging.getLogger("ackline")
 T = TypeVar("T")
 
 SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread yields to another: claims and heartbeats must not wait long."""
+"""Seconds after which a thread yields to another, so that claims and heartbeats wait less."""
 
 
 @command("worker")
@@ -39,27 +39,27 @@ SWITCH_INTERVAL = 0.0005
     type=click.IntRange(min=1),
     default=16,
     metavar="N",
-    help="Handlers at once, for each queue and process.",
+    help="Maximum number of handlers running at the same time, per queue and process.",
 )
 @click.option(
     "--weights",
     type=values.weights,
     metavar="NUMBERS",
-    help="Shares of the queues, in their order, such as 3,1; equal by default.",
+    help="Weight of each queue, in the order given, such as 3,1 (default: all equal).",
 )
 @click.option(
-    "--processes", type=click.IntRange(min=1), default=1, metavar="N", help="How many processes."
+    "--processes", type=click.IntRange(min=1), default=1, metavar="N", help="Number of processes."
 )
 @grace_option
 @click.option(
     "--maintenance/--no-maintenance",
     default=True,
-    help="Promote, sweep and prune in this process too.",
+    help="Run maintenance in this process: promote due jobs, recover leases, prune.",
 )
 @click.option(
-    "--recovery/--no-recovery", default=True, help="Sweep for lapsed leases in this process too."
+    "--recovery/--no-recovery", default=True, help="Recover expired leases in this process."
 )
-@click.option("--verbose", "-v", is_flag=True, help="A line for each job.")
+@click.option("--verbose", "-v", is_flag=True, help="Log a line for each job.")
 @logging_options.format_option
 @click.option("--id", hidden=True)
 @click.option("--with-parent", is_flag=True, hidden=True)
@@ -77,12 +77,12 @@ def worker(
     id: str | None,
     with_parent: bool,
 ) -> None:
-    """Run the handlers of a module's queues.
+    """Run the handlers of queues.
 
-    SIGTERM or Ctrl-C stops it: running jobs may end, the rest is given back.
+    SIGTERM or Ctrl-C stops it: running jobs may finish, all others are released.
 
-    The module opens its own store; --store reaches it as the variable ACKLINE_STORE. A store
-    that cannot be reached is waited for.
+    The module opens its own store; --store is passed to it in the variable ACKLINE_STORE. If the
+    store cannot be reached, the worker waits for it.
 
     ackline worker examples.email_worker:queue --concurrency 32
     ackline worker orders:paid orders:free --weights 3,1
@@ -121,10 +121,10 @@ def _stop_with_parent() -> None:
 
 
 def _wait_for_store(act: Callable[[], T]) -> T:
-    """Call `act` until the store can be reached; a module that opens it is imported again."""
+    """Call `act` until the store can be reached; a module that failed is imported again."""
     from ackline.worker.startup_retry import retry_until_available
 
-    # No job has begun that a signal would have to wait for: it ends the process.
+    # No job runs yet, so a signal may end the process.
     done = retry_until_available(act, threading.Event())
     assert done is not None
     return done
@@ -133,8 +133,8 @@ def _wait_for_store(act: Callable[[], T]) -> T:
 def _require_weights(queues: Sequence[Queue[Any, Any]], weights: Sequence[float] | None) -> None:
     if weights is not None and len(weights) != len(queues):
         raise UsageError(
-            f"--weights has {pluralize(len(weights), 'number')}, and there are "
-            f"{pluralize(len(queues), 'queue')}: give one for each, in their order"
+            f"--weights has {pluralize(len(weights), 'number')} for "
+            f"{pluralize(len(queues), 'queue')}: give one for each, in the same order"
         )
 
 
@@ -159,8 +159,8 @@ def _supervise(
     for queue in queues:
         if not queue.store.capabilities.shared:
             raise UsageError(
-                f"queue {queue.key} is in a {queue.store.capabilities.name} store, which each "
-                "process would have for itself: use --processes 1, or a store on disk"
+                f"queue {queue.key} is in a {queue.store.capabilities.name} store, which "
+                "processes cannot share: use --processes 1, or a store on disk"
             )
 
     def command_for(id: str) -> list[str]:
@@ -172,24 +172,24 @@ def _supervise(
     logger.info("supervisor %d stopped", os.getpid())
 
 
-# --- what is logged ---
+# --- logging ---
 
 
 _started: dict[tuple[str, int], float] = {}
 
 
 def record_start(job: Job[Any]) -> None:
-    """Before a handler, with --verbose."""
+    """Remember when a handler started, with --verbose."""
     _started[job.id, job.record.token] = time.perf_counter()
 
 
 def log_job(job: Job[Any], execution: Any) -> None:
-    """After a handler, with --verbose."""
-    began = _started.pop((job.id, job.record.token), None)
-    took = "" if began is None else f" in {(time.perf_counter() - began) * 1000:.0f} ms"
-    how = "ended"
+    """Log a job when its handler has ended, with --verbose."""
+    started_at = _started.pop((job.id, job.record.token), None)
+    took = "" if started_at is None else f" in {(time.perf_counter() - started_at) * 1000:.0f} ms"
+    outcome = "ended"
     if execution.error is not None:
-        how = f"failed ({type(execution.error).__name__}: {safe(str(execution.error))})"
+        outcome = f"failed ({type(execution.error).__name__}: {safe(str(execution.error))})"
     logger.debug(
-        "%s: %s %s attempt %d %s%s", job.queue, job.kind, safe(job.id), job.attempts, how, took
+        "%s: %s %s attempt %d %s%s", job.queue, job.kind, safe(job.id), job.attempts, outcome, took
     )

@@ -1,1 +1,1 @@
-"""TODO."""
+"""What is typed: options, arguments and their values."""

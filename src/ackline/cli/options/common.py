@@ -1,6 +1,8 @@
-"""Options and arguments that several commands have."""
+"""Options and arguments that several commands have, and who runs them."""
 
 from __future__ import annotations
+
+import getpass
 
 import click
 
@@ -8,7 +10,7 @@ from ackline.cli.options import values
 from ackline.core.job import State
 
 queue_argument = click.argument("queue", help="The queue.")
-any_queue_argument = click.argument("queue", required=False, help="Only of this queue.")
+any_queue_argument = click.argument("queue", required=False, help="Only this queue.")
 targets_argument = click.argument(
     "targets",
     nargs=-1,
@@ -21,9 +23,10 @@ state_option = click.option(
     multiple=True,
     type=values.OneOf(State),
     metavar="STATE",
-    help=f"Only this state: {', '.join(State)}. May be given again.",
+    help=f"Only this state: {', '.join(State)}. Can be repeated.",
 )
-kind_option = click.option("--kind", multiple=True, help="Only this kind; may be given again.")
+kind_option = click.option("--kind", multiple=True, help="Only this kind. Can be repeated.")
+id_argument = click.argument("id", help="The job's id.")
 priority_option = click.option(
     "--priority", type=int, metavar="N", help="0 (lowest) to 9 (highest)."
 )
@@ -32,6 +35,14 @@ grace_option = click.option(
     type=values.seconds,
     default="30s",
     metavar="SPAN",
-    help="How long running jobs may go on at a stop.",
+    help="How long running jobs may take to finish when it stops.",
 )
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+
+
+def current_user() -> str:
+    """The name under which the journal records this user's acts."""
+    try:
+        return f"{getpass.getuser()} (cli)"
+    except (KeyError, OSError):
+        return "cli"

@@ -1,4 +1,4 @@
-"""Logging of commands that run for long."""
+"""Logging of long-running commands."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ format_option = click.option(
     "--log-format",
     type=click.Choice(get_args(LogFormat)),
     default="text",
-    help="Log lines for people, or JSON objects.",
+    help="Log as text, or as JSON objects.",
 )
 
 
 def configure_session_logging(
-    session: Session, form: LogFormat, *, verbose: bool = False
+    session: Session, log_format: LogFormat, *, verbose: bool = False
 ) -> list[str]:
-    """Log to standard error; returns the options with which child processes log alike."""
-    chosen: LogFormat = "json" if session.json else form
+    """Log to standard error; returns the options that make child processes log the same way."""
+    chosen: LogFormat = "json" if session.json else log_format
     configure_logging(chosen, verbose=verbose)
     return ["--log-format", chosen]

@@ -1,4 +1,4 @@
-"""From `module:queue` to a queue, with a clear message if there is none."""
+"""Load the queues that `MODULE:QUEUE` names, with a clear error if there are none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ackline.queues import Queues
 
 
 def load_queues(targets: Sequence[str], *, debug: bool = False) -> list[Queue[Any, Any]]:
-    """Import the queues that a worker is to run."""
+    """Import the queues that a worker shall serve."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -29,7 +29,7 @@ def _load(target: str, debug: bool) -> Queue[Any, Any]:
     name, colon, attribute = target.partition(":")
     if not colon or not name or not attribute:
         raise UsageError(
-            f"{target!r} names no queue: write MODULE:QUEUE, such as email_worker:queue "
+            f"{target!r} does not name a queue: write MODULE:QUEUE, such as email_worker:queue "
             "for the variable `queue` in email_worker.py"
         )
     if name.endswith(".py") or "/" in name:

@@ -1,4 +1,4 @@
-"""Reading what people type: spans of time, moments, backoffs, weights, headers, JSON."""
+"""Parse option values: durations, times, backoffs, weights, headers, JSON."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ T = TypeVar("T")
 
 
 class OneOf(click.Choice[T]):
-    """One of some values, by what they are as text: an enum's value, not its name."""
+    """A choice of enum members, written as their values instead of their names."""
 
     def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:  # noqa: ARG002
-        """The text of a value."""
+        """The value as text."""
         return str(choice)
 
 
 def seconds(text: str) -> float:
-    """Read `90`, `1.5`, `500ms`, `30s`, `5m`, `2h` or `1d`."""
+    """Parse `90`, `1.5`, `500ms`, `30s`, `5m`, `2h` or `1d`."""
     found = _SPAN.fullmatch(text.strip())
     if found is None:
-        raise click.BadParameter(f"{text!r} is not a time span: write 90, 500ms, 30s, 5m, 2h or 1d")
+        raise click.BadParameter(f"{text!r} is not a duration: write 90, 500ms, 30s, 5m, 2h or 1d")
     number, unit = found.groups()
     return float(number) * _UNITS[unit or "s"]
 
 
 def port(text: str) -> int:
-    """Read a port; 0 means any free port."""
+    """Parse a port; 0 means any free port."""
     if not text.strip().isdecimal() or int(text) > MAX_PORT:
         raise click.BadParameter(f"{text!r} is not a port: write a number from 0 to {MAX_PORT}")
     return int(text)
 
 
 def moment(text: str) -> datetime.datetime:
-    """Read an ISO time (local if it names no zone) or seconds since 1970."""
+    """Parse an ISO time (local if it has no zone) or seconds since 1970."""
     try:
         return datetime.datetime.fromtimestamp(float(text), datetime.UTC)
     except (ValueError, OverflowError, OSError):
@@ -65,7 +65,7 @@ def moment(text: str) -> datetime.datetime:
 
 
 def backoff(text: str) -> Backoff:
-    """Read `1,5,30`, `10`, `fixed:10`, `linear:10:600` or `exponential:1:2:600`.
+    """Parse `1,5,30`, `10`, `fixed:10`, `linear:10:600` or `exponential:1:2:600`.
 
     The last part may be the jitter: `exponential:1:2:600:full`.
     """
@@ -105,18 +105,20 @@ def _backoff(shape: str, numbers: Sequence[float], jitter: Any) -> Backoff:
 
 
 def weights(text: str) -> tuple[float, ...]:
-    """Read `3,1`: numbers above 0."""
+    """Parse `3,1`: numbers above 0."""
     try:
         read = tuple(float(part) for part in text.split(","))
     except ValueError:
         read = (0.0,)
     if not all(0 < weight < math.inf for weight in read):
-        raise click.BadParameter(f"{text!r} are no weights: write a number above 0 for each queue")
+        raise click.BadParameter(
+            f"{text!r} is not a list of weights: write numbers above 0, such as 3,1"
+        )
     return read
 
 
 def headers(pairs: Sequence[str]) -> dict[str, str]:
-    """Read `name=value` pairs."""
+    """Parse `name=value` pairs."""
     read = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -127,7 +129,7 @@ def headers(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def payload(text: str) -> Any:
-    """Read a payload as JSON, or say how to write it."""
+    """Parse a payload as JSON; an error says how to write it."""
     try:
         return msgspec.json.decode(text)
     except RecursionError:
@@ -139,13 +141,15 @@ def payload(text: str) -> Any:
 
 
 def quoted(text: str) -> str:
-    """What was typed, at most 60 characters of it."""
+    """The text in quotes, at most 60 characters of it."""
     return repr(text) if len(text) <= 60 else repr(text[:60]) + "…"
 
 
 def _hint(text: str) -> str:
     if re.fullmatch(r"[^\s{}\[\]\":,']+", text):
-        return f"A text needs quotes of its own: '\"{text}\"'"
+        return f"A string needs quotes of its own: '\"{text}\"'"
     if text.lstrip().startswith(("{", "[")):
-        return 'Names and texts need double quotes, the whole single ones: \'{"to": "ann"}\''
-    return "A text needs double quotes inside single ones: '\"like this\"'"
+        return (
+            'Names and strings need double quotes, the whole needs single ones: \'{"to": "ann"}\''
+        )
+    return "A string needs double quotes inside single ones: '\"like this\"'"

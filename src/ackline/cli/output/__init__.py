@@ -1,1 +1,1 @@
-"""TODO."""
+"""What commands print: tables, times, events, JSON documents."""

@@ -23,15 +23,15 @@ def queue_document(info: QueueInfo, extra: Mapping[str, Any] | None = None) -> d
 
 
 def worker_document(worker: WorkerRecord, now: float) -> dict[str, Any]:
-    """A worker with its last sign of life."""
+    """A worker with its last heartbeat."""
     return {
         **msgspec.structs.asdict(worker.heartbeat),
-        "seen_at": worker.last_heartbeat_at,
+        "last_heartbeat_at": worker.last_heartbeat_at,
         "alive": worker.expires_at > now,
-        "holds": worker.leases,
+        "leases": worker.leases,
     }
 
 
 def recovery_document(stats: RecoveryStats) -> dict[str, Any]:
-    """How many jobs were recovered in which way, and which ones wait for it."""
+    """How many jobs were recovered, by what, and which leases are overdue."""
     return {"jobs": stats.jobs, **msgspec.to_builtins(stats)}

@@ -1,4 +1,4 @@
-"""Tables that fit their terminal: columns to copy from or to compare stay whole."""
+"""Tables that fit the terminal: ids and numbers are never cut off."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 
 ShrinkableColumn = tuple[str, int]
-"""A column that can spare room, and the width that it keeps."""
+"""A column that may shrink, and the width that it keeps."""
 
 
 def new_table(
@@ -19,10 +19,10 @@ def new_table(
     shrinkable: Sequence[ShrinkableColumn] = (),
     fold: Collection[str] = (),
 ) -> FittingTable:
-    """A table with as little ink as possible; the last `right` columns hold numbers.
+    """A table without borders; the last `right` columns hold numbers.
 
-    In a narrow terminal the columns of `spare` shrink, in this order: their text is cut off, or
-    wrapped for those in `fold`. All other columns stay whole.
+    In a narrow terminal the `shrinkable` columns shrink, in this order: their text is cut off, or
+    wrapped for those in `fold`. All other columns keep their width.
     """
     table = FittingTable(gap, shrinkable)
     for index, name in enumerate(columns):
@@ -36,25 +36,25 @@ def new_table(
 
 
 class FittingTable(Table):
-    """Shrinks only the columns that can spare room.
+    """Shrinks only the columns that may shrink.
 
-    By default rich shrinks all columns alike: digits are cut off, and the ends of ids.
+    By default, rich shrinks all columns: it cuts off digits and the ends of ids.
     """
 
-    def __init__(self, gap: int, spare: Sequence[ShrinkableColumn]) -> None:
+    def __init__(self, gap: int, shrinkable: Sequence[ShrinkableColumn]) -> None:
         super().__init__(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
         self._gap = gap
-        self._spare = spare
+        self._shrinkable = shrinkable
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The rows, in the width there is."""
+        """Render the rows in the available width."""
         widths = [_width(column, console, options) for column in self.columns]
         missing = sum(widths) + self._gap * (len(widths) - 1) - options.max_width
-        for name, least in self._spare:
+        for name, min_width in self._shrinkable:
             index = self._index(name)
-            taken = min(max(missing, 0), max(widths[index] - least, 0))
-            missing -= taken
-            widths[index] -= taken
+            cut = min(max(missing, 0), max(widths[index] - min_width, 0))
+            missing -= cut
+            widths[index] -= cut
             self.columns[index].width = widths[index]
         yield from super().__rich_console__(console, options)
 

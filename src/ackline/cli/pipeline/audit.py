@@ -9,7 +9,7 @@ import msgspec
 from rich.text import Text
 
 from ackline.cli.app import command
-from ackline.cli.exits import Refusal
+from ackline.cli.exits import CommandError
 from ackline.cli.options import values
 from ackline.cli.output.tables import new_table
 from ackline.cli.output.text import pluralize, safe
@@ -122,14 +122,14 @@ def _is_empty(found: AuditResult) -> bool:
 def _require_proof(found: AuditResult, whole: bool) -> None:
     if not found.passed:
         total = sum(found.counts.values())
-        raise Refusal(f"the journal does not add up: {pluralize(total, 'finding')}")
+        raise CommandError(f"the journal does not add up: {pluralize(total, 'finding')}")
     if found.proven and _is_empty(found):
-        raise Refusal(
+        raise CommandError(
             f"not proven: {NOTHING_TO_AUDIT}. Are --store and --tenant right?", EXIT_UNPROVEN
         )
     if whole and not found.proven:
         queues = ", ".join(safe(gap.queue) for gap in found.gaps)
-        raise Refusal(
+        raise CommandError(
             "not proven: what the journal still tells adds up, but events are missing, and a job "
             "that was lost by then would not be missed. To see more the next time, raise "
             f"keep_journal and max_journal, or keep a lake and audit it with --lake: {queues}",

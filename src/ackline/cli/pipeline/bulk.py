@@ -5,17 +5,15 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import msgspec
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ackline.cli.app import command
-from ackline.cli.commands.queues import current_user
-from ackline.cli.exits import Refusal, UsageError
+from ackline.cli.exits import CommandError, UsageError
+from ackline.cli.options.common import current_user
 from ackline.cli.output.tables import new_table
 from ackline.cli.output.text import pluralize, safe, truncate
 from ackline.cli.pipeline import pipeline
@@ -29,12 +27,11 @@ from ackline.cli.pipeline.preflight import (
     store_address,
     warn_if_no_queues,
 )
+from ackline.cli.pipeline.progress import with_progress
 from ackline.cli.pipeline.spark_errors import stopping_spark
 from ackline.cli.session import Session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from ackline.spark.bulk.redrive import Rejections
     from ackline.spark.writing.rejected import RejectedRow
 
@@ -327,7 +324,7 @@ def print_preview(session: Session, preview: Preview, folder: str | None) -> Non
     if preview.refused > MAX_LISTED:
         session.notice(_more(preview.refused, "a redrive with --rejected FOLDER saves them"))
     if folder is None:
-        raise Refusal(
+        raise CommandError(
             f"{pluralize(preview.refused, 'job')} would be refused. Correct --set or --where, or "
             f"keep "
             "them with --rejected FOLDER"
@@ -402,7 +399,7 @@ def parse_delimiter(text: str | None) -> str | None:
 def _skipped_text(rows: int) -> str:
     """What to add about rows that became no job of their own, if there are any.
 
-    >>> _known(2), _known(0)
+    >>> _skipped_text(2), _skipped_text(0)
     ('; 2 rows not: their id was enqueued before, or is in the files twice', '')
     """
     why = "their id was enqueued before, or is in the files twice"
@@ -412,7 +409,7 @@ def _skipped_text(rows: int) -> str:
 def _others_text(number: int, what: str) -> str:
     """What to add about other jobs, if there are any.
 
-    >>> _besides(1, "left alone"), _besides(0, "left alone")
+    >>> _others_text(1, "left alone"), _others_text(0, "left alone")
     (', 1 was left alone', '')
     """
     return f", {pluralize(number, 'was', 'were')} {what}" if number else ""
@@ -440,7 +437,7 @@ def report_rejected(
     _show_rejected(session, rejected, name)
     if refused > MAX_LISTED:
         session.notice(_more(refused, "--json lists them, --rejected FOLDER saves them"))
-    raise Refusal(
+    raise CommandError(
         f"{pluralize(refused, 'row was', 'rows were')} refused, all others are done. Correct "
         "them and run it again, which does nothing twice while the jobs are kept, or keep the rows "
         "with --rejected FOLDER"
@@ -477,37 +474,3 @@ class QueueAndId(msgspec.Struct, frozen=True):
 
     queue: str
     id: str
-
-
-T = TypeVar("T")
-
-PROGRESS_EVERY = 0.2
-"""Seconds between two updates of the bar."""
-
-
-def with_progress(session: Session, spark: SparkSession, title: str, act: Callable[[], T]) -> T:
-    """Call `act` and show a bar meanwhile, if the command runs in a terminal."""
-    if not session.notices.is_terminal or session.json or not hasattr(spark, "sparkContext"):
-        return act()
-    columns = (TextColumn(title), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with (
-        ThreadPoolExecutor(1) as pool,
-        Progress(*columns, console=session.notices, transient=True) as progress,
-    ):
-        bar, doing = progress.add_task("", total=None), pool.submit(act)
-        while True:
-            try:
-                return doing.result(PROGRESS_EVERY)
-            except TimeoutError:
-                if doing.done():
-                    raise
-                done, tasks = tasks_done(spark)
-                progress.update(bar, completed=done, total=tasks or None)
-
-
-def tasks_done(spark: SparkSession) -> tuple[int, int]:
-    """How many tasks of the stages under way are done, and how many there are."""
-    tracker = spark.sparkContext.statusTracker()
-    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    known = [info for info in infos if info is not None]
-    return sum(info.numCompletedTasks for info in known), sum(info.numTasks for info in known)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ackline.cli.app import command
-from ackline.cli.exits import Refusal
+from ackline.cli.exits import CommandError
 from ackline.cli.options.common import grace_option, targets_argument
 from ackline.cli.options.queue_targets import load_queues
 from ackline.cli.output.tables import new_table
@@ -150,7 +150,7 @@ def stop(session: Session, targets: tuple[str, ...], name: str) -> None:
     elif known[name]:
         session.print(f"{pluralize(known[name], 'worker')} of fleet {safe(name)} asked to stop.")
     if not known[name]:
-        raise Refusal(_unknown_fleet_message(name, known, targets))
+        raise CommandError(_unknown_fleet_message(name, known, targets))
 
 
 def _unknown_fleet_message(name: str, known: Iterable[str], targets: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ackline.cli.exits import INTERRUPTED, Refusal, UsageError
+from ackline.cli.exits import INTERRUPTED, CommandError, UsageError
 from ackline.cli.output.text import safe
 from ackline.cli.session import Session
 from ackline.core.errors import MissingExtra
@@ -106,7 +106,9 @@ def start_spark(session: Session, master: str | None) -> SparkSession:
         with ctrl_c.installed():
             return spark_session(master, muted=lambda: ctrl_c.pressed)
     except KeyboardInterrupt:
-        raise Refusal("stopped while Spark was starting: nothing was done", INTERRUPTED) from None
+        raise CommandError(
+            "stopped while Spark was starting: nothing was done", INTERRUPTED
+        ) from None
 
 
 def require_writable(*paths: str | None) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from ackline.cli.exits import INTERRUPTED, Refusal, UsageError
+from ackline.cli.exits import INTERRUPTED, CommandError, UsageError
 from ackline.cli.output.text import safe, safe_lines
 from ackline.core.errors import AcklineError
 
@@ -48,7 +48,7 @@ def stopping_spark(spark: Stoppable, stopped: str = "run it again to begin anew"
     except BaseException as error:
         if _is_interrupt(error):
             _stop_without_java(spark)
-            raise Refusal(f"stopped: {stopped}", INTERRUPTED) from error
+            raise CommandError(f"stopped: {stopped}", INTERRUPTED) from error
         spark.stop()
         if isinstance(error, (PySparkException, Py4JError)):
             raise translate_error(error) from error
@@ -80,7 +80,9 @@ def translate_error(error: Exception) -> Exception:
     first = safe(message.strip().split("\n")[0]) or type(error).__name__
     if type(error).__name__ in QUERY_ERRORS:
         return UsageError(f"Spark refuses it: {first}")
-    return Refusal(f"Spark failed: {first}\nRun it again with --debug to see all that it says.")
+    return CommandError(
+        f"Spark failed: {first}\nRun it again with --debug to see all that it says."
+    )
 
 
 def find_ackline_error(text: str) -> AcklineError | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ackline.cli.app import command
-from ackline.cli.exits import Refusal, UsageError
+from ackline.cli.exits import CommandError, UsageError
 from ackline.cli.options.common import any_queue_argument
 from ackline.cli.output.tables import new_table
 from ackline.cli.output.text import safe
@@ -63,7 +63,7 @@ def _forget(session: Session, queue: str | None, name: str) -> None:
     if queue is None:
         raise UsageError("name the queue, too: ackline pipeline streams QUEUE --forget NAME")
     if name not in [stream for _, stream, _ in _stream_states(session, queue)]:
-        raise Refusal(f"queue {queue!r} has no stream {name!r}")
+        raise CommandError(f"queue {queue!r} has no stream {name!r}")
     from ackline.spark.claims.forgetting import forget_stream
 
     forget_stream(session.queues, queue, name)

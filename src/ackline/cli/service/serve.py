@@ -34,20 +34,23 @@ logger = logging.getLogger("ackline")
 
 @command("serve", creates_store=True)
 @click.option("--host", help="The address to listen on.")
-@click.option("--port", type=values.port, metavar="PORT", help="The port; 0 takes a free one.")
-@click.option("--base-path", metavar="PATH", help="What the paths of all routes begin with.")
-@click.option("--processes", type=click.IntRange(min=1), metavar="N", help="How many processes.")
+@click.option("--port", type=values.port, metavar="PORT", help="The port; 0 means any free one.")
+@click.option("--base-path", metavar="PATH", help="Prefix of the paths of all routes.")
+@click.option("--processes", type=click.IntRange(min=1), metavar="N", help="Number of processes.")
 @click.option(
-    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings, as TOML."
+    "--config", type=click.Path(path_type=Path), metavar="FILE", help="Settings file, in TOML."
 )
-@click.option("--lake", metavar="PATH", help="The lake whose figures the dashboard shows.")
+@click.option("--lake", metavar="PATH", help="The lake whose statistics the dashboard shows.")
 @click.option(
     "--maintenance/--no-maintenance",
     default=None,
-    help="Sweep, promote and prune in this process too.",
+    help="Run maintenance in this process: promote due jobs, recover leases, prune.",
 )
 @click.option(
-    "--grace", type=values.seconds, metavar="SPAN", help="How long requests may go on at a stop."
+    "--grace",
+    type=values.seconds,
+    metavar="SPAN",
+    help="How long requests may take to finish when it stops.",
 )
 @click.option(
     "--stored-keys/--no-stored-keys",
@@ -74,13 +77,13 @@ def serve(
     shared: Path | None,
     id: str | None,
 ) -> None:
-    """Serve queues over HTTP, for programs in any language.
+    """Serve queues over HTTP, with a dashboard.
 
-    Without auth it listens on this machine only. Settings come from the file, then from
-    ACKLINE_… variables, then from these options; the later wins.
+    Without authentication, it listens only on this machine. Settings are read from the file, then
+    from ACKLINE_… variables, then from these options; later ones override earlier ones.
 
-    SIGTERM or Ctrl-C stops it: not ready any more, streams end and give back what they hold,
-    requests under way may finish.
+    SIGTERM or Ctrl-C stops it: it is no longer ready, streams end and release their jobs, and
+    requests in progress may finish.
 
     ackline serve --port 8000
     """
@@ -114,7 +117,7 @@ def _settings(file: Path | None, flags: dict[str, Any]) -> Settings:
     except ModuleNotFoundError as error:
         raise MissingExtra(f"ackline serve (no module {error.name!r})", "service") from None
     settings = load(file, flags=flags)
-    # Refuses an address that is not safe without auth, and keys that cannot be read.
+    # Rejects an address that is unsafe without authentication, and keys that cannot be read.
     authenticator_for(settings, store_from_url(settings.store))
     return settings
 
@@ -138,16 +141,16 @@ def _run(
 
     def announce() -> None:
         info = runtime.store.info()
-        where = service_url(listener, settings)
+        url = service_url(listener, settings)
         store = f"{info.name} {info.location}"
         if id is None:
-            logger.info("dashboard at %s/", where)
-        logger.info("serving %s at %s%s", store, where, settings.base)
+            logger.info("dashboard at %s/", url)
+        logger.info("serving %s at %s%s", store, url, settings.base)
 
     server = Server(runtime, announce)
 
     def stop() -> None:
-        server.close_port()  # a supervisor that is started again takes the port now
+        server.close_port()  # so that a new supervisor can bind it
         server.request_stop()
 
     if id is not None:
@@ -160,18 +163,18 @@ def _run(
 
 
 def _as_arguments(flags: dict[str, Any]) -> list[str]:
-    words = []
+    arguments = []
     for name, value in flags.items():
         option = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
-            words.append(option if value else option.replace("--", "--no-", 1))
+            arguments.append(option if value else option.replace("--", "--no-", 1))
         elif value is not None:
-            words += [option, str(value)]
-    return words
+            arguments += [option, str(value)]
+    return arguments
 
 
 class StoreQueues:
-    """All queues that the store has at the time of iteration."""
+    """All queues that the store has when it is iterated over."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -188,22 +191,22 @@ def _supervise(settings: Settings, options: list[str]) -> None:
     store = store_from_url(settings.store)
     if not store.capabilities.shared:
         raise UsageError(
-            f"each process would have a {store.capabilities.name} store of its own: "
+            f"processes cannot share a {store.capabilities.name} store: "
             "use --processes 1, or a store on disk"
         )
     store.open()
     listener = bind(settings)
-    number = listener.fileno()
+    socket_number = listener.fileno()
 
     def command_for(id: str) -> list[str]:
         program = [sys.executable, "-m", "ackline", "serve", *options]
-        return [*program, "--socket", str(number), "--shared", shared, "--id", id]
+        return [*program, "--socket", str(socket_number), "--shared", shared, "--id", id]
 
-    where = service_url(listener, settings)
-    logger.info("dashboard at %s/", where)
+    url = service_url(listener, settings)
+    logger.info("dashboard at %s/", url)
     logger.info(
         "serving at %s%s by %s",
-        where,
+        url,
         settings.base,
         pluralize(settings.processes, "process", "processes"),
     )

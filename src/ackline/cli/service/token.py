@@ -1,4 +1,4 @@
-"""`ackline token …`: credentials for the service: API keys, and tokens to try it with."""
+"""`ackline token …`: API keys of the service, and tokens for tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from rich.text import Text
 
 from ackline.cli.app import app, command
-from ackline.cli.exits import Refusal
+from ackline.cli.exits import CommandError
 from ackline.cli.options import values
 from ackline.cli.output.tables import new_table
 from ackline.cli.output.text import safe
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @app.group()
 def token() -> None:
-    """API keys and test tokens for the service."""
+    """Manage API keys of the service, and create test tokens."""
 
 
 scope_option = click.option(
@@ -34,23 +34,25 @@ scope_option = click.option(
     multiple=True,
     required=True,
     type=click.Choice(("produce", "consume", "read", "admin")),
-    help="What it may. Can be repeated.",
+    help="What it permits. Can be repeated.",
 )
 queue_option = click.option("--queue", multiple=True, help="Only this queue. Can be repeated.")
 kind_option = click.option("--kind", multiple=True, help="Only jobs of this kind. Can be repeated.")
 operator_option = click.option(
-    "--operator", is_flag=True, help="It sees the figures of all tenants in /metrics."
+    "--operator", is_flag=True, help="Permit reading the metrics of all tenants at /metrics."
 )
 
 
 @command("create", creates_store=True, group=token)
-@click.argument("name", help="Whose key it is, as the journal will call it.")
+@click.argument("name", help="Who uses the key; the journal records this name.")
 @scope_option
 @queue_option
 @kind_option
 @operator_option
-@click.option("--expires", type=values.seconds, metavar="SPAN", help="For how long it is good.")
-@click.option("--for-file", is_flag=True, help="Keep nothing: print what a settings file needs.")
+@click.option("--expires", type=values.seconds, metavar="SPAN", help="Lifetime of the key.")
+@click.option(
+    "--for-file", is_flag=True, help="Do not store the key: print the entry for a settings file."
+)
 def create(
     session: Session,
     name: str,
@@ -61,9 +63,9 @@ def create(
     expires: float | None,
     for_file: bool,
 ) -> None:
-    """Make an API key for a machine. It is shown once; only its hash is kept.
+    """Create an API key. It is shown once; only its hash is stored.
 
-    The key is of the tenant that --tenant names, and is kept in the store.
+    The key belongs to the tenant given by --tenant, and is kept in the store.
 
     ackline token create billing --tenant acme --scope produce --queue email
     """
@@ -76,31 +78,33 @@ def create(
         entry["expires"] = _expiry(expires).isoformat()
     key = msgspec.convert(entry, _credentials().ApiKey)
     if not for_file:
-        keys.keep_key(session.queues.store, key)
+        keys.store_key(session.queues.store, key)
     if session.json:
         session.print_json({"key": text, **entry})
         return
     session.print_line(text)
     session.notice("Shown once. Send it as `Authorization: Bearer …`.")
     if for_file:
-        session.notice(f"Into the file of `ackline serve --config`:\n\n{_toml('api_keys', entry)}")
+        session.notice(
+            f"Add this to the file of `ackline serve --config`:\n\n{_toml('api_keys', entry)}"
+        )
     else:
         session.notice(
             f"Its hash is in the store: start the service with --stored-keys.\n"
-            f"To take it back: ackline token revoke {id}"
+            f"To revoke it: ackline token revoke {id}"
         )
 
 
 @command("list", group=token)
 def list_tokens(session: Session) -> None:
-    """Show the API keys that are kept in the store, of all tenants."""
+    """List the API keys in the store, of all tenants."""
     found = _api_keys().list_keys(session.queues.store)
     if session.json:
         for key in found:
             session.print_json({n: v for n, v in msgspec.to_builtins(key).items() if n != "hash"})
         return
     if not found:
-        session.print("no API keys in this store", "dim")
+        session.print("No API keys in this store.")
         return
     columns = ("id", "name", "tenant", "scopes", "only", "expires")
     table = new_table(
@@ -110,23 +114,23 @@ def list_tokens(session: Session) -> None:
     )
     for key in found:
         ends = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"
-        words = [
+        cells = [
             safe(key.name),
             safe(key.tenant),
             " ".join(sorted(key.scopes)),
             _restrictions(key),
             ends,
         ]
-        table.add_row(Text(key.id, "bold"), *words)
+        table.add_row(Text(key.id, "bold"), *cells)
     session.print(table)
 
 
 @command("revoke", group=token)
-@click.argument("id", help="As `ackline token list` shows it.")
+@click.argument("id", help="The key's id, as `ackline token list` shows it.")
 def revoke(session: Session, id: str) -> None:
-    """Take an API key back: within seconds it opens nothing any more."""
+    """Revoke an API key; within seconds it is no longer accepted."""
     if not _api_keys().revoke_key(session.queues.store, id):
-        raise Refusal(f"there is no API key {id!r} in this store")
+        raise CommandError(f"no API key {id!r} in this store")
     session.print_json({"revoked": id}) if session.json else session.print("revoked")
 
 
@@ -136,13 +140,13 @@ def revoke(session: Session, id: str) -> None:
 @kind_option
 @operator_option
 @click.option(
-    "--expires", type=values.seconds, default="1h", metavar="SPAN", help="For how long it is good."
+    "--expires", type=values.seconds, default="1h", metavar="SPAN", help="Lifetime of the key."
 )
 @click.option(
     "--directory",
     type=click.Path(path_type=Path),
     default=Path("ackline-test-issuer"),
-    help="Where the key pair is, or is made.",
+    help="Directory of the key pair; created if it does not exist.",
 )
 def create_test_token(
     session: Session,
@@ -153,16 +157,17 @@ def create_test_token(
     expires: float,
     directory: Path,
 ) -> None:
-    """Make a test token (JWT), as an issuer would.
+    """Create a test token (JWT), as an issuer would.
 
-    The first call makes a key pair: the private key stays in the directory, readable by you only.
+    The first call creates a key pair. The private key stays in the directory, readable only by
+    you.
 
     ackline token test --tenant acme --scope produce --scope read
     """
     issuer = _dev_issuer()
     pair = issuer.KeyPair.at(directory)
-    words = [*scope, *(["operator"] if operator else [])]
-    claims = {"tenant": session.tenant, "scope": " ".join(words), "queues": queue, "kinds": kind}
+    scopes = [*scope, *(["operator"] if operator else [])]
+    claims = {"tenant": session.tenant, "scope": " ".join(scopes), "queues": queue, "kinds": kind}
     given = {name: value for name, value in claims.items() if value}
     text = pair.sign(given, time.time() + expires)
     if session.json:
@@ -170,24 +175,24 @@ def create_test_token(
         return
     session.print_line(text)
     session.notice(
-        f"Good for {expires:g} s. Send it as `Authorization: Bearer …`.\n"
-        f"Into the file of `ackline serve --config`:\n\n{_toml('issuers', pair.settings)}"
+        f"Valid for {expires:g} s. Send it as `Authorization: Bearer …`.\n"
+        f"Add this to the file of `ackline serve --config`:\n\n{_toml('issuers', pair.settings)}"
     )
 
 
 def _expiry(seconds: float) -> datetime.datetime:
-    when = datetime.datetime.fromtimestamp(time.time() + seconds, datetime.UTC)
-    return when.replace(microsecond=0)
+    expires_at = datetime.datetime.fromtimestamp(time.time() + seconds, datetime.UTC)
+    return expires_at.replace(microsecond=0)
 
 
 def _restrictions(key: ApiKey) -> str:
-    words = [f"queue {safe(name)}" for name in sorted(key.queues or ())]
-    words += [f"kind {safe(name)}" for name in sorted(key.kinds or ())]
-    return ", ".join([*words, "operator"] if key.operator else words)
+    restrictions = [f"queue {safe(name)}" for name in sorted(key.queues or ())]
+    restrictions += [f"kind {safe(name)}" for name in sorted(key.kinds or ())]
+    return ", ".join([*restrictions, "operator"] if key.operator else restrictions)
 
 
 def _toml(table: str, entry: dict[str, Any]) -> str:
-    """A table of a settings file; strings, lists and booleans are the same in JSON and TOML."""
+    """A TOML table; strings, lists and booleans are written as in JSON."""
     lines = [f"{name} = {json.dumps(value)}" for name, value in entry.items()]
     return "\n".join([f"[[{table}]]", *lines])
 
@@ -201,7 +206,7 @@ def _credentials() -> Any:
 
 
 def _dev_issuer() -> Any:
-    return _service("auth.trial_issuer")
+    return _service("auth.dev_issuer")
 
 
 def _service(module: str) -> Any:

@@ -1,4 +1,4 @@
-"""`ackline webhook …`: the URLs that the service notifies of events."""
+"""`ackline webhook …`: URLs that the service notifies of events."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ackline.core.job import State
 
 @app.group()
 def webhook() -> None:
-    """URLs that the service notifies of events."""
+    """Manage the URLs that the service notifies of events."""
 
 
-id_argument = click.argument("id", help="As `ackline webhook list` shows it.")
+id_argument = click.argument("id", help="The webhook's id, as `ackline webhook list` shows it.")
 
 
 @command("create", creates_store=True, group=webhook)
-@click.argument("url", help="Where to send what happens.")
+@click.argument("url", help="Where to send events.")
 @click.option(
     "--act",
     multiple=True,
@@ -42,15 +42,15 @@ id_argument = click.argument("id", help="As `ackline webhook list` shows it.")
     multiple=True,
     type=values.OneOf(State),
     metavar="STATE",
-    help=f"Only what leads to this state: {', '.join(State)}. Can be repeated.",
+    help=f"Only events that lead to this state: {', '.join(State)}. Can be repeated.",
 )
-@click.option("--queue", multiple=True, help="Only of this queue. Can be repeated.")
+@click.option("--queue", multiple=True, help="Only this queue. Can be repeated.")
 @click.option("--kind", multiple=True, help="Only jobs of this kind. Can be repeated.")
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Settings of the service: how many webhooks there may be, and what they may call.",
+    help="Settings file of the service: it limits how many webhooks there may be, and their URLs.",
 )
 def create(
     session: Session,
@@ -61,40 +61,40 @@ def create(
     kind: tuple[str, ...],
     config: Path | None,
 ) -> None:
-    """Notify a URL of events, signed with a secret that is shown once.
+    """Create a webhook: notify a URL of events, signed with a secret that is shown once.
 
-    The webhook is of the tenant that --tenant names. `ackline serve` makes the deliveries.
+    The webhook belongs to the tenant given by --tenant. `ackline serve` sends the deliveries.
 
     ackline webhook create https://example.com/hook --to completed --to failed
     """
-    # An option that was not given is an empty list here, and means no limit.
-    limits = {"acts": act or None, "states": state or None, "queues": queue or None}
-    made = _webhooks(session, config).make(url, {**limits, "kinds": kind or None})
+    # An option that was not given is an empty list here, and does not filter.
+    filters = {"acts": act or None, "states": state or None, "queues": queue or None}
+    made = _webhooks(session, config).create(url, {**filters, "kinds": kind or None})
     _show_secret(session, made)
 
 
 @command("list", group=webhook)
 def list_webhooks(session: Session) -> None:
-    """Show the webhooks of a tenant; their secrets stay hidden."""
+    """List the webhooks of a tenant, without their secrets."""
     found = _webhooks(session).all()
     if session.json:
         for hook in found:
-            session.print_json(_module("webhooks.service").webhook_document(hook))
+            session.print_json(_module("webhooks.api").webhook_document(hook))
         return
     if not found:
-        session.print("no webhooks", "dim")
+        session.print("No webhooks.")
         return
     table = new_table(
         "id",
         "url",
-        "told of",
+        "events",
         "active",
-        shrinkable=[("told of", 16), ("url", 16)],
-        fold=["told of", "url"],
+        shrinkable=[("events", 16), ("url", 16)],
+        fold=["events", "url"],
     )
     for hook in found:
-        words = [safe(hook.url or "what each job names"), _filters_text(hook)]
-        table.add_row(Text(hook.id, "bold"), *words, "yes" if hook.active else "no")
+        cells = [safe(hook.url or "callback URL of each job"), _filters_text(hook)]
+        table.add_row(Text(hook.id, "bold"), *cells, "yes" if hook.active else "no")
     session.print(table)
 
 
@@ -105,12 +105,12 @@ def list_webhooks(session: Session) -> None:
     type=values.seconds,
     default="1d",
     metavar="SPAN",
-    help="How long the old secret is good as well.",
+    help="How long the old secret stays valid.",
 )
 def rotate(session: Session, id: str, overlap: float) -> None:
     """Give a webhook a new secret. For a while, messages are signed with both.
 
-    `callbacks` is the webhook of the URLs that jobs name themselves.
+    The webhook `callbacks` is that of the callback URLs of jobs.
     """
     _show_secret(session, _webhooks(session).rotate(id, overlap))
 
@@ -118,34 +118,32 @@ def rotate(session: Session, id: str, overlap: float) -> None:
 @command("delete", group=webhook)
 @id_argument
 def delete(session: Session, id: str) -> None:
-    """Delete a webhook; deliveries that have not been made are dropped."""
+    """Delete a webhook, and its deliveries that were not sent yet."""
     _webhooks(session).delete(id)
     session.print_json({"deleted": id}) if session.json else session.print("deleted")
 
 
 def _show_secret(session: Session, made: Any) -> None:
-    document = _module("webhooks.service").webhook_document(made, with_secret=True)
+    document = _module("webhooks.api").webhook_document(made, with_secret=True)
     if session.json:
         session.print_json(document)
         return
     session.print_line(document.secret)
-    session.notice(f"Shown once. It signs the messages of {made.id}.")
+    session.notice(f"Shown once. It signs the messages of webhook {made.id}.")
 
 
 def _filters_text(hook: Any) -> str:
-    words = [
-        safe(str(word))
+    filters = [
+        safe(str(value))
         for name in _module("webhooks.webhook").FILTERS
-        for word in sorted(getattr(hook, name) or ())
+        for value in sorted(getattr(hook, name) or ())
     ]
-    return ", ".join(words) or ("ends of jobs" if hook.url is None else "everything")
+    return ", ".join(filters) or ("finished jobs" if hook.url is None else "all")
 
 
 def _webhooks(session: Session, config: Path | None = None) -> Any:
     settings = _module("settings").load(config).webhooks
-    return _module("webhooks.service").WebhookService(
-        session.queues.store, session.tenant, settings
-    )
+    return _module("webhooks.api").WebhookService(session.queues.store, session.tenant, settings)
 
 
 def _module(name: str) -> Any:
