@@ -140,7 +140,7 @@ class TestAsSoonAsTheBatchIsThere:
         assert gaps_up_to(3, lake, address) == []
 
     def test_an_offset_of_another_form_is_not_taken_for_one_without_gaps(self, lake, address):
-        lake.folder.write_json({"0": {"skipped": []}}, "checkpoint", "offsets", "3")
+        lake.folder.write_json({"0": {"gaps": []}}, "checkpoint", "offsets", "3")
 
         with pytest.raises(LakeDamaged, match="offsets/3"):
             gaps_up_to(3, lake, address)

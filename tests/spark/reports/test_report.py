@@ -524,7 +524,7 @@ def many(report, number=SHOWN_ROWS + 5):
     )
 
 
-LISTS = ("slo", "errors", "stalls", "workers", "forecast")
+LISTS = ("slo", "errors", "stalled_queues", "workers", "forecast")
 
 
 def test_a_list_that_is_cut_says_how_many_more_there_are(report, capsys):

@@ -42,7 +42,7 @@ def checkpoint():
 
 
 def gaps_told(checkpoint):
-    return json.loads(checkpoint.offsets[max(checkpoint.offsets)])["skipped"]
+    return json.loads(checkpoint.offsets[max(checkpoint.offsets)])["gaps"]
 
 
 def told(checkpoint):

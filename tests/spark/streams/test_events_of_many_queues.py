@@ -156,7 +156,7 @@ def test_what_was_dropped_is_not_taken_for_nothing(many, start, checkpoint):
 
     start(skipDropped="*").run()
 
-    gaps = json.loads(checkpoint.offsets[max(checkpoint.offsets)])["skipped"]
+    gaps = json.loads(checkpoint.offsets[max(checkpoint.offsets)])["gaps"]
     assert [gap["queue"] for gap in gaps] == ["queue 7"]
 
 

@@ -96,7 +96,7 @@ class Driver:
     def beat(self) -> None:
         """What a thread of the planner does every few seconds."""
         reader: Any = self.reader
-        reader._opened()._keeper.look_after()
+        reader._opened()._renewer.run_once()
 
     def _start(self, batch: int) -> Any:
         if not batch:
