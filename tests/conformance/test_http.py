@@ -166,12 +166,12 @@ class OverHttp(StoreConformance):
         return ForAllTenants(read_address(self.service.url))
 
     def test_without_a_setting_the_store_says_how_many(
-        self, bench: QueueDriver, monkeypatch: pytest.MonkeyPatch
+        self, driver: QueueDriver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The store behind the service says it, not the client."""
         few = msgspec.structs.replace(self.kept.capabilities, max_journal=2)
         monkeypatch.setattr(self.kept, "capabilities", few)
-        super().test_without_a_setting_the_store_says_how_many(bench, monkeypatch)
+        super().test_without_a_setting_the_store_says_how_many(driver, monkeypatch)
 
 
 class TestOnMemory(OverHttp):

@@ -65,10 +65,10 @@ def store(
 
 
 @pytest.fixture
-def bench(store: Store, clock: ManualClock) -> QueueDriver:
-    bench = QueueDriver(store, clock, QueueKey("default", "work"))
-    bench.complete(bench.taken(LAST, result_ttl=1e6))
-    return bench
+def driver(store: Store, clock: ManualClock) -> QueueDriver:
+    driver = QueueDriver(store, clock, QueueKey("default", "work"))
+    driver.complete(driver.enqueue_and_claim(LAST, result_ttl=1e6))
+    return driver
 
 
 @pytest.fixture
@@ -76,35 +76,35 @@ def chance() -> random.Random:
     return random.Random(24)
 
 
-def place_of(bench: QueueDriver, id: str) -> float:
+def place_of(driver: QueueDriver, id: str) -> float:
     """A job's place in the line of its state, from the cursor of a page that ends with it."""
     which = Filter(ids=frozenset({id, LAST}))
-    place = decode_page_cursor(bench.store.page(bench.queue, which, None, 1).cursor, False)
+    place = decode_page_cursor(driver.store.page(driver.queue, which, None, 1).cursor, False)
     assert place is not None, f"{id} is not there"
     return place[1]
 
 
-def some_time(bench: QueueDriver, chance: random.Random) -> float:
+def some_time(driver: QueueDriver, chance: random.Random) -> float:
     """Let some time pass; returns the time then."""
-    bench.clock.advance(chance.uniform(0.001, 100.0))
-    return bench.clock.now()
+    driver.clock.advance(chance.uniform(0.001, 100.0))
+    return driver.clock.now()
 
 
 class TestRank:
     """`rank`: a queued job's place in line, whichever way it got there."""
 
     @pytest.fixture(params=[0.1, 86_400.3])
-    def ageing(self, request: pytest.FixtureRequest, bench: QueueDriver) -> float:
+    def ageing(self, request: pytest.FixtureRequest, driver: QueueDriver) -> float:
         ageing: float = request.param
-        bench.configure(ageing=ageing)
+        driver.configure(ageing=ageing)
         return ageing
 
     @pytest.mark.parametrize("surely_new", [False, True])
     def test_of_new_jobs(
-        self, bench: QueueDriver, chance: random.Random, ageing: float, surely_new: bool
+        self, driver: QueueDriver, chance: random.Random, ageing: float, surely_new: bool
     ) -> None:
         for size in (1, 1, 1, 1, 1, 1, 2, 2, 5):
-            now = some_time(bench, chance)
+            now = some_time(driver, chance)
             given = [
                 Draft(
                     f"{now}-{n}",
@@ -117,116 +117,116 @@ class TestRank:
                 )
                 for n in range(size)
             ]
-            bench.store.enqueue(bench.queue, given)
+            driver.store.enqueue(driver.queue, given)
             for new in given:
                 state, at = initial_state(new, now, ageing)
-                assert (bench.state(new.id), place_of(bench, new.id)) == (state, at)
+                assert (driver.state(new.id), place_of(driver, new.id)) == (state, at)
 
     def test_of_new_jobs_that_differ_in_nothing_but_their_ids(
-        self, bench: QueueDriver, chance: random.Random, ageing: float
+        self, driver: QueueDriver, chance: random.Random, ageing: float
     ) -> None:
         for priority in range(10):
-            now = some_time(bench, chance)
+            now = some_time(driver, chance)
             ids = [f"{priority}-{n}" for n in range(3)]
-            bench.put_all(ids, priority=priority, surely_new=True)
-            assert [place_of(bench, id) for id in ids] == [rank(now, priority, ageing)] * 3
+            driver.enqueue_all(ids, priority=priority, surely_new=True)
+            assert [place_of(driver, id) for id in ids] == [rank(now, priority, ageing)] * 3
 
     def test_of_promoted_jobs(
-        self, bench: QueueDriver, chance: random.Random, ageing: float
+        self, driver: QueueDriver, chance: random.Random, ageing: float
     ) -> None:
         due = {}
         for priority in range(10):
             delay = chance.uniform(1.0, 50.0)
-            due[f"j{priority}"] = some_time(bench, chance) + delay, priority
-            bench.put(f"j{priority}", priority=priority, delay=delay)
-        bench.clock.advance(100.0)
-        bench.store.promote(bench.queue, 1000)
+            due[f"j{priority}"] = some_time(driver, chance) + delay, priority
+            driver.enqueue(f"j{priority}", priority=priority, delay=delay)
+        driver.clock.advance(100.0)
+        driver.store.promote(driver.queue, 1000)
         for id, (at, priority) in due.items():
-            assert place_of(bench, id) == rank(at, priority, ageing)
+            assert place_of(driver, id) == rank(at, priority, ageing)
 
     def test_of_jobs_that_come_back(
-        self, bench: QueueDriver, chance: random.Random, ageing: float
+        self, driver: QueueDriver, chance: random.Random, ageing: float
     ) -> None:
         for priority in range(10):
-            began = some_time(bench, chance)
-            job = bench.taken(f"j{priority}", priority=priority, lease=1.0)
-            assert bench.apply_one(extend(job, 1000.0)).applied
-            some_time(bench, chance)
-            bench.apply_one(release(job, policy_of(job)))
-            assert place_of(bench, job.id) == rank(began, priority, ageing), "released"
+            began = some_time(driver, chance)
+            job = driver.enqueue_and_claim(f"j{priority}", priority=priority, lease=1.0)
+            assert driver.apply_one(extend(job, 1000.0)).applied
+            some_time(driver, chance)
+            driver.apply_one(release(job, policy_of(job)))
+            assert place_of(driver, job.id) == rank(began, priority, ageing), "released"
 
-            job = bench.take_one()
-            bench.clock.advance(chance.uniform(1.0, 2.0))
-            bench.expire(job)
-            assert place_of(bench, job.id) == rank(bench.clock.now(), priority, ageing), "expired"
+            job = driver.claim_one()
+            driver.clock.advance(chance.uniform(1.0, 2.0))
+            driver.expire(job)
+            assert place_of(driver, job.id) == rank(driver.clock.now(), priority, ageing), "expired"
 
-            job = bench.take_one()
-            slept = some_time(bench, chance)
-            bench.apply_one(snooze(job, 2.5, policy_of(job)))
-            bench.clock.advance(chance.uniform(2.5, 5.0))
-            bench.store.promote(bench.queue, 1000)
-            assert place_of(bench, job.id) == rank(slept + 2.5, priority, ageing), "snoozed"
-            bench.complete(bench.take_one())
+            job = driver.claim_one()
+            slept = some_time(driver, chance)
+            driver.apply_one(snooze(job, 2.5, policy_of(job)))
+            driver.clock.advance(chance.uniform(2.5, 5.0))
+            driver.store.promote(driver.queue, 1000)
+            assert place_of(driver, job.id) == rank(slept + 2.5, priority, ageing), "snoozed"
+            driver.complete(driver.claim_one())
 
     def test_of_jobs_out_of_the_dlq(
-        self, bench: QueueDriver, chance: random.Random, ageing: float
+        self, driver: QueueDriver, chance: random.Random, ageing: float
     ) -> None:
         for priority in range(10):
-            bench.dead_letter(f"j{priority}")
-            now = some_time(bench, chance)
-            bench.apply_one(redrive(f"j{priority}", change=Edit(priority=priority)))
-            assert place_of(bench, f"j{priority}") == rank(now, priority, ageing)
-            bench.complete(bench.take_one())
+            driver.dead_letter(f"j{priority}")
+            now = some_time(driver, chance)
+            driver.apply_one(redrive(f"j{priority}", change=Edit(priority=priority)))
+            assert place_of(driver, f"j{priority}") == rank(now, priority, ageing)
+            driver.complete(driver.claim_one())
 
     def test_of_jobs_with_a_new_priority(
-        self, bench: QueueDriver, chance: random.Random, ageing: float
+        self, driver: QueueDriver, chance: random.Random, ageing: float
     ) -> None:
         for before, after in itertools.product((0, 4, 9), repeat=2):
             id = f"{before}-{after}"
-            some_time(bench, chance)
-            bench.put(id, priority=before)
-            place = place_of(bench, id)
-            some_time(bench, chance)
-            bench.apply_one(edit(id, Edit(priority=after)))
-            assert place_of(bench, id) == place + (before - after) * ageing
+            some_time(driver, chance)
+            driver.enqueue(id, priority=before)
+            place = place_of(driver, id)
+            some_time(driver, chance)
+            driver.apply_one(edit(id, Edit(priority=after)))
+            assert place_of(driver, id) == place + (before - after) * ageing
 
 
-def bring(bench: QueueDriver, id: str, kind: str, state: State) -> None:
+def bring(driver: QueueDriver, id: str, kind: str, state: State) -> None:
     """A job of this kind in this state."""
     delay = 50.0 if state is State.SCHEDULED else 0.0
-    bench.put(id, kind=kind, delay=delay, max_attempts=1 + (state is State.FAILING))
+    driver.enqueue(id, kind=kind, delay=delay, max_attempts=1 + (state is State.FAILING))
     if state not in (State.SCHEDULED, State.QUEUED):
-        job = bench.take_one()
+        job = driver.claim_one()
         if state is State.COMPLETED:
-            bench.complete(job)
+            driver.complete(job)
         elif state in (State.FAILED, State.FAILING):
-            bench.fail(job, delay=50.0)
+            driver.fail(job, delay=50.0)
         elif state is State.CANCELLED:
-            bench.apply_one(cancel_running(job, "", policy_of(job)))
-    assert bench.state(id) is state
+            driver.apply_one(cancel_running(job, "", policy_of(job)))
+    assert driver.state(id) is state
 
 
 @pytest.mark.parametrize("state", State)
-def test_which_drafts_replace_a_job(bench: QueueDriver, state: State) -> None:
+def test_which_drafts_replace_a_job(driver: QueueDriver, state: State) -> None:
     """`keeps_id`: whether the job that has the id stays."""
     replaces = [None, frozenset[str](), frozenset({"mail"}), frozenset(KINDS)]
     cases = list(itertools.product(KINDS, replaces, (False, True)))
     for number, (kind, _, _) in enumerate(cases):
-        bring(bench, str(number), kind, state)
+        bring(driver, str(number), kind, state)
     for number, (kind, replaced, surely_new) in enumerate(cases):
         new = draft(str(number), kind="other", replaces=replaced, surely_new=surely_new)
-        [receipt] = bench.store.enqueue(bench.queue, [new])
+        [receipt] = driver.store.enqueue(driver.queue, [new])
         assert receipt.accepted is not keeps_id(new, state, kind)
         assert receipt.state is (State.QUEUED if receipt.accepted else state)
 
 
 class TestLeases:
     def test_lease_of_the_job_before_that_of_its_kind_before_that_of_the_claim(
-        self, bench: QueueDriver, chance: random.Random
+        self, driver: QueueDriver, chance: random.Random
     ) -> None:
         """`ClaimRequest.lease_of`: how long a job is leased."""
         for own, of_kind, again in itertools.product((None, 7.7), (None, 3.3), range(3)):
-            now = some_time(bench, chance)
+            now = some_time(driver, chance)
             request = ClaimRequest(
                 worker="w1",
                 limit=10,
@@ -235,59 +235,59 @@ class TestLeases:
             )
             ids = [f"{own}-{of_kind}-{again}-{kind}" for kind in KINDS]
             for id, kind in zip(ids, KINDS, strict=True):
-                bench.put(id, kind=kind, lease=own)
-            jobs = bench.store.claim(bench.queue, request).jobs
+                driver.enqueue(id, kind=kind, lease=own)
+            jobs = driver.store.claim(driver.queue, request).jobs
             assert sorted(job.id for job in jobs) == sorted(ids)
             for job in jobs:
                 expected = now + request.lease_of(job.kind, job.options)
-                assert (job.deadline, bench.get(job.id).deadline) == (expected, expected)
-                bench.complete(job)
+                assert (job.deadline, driver.get(job.id).deadline) == (expected, expected)
+                driver.complete(job)
 
     def test_which_leases_a_heartbeat_extends(
-        self, bench: QueueDriver, chance: random.Random
+        self, driver: QueueDriver, chance: random.Random
     ) -> None:
         """`may_extend`: which leases are still those of who holds a token."""
         ids = list(map(str, range(60)))
-        bench.put_all(ids)
-        jobs = bench.take(60, lease=1.0)
+        driver.enqueue_all(ids)
+        jobs = driver.claim_jobs(60, lease=1.0)
         for job in jobs:
             if chance.random() < 0.5:
-                assert bench.apply_one(extend(job, chance.uniform(1.0, 20.0))).applied
+                assert driver.apply_one(extend(job, chance.uniform(1.0, 20.0))).applied
         for job in jobs[:10]:
-            bench.complete(job)
+            driver.complete(job)
         for job in jobs[10:20]:
-            bench.apply_one(release(job, policy_of(job)))
-        bench.take(5, lease=5.0)
-        bench.clock.advance(chance.uniform(2.0, 10.0))
-        now = bench.clock.now()
+            driver.apply_one(release(job, policy_of(job)))
+        driver.claim_jobs(5, lease=5.0)
+        driver.clock.advance(chance.uniform(2.0, 10.0))
+        now = driver.clock.now()
         holds = [LeaseExtension(job.id, job.token + chance.choice((0, 0, 1)), 30.0) for job in jobs]
         kept = []
         for index, hold in enumerate(holds):
-            found = bench.get(hold.id)
+            found = driver.get(hold.id)
             deadline = found.deadline if found.state is State.PROCESSING else None
             if deadline is not None and may_extend(hold.token, found.token, deadline, now):
                 kept.append(index)
 
-        lost = bench.store.heartbeat(bench.queue, BEAT, holds).lost
+        lost = driver.store.heartbeat(driver.queue, BEAT, holds).lost
 
         assert 0 < len(kept) < 40
         assert sorted(set(range(60)) - set(lost)) == kept
 
     def test_a_heartbeat_never_shortens_a_lease(
-        self, bench: QueueDriver, chance: random.Random
+        self, driver: QueueDriver, chance: random.Random
     ) -> None:
         """`extended_deadline`: the deadline after a heartbeat."""
-        bench.put_all(map(str, range(40)))
-        jobs = bench.take(40, lease=50.0)
+        driver.enqueue_all(map(str, range(40)))
+        jobs = driver.claim_jobs(40, lease=50.0)
         deadlines = {job.id: job.deadline or 0.0 for job in jobs}
         for _ in range(4):
-            bench.clock.advance(chance.uniform(0.001, 10.0))
-            now = bench.clock.now()
+            driver.clock.advance(chance.uniform(0.001, 10.0))
+            now = driver.clock.now()
             holds = [LeaseExtension(job.id, job.token, chance.uniform(0.01, 100.0)) for job in jobs]
-            bench.store.heartbeat(bench.queue, BEAT, holds)
+            driver.store.heartbeat(driver.queue, BEAT, holds)
             for hold in holds:
                 deadlines[hold.id] = extended_deadline(deadlines[hold.id], now, hold.seconds)
-                assert bench.get(hold.id).deadline == deadlines[hold.id]
+                assert driver.get(hold.id).deadline == deadlines[hold.id]
 
 
 class TestTrimming:
@@ -297,48 +297,48 @@ class TestTrimming:
 
     @pytest.mark.parametrize("seed", range(8))
     def test_a_journal_that_a_reader_reads(
-        self, bench: QueueDriver, seed: int, caplog: pytest.LogCaptureFixture
+        self, driver: QueueDriver, seed: int, caplog: pytest.LogCaptureFixture
     ) -> None:
         chance = random.Random(seed)
         number = itertools.count()
         for _ in range(chance.randint(3, 12)):
-            bench.clock.advance(chance.uniform(0.1, 30.0))
-            bench.put_all(str(next(number)) for _ in range(chance.randint(1, 5)))
-        most = chance.choice((0, 1000, chance.randint(0, len(bench.journal()))))
+            driver.clock.advance(chance.uniform(0.1, 30.0))
+            driver.enqueue_all(str(next(number)) for _ in range(chance.randint(1, 5)))
+        most = chance.choice((0, 1000, chance.randint(0, len(driver.journal()))))
         settings = QueueSettings(max_journal=most, keep_journal=chance.uniform(0.0, 200.0))
-        bench.store.configure(bench.queue, settings)
-        events = Events.from_sequence(bench.store.events(bench.queue, None, 1000))
+        driver.store.configure(driver.queue, settings)
+        events = Events.from_sequence(driver.store.events(driver.queue, None, 1000))
         reader = chance.choice((None, chance.choice(list(events)).cursor))
         batches = [(batch.number, batch.at, len(batch.entries)) for batch in events.batches]
-        now = bench.clock.now()
+        now = driver.clock.now()
         plan = plan_trim(batches, len(events), settings, 1, reader, now)
 
         with caplog.at_level(logging.WARNING, "ackline"):
-            bench.store.prune(bench.queue, 100, reader)
+            driver.store.prune(driver.queue, 100, reader)
 
-        left = Events.from_sequence(bench.store.events(bench.queue, None, 1000)).batches
+        left = Events.from_sequence(driver.store.events(driver.queue, None, 1000)).batches
         assert [batch.number for batch in left] == [one[0] for one in batches[plan.batches :]]
         lost = [int(found) for found in self.LOST.findall(caplog.text)]
         assert lost == ([plan.unread] if plan.unread else [])
 
 
-def waits(bench: QueueDriver) -> None:
+def waits(driver: QueueDriver) -> None:
     """Let a worker wait for jobs: a store need not tell of new ones while nobody does."""
-    bench.take(10, kinds=["waited for"], worker="waiting")
+    driver.claim_jobs(10, kinds=["waited for"], worker="waiting")
 
 
-def _held(bench: QueueDriver, **more: Any) -> Record:
-    job = bench.taken("a", **more)
-    waits(bench)
+def _held(driver: QueueDriver, **more: Any) -> Record:
+    job = driver.enqueue_and_claim("a", **more)
+    waits(driver)
     return job
 
 
 def _applies(step: Callable[[Record], Transition], **more: Any) -> Callable[[QueueDriver], Any]:
     """Prepares a leased job; what it returns applies a step to it."""
 
-    def prepare(bench: QueueDriver) -> Callable[[], object]:
-        job = _held(bench, **more)
-        return lambda: bench.apply_one(step(job))
+    def prepare(driver: QueueDriver) -> Callable[[], object]:
+        job = _held(driver, **more)
+        return lambda: driver.apply_one(step(job))
 
     return prepare
 
@@ -347,62 +347,62 @@ def _failed(job: Record) -> Transition:
     return fail(job, failure(job), policy_of(job), random.Random(0))
 
 
-def _put(bench: QueueDriver, **more: Any) -> Callable[[], object]:
-    waits(bench)
-    return lambda: bench.put("a", **more)
+def _put(driver: QueueDriver, **more: Any) -> Callable[[], object]:
+    waits(driver)
+    return lambda: driver.enqueue("a", **more)
 
 
 def _waiting(act: Callable[[QueueDriver], object], **more: Any) -> Callable[[QueueDriver], Any]:
     """Prepares a job that nobody has claimed."""
 
-    def prepare(bench: QueueDriver) -> Callable[[], object]:
-        bench.put("a", **more)
-        waits(bench)
-        return lambda: act(bench)
+    def prepare(driver: QueueDriver) -> Callable[[], object]:
+        driver.enqueue("a", **more)
+        waits(driver)
+        return lambda: act(driver)
 
     return prepare
 
 
-def _expire(bench: QueueDriver) -> Callable[[], object]:
-    job = _held(bench)
-    bench.clock.advance(1000.0)
-    return lambda: bench.expire(job)
+def _expire(driver: QueueDriver) -> Callable[[], object]:
+    job = _held(driver)
+    driver.clock.advance(1000.0)
+    return lambda: driver.expire(job)
 
 
-def _redrive(bench: QueueDriver) -> Callable[[], object]:
-    bench.dead_letter("a")
-    waits(bench)
-    return lambda: bench.apply_one(redrive("a"))
+def _redrive(driver: QueueDriver) -> Callable[[], object]:
+    driver.dead_letter("a")
+    waits(driver)
+    return lambda: driver.apply_one(redrive("a"))
 
 
-def _prune(bench: QueueDriver) -> Callable[[], object]:
-    bench.complete(bench.taken("a"))
-    bench.clock.advance(1e5)
-    return lambda: bench.store.prune(bench.queue, 10)
+def _prune(driver: QueueDriver) -> Callable[[], object]:
+    driver.complete(driver.enqueue_and_claim("a"))
+    driver.clock.advance(1e5)
+    return lambda: driver.store.prune(driver.queue, 10)
 
 
-def _promote(bench: QueueDriver) -> Callable[[], object]:
-    bench.put("a", delay=5.0)
-    waits(bench)
-    bench.clock.advance(10.0)
-    return lambda: bench.store.promote(bench.queue, 10)
+def _promote(driver: QueueDriver) -> Callable[[], object]:
+    driver.enqueue("a", delay=5.0)
+    waits(driver)
+    driver.clock.advance(10.0)
+    return lambda: driver.store.promote(driver.queue, 10)
 
 
-def _move_away(bench: QueueDriver) -> object:
-    return bench.apply_one(move("a", bench.other_queue("other").queue))
+def _move_away(driver: QueueDriver) -> object:
+    return driver.apply_one(move("a", driver.other_queue("other").queue))
 
 
-def _move_here(bench: QueueDriver) -> Callable[[], object]:
-    other = bench.other_queue("other")
-    other.put("a")
-    waits(bench)
-    return lambda: other.apply_one(move("a", bench.queue))
+def _move_here(driver: QueueDriver) -> Callable[[], object]:
+    other = driver.other_queue("other")
+    other.enqueue("a")
+    waits(driver)
+    return lambda: other.apply_one(move("a", driver.queue))
 
 
 CHANGES: dict[str, Callable[[QueueDriver], Any]] = {
     "enqueue": _put,
-    "enqueue for later": lambda bench: _put(bench, delay=5.0),
-    "claim": _waiting(lambda bench: bench.take()),
+    "enqueue for later": lambda driver: _put(driver, delay=5.0),
+    "claim": _waiting(lambda driver: driver.claim_jobs()),
     "complete": _applies(lambda job: complete(job, b"1", policy_of(job))),
     "fail": _applies(_failed),
     "fail for good": _applies(_failed, max_attempts=1),
@@ -413,35 +413,35 @@ CHANGES: dict[str, Callable[[QueueDriver], Any]] = {
     "progress": _applies(lambda job: progress(job, b"1")),
     "ask to stop": _applies(lambda job: request_cancel(job.id)),
     "expire": _expire,
-    "cancel": _waiting(lambda bench: bench.apply_one(cancel("a", DEFAULTS))),
-    "edit": _waiting(lambda bench: bench.apply_one(edit("a", Edit(priority=9)))),
+    "cancel": _waiting(lambda driver: driver.apply_one(cancel("a", DEFAULTS))),
+    "edit": _waiting(lambda driver: driver.apply_one(edit("a", Edit(priority=9)))),
     "edit a later job": _waiting(
-        lambda bench: bench.apply_one(edit("a", Edit(delay=1.0))), delay=5.0
+        lambda driver: driver.apply_one(edit("a", Edit(delay=1.0))), delay=5.0
     ),
     "redrive": _redrive,
     "promote": _promote,
     "move away": _waiting(_move_away),
     "move here": _move_here,
     "prune": _prune,
-    "purge": _waiting(lambda bench: bench.store.purge(bench.queue, Filter(), 10)),
-    "pause": _waiting(lambda bench: bench.configure(paused=True)),
+    "purge": _waiting(lambda driver: driver.store.purge(driver.queue, Filter(), 10)),
+    "pause": _waiting(lambda driver: driver.configure(paused=True)),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_who_is_woken(bench: QueueDriver, change: str) -> None:
+def test_who_is_woken(driver: QueueDriver, change: str) -> None:
     """`topics_to_notify`: whose listeners are woken for what the journal tells."""
-    act = CHANGES[change](bench)
-    after = bench.journal()[-1].cursor
-    subjects = {(bench.queue, topic) for topic in TOPICS}
-    with bench.store.subscribe() as subscription:
+    act = CHANGES[change](driver)
+    after = driver.journal()[-1].cursor
+    subjects = {(driver.queue, topic) for topic in TOPICS}
+    with driver.store.subscribe() as subscription:
         subscription.add(subjects)
         while subscription.wait(0.05):
             pass
         act()
-        told = topics_to_notify(bench.store.events(bench.queue, after, 100))
+        told = topics_to_notify(driver.store.events(driver.queue, after, 100))
         assert told > {"changes"} or change in ("claim", "extend", "progress")
-        missing, until = {(bench.queue, topic) for topic in told}, time.monotonic() + 5.0
+        missing, until = {(driver.queue, topic) for topic in told}, time.monotonic() + 5.0
         while missing and time.monotonic() < until:
             heard = subscription.wait(0.5)
             missing -= subjects if heard is None else set(heard)

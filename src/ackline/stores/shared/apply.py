@@ -257,7 +257,9 @@ class ApplyPlan(ABC, Generic[J]):
         for index, num in self._callback_entries.items():
             entry, given = self._entries[index], options.get(num)
             if entry is not None and given is not None and given.callback_url is not None:
-                self._entries[index] = msgspec.structs.replace(entry, callback_url=given.callback_url)
+                self._entries[index] = msgspec.structs.replace(
+                    entry, callback_url=given.callback_url
+                )
         return [entry for entry in self._entries if entry is not None]
 
 

@@ -47,5 +47,5 @@ class StoreCase:
         return open_store()
 
     @pytest.fixture
-    def bench(self, store: Store, clock: ManualClock) -> QueueDriver:
+    def driver(self, store: Store, clock: ManualClock) -> QueueDriver:
         return QueueDriver(store, clock, QueueKey("default", "work"))

@@ -80,11 +80,11 @@ class QueueDriver:
 
     # --- in and out ---
 
-    def put(self, id: str, **more: Any) -> Receipt:
+    def enqueue(self, id: str, **more: Any) -> Receipt:
         """Enqueue one job."""
         return self.store.enqueue(self.queue, [draft(id, **more)])[0]
 
-    def put_all(self, ids: Iterable[str], **more: Any) -> list[Receipt]:
+    def enqueue_all(self, ids: Iterable[str], **more: Any) -> list[Receipt]:
         """Enqueue jobs that differ in nothing but their id, in one batch."""
         return self.store.enqueue(self.queue, [draft(id, **more) for id in ids])
 
@@ -110,23 +110,23 @@ class QueueDriver:
         )
         return self.store.claim(self.queue, request, list(transitions))
 
-    def take(self, limit: int = 1, **more: Any) -> list[Record]:
+    def claim_jobs(self, limit: int = 1, **more: Any) -> list[Record]:
         """Claim, and return only the jobs."""
         return self.claim(limit, **more).jobs
 
-    def take_one(self, **more: Any) -> Record:
+    def claim_one(self, **more: Any) -> Record:
         """Claim the one job that must be there."""
-        [job] = self.take(1, **more)
+        [job] = self.claim_jobs(1, **more)
         return job
 
-    def take_ids(self, limit: int = NO_LIMIT, **more: Any) -> list[str]:
+    def claim_ids(self, limit: int = NO_LIMIT, **more: Any) -> list[str]:
         """Claim, and return the ids in the order in which the jobs came."""
-        return [job.id for job in self.take(limit, **more)]
+        return [job.id for job in self.claim_jobs(limit, **more)]
 
-    def taken(self, id: str, **more: Any) -> Record:
+    def enqueue_and_claim(self, id: str, **more: Any) -> Record:
         """A job that was just enqueued and claimed."""
-        self.put(id, **more)
-        job = self.take_one()
+        self.enqueue(id, **more)
+        job = self.claim_one()
         assert job.id == id
         return job
 
@@ -159,7 +159,7 @@ class QueueDriver:
 
     def dead_letter(self, id: str, **more: Any) -> Record:
         """A job that was enqueued, and has spent its one attempt."""
-        job = self.taken(id, **{"max_attempts": 1, **more})
+        job = self.enqueue_and_claim(id, **{"max_attempts": 1, **more})
         assert self.fail(job) == Verdict(True, State.FAILED)
         return job
 

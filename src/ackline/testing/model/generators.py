@@ -1,4 +1,4 @@
-"""What may happen in a history: with few names and round times, so that steps collide."""
+"""Random steps with few names and round times, so that they collide."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNDELIVERED_KEYS = (("lost", "k"),)
 MAX_ATTEMPTS = 3
 RETENTION = 100.0
 SMALL_JOURNAL = 2 * len(IDS)
-"""More events than a prune writes: a reader that has read all before is never cut off."""
+"""More events than a prune writes, so a reader that is up to date never loses any."""
 
 _SETTINGS = QueueSettings(
     policy=Policy(backoff=fixed(10.0), keep_failed=RETENTION, keep_cancelled=50.0)
@@ -49,7 +49,7 @@ SETTLING = fenced_transitions(policy_of, snoozed=5.0, extended=30.0)
 
 
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an operator or producer asks of one job."""
+    """What an operator or producer requests of one job."""
 
     act: Act
     id: str
@@ -58,7 +58,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     target: int = 0
 
     def step(self, queues: Sequence[QueueKey]) -> Transition:
-        """The transition, for the queues of one history."""
+        """The transition, on the queues of one history."""
         match self.act:
             case Act.CANCEL:
                 return cancel(self.id, ResolvedPolicy(keep_cancelled=50.0), by="me")
@@ -75,89 +75,95 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Generator:
-    """Makes up what happens, from a seed."""
+    """Generates the arguments of steps from a seed."""
 
     def __init__(self, random: random.Random, groups: Sequence[str | None]) -> None:
         self._random = random
         self._groups = groups
 
-    def of(self, *options: T) -> T:
+    def choose(self, *options: T) -> T:
         """One of the options."""
         return self._random.choice(options)
 
-    def list_of(self, make: Callable[[], T], most: int) -> list[T]:
-        """One of what `make` makes, or a few."""
+    def choose_list(self, make: Callable[[], T], most: int) -> list[T]:
+        """One result of `make`, or a few."""
         return [make() for _ in range(self._random.randint(1, most))]
 
     def queue(self) -> int:
-        return self.of(0, 0, 0, 1)
+        return self.choose(0, 0, 0, 1)
 
-    def back(self) -> int:
-        """How far back in the list of leases or looks: some are live, others are stale."""
-        return self.of(0, 0, 0, 1, 1, 2, 3, 4, 6)
+    def lease_age(self) -> int:
+        """Index from the end of the known leases or reads: some are live, others are stale."""
+        return self.choose(0, 0, 0, 1, 1, 2, 3, 4, 6)
 
     def seconds(self) -> float:
-        return self.of(0.25, 1.0, 4.75, 5.0, 5.0, 10.0, 10.0, 20.0, 30.0, 30.0, 60.0, 101.0, 4000.0)
+        return self.choose(
+            0.25, 1.0, 4.75, 5.0, 5.0, 10.0, 10.0, 20.0, 30.0, 30.0, 60.0, 101.0, 4000.0
+        )
 
     def draft(self) -> Draft:
         return Draft(
-            self.of(*IDS),
-            self.of(*KINDS),
-            self.of(b"1", b"2", b""),
-            self.of(5, 5, 0, 9),
-            self.of(0.0, 0.0, 0.0, 5.0, 60.0),
+            self.choose(*IDS),
+            self.choose(*KINDS),
+            self.choose(b"1", b"2", b""),
+            self.choose(5, 5, 0, 9),
+            self.choose(0.0, 0.0, 0.0, 5.0, 60.0),
             None,
             self._options(),
-            self.of(False, True),
+            self.choose(False, True),
         )
 
     def _options(self) -> Options:
         return Options(
             max_attempts=self._random.randint(1, MAX_ATTEMPTS),
-            lease=self.of(None, None, 5.0),
-            result_ttl=self.of(20.0, 20.0, 0.0, 3600.0),
-            group=self.of(*self._groups),
-            keys_if_undelivered=self.of((), UNDELIVERED_KEYS),
+            lease=self.choose(None, None, 5.0),
+            result_ttl=self.choose(20.0, 20.0, 0.0, 3600.0),
+            group=self.choose(*self._groups),
+            keys_if_undelivered=self.choose((), UNDELIVERED_KEYS),
         )
 
     def request(self) -> ClaimRequest:
         return ClaimRequest(
-            worker=self.of(*WORKERS),
-            limit=self.of(1, 1, 2, 4, 0),
-            lease=self.of(30.0, 10.0),
-            kinds=self.of(None, None, None, frozenset("x"), frozenset("y")),
+            worker=self.choose(*WORKERS),
+            limit=self.choose(1, 1, 2, 4, 0),
+            lease=self.choose(30.0, 10.0),
+            kinds=self.choose(None, None, None, frozenset("x"), frozenset("y")),
         )
 
     def settling(self) -> tuple[int, str]:
-        return self.back(), self.of(*SETTLING)
+        return self.lease_age(), self.choose(*SETTLING)
 
     def operation(self) -> Operation:
-        act = self.of(Act.CANCEL, Act.REQUEST_CANCEL, Act.REDRIVE, Act.REDRIVE, Act.EDIT, Act.MOVE)
-        change = self._edit() if act is Act.EDIT else self.of(None, None, self._edit())
-        return Operation(act, self.of(*IDS), self.of(0.0, 0.0, 5.0), change, self.of(1, 0))
+        act = self.choose(
+            Act.CANCEL, Act.REQUEST_CANCEL, Act.REDRIVE, Act.REDRIVE, Act.EDIT, Act.MOVE
+        )
+        change = self._edit() if act is Act.EDIT else self.choose(None, None, self._edit())
+        return Operation(
+            act, self.choose(*IDS), self.choose(0.0, 0.0, 5.0), change, self.choose(1, 0)
+        )
 
     def _edit(self) -> Edit:
         return Edit(
-            self.of(None, b"edited"),
-            self.of(None, 0, 9),
-            self.of(None, None, 0.0, 5.0),
-            self.of(None, 0.0, 500.0),
+            self.choose(None, b"edited"),
+            self.choose(None, 0, 9),
+            self.choose(None, None, 0.0, 5.0),
+            self.choose(None, 0.0, 500.0),
         )
 
     def settings(self) -> QueueSettings:
         return QueueSettings(
-            paused=self.of(False, False, False, False, True),
-            ageing=self.of(60.0, 0.0, 1.0),
-            group_limit=self.of(1, 1, 2),
-            max_jobs=self.of(None, None, None, 3),
-            max_journal=self.of(None, None, SMALL_JOURNAL),
-            keep_journal=self.of(RETENTION, 10.0),
+            paused=self.choose(False, False, False, False, True),
+            ageing=self.choose(60.0, 0.0, 1.0),
+            group_limit=self.choose(1, 1, 2),
+            max_jobs=self.choose(None, None, None, 3),
+            max_journal=self.choose(None, None, SMALL_JOURNAL),
+            keep_journal=self.choose(RETENTION, 10.0),
         )
 
     def filter(self) -> Filter:
         return Filter(
-            states=self.of(frozenset(State), TERMINAL, WAITING, frozenset({State.PROCESSING})),
-            kinds=self.of(None, frozenset("x")),
-            ids=self.of(frozenset("a"), frozenset("bc"), frozenset("de"), None),
-            text=self.of(None, None, "edit"),
+            states=self.choose(frozenset(State), TERMINAL, WAITING, frozenset({State.PROCESSING})),
+            kinds=self.choose(None, frozenset("x")),
+            ids=self.choose(frozenset("a"), frozenset("bc"), frozenset("de"), None),
+            text=self.choose(None, None, "edit"),
         )

@@ -1,4 +1,4 @@
-"""Play many histories against one store."""
+"""Run random histories against one store."""
 
 from __future__ import annotations
 

@@ -13,35 +13,35 @@ from ackline.testing.model.workloads import WORKLOADS, Step
 
 
 class StoreStateMachine(RuleBasedStateMachine):
-    """One history under one climate.
+    """One history of one workload.
 
-    What happens is one choice from a long list, not a rule for each verb: Hypothesis leaves
-    out rules at random, and a history without claims or without time is not worth its run.
+    Each step is one choice from a long list, not a rule per verb: Hypothesis leaves
+    rules out at random, and a history without claims or without time proves little.
     """
 
-    def __init__(self, sides: StorePair, tenant: str) -> None:
+    def __init__(self, stores: StorePair, tenant: str) -> None:
         super().__init__()
-        self.history = ModelSteps(sides, tenant)
-        self.happenings: tuple[Step, ...] = ()
+        self.model = ModelSteps(stores, tenant)
+        self.steps: tuple[Step, ...] = ()
 
-    @initialize(climate=strategies.sampled_from(sorted(WORKLOADS)))
-    def begin(self, climate: str) -> None:
-        self.happenings = WORKLOADS[climate]()
+    @initialize(workload=strategies.sampled_from(sorted(WORKLOADS)))
+    def begin(self, workload: str) -> None:
+        self.steps = WORKLOADS[workload]()
 
     @rule(number=strategies.integers(0, 2**14 - 1))
-    def happen(self, number: int) -> None:
-        happening = self.happenings[number % len(self.happenings)]
-        note(f"  # {happening}")
-        happening.play(self.history)
+    def take_step(self, number: int) -> None:
+        step = self.steps[number % len(self.steps)]
+        note(f"  # {step}")
+        step.run(self.model)
 
     @invariant()
     def every_job_is_the_same_and_counted_once(self) -> None:
-        infos = self.history.stores.both(lambda store: store.describe(self.history.tenant))
+        infos = self.model.stores.both(lambda store: store.describe(self.model.tenant))
         counts = {info.key: info.counts for info in infos}
-        for queue in self.history.queues:
+        for queue in self.model.queues:
             ours, theirs = (
-                [side.seen(queue, job) for job in side.store.get(queue, IDS)]
-                for side in (self.history.stores.candidate, self.history.stores.reference)
+                [tracked.with_lease_numbers(queue, job) for job in tracked.store.get(queue, IDS)]
+                for tracked in (self.model.stores.candidate, self.model.stores.reference)
             )
             assert ours == theirs
             states = [job.state for job in ours if job is not None]
@@ -53,7 +53,7 @@ class StoreStateMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_entry_is_the_same_and_legal(self) -> None:
-        for queue in self.history.queues:
+        for queue in self.model.queues:
             ours, theirs = (
                 [
                     (
@@ -71,14 +71,17 @@ class StoreStateMachine(RuleBasedStateMachine):
                         e.moved_from,
                         e.moved_to,
                     )
-                    for e in side.news(queue)
+                    for e in tracked.new_events(queue)
                 ]
-                for side in (self.history.stores.candidate, self.history.stores.reference)
+                for tracked in (self.model.stores.candidate, self.model.stores.reference)
             )
             assert ours == theirs
 
     @invariant()
     def no_job_is_delivered_too_often(self) -> None:
-        for queue in self.history.queues:
+        for queue in self.model.queues:
             for id in IDS:
-                assert self.history.stores.candidate.lives.deliveries(queue, id) <= MAX_ATTEMPTS
+                assert (
+                    self.model.stores.candidate.journal_checker.deliveries(queue, id)
+                    <= MAX_ATTEMPTS
+                )

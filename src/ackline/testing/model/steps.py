@@ -1,4 +1,4 @@
-"""One history: what can happen to both stores."""
+"""One history: the steps that are applied to both stores."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ Steps = list[tuple[Transition, Transition]]
 class JobSteps:
     """What producers, workers and operators do to two queues of one tenant."""
 
-    def __init__(self, sides: StorePair, tenant: str) -> None:
-        self.stores = sides
+    def __init__(self, stores: StorePair, tenant: str) -> None:
+        self.stores = stores
         self.queues = tuple(QueueKey(tenant, name) for name in QUEUES)
         self.leases: list[tuple[QueueKey, JobPair]] = []
-        self.looks: list[tuple[QueueKey, list[JobPair]]] = []
+        self.lease_reads: list[tuple[QueueKey, list[JobPair]]] = []
 
     @property
     def tenant(self) -> str:
         return self.queues[0].tenant
 
-    def _lease(self, back: int) -> tuple[QueueKey, JobPair]:
-        return self.leases[-1 - back % len(self.leases)]
+    def _lease(self, age: int) -> tuple[QueueKey, JobPair]:
+        return self.leases[-1 - age % len(self.leases)]
 
     def _read_leases(self, queue: QueueKey, worker: str | None) -> bool:
         if found := self.stores.leases(queue, worker):
-            self.looks.append((queue, found))
+            self.lease_reads.append((queue, found))
         return bool(found)
 
     def _steps(self, settlings: Sequence[tuple[int, str]]) -> Steps:
-        """Settle leases of any age: most are stale, and both stores must refuse them alike."""
+        """Settle leases of any age: most are stale, and both stores must reject the same ones."""
         steps = []
-        for back, act in settlings:
-            _, (ours, theirs) = self._lease(back)
+        for age, act in settlings:
+            _, (ours, theirs) = self._lease(age)
             steps.append((SETTLING[act](ours), SETTLING[act](theirs)))
         return steps
 
     def _claim(self, queue: QueueKey, request: ClaimRequest, steps: Steps) -> None:
         jobs, lapsed = self.stores.claim(queue, request, steps)
-        # Tokens are made from the time, and are unique within one queue. Two queues must not give
-        # out the same one here: a lease sent to the wrong queue would be taken for its own.
+        # Tokens are derived from the time and unique within one queue. Two queues must not issue
+        # the same one here: a lease sent to the wrong queue would then be valid there.
         self.stores.clock.advance(TICK)
         self.leases += [(queue, pair) for pair in jobs]
         if lapsed:
-            self.looks.append((queue, lapsed))
+            self.lease_reads.append((queue, lapsed))
 
-    # --- what happens ---
+    # --- steps ---
 
     def enqueue(self, queue: int, drafts: list[Draft]) -> None:
         def answer(store: Store) -> list[Receipt] | str:
@@ -98,32 +98,34 @@ class JobSteps:
             queue = self.queues[0 if queue == self.queues[1] else 1]
         self.stores.apply(queue, self._steps(settlings))
 
-    def heartbeat(self, backs: list[int], worker: str, seconds: float, ttl: float) -> None:
+    def heartbeat(self, ages: list[int], worker: str, seconds: float, ttl: float) -> None:
         if not self.leases:
             return
-        queue, _ = self._lease(backs[0])
-        beat = Heartbeat(
+        queue, _ = self._lease(ages[0])
+        heartbeat = Heartbeat(
             id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=ttl
         )
-        held = [self._lease(back)[1] for back in backs]
+        leases = [self._lease(age)[1] for age in ages]
         ours, theirs = (
-            side.store.heartbeat(
-                queue, beat, [LeaseExtension(pair[n].id, pair[n].token, seconds) for pair in held]
+            tracked.store.heartbeat(
+                queue,
+                heartbeat,
+                [LeaseExtension(pair[n].id, pair[n].token, seconds) for pair in leases],
             )
-            for n, side in enumerate((self.stores.candidate, self.stores.reference))
+            for n, tracked in enumerate((self.stores.candidate, self.stores.reference))
         )
         assert ours == theirs
 
-    def look_for_leases(self, queue: int, worker: str | None) -> None:
+    def read_leases(self, queue: int, worker: str | None) -> None:
         self._read_leases(self.queues[queue], worker)
 
-    def expire(self, back: int) -> None:
-        """Sweep by a look that may be old: the lease may have been settled or extended since."""
-        if not self.looks:
+    def expire(self, age: int) -> None:
+        """Sweep by an old read: the leases may have been settled or extended since."""
+        if not self.lease_reads:
             return
-        queue, seen = self.looks[-1 - back % len(self.looks)]
+        queue, pairs = self.lease_reads[-1 - age % len(self.lease_reads)]
         sweep = SETTLING["expire"]
-        self.stores.apply(queue, [(sweep(ours), sweep(theirs)) for ours, theirs in seen])
+        self.stores.apply(queue, [(sweep(ours), sweep(theirs)) for ours, theirs in pairs])
 
     def crash_and_sweep(self, queue: int, seconds: float) -> None:
         self.advance(seconds)
@@ -136,7 +138,7 @@ class JobSteps:
 
 
 class ModelSteps(JobSteps):
-    """Work, and what maintenance and administration do to it now and then."""
+    """`JobSteps` and what maintenance and administration add from time to time."""
 
     def promote(self, queue: int, limit: int) -> None:
         self.stores.both(lambda store: store.promote(self.queues[queue], limit))

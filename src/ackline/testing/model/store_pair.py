@@ -1,4 +1,4 @@
-"""The store under test beside the memory store, and what makes their answers comparable."""
+"""The store under test and the memory store, driven together to compare their results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TrackedStore:
         self._last_token: dict[QueueKey, int] = {}
         self._cursors: dict[QueueKey, str] = {}
         self._leases = 0
-        self.lives = JournalChecker()
+        self.journal_checker = JournalChecker()
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition]
@@ -50,14 +50,14 @@ class TrackedStore:
             self._numbers[queue, job.id, job.token] = self._leases
         return claimed
 
-    def moved(self, queue: QueueKey, target: QueueKey, id: str) -> None:
-        """Note that a moved job took the tokens of its leases along."""
+    def follow_move(self, queue: QueueKey, target: QueueKey, id: str) -> None:
+        """Record that a moved job kept the tokens of its leases."""
         for (owner, job, token), number in list(self._numbers.items()):
             if (owner, job) == (queue, id):
                 self._numbers[target, id, token] = number
 
-    def seen(self, queue: QueueKey, record: Record | None) -> Record | None:
-        """A job with its tokens numbered."""
+    def with_lease_numbers(self, queue: QueueKey, record: Record | None) -> Record | None:
+        """A job whose tokens are replaced by the numbers of their leases."""
         if record is None:
             return None
 
@@ -70,22 +70,22 @@ class TrackedStore:
         return msgspec.structs.replace(record, token=number(record.token), history=history)
 
     def cursor(self, queue: QueueKey) -> str | None:
-        """Where the last look at the journal ended."""
+        """Where the last read of the journal ended."""
         return self._cursors.get(queue)
 
-    def news(self, queue: QueueKey) -> list[Event]:
-        """The journal's entries since the last look, read by a cursor in two steps."""
+    def new_events(self, queue: QueueKey) -> list[Event]:
+        """Journal entries since the last read, fetched by cursor in two steps."""
         found: list[Event] = []
         for limit in (3, NO_LIMIT):
             found += self.store.events(queue, self._cursors.get(queue), limit)
             if found:
                 self._cursors[queue] = found[-1].cursor
-        self.lives.follow(found)
+        self.journal_checker.follow(found)
         return found
 
 
 class StorePair:
-    """Both stores at once: every verb is played on both, and the answers compared."""
+    """Both stores at once: every call is made on both, and the results are compared."""
 
     def __init__(self, candidate: Store, clock: ManualClock) -> None:
         self.clock = clock
@@ -93,7 +93,7 @@ class StorePair:
         self.reference = TrackedStore(MemoryStore(clock))
 
     def both(self, verb: Callable[[Store], T]) -> T:
-        """Play a verb whose answer has no tokens in it."""
+        """Make a call whose result has no tokens in it."""
         ours, theirs = verb(self.candidate.store), verb(self.reference.store)
         assert ours == theirs
         return ours
@@ -101,13 +101,13 @@ class StorePair:
     def claim(
         self, queue: QueueKey, request: ClaimRequest, steps: Iterable[tuple[Transition, Transition]]
     ) -> tuple[list[JobPair], list[JobPair]]:
-        """Claim; returns the jobs and the lapsed ones."""
+        """Claim; returns the claimed jobs and those whose lease has expired."""
         steps = list(steps)
         ours = self.candidate.claim(queue, request, [step for step, _ in steps])
         theirs = self.reference.claim(queue, request, [step for _, step in steps])
         assert ours.verdicts == theirs.verdicts
         assert (ours.next_at, ours.now) == (theirs.next_at, theirs.now)
-        return self.same(queue, ours.jobs, theirs.jobs), self.same(
+        return self.compare_jobs(queue, ours.jobs, theirs.jobs), self.compare_jobs(
             queue, ours.lapsed, theirs.lapsed
         )
 
@@ -120,15 +120,15 @@ class StorePair:
         assert ours == theirs
         for (step, _), verdict in zip(steps, ours, strict=True):
             if verdict.applied and step.target is not None:
-                for side in (self.candidate, self.reference):
-                    side.moved(queue, step.target, step.id)
+                for tracked in (self.candidate, self.reference):
+                    tracked.follow_move(queue, step.target, step.id)
         return ours
 
     def prune(self, queue: QueueKey, registered: bool) -> int:
-        """Prune; with our reader registered, what it has not seen is kept."""
+        """Prune; with our reader registered, entries that it has not read are kept."""
         ours, theirs = (
-            side.store.prune(queue, NO_LIMIT, side.cursor(queue) if registered else None)
-            for side in (self.candidate, self.reference)
+            tracked.store.prune(queue, NO_LIMIT, tracked.cursor(queue) if registered else None)
+            for tracked in (self.candidate, self.reference)
         )
         assert ours == theirs
         return ours
@@ -136,24 +136,24 @@ class StorePair:
     def leases(self, queue: QueueKey, worker: str | None) -> list[JobPair]:
         ours = self.candidate.store.leases(queue, worker=worker)
         theirs = self.reference.store.leases(queue, worker=worker)
-        return self.same(queue, ours, theirs)
+        return self.compare_jobs(queue, ours, theirs)
 
     def page(self, queue: QueueKey, which: Filter, size: int) -> list[JobPair]:
         """All pages of a filter, in both orders."""
         for newest_first in (True, False):
             ours, theirs = (
-                _all_pages(side.store, queue, which, size, newest_first)
-                for side in (self.candidate, self.reference)
+                _all_pages(tracked.store, queue, which, size, newest_first)
+                for tracked in (self.candidate, self.reference)
             )
-            pairs = self.same(queue, ours, theirs)
+            pairs = self.compare_jobs(queue, ours, theirs)
         return pairs
 
-    def same(
+    def compare_jobs(
         self, queue: QueueKey, ours: Sequence[Record], theirs: Sequence[Record]
     ) -> list[JobPair]:
-        """The jobs of both, which must be the same but for their tokens."""
-        assert [self.candidate.seen(queue, job) for job in ours] == [
-            self.reference.seen(queue, job) for job in theirs
+        """Pair the jobs of both stores, which may differ only in their tokens."""
+        assert [self.candidate.with_lease_numbers(queue, job) for job in ours] == [
+            self.reference.with_lease_numbers(queue, job) for job in theirs
         ]
         return list(zip(ours, theirs, strict=True))
 

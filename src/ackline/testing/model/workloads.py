@@ -1,4 +1,4 @@
-"""What is likely to happen in a history: each climate favours other collisions."""
+"""How likely each step is: every workload favours other collisions."""
 
 from __future__ import annotations
 
@@ -16,98 +16,128 @@ WORKLOAD_LENGTH = 4096
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing that may happen: a method of `History`, and its arguments."""
+    """One step: a method of `ModelSteps` and its arguments."""
 
     act: Callable[..., None]
     arguments: Mapping[str, Any]
 
-    def play(self, history: ModelSteps) -> None:
-        self.act(history, **self.arguments)
+    def run(self, model: ModelSteps) -> None:
+        self.act(model, **self.arguments)
 
     def __str__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
         return f"{self.act.__name__}({arguments})"
 
 
-def _enqueue(c: Generator) -> Step:
-    return Step(ModelSteps.enqueue, {"queue": c.queue(), "drafts": c.list_of(c.draft, 4)})
+def _enqueue(generator: Generator) -> Step:
+    return Step(
+        ModelSteps.enqueue,
+        {"queue": generator.queue(), "drafts": generator.choose_list(generator.draft, 4)},
+    )
 
 
-def _claim(c: Generator) -> Step:
-    return Step(ModelSteps.claim, {"queue": c.queue(), "request": c.request()})
+def _claim(generator: Generator) -> Step:
+    return Step(ModelSteps.claim, {"queue": generator.queue(), "request": generator.request()})
 
 
-def _enqueue_and_claim(c: Generator) -> Step:
-    arguments = {"queue": c.queue(), "drafts": c.list_of(c.draft, 3), "request": c.request()}
+def _enqueue_and_claim(generator: Generator) -> Step:
+    arguments = {
+        "queue": generator.queue(),
+        "drafts": generator.choose_list(generator.draft, 3),
+        "request": generator.request(),
+    }
     return Step(ModelSteps.enqueue_and_claim, arguments)
 
 
-def _settle_and_claim(c: Generator) -> Step:
-    arguments = {"settlings": c.list_of(c.settling, 3), "request": c.request()}
+def _settle_and_claim(generator: Generator) -> Step:
+    arguments = {
+        "settlings": generator.choose_list(generator.settling, 3),
+        "request": generator.request(),
+    }
     return Step(ModelSteps.settle_and_claim, arguments)
 
 
-def _settle(c: Generator) -> Step:
-    astray = c.of(*[False] * 15, True)
-    return Step(ModelSteps.settle, {"settlings": c.list_of(c.settling, 3), "astray": astray})
+def _settle(generator: Generator) -> Step:
+    wrong_queue = generator.choose(*[False] * 15, True)
+    return Step(
+        ModelSteps.settle,
+        {"settlings": generator.choose_list(generator.settling, 3), "wrong_queue": wrong_queue},
+    )
 
 
-def _heartbeat(c: Generator) -> Step:
+def _heartbeat(generator: Generator) -> Step:
     arguments = {
-        "backs": c.list_of(c.back, 4),
-        "worker": c.of(*WORKERS),
-        "seconds": c.of(5.0, 30.0),
-        "ttl": c.of(15.0, 15.0, 0.0),
+        "ages": generator.choose_list(generator.lease_age, 4),
+        "worker": generator.choose(*WORKERS),
+        "seconds": generator.choose(5.0, 30.0),
+        "ttl": generator.choose(15.0, 15.0, 0.0),
     }
     return Step(ModelSteps.heartbeat, arguments)
 
 
-def _advance(c: Generator) -> Step:
-    return Step(ModelSteps.advance, {"seconds": c.seconds()})
+def _advance(generator: Generator) -> Step:
+    return Step(ModelSteps.advance, {"seconds": generator.seconds()})
 
 
-def _read_leases(c: Generator) -> Step:
+def _read_leases(generator: Generator) -> Step:
     return Step(
-        ModelSteps.look_for_leases, {"queue": c.queue(), "worker": c.of(None, None, *WORKERS)}
+        ModelSteps.read_leases,
+        {"queue": generator.queue(), "worker": generator.choose(None, None, *WORKERS)},
     )
 
 
-def _expire(c: Generator) -> Step:
-    return Step(ModelSteps.expire, {"back": c.back()})
+def _expire(generator: Generator) -> Step:
+    return Step(ModelSteps.expire, {"age": generator.lease_age()})
 
 
-def _crash_and_sweep(c: Generator) -> Step:
-    return Step(ModelSteps.crash_and_sweep, {"queue": c.queue(), "seconds": c.seconds()})
-
-
-def _operate(c: Generator) -> Step:
-    return Step(ModelSteps.operate, {"queue": c.queue(), "operations": c.list_of(c.operation, 4)})
-
-
-def _promote(c: Generator) -> Step:
-    return Step(ModelSteps.promote, {"queue": c.queue(), "limit": c.of(1, 2, 4)})
-
-
-def _prune(c: Generator) -> Step:
-    return Step(ModelSteps.prune, {"queue": c.queue(), "registered": c.of(False, True)})
-
-
-def _purge(c: Generator) -> Step:
-    return Step(ModelSteps.purge, {"queue": c.queue(), "which": c.filter()})
-
-
-def _configure(c: Generator) -> Step:
-    return Step(ModelSteps.configure, {"queue": c.queue(), "settings": c.settings()})
-
-
-def _write_key(c: Generator) -> Step:
+def _crash_and_sweep(generator: Generator) -> Step:
     return Step(
-        ModelSteps.write_key, {"value": c.of(None, b"v"), "version": c.of(None, 0, 999_999)}
+        ModelSteps.crash_and_sweep, {"queue": generator.queue(), "seconds": generator.seconds()}
     )
 
 
-def _read_everything(c: Generator) -> Step:
-    arguments = {"queue": c.queue(), "which": c.filter(), "size": c.of(1, 2, 4)}
+def _operate(generator: Generator) -> Step:
+    return Step(
+        ModelSteps.operate,
+        {"queue": generator.queue(), "operations": generator.choose_list(generator.operation, 4)},
+    )
+
+
+def _promote(generator: Generator) -> Step:
+    return Step(
+        ModelSteps.promote, {"queue": generator.queue(), "limit": generator.choose(1, 2, 4)}
+    )
+
+
+def _prune(generator: Generator) -> Step:
+    return Step(
+        ModelSteps.prune, {"queue": generator.queue(), "registered": generator.choose(False, True)}
+    )
+
+
+def _purge(generator: Generator) -> Step:
+    return Step(ModelSteps.purge, {"queue": generator.queue(), "which": generator.filter()})
+
+
+def _configure(generator: Generator) -> Step:
+    return Step(
+        ModelSteps.configure, {"queue": generator.queue(), "settings": generator.settings()}
+    )
+
+
+def _write_key(generator: Generator) -> Step:
+    return Step(
+        ModelSteps.write_key,
+        {"value": generator.choose(None, b"v"), "version": generator.choose(None, 0, 999_999)},
+    )
+
+
+def _read_everything(generator: Generator) -> Step:
+    arguments = {
+        "queue": generator.queue(),
+        "which": generator.filter(),
+        "size": generator.choose(1, 2, 4),
+    }
     return Step(ModelSteps.read_everything, arguments)
 
 
@@ -131,13 +161,13 @@ def _workload(
     weights: Weights, groups: tuple[str | None, ...] = (None,)
 ) -> Callable[[], tuple[Step, ...]]:
     @functools.cache
-    def happenings() -> tuple[Step, ...]:
+    def steps() -> tuple[Step, ...]:
         source = random.Random(0)
         choice = Generator(source, groups)
         makers = source.choices(list(weights), list(weights.values()), k=WORKLOAD_LENGTH)
         return tuple(make(choice) for make in makers)
 
-    return happenings
+    return steps
 
 
 WORKLOADS: Mapping[str, Callable[[], tuple[Step, ...]]] = {
@@ -147,4 +177,4 @@ WORKLOADS: Mapping[str, Callable[[], tuple[Step, ...]]] = {
     "groups": _workload({**_WORK, **_OPERATING, **_RARE}, ("g", "g", "h")),
     "everything": _workload({**_WORK, **_RACES, **_OPERATING, **_RARE}, (None, None, "g", "h")),
 }
-"""Each makes its list at its first call, and returns the same list every time."""
+"""Each builds its list at the first call, and returns the same one from then on."""

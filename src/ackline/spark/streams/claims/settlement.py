@@ -58,7 +58,9 @@ class Settlement:
             self._settle(manifest, seen.get(manifest.batch, []))
         planned = max(state.planned, batch)
         proven = max((one.batch for one in done if one.leases), default=state.last_nonempty_commit)
-        state = msgspec.structs.replace(state, committed=batch, planned=planned, last_nonempty_commit=proven)
+        state = msgspec.structs.replace(
+            state, committed=batch, planned=planned, last_nonempty_commit=proven
+        )
         self._room.save(state)
         return [manifest.batch for manifest in done]
 

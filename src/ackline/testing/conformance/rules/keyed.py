@@ -17,75 +17,75 @@ class EnqueueWithKeysRules(StoreCase):
     """An enqueue under a key's version is refused if another process has written the key."""
 
     def _enqueue(
-        self, bench: QueueDriver, value: bytes, version: int | None, *drafts: Draft
+        self, driver: QueueDriver, value: bytes, version: int | None, *drafts: Draft
     ) -> list[Receipt]:
-        write = KeyWrite(key=queue_key(bench.queue, "ledger"), value=value, version=version)
-        return bench.store.enqueue(bench.queue, drafts, [write])
+        write = KeyWrite(key=queue_key(driver.queue, "ledger"), value=value, version=version)
+        return driver.store.enqueue(driver.queue, drafts, [write])
 
-    def _ledger(self, bench: QueueDriver) -> tuple[bytes, int]:
-        key = queue_key(bench.queue, "ledger")
-        found = bench.store.read_keys(bench.queue.tenant, key, 1)
+    def _ledger(self, driver: QueueDriver) -> tuple[bytes, int]:
+        key = queue_key(driver.queue, "ledger")
+        found = driver.store.read_keys(driver.queue.tenant, key, 1)
         return (found[0].value, found[0].version) if found else (b"", 0)
 
-    def test_jobs_and_key_are_stored_together(self, bench: QueueDriver) -> None:
-        receipts = self._enqueue(bench, b"a b", 0, draft("a"), draft("b", delay=60))
+    def test_jobs_and_key_are_stored_together(self, driver: QueueDriver) -> None:
+        receipts = self._enqueue(driver, b"a b", 0, draft("a"), draft("b", delay=60))
 
         assert [receipt.accepted for receipt in receipts] == [True, True]
-        assert (bench.state("a"), bench.state("b")) == (State.QUEUED, State.SCHEDULED)
-        assert self._ledger(bench)[0] == b"a b"
+        assert (driver.state("a"), driver.state("b")) == (State.QUEUED, State.SCHEDULED)
+        assert self._ledger(driver)[0] == b"a b"
 
-    def test_an_outdated_version_stores_nothing(self, bench: QueueDriver) -> None:
-        self._enqueue(bench, b"1", 0, draft("a"))
-        version = self._ledger(bench)[1]
-        self._enqueue(bench, b"2", version, draft("b"))
-        journal = bench.journal()
+    def test_an_outdated_version_stores_nothing(self, driver: QueueDriver) -> None:
+        self._enqueue(driver, b"1", 0, draft("a"))
+        version = self._ledger(driver)[1]
+        self._enqueue(driver, b"2", version, draft("b"))
+        journal = driver.journal()
 
         with pytest.raises(KeysChanged):
-            self._enqueue(bench, b"3", version, draft("c"))
+            self._enqueue(driver, b"3", version, draft("c"))
 
-        assert bench.find("c") is None
-        assert self._ledger(bench)[0] == b"2"
-        assert bench.journal() == journal
-        assert bench.counts() == {State.QUEUED: 2}
+        assert driver.find("c") is None
+        assert self._ledger(driver)[0] == b"2"
+        assert driver.journal() == journal
+        assert driver.counts() == {State.QUEUED: 2}
 
-    def test_a_key_that_is_not_there_has_no_version_but_zero(self, bench: QueueDriver) -> None:
+    def test_a_key_that_is_not_there_has_no_version_but_zero(self, driver: QueueDriver) -> None:
         with pytest.raises(KeysChanged):
-            self._enqueue(bench, b"1", 7, draft("a"))
+            self._enqueue(driver, b"1", 7, draft("a"))
 
-        assert bench.find("a") is None
-        assert self._ledger(bench) == (b"", 0)
+        assert driver.find("a") is None
+        assert self._ledger(driver) == (b"", 0)
 
-    def test_the_key_is_written_also_if_every_job_is_known(self, bench: QueueDriver) -> None:
-        bench.put("a")
+    def test_the_key_is_written_also_if_every_job_is_known(self, driver: QueueDriver) -> None:
+        driver.enqueue("a")
 
-        [receipt] = self._enqueue(bench, b"1", 0, draft("a", payload=b"[]"))
+        [receipt] = self._enqueue(driver, b"1", 0, draft("a", payload=b"[]"))
 
         assert (receipt.accepted, receipt.state) == (False, State.QUEUED)
-        assert self._ledger(bench)[0] == b"1"
+        assert self._ledger(driver)[0] == b"1"
 
-    def test_the_key_is_written_also_without_jobs(self, bench: QueueDriver) -> None:
-        assert self._enqueue(bench, b"1", 0) == []
-        assert self._ledger(bench)[0] == b"1"
+    def test_the_key_is_written_also_without_jobs(self, driver: QueueDriver) -> None:
+        assert self._enqueue(driver, b"1", 0) == []
+        assert self._ledger(driver)[0] == b"1"
         with pytest.raises(KeysChanged):
-            self._enqueue(bench, b"2", 0)
+            self._enqueue(driver, b"2", 0)
 
-    def test_a_full_queue_leaves_the_key_alone(self, bench: QueueDriver) -> None:
-        bench.configure(max_jobs=1)
+    def test_a_full_queue_leaves_the_key_alone(self, driver: QueueDriver) -> None:
+        driver.configure(max_jobs=1)
 
         with pytest.raises(StoreFull):
-            self._enqueue(bench, b"1", 0, draft("a"), draft("b"))
+            self._enqueue(driver, b"1", 0, draft("a"), draft("b"))
 
-        assert self._ledger(bench) == (b"", 0)
+        assert self._ledger(driver) == (b"", 0)
 
     def test_several_keys_are_all_as_expected_or_nothing_is_stored(
-        self, bench: QueueDriver
+        self, driver: QueueDriver
     ) -> None:
-        missing, existing = queue_key(bench.queue, "missing"), queue_key(bench.queue, "existing")
-        bench.write(*existing, value=b"there")
+        missing, existing = queue_key(driver.queue, "missing"), queue_key(driver.queue, "existing")
+        driver.write(*existing, value=b"there")
 
         with pytest.raises(KeysChanged):
-            bench.store.enqueue(
-                bench.queue,
+            driver.store.enqueue(
+                driver.queue,
                 [draft("a")],
                 [
                     KeyWrite(key=missing, value=b"1", version=0),
@@ -93,28 +93,28 @@ class EnqueueWithKeysRules(StoreCase):
                 ],
             )
 
-        assert bench.find("a") is None
-        assert bench.keys(*missing) == {}
-        assert bench.keys(*existing) == {existing: b"there"}
+        assert driver.find("a") is None
+        assert driver.keys(*missing) == {}
+        assert driver.keys(*existing) == {existing: b"there"}
 
-    def test_a_key_is_dropped_in_the_same_step(self, bench: QueueDriver) -> None:
-        self._enqueue(bench, b"1", 0)
+    def test_a_key_is_dropped_in_the_same_step(self, driver: QueueDriver) -> None:
+        self._enqueue(driver, b"1", 0)
         write = KeyWrite(
-            key=queue_key(bench.queue, "ledger"), value=None, version=self._ledger(bench)[1]
+            key=queue_key(driver.queue, "ledger"), value=None, version=self._ledger(driver)[1]
         )
 
-        bench.store.enqueue(bench.queue, [draft("a")], [write])
+        driver.store.enqueue(driver.queue, [draft("a")], [write])
 
-        assert bench.state("a") is State.QUEUED
-        assert self._ledger(bench) == (b"", 0)
+        assert driver.state("a") is State.QUEUED
+        assert self._ledger(driver) == (b"", 0)
 
-    def test_of_many_at_once_one_gets_through(self, bench: QueueDriver) -> None:
-        self._enqueue(bench, b"first", 0)
-        version = self._ledger(bench)[1]
+    def test_of_many_at_once_one_gets_through(self, driver: QueueDriver) -> None:
+        self._enqueue(driver, b"first", 0)
+        version = self._ledger(driver)[1]
 
         def enqueue(number: int) -> bool:
             try:
-                self._enqueue(bench, b"%d" % number, version, draft(f"job-{number}"))
+                self._enqueue(driver, b"%d" % number, version, draft(f"job-{number}"))
             except KeysChanged:
                 return False
             return True
@@ -123,5 +123,5 @@ class EnqueueWithKeysRules(StoreCase):
             won = list(threads.map(enqueue, range(24)))
 
         assert sum(won) == 1
-        assert bench.counts() == {State.QUEUED: 1}
-        assert bench.state(f"job-{won.index(True)}") is State.QUEUED
+        assert driver.counts() == {State.QUEUED: 1}
+        assert driver.state(f"job-{won.index(True)}") is State.QUEUED

@@ -29,169 +29,169 @@ from ackline.testing.conformance.driver import LEASE, QueueDriver, failure, poli
 class SweepRules(StoreCase):
     """Rule 4: two sweepers, or a sweep racing an ack, have one outcome."""
 
-    def test_a_lapsed_lease_is_reported_and_a_live_one_is_not(self, bench: QueueDriver) -> None:
-        bench.put_all(["a", "b"])
-        short = bench.take_one(lease=10.0)
-        bench.take_one(lease=10.25)
-        bench.clock.advance(10.0)
+    def test_a_lapsed_lease_is_reported_and_a_live_one_is_not(self, driver: QueueDriver) -> None:
+        driver.enqueue_all(["a", "b"])
+        short = driver.claim_one(lease=10.0)
+        driver.claim_one(lease=10.25)
+        driver.clock.advance(10.0)
 
-        assert bench.store.leases(bench.queue) == [short.without_data()]
+        assert driver.store.leases(driver.queue) == [short.without_data()]
 
-    def test_a_lapsed_lease_comes_without_what_its_job_carries(self, bench: QueueDriver) -> None:
+    def test_a_lapsed_lease_comes_without_what_its_job_carries(self, driver: QueueDriver) -> None:
         """Many large jobs may have lapsed: each claim and each sweep would read all payloads."""
-        job = bench.taken(
+        job = driver.enqueue_and_claim(
             "a", payload=b"x" * 5000, max_attempts=1, keys_if_undelivered=(("lost", "a"),)
         )
-        bench.apply_one(progress(job, b"half"))
-        bench.clock.advance(LEASE)
+        driver.apply_one(progress(job, b"half"))
+        driver.clock.advance(LEASE)
 
-        [seen] = bench.store.leases(bench.queue)
+        [seen] = driver.store.leases(driver.queue)
 
         assert seen == job.without_data()
-        assert bench.claim(0).lapsed == [seen]
-        assert bench.expire(seen) == [Verdict(True, State.FAILED)]
-        assert bench.get("a").payload == job.payload
-        assert bench.keys() == {("lost", "a"): job.payload}
+        assert driver.claim(0).lapsed == [seen]
+        assert driver.expire(seen) == [Verdict(True, State.FAILED)]
+        assert driver.get("a").payload == job.payload
+        assert driver.keys() == {("lost", "a"): job.payload}
 
-    def test_nothing_has_lapsed_before_its_deadline(self, bench: QueueDriver) -> None:
-        bench.taken("a")
-        bench.clock.advance(LEASE - 0.25)
+    def test_nothing_has_lapsed_before_its_deadline(self, driver: QueueDriver) -> None:
+        driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE - 0.25)
 
-        assert bench.store.leases(bench.queue) == []
-        assert bench.claim(0).lapsed == []
+        assert driver.store.leases(driver.queue) == []
+        assert driver.claim(0).lapsed == []
 
-    def test_the_longest_lapsed_comes_first_and_the_limit_holds(self, bench: QueueDriver) -> None:
-        bench.put_all("abc")
+    def test_the_longest_lapsed_comes_first_and_the_limit_holds(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abc")
         for lease in (30.0, 10.0, 20.0):
-            bench.take_one(lease=lease)
-        bench.clock.advance(60.0)
+            driver.claim_one(lease=lease)
+        driver.clock.advance(60.0)
 
-        assert [job.id for job in bench.store.leases(bench.queue, limit=2)] == ["b", "c"]
+        assert [job.id for job in driver.store.leases(driver.queue, limit=2)] == ["b", "c"]
 
-    def test_however_many_have_lapsed_all_are_swept(self, bench: QueueDriver) -> None:
+    def test_however_many_have_lapsed_all_are_swept(self, driver: QueueDriver) -> None:
         """No lapsed lease may be left out for ever (river 1258: 5,133 jobs, up to 91 days)."""
         count = 2 * CLAIM_MAINTENANCE_LIMIT + 1
-        bench.put_all(str(n) for n in range(count))
-        bench.take(count)
-        bench.clock.advance(LEASE)
+        driver.enqueue_all(str(n) for n in range(count))
+        driver.claim_jobs(count)
+        driver.clock.advance(LEASE)
 
-        swept = [len(bench.sweep()) for _ in range(4)]
+        swept = [len(driver.sweep()) for _ in range(4)]
 
         assert swept == [CLAIM_MAINTENANCE_LIMIT, CLAIM_MAINTENANCE_LIMIT, 1, 0]
-        assert bench.counts() == {State.QUEUED: count}
+        assert driver.counts() == {State.QUEUED: count}
 
-    def test_expire_queues_the_job_again(self, bench: QueueDriver) -> None:
+    def test_expire_queues_the_job_again(self, driver: QueueDriver) -> None:
         """A killed worker's job is neither lost nor stuck (rq 2015, saq 127)."""
-        job = bench.taken("a")
-        bench.clock.advance(LEASE)
+        job = driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE)
 
-        assert bench.expire(job) == [Verdict(True, State.QUEUED)]
+        assert driver.expire(job) == [Verdict(True, State.QUEUED)]
 
-        [ended] = bench.get("a").history
+        [ended] = driver.get("a").history
         assert (ended.act, ended.type, ended.worker) == (Act.EXPIRE, "LeaseExpired", "w1")
-        assert bench.take_one(worker="w2").attempts == 2
+        assert driver.claim_one(worker="w2").attempts == 2
 
-    def test_of_two_sweepers_one_wins(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
-        bench.clock.advance(LEASE)
-        [seen_by_first] = bench.store.leases(bench.queue)
-        [seen_by_second] = bench.claim(0).lapsed
+    def test_of_two_sweepers_one_wins(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE)
+        [seen_by_first] = driver.store.leases(driver.queue)
+        [seen_by_second] = driver.claim(0).lapsed
 
-        assert bench.expire(seen_by_first) == [Verdict(True, State.QUEUED)]
-        assert bench.expire(seen_by_second) == [Verdict(False, State.QUEUED)]
+        assert driver.expire(seen_by_first) == [Verdict(True, State.QUEUED)]
+        assert driver.expire(seen_by_second) == [Verdict(False, State.QUEUED)]
 
-        assert len(bench.get("a").history) == 1
+        assert len(driver.get("a").history) == 1
         assert seen_by_first == seen_by_second == job.without_data()
 
-    def test_a_late_sweep_does_not_undo_an_ack(self, bench: QueueDriver) -> None:
+    def test_a_late_sweep_does_not_undo_an_ack(self, driver: QueueDriver) -> None:
         """A sweeper must not overwrite a completed job (rq 2289, river 1302)."""
-        job = bench.taken("a")
-        bench.clock.advance(LEASE)
-        [seen] = bench.store.leases(bench.queue)
-        bench.complete(job)
+        job = driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE)
+        [seen] = driver.store.leases(driver.queue)
+        driver.complete(job)
 
-        assert bench.expire(seen) == [Verdict(False, State.COMPLETED)]
-        assert bench.get("a").result == b"1"
+        assert driver.expire(seen) == [Verdict(False, State.COMPLETED)]
+        assert driver.get("a").result == b"1"
 
-    def test_a_heartbeat_between_look_and_expire_saves_the_lease(self, bench: QueueDriver) -> None:
+    def test_a_heartbeat_between_look_and_expire_saves_the_lease(self, driver: QueueDriver) -> None:
         """Expire compares the deadline that was seen, not only the token."""
-        job = bench.taken("a")
-        bench.clock.advance(LEASE - 1)
-        seen = bench.get("a")
-        bench.heartbeat(job)
-        bench.clock.advance(1.0)
+        job = driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE - 1)
+        seen = driver.get("a")
+        driver.heartbeat(job)
+        driver.clock.advance(1.0)
 
-        assert bench.expire(seen) == [Verdict(False, State.PROCESSING)]
-        assert bench.complete(job).applied
+        assert driver.expire(seen) == [Verdict(False, State.PROCESSING)]
+        assert driver.complete(job).applied
 
-    def test_an_extend_between_look_and_expire_saves_the_lease(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
-        bench.clock.advance(LEASE - 1)
-        seen = bench.get("a")
-        bench.apply_one(extend(job, LEASE))
-        bench.clock.advance(1.0)
+    def test_an_extend_between_look_and_expire_saves_the_lease(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE - 1)
+        seen = driver.get("a")
+        driver.apply_one(extend(job, LEASE))
+        driver.clock.advance(1.0)
 
-        assert bench.expire(seen) == [Verdict(False, State.PROCESSING)]
+        assert driver.expire(seen) == [Verdict(False, State.PROCESSING)]
 
     def test_a_dead_workers_leases_can_be_expired_before_their_time(
-        self, bench: QueueDriver
+        self, driver: QueueDriver
     ) -> None:
         """The supervisor saw its child die: no need to wait for the lease."""
-        bench.put_all("ab")
-        bench.take_one(worker="dead")
-        alive = bench.take_one(worker="alive")
+        driver.enqueue_all("ab")
+        driver.claim_one(worker="dead")
+        alive = driver.claim_one(worker="alive")
 
-        assert bench.expire(*bench.store.leases(bench.queue, worker="dead")) == [
+        assert driver.expire(*driver.store.leases(driver.queue, worker="dead")) == [
             Verdict(True, State.QUEUED)
         ]
-        assert bench.store.leases(bench.queue, worker="alive") == [alive.without_data()]
+        assert driver.store.leases(driver.queue, worker="alive") == [alive.without_data()]
 
-    def test_a_delayed_job_is_not_swept(self, bench: QueueDriver) -> None:
+    def test_a_delayed_job_is_not_swept(self, driver: QueueDriver) -> None:
         """A delay longer than the lease must not run the job twice (kombu 337, celery 2481)."""
-        bench.put("a", delay=1000.0)
-        bench.clock.advance(500.0)
+        driver.enqueue("a", delay=1000.0)
+        driver.clock.advance(500.0)
 
-        assert bench.store.leases(bench.queue) == []
-        assert bench.take() == []
+        assert driver.store.leases(driver.queue) == []
+        assert driver.claim_jobs() == []
 
-    def test_a_live_long_job_is_not_rescued(self, bench: QueueDriver) -> None:
+    def test_a_live_long_job_is_not_rescued(self, driver: QueueDriver) -> None:
         """No global timer ends a job that gives signs of life (oban 1141)."""
-        job = bench.taken("a")
+        job = driver.enqueue_and_claim("a")
         for _ in range(50):
-            bench.clock.advance(LEASE - 1)
-            assert bench.heartbeat(job).lost == []
-            assert bench.sweep() == []
+            driver.clock.advance(LEASE - 1)
+            assert driver.heartbeat(job).lost == []
+            assert driver.sweep() == []
 
-        assert bench.complete(job).applied
+        assert driver.complete(job).applied
 
-    def test_a_cancel_request_ends_with_the_lease(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
-        bench.apply_one(request_cancel("a"))
-        bench.clock.advance(LEASE)
+    def test_a_cancel_request_ends_with_the_lease(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
+        driver.apply_one(request_cancel("a"))
+        driver.clock.advance(LEASE)
 
-        assert bench.sweep() == [Verdict(True, State.CANCELLED)]
-        assert bench.complete(job) == Verdict(False, State.CANCELLED)
+        assert driver.sweep() == [Verdict(True, State.CANCELLED)]
+        assert driver.complete(job) == Verdict(False, State.CANCELLED)
 
     def test_a_job_asked_to_stop_while_it_is_swept_is_kept_as_cancelled(
-        self, bench: QueueDriver
+        self, driver: QueueDriver
     ) -> None:
         """The sweep was decided before the request: the job must not vanish."""
-        bench.taken("a")
-        bench.clock.advance(LEASE)
-        seen = bench.store.leases(bench.queue)
-        bench.apply_one(request_cancel("a"))
+        driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE)
+        seen = driver.store.leases(driver.queue)
+        driver.apply_one(request_cancel("a"))
 
-        assert bench.expire(*seen) == [Verdict(True, State.CANCELLED)]
-        bench.clock.advance(3600.0)
-        assert bench.state("a") is State.CANCELLED
+        assert driver.expire(*seen) == [Verdict(True, State.CANCELLED)]
+        driver.clock.advance(3600.0)
+        assert driver.state("a") is State.CANCELLED
 
-    def test_sweeps_and_acks_on_threads_have_one_outcome_each(self, bench: QueueDriver) -> None:
+    def test_sweeps_and_acks_on_threads_have_one_outcome_each(self, driver: QueueDriver) -> None:
         """Rule 4, with a barrier: each job completed once or expired once, never both."""
         ids = [str(n) for n in range(40)]
-        bench.put_all(ids)
-        jobs = bench.take(len(ids))
-        bench.clock.advance(LEASE)
-        seen = bench.store.leases(bench.queue)
+        driver.enqueue_all(ids)
+        jobs = driver.claim_jobs(len(ids))
+        driver.clock.advance(LEASE)
+        seen = driver.store.leases(driver.queue)
         barrier = threading.Barrier(3)
         answers: dict[str, list[Verdict]] = {}
 
@@ -201,7 +201,7 @@ class SweepRules(StoreCase):
                 steps = [complete(job, b"1", policy_of(job)) for job in jobs]
             else:
                 steps = [expire(job, policy_of(job)) for job in reversed(seen)]
-            answers[name] = [bench.apply_one(step) for step in steps]
+            answers[name] = [driver.apply_one(step) for step in steps]
 
         threads = [threading.Thread(target=act, args=(n,)) for n in ("ack", "sweep", "sweep 2")]
         for thread in threads:
@@ -212,115 +212,119 @@ class SweepRules(StoreCase):
         applied = sum(verdict.applied for verdicts in answers.values() for verdict in verdicts)
         assert applied == len(ids)
         for id in ids:
-            assert len(bench.steps(id)) == 3
+            assert len(driver.steps(id)) == 3
 
 
 class AttemptRules(StoreCase):
     """Rule 5: exactly `max_attempts` deliveries by fail, expiry or a mix, then the DLQ."""
 
     @pytest.mark.parametrize("ways", ["fff", "eee", "fef", "efe", "e", "f", "ffffeeee"])
-    def test_exactly_max_attempts_deliveries(self, bench: QueueDriver, ways: str) -> None:
+    def test_exactly_max_attempts_deliveries(self, driver: QueueDriver, ways: str) -> None:
         """A crash loop is counted as well (dramatiq 213, celery 8610)."""
-        bench.put("a", max_attempts=len(ways))
+        driver.enqueue("a", max_attempts=len(ways))
         for number, way in enumerate(ways, start=1):
-            job = bench.take_one()
+            job = driver.claim_one()
             assert job.attempts == number
-            self._end(bench, job, way)
+            self._end(driver, job, way)
 
-        assert bench.state("a") is State.FAILED
-        assert bench.take() == []
-        assert [e.act for e in bench.get("a").history] == [
+        assert driver.state("a") is State.FAILED
+        assert driver.claim_jobs() == []
+        assert [e.act for e in driver.get("a").history] == [
             Act.FAIL if way == "f" else Act.EXPIRE for way in ways
         ]
 
-    def _end(self, bench: QueueDriver, job: Record, way: str) -> None:
+    def _end(self, driver: QueueDriver, job: Record, way: str) -> None:
         if way == "f":
-            assert bench.fail(job, delay=0.0).applied
+            assert driver.fail(job, delay=0.0).applied
         else:
-            bench.clock.advance(LEASE)
-            assert [verdict.applied for verdict in bench.sweep()] == [True]
+            driver.clock.advance(LEASE)
+            assert [verdict.applied for verdict in driver.sweep()] == [True]
 
-    def test_a_poison_job_reaches_the_dlq_with_its_reason(self, bench: QueueDriver) -> None:
+    def test_a_poison_job_reaches_the_dlq_with_its_reason(self, driver: QueueDriver) -> None:
         """It kills every worker that takes it, and nobody lives to report it."""
-        bench.put("poison", max_attempts=3)
+        driver.enqueue("poison", max_attempts=3)
         for n in range(3):
-            bench.take_one(worker=f"victim {n}")
-            bench.clock.advance(LEASE)
-            bench.sweep()
+            driver.claim_one(worker=f"victim {n}")
+            driver.clock.advance(LEASE)
+            driver.sweep()
 
-        job = bench.get("poison")
+        job = driver.get("poison")
         assert (job.state, job.attempts) == (State.FAILED, 3)
         assert job.failure is not None
         assert job.failure.type == "LeaseExpired"
         assert "victim 2" in job.failure.message
 
-    def test_only_the_last_attempts_are_remembered(self, bench: QueueDriver) -> None:
+    def test_only_the_last_attempts_are_remembered(self, driver: QueueDriver) -> None:
         """A job that is retried for months takes no more room than another."""
-        bench.put("a", max_attempts=10 * HISTORY_LIMIT)
+        driver.enqueue("a", max_attempts=10 * HISTORY_LIMIT)
         for _ in range(HISTORY_LIMIT + 2):
-            bench.fail(job := bench.take_one(), delay=0.0)
+            driver.fail(job := driver.claim_one(), delay=0.0)
 
-        history = bench.get("a").history
+        history = driver.get("a").history
         assert len(history) == HISTORY_LIMIT
         assert (history[0].attempt, history[-1].attempt) == (3, job.attempts)
 
     @pytest.mark.parametrize("way", ["f", "e"])
     def test_keys_if_undelivered_are_written_in_the_same_step(
-        self, bench: QueueDriver, way: str
+        self, driver: QueueDriver, way: str
     ) -> None:
         """Each key holds the payload that was not delivered."""
         keys = (("undelivered", "a"), ("audit", "2024", "a"))
-        job = bench.taken("a", max_attempts=1, payload=b"precious", keys_if_undelivered=keys)
-        assert bench.keys() == {}
+        job = driver.enqueue_and_claim(
+            "a", max_attempts=1, payload=b"precious", keys_if_undelivered=keys
+        )
+        assert driver.keys() == {}
 
-        self._end(bench, job, way)
+        self._end(driver, job, way)
 
-        assert bench.keys() == dict.fromkeys(keys, b"precious")
+        assert driver.keys() == dict.fromkeys(keys, b"precious")
 
-    def test_the_longest_key_is_written(self, bench: QueueDriver) -> None:
+    def test_the_longest_key_is_written(self, driver: QueueDriver) -> None:
         """The DLQ takes every key that an enqueue accepts, else such a lease could never expire."""
         letters = "".join(random.Random(7).choices(string.ascii_letters, k=MAX_KEY_BYTES))
-        foreign = bench.other_queue("work", tenant=letters[:MAX_NAME_BYTES])
+        foreign = driver.other_queue("work", tenant=letters[:MAX_NAME_BYTES])
         parts = 4
         size = MAX_KEY_BYTES // parts - 2
         key = tuple(letters[n * size : (n + 1) * size] for n in range(parts))
         require_user_key(key)
         with pytest.raises(InvalidOption, match="2,048 bytes"):
             require_user_key((*key, "x"))
-        foreign.taken("a", max_attempts=1, payload=b"precious", keys_if_undelivered=(key,))
+        foreign.enqueue_and_claim(
+            "a", max_attempts=1, payload=b"precious", keys_if_undelivered=(key,)
+        )
         foreign.clock.advance(LEASE)
 
         assert [verdict.state for verdict in foreign.sweep()] == [State.FAILED]
         assert foreign.keys() == {key: b"precious"}
 
-    def test_keys_if_undelivered_wait_for_the_last_attempt(self, bench: QueueDriver) -> None:
-        job = bench.taken("a", max_attempts=2, keys_if_undelivered=(("k",),))
+    def test_keys_if_undelivered_wait_for_the_last_attempt(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a", max_attempts=2, keys_if_undelivered=(("k",),))
 
-        bench.fail(job)
+        driver.fail(job)
 
-        assert bench.keys() == {}
+        assert driver.keys() == {}
 
     @pytest.mark.parametrize("way", ["f", "e"])
-    def test_a_job_asked_to_stop_is_not_dead_lettered(self, bench: QueueDriver, way: str) -> None:
+    def test_a_job_asked_to_stop_is_not_dead_lettered(self, driver: QueueDriver, way: str) -> None:
         """Its last attempt ends as cancelled, as requested, and not as undelivered."""
-        job = bench.taken("a", max_attempts=1, keys_if_undelivered=(("k",),))
-        bench.clock.advance(LEASE)
+        job = driver.enqueue_and_claim("a", max_attempts=1, keys_if_undelivered=(("k",),))
+        driver.clock.advance(LEASE)
         steps = {
             "f": fail(job, failure(job), policy_of(job), random.Random(0)),
             "e": expire(job, policy_of(job)),
         }
-        bench.apply_one(request_cancel("a"))
+        driver.apply_one(request_cancel("a"))
 
-        assert bench.apply_one(steps[way]) == Verdict(True, State.CANCELLED)
-        assert bench.keys() == {}
-        assert bench.counts() == {State.CANCELLED: 1}
-        assert bench.steps("a")[-1] == (steps[way].act, State.PROCESSING, State.CANCELLED)
+        assert driver.apply_one(steps[way]) == Verdict(True, State.CANCELLED)
+        assert driver.keys() == {}
+        assert driver.counts() == {State.CANCELLED: 1}
+        assert driver.steps("a")[-1] == (steps[way].act, State.PROCESSING, State.CANCELLED)
 
-    def test_refused_steps_write_no_keys(self, bench: QueueDriver) -> None:
-        job = bench.taken("a", max_attempts=1, keys_if_undelivered=(("k",),))
-        bench.complete(job)
+    def test_refused_steps_write_no_keys(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a", max_attempts=1, keys_if_undelivered=(("k",),))
+        driver.complete(job)
 
-        bench.fail(job)
-        bench.expire(job)
+        driver.fail(job)
+        driver.expire(job)
 
-        assert bench.keys() == {}
+        assert driver.keys() == {}

@@ -43,220 +43,224 @@ class FencingRules(StoreCase):
     """Rule 2: only the holder of the lease's token may act; for all others nothing changes."""
 
     @every_fenced_act
-    def test_a_wrong_token_is_refused(self, bench: QueueDriver, act: str) -> None:
-        job = bench.taken("a")
-        before = bench.get("a"), bench.journal()
+    def test_a_wrong_token_is_refused(self, driver: QueueDriver, act: str) -> None:
+        job = driver.enqueue_and_claim("a")
+        before = driver.get("a"), driver.journal()
         forged = msgspec.structs.replace(job, token=job.token + 1)
 
-        verdict = bench.apply_one(FENCED[act](forged))
+        verdict = driver.apply_one(FENCED[act](forged))
 
         assert verdict == Verdict(False, State.PROCESSING)
-        assert (bench.get("a"), bench.journal()) == before
+        assert (driver.get("a"), driver.journal()) == before
 
     @every_fenced_act
-    def test_no_token_is_refused(self, bench: QueueDriver, act: str) -> None:
+    def test_no_token_is_refused(self, driver: QueueDriver, act: str) -> None:
         """An act by id alone is what lets a zombie settle its successor's attempt."""
-        job = bench.taken("a")
-        before = bench.get("a"), bench.journal()
+        job = driver.enqueue_and_claim("a")
+        before = driver.get("a"), driver.journal()
         unfenced = msgspec.structs.replace(FENCED[act](job), token=None)
 
-        verdict = bench.apply_one(unfenced)
+        verdict = driver.apply_one(unfenced)
 
         assert verdict == Verdict(False, State.PROCESSING)
-        assert (bench.get("a"), bench.journal()) == before
+        assert (driver.get("a"), driver.journal()) == before
 
     @every_fenced_act
-    def test_a_zombie_cannot_touch_its_successors_lease(self, bench: QueueDriver, act: str) -> None:
+    def test_a_zombie_cannot_touch_its_successors_lease(
+        self, driver: QueueDriver, act: str
+    ) -> None:
         """The job was expired and is run by another worker now."""
-        zombie = bench.taken("a")
-        bench.clock.advance(LEASE)
-        bench.sweep()
-        bench.take_one(worker="w2")
-        before = bench.get("a"), bench.journal()
+        zombie = driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE)
+        driver.sweep()
+        driver.claim_one(worker="w2")
+        before = driver.get("a"), driver.journal()
 
-        verdict = bench.apply_one(FENCED[act](zombie))
+        verdict = driver.apply_one(FENCED[act](zombie))
 
         assert verdict == Verdict(False, State.PROCESSING)
-        assert (bench.get("a"), bench.journal()) == before
+        assert (driver.get("a"), driver.journal()) == before
 
     @every_fenced_act
     def test_a_zombie_is_refused_before_the_job_runs_again(
-        self, bench: QueueDriver, act: str
+        self, driver: QueueDriver, act: str
     ) -> None:
-        zombie = bench.taken("a")
-        bench.clock.advance(LEASE)
-        bench.sweep()
-        before = bench.get("a"), bench.journal()
+        zombie = driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE)
+        driver.sweep()
+        before = driver.get("a"), driver.journal()
 
         # A repeated expire looks like a zombie's: it is the one act that is refused when repeated.
-        verdict = bench.apply_one(FENCED[act](zombie))
+        verdict = driver.apply_one(FENCED[act](zombie))
 
         assert verdict.state is State.QUEUED
         assert not verdict.applied
-        assert (bench.get("a"), bench.journal()) == before
+        assert (driver.get("a"), driver.journal()) == before
 
     @every_fenced_act
-    def test_a_job_that_is_gone_is_refused(self, bench: QueueDriver, act: str) -> None:
-        job = bench.taken("a", result_ttl=0.0)
-        bench.complete(job)
-        bench.store.prune(bench.queue, 10)
+    def test_a_job_that_is_gone_is_refused(self, driver: QueueDriver, act: str) -> None:
+        job = driver.enqueue_and_claim("a", result_ttl=0.0)
+        driver.complete(job)
+        driver.store.prune(driver.queue, 10)
 
-        assert bench.apply_one(FENCED[act](job)) == Verdict(False, None)
+        assert driver.apply_one(FENCED[act](job)) == Verdict(False, None)
 
     @every_fenced_act
-    def test_the_same_lease_in_another_queue_is_refused(self, bench: QueueDriver, act: str) -> None:
-        job = bench.taken("a")
-        bench.other_queue("other").taken("a")
+    def test_the_same_lease_in_another_queue_is_refused(
+        self, driver: QueueDriver, act: str
+    ) -> None:
+        job = driver.enqueue_and_claim("a")
+        driver.other_queue("other").enqueue_and_claim("a")
 
-        verdict = bench.other_queue("third").apply_one(FENCED[act](job))
+        verdict = driver.other_queue("third").apply_one(FENCED[act](job))
 
         assert verdict == Verdict(False, None)
-        assert bench.state("a") is State.PROCESSING
+        assert driver.state("a") is State.PROCESSING
 
     def test_a_lapsed_lease_that_nobody_swept_can_still_be_completed(
-        self, bench: QueueDriver
+        self, driver: QueueDriver
     ) -> None:
         """The token still matches, and the work is done: nothing is gained by refusing it."""
-        job = bench.taken("a")
-        bench.clock.advance(LEASE + 1)
+        job = driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE + 1)
 
-        assert bench.complete(job) == Verdict(True, State.COMPLETED)
-        assert bench.sweep() == []
+        assert driver.complete(job) == Verdict(True, State.COMPLETED)
+        assert driver.sweep() == []
 
 
 class SettleRules(StoreCase):
     """Which state each act leads to, and what it stores with the job."""
 
-    def test_complete_stores_the_result(self, bench: QueueDriver) -> None:
-        job = bench.taken("a", result_ttl=60.0)
-        bench.clock.advance(2.0)
+    def test_complete_stores_the_result(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a", result_ttl=60.0)
+        driver.clock.advance(2.0)
 
-        assert bench.complete(job, b'{"n":1}') == Verdict(True, State.COMPLETED)
+        assert driver.complete(job, b'{"n":1}') == Verdict(True, State.COMPLETED)
 
-        done = bench.get("a")
-        now = bench.clock.now()
+        done = driver.get("a")
+        now = driver.clock.now()
         assert (done.result, done.finished_at, done.expires_at) == (b'{"n":1}', now, now + 60.0)
         assert (done.attempts, done.deadline) == (1, None)
 
     @pytest.mark.parametrize("result", [None, b"null", b"", bytes(range(256))])
-    def test_none_and_empty_are_results(self, bench: QueueDriver, result: bytes | None) -> None:
+    def test_none_and_empty_are_results(self, driver: QueueDriver, result: bytes | None) -> None:
         """Rule 7: `None` is a result, and is not the same as empty bytes."""
-        bench.complete(bench.taken("a"), result)
+        driver.complete(driver.enqueue_and_claim("a"), result)
 
-        assert bench.get("a").result == result
-        assert bench.put("a").result == result
+        assert driver.get("a").result == result
+        assert driver.enqueue("a").result == result
 
-    def test_fail_waits_for_its_backoff(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
+    def test_fail_waits_for_its_backoff(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
 
-        assert bench.fail(job) == Verdict(True, State.FAILING)
-        assert bench.get("a").run_at == bench.clock.now() + BACKOFF
+        assert driver.fail(job) == Verdict(True, State.FAILING)
+        assert driver.get("a").run_at == driver.clock.now() + BACKOFF
 
-    def test_fail_remembers_the_error(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
-        bench.clock.advance(3.0)
-        bench.fail(job)
+    def test_fail_remembers_the_error(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
+        driver.clock.advance(3.0)
+        driver.fail(job)
 
-        [ended] = bench.get("a").history
+        [ended] = driver.get("a").history
         assert (ended.act, ended.type, ended.message) == (Act.FAIL, "ValueError", "boom")
         assert (ended.attempt, ended.token, ended.worker) == (1, job.token, "w1")
-        assert (ended.started_at, ended.at) == (job.started_at, bench.clock.now())
+        assert (ended.started_at, ended.at) == (job.started_at, driver.clock.now())
 
-    def test_a_dead_job_skips_its_other_attempts(self, bench: QueueDriver) -> None:
-        job = bench.taken("a", max_attempts=9)
+    def test_a_dead_job_skips_its_other_attempts(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a", max_attempts=9)
 
-        verdict = bench.apply_one(bury(job, failure(job), policy_of(job)))
+        verdict = driver.apply_one(bury(job, failure(job), policy_of(job)))
 
         assert verdict == Verdict(True, State.FAILED)
-        assert bench.get("a").failure == bench.get("a").history[-1]
+        assert driver.get("a").failure == driver.get("a").history[-1]
 
-    def test_release_gives_the_attempt_back(self, bench: QueueDriver) -> None:
+    def test_release_gives_the_attempt_back(self, driver: QueueDriver) -> None:
         """Rule 5: attempts given back are not deliveries that count."""
-        bench.put("a", max_attempts=1)
+        driver.enqueue("a", max_attempts=1)
         for _ in range(5):
-            job = bench.take_one()
+            job = driver.claim_one()
             assert job.attempts == 1
-            assert bench.apply_one(release(job, policy_of(job))) == Verdict(True, State.QUEUED)
+            assert driver.apply_one(release(job, policy_of(job))) == Verdict(True, State.QUEUED)
 
-        assert bench.get("a").attempts == 0
+        assert driver.get("a").attempts == 0
 
-    def test_a_released_job_has_its_old_place(self, bench: QueueDriver) -> None:
-        bench.put("first")
-        bench.clock.advance(1.0)
-        bench.put("second")
-        job = bench.take_one()
-        bench.clock.advance(5.0)
+    def test_a_released_job_has_its_old_place(self, driver: QueueDriver) -> None:
+        driver.enqueue("first")
+        driver.clock.advance(1.0)
+        driver.enqueue("second")
+        job = driver.claim_one()
+        driver.clock.advance(5.0)
 
-        bench.apply_one(release(job, policy_of(job)))
+        driver.apply_one(release(job, policy_of(job)))
 
-        assert bench.take_ids() == ["first", "second"]
+        assert driver.claim_ids() == ["first", "second"]
 
-    def test_snooze_gives_the_attempt_back_and_runs_later(self, bench: QueueDriver) -> None:
+    def test_snooze_gives_the_attempt_back_and_runs_later(self, driver: QueueDriver) -> None:
         """Rule 5."""
-        job = bench.taken("a", max_attempts=1)
+        job = driver.enqueue_and_claim("a", max_attempts=1)
 
-        assert bench.apply_one(snooze(job, 60.0, policy_of(job))) == Verdict(True, State.SCHEDULED)
+        assert driver.apply_one(snooze(job, 60.0, policy_of(job))) == Verdict(True, State.SCHEDULED)
 
-        assert bench.get("a").run_at == bench.clock.now() + 60.0
-        assert bench.get("a").attempts == 0
-        bench.clock.advance(60.0)
-        assert bench.take_one().attempts == 1
+        assert driver.get("a").run_at == driver.clock.now() + 60.0
+        assert driver.get("a").attempts == 0
+        driver.clock.advance(60.0)
+        assert driver.claim_one().attempts == 1
 
-    def test_stop_ends_as_cancelled(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
+    def test_stop_ends_as_cancelled(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
 
-        verdict = bench.apply_one(cancel_running(job, "not wanted", policy_of(job)))
+        verdict = driver.apply_one(cancel_running(job, "not wanted", policy_of(job)))
 
         assert verdict == Verdict(True, State.CANCELLED)
-        assert bench.journal()[-1].note == "not wanted"
+        assert driver.journal()[-1].note == "not wanted"
 
-    def test_extend_sets_a_new_deadline(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
-        bench.clock.advance(20.0)
+    def test_extend_sets_a_new_deadline(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
+        driver.clock.advance(20.0)
 
-        assert bench.apply_one(extend(job, 45.0)) == Verdict(True, State.PROCESSING)
-        assert bench.get("a").deadline == bench.clock.now() + 45.0
+        assert driver.apply_one(extend(job, 45.0)) == Verdict(True, State.PROCESSING)
+        assert driver.get("a").deadline == driver.clock.now() + 45.0
 
-    def test_extend_does_not_forget_that_a_job_was_asked_to_stop(self, bench: QueueDriver) -> None:
-        job, other = bench.taken("a"), bench.taken("b")
-        bench.apply_one(request_cancel("a"))
+    def test_extend_does_not_forget_that_a_job_was_asked_to_stop(self, driver: QueueDriver) -> None:
+        job, other = driver.enqueue_and_claim("a"), driver.enqueue_and_claim("b")
+        driver.apply_one(request_cancel("a"))
 
-        bench.apply(extend(job, 45.0), extend(other, 45.0))
+        driver.apply(extend(job, 45.0), extend(other, 45.0))
 
-        assert bench.get("a").cancel_requested
-        assert not bench.get("b").cancel_requested
+        assert driver.get("a").cancel_requested
+        assert not driver.get("b").cancel_requested
 
-    def test_extend_never_revives_a_lapsed_lease(self, bench: QueueDriver) -> None:
+    def test_extend_never_revives_a_lapsed_lease(self, driver: QueueDriver) -> None:
         """Extend: a new deadline, but not for a lease that has run out."""
-        job = bench.taken("a")
-        bench.clock.advance(LEASE)
+        job = driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE)
 
-        assert bench.apply_one(extend(job, 45.0)) == Verdict(False, State.PROCESSING)
-        assert bench.get("a").deadline == job.deadline
+        assert driver.apply_one(extend(job, 45.0)) == Verdict(False, State.PROCESSING)
+        assert driver.get("a").deadline == job.deadline
 
-    def test_progress_is_kept_until_the_next_lease(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
+    def test_progress_is_kept_until_the_next_lease(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
 
-        assert bench.apply_one(progress(job, b"\x00half")) == Verdict(True, State.PROCESSING)
-        assert bench.get("a").progress == b"\x00half"
+        assert driver.apply_one(progress(job, b"\x00half")) == Verdict(True, State.PROCESSING)
+        assert driver.get("a").progress == b"\x00half"
 
-        bench.apply_one(release(job, policy_of(job)))
-        assert bench.take_one().progress is None
-        assert bench.get("a").progress is None
+        driver.apply_one(release(job, policy_of(job)))
+        assert driver.claim_one().progress is None
+        assert driver.get("a").progress is None
 
-    def test_an_attempt_that_ended_leaves_no_lease(self, bench: QueueDriver) -> None:
-        bench.fail(bench.taken("a"))
+    def test_an_attempt_that_ended_leaves_no_lease(self, driver: QueueDriver) -> None:
+        driver.fail(driver.enqueue_and_claim("a"))
 
-        assert bench.get("a").deadline is None
-        assert bench.store.leases(bench.queue, worker="w1") == []
+        assert driver.get("a").deadline is None
+        assert driver.store.leases(driver.queue, worker="w1") == []
 
-    def test_part_of_a_batch_may_be_refused(self, bench: QueueDriver) -> None:
+    def test_part_of_a_batch_may_be_refused(self, driver: QueueDriver) -> None:
         """Rule 2: each transition is decided by itself."""
-        bench.put_all("abc")
-        a, b, c = bench.take(3)
+        driver.enqueue_all("abc")
+        a, b, c = driver.claim_jobs(3)
         lost = msgspec.structs.replace(b, token=b.token + 1)
 
-        verdicts = bench.apply(
+        verdicts = driver.apply(
             *(complete(job, b"1", policy_of(job)) for job in (a, lost, c)),
             complete(msgspec.structs.replace(a, id="unknown"), b"1", policy_of(a)),
         )
@@ -268,37 +272,37 @@ class SettleRules(StoreCase):
             Verdict(False, None),
         ]
 
-    def test_each_of_a_batch_is_settled_in_its_own_way(self, bench: QueueDriver) -> None:
+    def test_each_of_a_batch_is_settled_in_its_own_way(self, driver: QueueDriver) -> None:
         """Neighbours that differ only in their delay or their message."""
-        bench.put_all("abc")
+        driver.enqueue_all("abc")
         delays = {"a": 5.0, "b": 9.0, "c": 9.0}
 
-        bench.apply(
+        driver.apply(
             *(
                 fail(job, failure(job, job.id), policy_of(job), random.Random(0), delays[job.id])
-                for job in bench.take(3)
+                for job in driver.claim_jobs(3)
             )
         )
 
-        now, jobs = bench.clock.now(), [bench.get(id) for id in delays]
+        now, jobs = driver.clock.now(), [driver.get(id) for id in delays]
         assert [(job.run_at or 0.0) - now for job in jobs] == [5.0, 9.0, 9.0]
         assert [job.history[-1].message for job in jobs] == ["a", "b", "c"]
 
-    def test_a_batch_of_different_kinds_and_groups_is_completed(self, bench: QueueDriver) -> None:
+    def test_a_batch_of_different_kinds_and_groups_is_completed(self, driver: QueueDriver) -> None:
         for id, kind, group in (("a", "mail", "g"), ("b", "image", "h"), ("c", "mail", None)):
-            bench.put(id, kind=kind, group=group)
-        bench.put("next", kind="image", group="h")
+            driver.enqueue(id, kind=kind, group=group)
+        driver.enqueue("next", kind="image", group="h")
 
-        bench.apply(*(complete(job, None, policy_of(job)) for job in bench.take(3)))
+        driver.apply(*(complete(job, None, policy_of(job)) for job in driver.claim_jobs(3)))
 
-        recorded = [(event.id, event.kind) for event in bench.journal()[-3:]]
+        recorded = [(event.id, event.kind) for event in driver.journal()[-3:]]
         assert recorded == [("a", "mail"), ("b", "image"), ("c", "mail")]
-        assert bench.take_ids() == ["next"]
+        assert driver.claim_ids() == ["next"]
 
-    def test_a_batch_is_applied_in_its_order(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
+    def test_a_batch_is_applied_in_its_order(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
 
-        verdicts = bench.apply(
+        verdicts = driver.apply(
             release(job, policy_of(job)),
             cancel("a", policy_of(job)),
             complete(job, b"1", policy_of(job)),
@@ -310,8 +314,8 @@ class SettleRules(StoreCase):
             Verdict(False, State.CANCELLED),
         ]
 
-    def test_an_empty_batch_answers_nothing(self, bench: QueueDriver) -> None:
-        assert bench.apply() == []
+    def test_an_empty_batch_answers_nothing(self, driver: QueueDriver) -> None:
+        assert driver.apply() == []
 
 
 class AbsorbingRules(StoreCase):
@@ -320,32 +324,32 @@ class AbsorbingRules(StoreCase):
     @pytest.mark.parametrize("end", ["complete", "bury", "stop"])
     @every_settling_act
     def test_a_terminal_job_is_never_settled_otherwise(
-        self, bench: QueueDriver, end: str, act: str
+        self, driver: QueueDriver, end: str, act: str
     ) -> None:
-        job = bench.taken("a")
-        bench.apply_one(SETTLING[end](job))
-        before = bench.get("a"), bench.journal()
+        job = driver.enqueue_and_claim("a")
+        driver.apply_one(SETTLING[end](job))
+        before = driver.get("a"), driver.journal()
 
-        verdict = bench.apply_one(SETTLING[act](job))
+        verdict = driver.apply_one(SETTLING[act](job))
 
         same = act == end
         assert verdict == Verdict(same, before[0].state)
-        assert (bench.get("a"), bench.journal()) == before
+        assert (driver.get("a"), driver.journal()) == before
 
-    def test_a_completed_job_cannot_be_cancelled_or_redriven(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
-        bench.complete(job)
+    def test_a_completed_job_cannot_be_cancelled_or_redriven(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
+        driver.complete(job)
 
         refused = Verdict(False, State.COMPLETED)
-        assert bench.apply(cancel("a", policy_of(job)), redrive("a")) == [refused, refused]
+        assert driver.apply(cancel("a", policy_of(job)), redrive("a")) == [refused, refused]
 
-    def test_duplicates_within_a_batch_have_one_effect(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
+    def test_duplicates_within_a_batch_have_one_effect(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
         done = complete(job, b"1", policy_of(job))
 
-        assert bench.apply(done, done) == [Verdict(True, State.COMPLETED)] * 2
-        assert [act for act, _, _ in bench.steps("a")].count(Act.COMPLETE) == 1
-        assert bench.counts() == {State.COMPLETED: 1}
+        assert driver.apply(done, done) == [Verdict(True, State.COMPLETED)] * 2
+        assert [act for act, _, _ in driver.steps("a")].count(Act.COMPLETE) == 1
+        assert driver.counts() == {State.COMPLETED: 1}
 
 
 class RepeatRules(StoreCase):
@@ -353,120 +357,120 @@ class RepeatRules(StoreCase):
 
     @every_settling_act
     def test_a_repeated_settle_answers_the_same_and_changes_nothing(
-        self, bench: QueueDriver, act: str
+        self, driver: QueueDriver, act: str
     ) -> None:
-        job = bench.taken("a")
+        job = driver.enqueue_and_claim("a")
         step = SETTLING[act](job)
-        first = bench.apply_one(step)
-        before = bench.get("a"), bench.journal(), bench.keys()
+        first = driver.apply_one(step)
+        before = driver.get("a"), driver.journal(), driver.keys()
 
-        assert bench.apply_one(step) == first
-        assert (bench.get("a"), bench.journal(), bench.keys()) == before
+        assert driver.apply_one(step) == first
+        assert (driver.get("a"), driver.journal(), driver.keys()) == before
 
     @every_settling_act
     def test_a_settle_of_a_job_that_was_asked_to_stop_can_be_repeated(
-        self, bench: QueueDriver, act: str
+        self, driver: QueueDriver, act: str
     ) -> None:
-        job = bench.taken("a")
-        bench.apply_one(request_cancel("a"))
+        job = driver.enqueue_and_claim("a")
+        driver.apply_one(request_cancel("a"))
         step = SETTLING[act](job)
-        first = bench.apply_one(step)
+        first = driver.apply_one(step)
 
         assert first == Verdict(True, State.COMPLETED if act == "complete" else State.CANCELLED)
-        assert bench.apply_one(step) == first
+        assert driver.apply_one(step) == first
 
     @every_settling_act
     def test_a_settle_that_is_repeated_with_a_claim_answers_the_same(
-        self, bench: QueueDriver, act: str
+        self, driver: QueueDriver, act: str
     ) -> None:
         """The answer of a claim was lost: its transitions are sent again with the next claim."""
-        job = bench.taken("a")
-        bench.put("b")
+        job = driver.enqueue_and_claim("a")
+        driver.enqueue("b")
         step = SETTLING[act](job)
-        first = bench.apply_one(step)
-        before = bench.get("a")
+        first = driver.apply_one(step)
+        before = driver.get("a")
 
-        claimed = bench.claim(1, kinds=[], transitions=[step])
+        claimed = driver.claim(1, kinds=[], transitions=[step])
 
         assert claimed.verdicts == [first]
-        assert bench.get("a") == before
-        assert bench.take_ids(1, transitions=[step]) == ["a" if act == "release" else "b"]
+        assert driver.get("a") == before
+        assert driver.claim_ids(1, transitions=[step]) == ["a" if act == "release" else "b"]
 
-    def test_another_end_of_the_same_lease_is_refused(self, bench: QueueDriver) -> None:
+    def test_another_end_of_the_same_lease_is_refused(self, driver: QueueDriver) -> None:
         """After an applied fail, a bury with its token is refused, also under the next lease."""
-        job = bench.taken("a")
-        bench.apply_one(SETTLING["fail"](job))
+        job = driver.enqueue_and_claim("a")
+        driver.apply_one(SETTLING["fail"](job))
 
-        assert bench.apply_one(SETTLING["bury"](job)) == Verdict(False, State.FAILING)
-        bench.clock.advance(BACKOFF)
-        bench.take_one()
-        assert bench.apply_one(SETTLING["bury"](job)) == Verdict(False, State.PROCESSING)
-        assert bench.apply_one(SETTLING["fail"](job)) == Verdict(True, State.PROCESSING)
+        assert driver.apply_one(SETTLING["bury"](job)) == Verdict(False, State.FAILING)
+        driver.clock.advance(BACKOFF)
+        driver.claim_one()
+        assert driver.apply_one(SETTLING["bury"](job)) == Verdict(False, State.PROCESSING)
+        assert driver.apply_one(SETTLING["fail"](job)) == Verdict(True, State.PROCESSING)
 
     @pytest.mark.parametrize("act", ["fail", "snooze", "release"])
     def test_a_repeat_after_the_next_claim_touches_nothing(
-        self, bench: QueueDriver, act: str
+        self, driver: QueueDriver, act: str
     ) -> None:
         """The answer was lost, the job went on, and the settle is sent again."""
-        job = bench.taken("a")
+        job = driver.enqueue_and_claim("a")
         step = SETTLING[act](job)
-        bench.apply_one(step)
-        bench.clock.advance(60.0)
-        bench.take_one(worker="w2")
-        before = bench.get("a"), bench.journal()
+        driver.apply_one(step)
+        driver.clock.advance(60.0)
+        driver.claim_one(worker="w2")
+        before = driver.get("a"), driver.journal()
 
-        assert bench.apply_one(step) == Verdict(True, State.PROCESSING)
-        assert (bench.get("a"), bench.journal()) == before
+        assert driver.apply_one(step) == Verdict(True, State.PROCESSING)
+        assert (driver.get("a"), driver.journal()) == before
 
-    def test_a_repeat_after_many_later_attempts_is_known(self, bench: QueueDriver) -> None:
-        job = bench.taken("a", max_attempts=99)
+    def test_a_repeat_after_many_later_attempts_is_known(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a", max_attempts=99)
         step = SETTLING["fail"](job)
-        bench.apply_one(step)
+        driver.apply_one(step)
         for _ in range(20):
-            bench.clock.advance(BACKOFF)
-            bench.fail(bench.take_one())
+            driver.clock.advance(BACKOFF)
+            driver.fail(driver.claim_one())
 
-        assert bench.apply_one(step) == Verdict(True, State.FAILING)
+        assert driver.apply_one(step) == Verdict(True, State.FAILING)
 
-    def test_another_result_is_refused(self, bench: QueueDriver) -> None:
+    def test_another_result_is_refused(self, driver: QueueDriver) -> None:
         """The first answer stands: one result."""
-        job = bench.taken("a")
-        bench.complete(job, b"1")
+        job = driver.enqueue_and_claim("a")
+        driver.complete(job, b"1")
 
-        assert bench.complete(job, b"2") == Verdict(False, State.COMPLETED)
-        assert bench.complete(job, None) == Verdict(False, State.COMPLETED)
-        assert bench.get("a").result == b"1"
+        assert driver.complete(job, b"2") == Verdict(False, State.COMPLETED)
+        assert driver.complete(job, None) == Verdict(False, State.COMPLETED)
+        assert driver.get("a").result == b"1"
 
-    def test_a_repeat_does_not_write_its_keys_again(self, bench: QueueDriver) -> None:
+    def test_a_repeat_does_not_write_its_keys_again(self, driver: QueueDriver) -> None:
         """Rule 3: a key that was deleted meanwhile must not come back."""
-        job = bench.taken("a", max_attempts=1, keys_if_undelivered=(("lost", "a"),))
+        job = driver.enqueue_and_claim("a", max_attempts=1, keys_if_undelivered=(("lost", "a"),))
         step = SETTLING["fail"](job)
-        bench.apply_one(step)
-        bench.write("lost", "a", value=None)
+        driver.apply_one(step)
+        driver.write("lost", "a", value=None)
 
-        assert bench.apply_one(step).applied
-        assert bench.keys() == {}
+        assert driver.apply_one(step).applied
+        assert driver.keys() == {}
 
-    def test_a_repeat_after_redrive_is_known(self, bench: QueueDriver) -> None:
-        job = bench.taken("a", max_attempts=1)
+    def test_a_repeat_after_redrive_is_known(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a", max_attempts=1)
         step = SETTLING["fail"](job)
-        bench.apply_one(step)
-        bench.apply_one(redrive("a"))
+        driver.apply_one(step)
+        driver.apply_one(redrive("a"))
 
-        assert bench.apply_one(step) == Verdict(True, State.QUEUED)
-        assert bench.state("a") is State.QUEUED
+        assert driver.apply_one(step) == Verdict(True, State.QUEUED)
+        assert driver.state("a") is State.QUEUED
 
-    def test_a_repeat_after_an_edit_is_known(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
+    def test_a_repeat_after_an_edit_is_known(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
         step = complete(job, b"1", policy_of(job))
-        bench.apply_one(step)
-        bench.apply_one(edit("a", Edit(keep=999.0)))
+        driver.apply_one(step)
+        driver.apply_one(edit("a", Edit(keep=999.0)))
 
-        assert bench.apply_one(step) == Verdict(True, State.COMPLETED)
+        assert driver.apply_one(step) == Verdict(True, State.COMPLETED)
 
-    def test_a_repeat_reaches_a_job_only_where_it_is(self, bench: QueueDriver) -> None:
-        job = bench.taken("a")
-        bench.apply_one(release(job, policy_of(job)))
-        bench.apply_one(move("a", bench.other_queue("other").queue))
+    def test_a_repeat_reaches_a_job_only_where_it_is(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a")
+        driver.apply_one(release(job, policy_of(job)))
+        driver.apply_one(move("a", driver.other_queue("other").queue))
 
-        assert bench.apply_one(release(job, policy_of(job))) == Verdict(False, None)
+        assert driver.apply_one(release(job, policy_of(job))) == Verdict(False, None)

@@ -33,25 +33,25 @@ _S = State
 class JournalRules(StoreCase):
     """Rule 14: every transition writes its entry in the same atomic step."""
 
-    def test_every_act_has_its_entry(self, bench: QueueDriver) -> None:
-        bench.put("a", max_attempts=2, delay=5.0)
-        bench.clock.advance(5.0)
-        job = bench.take_one()
-        bench.apply(extend(job, LEASE), progress(job, b"1"))
-        bench.apply_one(release(job, policy_of(job)))
-        bench.apply_one(snooze(bench.take_one(), 5.0, DEFAULTS))
-        bench.apply_one(edit("a", Edit(delay=0.0)))
-        bench.fail(bench.take_one(), delay=0.0)
-        bench.take_one()
-        bench.clock.advance(LEASE)
-        bench.sweep()
-        bench.apply_one(redrive("a"))
-        job = bench.take_one()
-        bench.apply_one(request_cancel("a"))
-        bench.complete(job)
-        bench.store.purge(bench.queue, Filter(), 1)
+    def test_every_act_has_its_entry(self, driver: QueueDriver) -> None:
+        driver.enqueue("a", max_attempts=2, delay=5.0)
+        driver.clock.advance(5.0)
+        job = driver.claim_one()
+        driver.apply(extend(job, LEASE), progress(job, b"1"))
+        driver.apply_one(release(job, policy_of(job)))
+        driver.apply_one(snooze(driver.claim_one(), 5.0, DEFAULTS))
+        driver.apply_one(edit("a", Edit(delay=0.0)))
+        driver.fail(driver.claim_one(), delay=0.0)
+        driver.claim_one()
+        driver.clock.advance(LEASE)
+        driver.sweep()
+        driver.apply_one(redrive("a"))
+        job = driver.claim_one()
+        driver.apply_one(request_cancel("a"))
+        driver.complete(job)
+        driver.store.purge(driver.queue, Filter(), 1)
 
-        assert bench.steps("a") == [
+        assert driver.steps("a") == [
             (Act.ENQUEUE, None, _S.SCHEDULED),
             (Act.PROMOTE, _S.SCHEDULED, _S.QUEUED),
             (Act.CLAIM, _S.QUEUED, _S.PROCESSING),
@@ -73,31 +73,31 @@ class JournalRules(StoreCase):
             (Act.COMPLETE, _S.PROCESSING, _S.COMPLETED),
             (Act.PURGE, _S.COMPLETED, None),
         ]
-        check_journal(bench.journal())
+        check_journal(driver.journal())
 
-    def test_an_entry_tells_who_what_and_when(self, bench: QueueDriver) -> None:
-        job = bench.taken("a", kind="mail")
-        bench.clock.advance(2.0)
-        bench.fail(job)
+    def test_an_entry_tells_who_what_and_when(self, driver: QueueDriver) -> None:
+        job = driver.enqueue_and_claim("a", kind="mail")
+        driver.clock.advance(2.0)
+        driver.fail(job)
 
-        claimed, failed = bench.journal()[-2:]
+        claimed, failed = driver.journal()[-2:]
 
         assert (claimed.attempt, claimed.token, claimed.worker) == (1, job.token, "w1")
         assert (failed.attempt, failed.token, failed.worker) == (1, job.token, "w1")
-        assert (failed.kind, failed.queue, failed.at) == ("mail", bench.queue, bench.clock.now())
+        assert (failed.kind, failed.queue, failed.at) == ("mail", driver.queue, driver.clock.now())
         assert failed.note == "ValueError: boom"
 
-    def test_a_priority_is_told_where_a_job_gets_it(self, bench: QueueDriver) -> None:
+    def test_a_priority_is_told_where_a_job_gets_it(self, driver: QueueDriver) -> None:
         """So that a reader of the journal need not read the job."""
-        other = bench.other_queue("other")
-        bench.dead_letter("a", priority=7)
-        bench.put_all("bc", priority=2)
-        bench.apply_one(edit("b", Edit(payload=b"2")))
-        bench.apply_one(edit("c", Edit(priority=9)))
-        bench.apply_one(redrive("a"))
-        bench.apply_one(move("a", other.queue))
+        other = driver.other_queue("other")
+        driver.dead_letter("a", priority=7)
+        driver.enqueue_all("bc", priority=2)
+        driver.apply_one(edit("b", Edit(payload=b"2")))
+        driver.apply_one(edit("c", Edit(priority=9)))
+        driver.apply_one(redrive("a"))
+        driver.apply_one(move("a", other.queue))
 
-        recorded = [(event.act, event.id, event.priority) for event in bench.journal()]
+        recorded = [(event.act, event.id, event.priority) for event in driver.journal()]
 
         assert [entry for entry in recorded if entry[2] is not None] == [
             (Act.ENQUEUE, "a", 7),
@@ -109,20 +109,20 @@ class JournalRules(StoreCase):
         ]
         assert [(event.act, event.priority) for event in other.journal()] == [(Act.MOVE, 7)]
 
-    def test_the_end_of_a_job_tells_where_it_calls_back(self, bench: QueueDriver) -> None:
+    def test_the_end_of_a_job_tells_where_it_calls_back(self, driver: QueueDriver) -> None:
         """The URL of this run: a later reader may find the job gone, or enqueued anew."""
-        bench.put_all("ab", callback_url="http://done")
-        bench.put_all("cd")
-        jobs = bench.take(4)
-        bench.apply(*(complete(job, b"1", policy_of(job)) for job in jobs[:3]))
-        bench.dead_letter("e", callback_url="http://buried")
-        bench.put("e", callback_url="http://second")
-        bench.apply_one(cancel("e", policy_of(bench.get("e"))))
-        bench.put("e")
-        bench.apply_one(cancel("e", policy_of(bench.get("e"))))
-        bench.store.purge(bench.queue, Filter(), NO_LIMIT)
+        driver.enqueue_all("ab", callback_url="http://done")
+        driver.enqueue_all("cd")
+        jobs = driver.claim_jobs(4)
+        driver.apply(*(complete(job, b"1", policy_of(job)) for job in jobs[:3]))
+        driver.dead_letter("e", callback_url="http://buried")
+        driver.enqueue("e", callback_url="http://second")
+        driver.apply_one(cancel("e", policy_of(driver.get("e"))))
+        driver.enqueue("e")
+        driver.apply_one(cancel("e", policy_of(driver.get("e"))))
+        driver.store.purge(driver.queue, Filter(), NO_LIMIT)
 
-        recorded = [(event.act, event.id, event.callback_url) for event in bench.journal()]
+        recorded = [(event.act, event.id, event.callback_url) for event in driver.journal()]
 
         assert [entry for entry in recorded if entry[2] is not None] == [
             (Act.COMPLETE, "a", "http://done"),
@@ -131,90 +131,90 @@ class JournalRules(StoreCase):
             (Act.CANCEL, "e", "http://second"),
         ]
 
-    def test_an_attempt_that_is_not_the_end_calls_nobody_back(self, bench: QueueDriver) -> None:
-        bench.put("a", callback_url="http://done", max_attempts=3)
-        bench.fail(bench.take_one(), delay=0.0)
-        bench.apply_one(release(bench.take_one(), DEFAULTS))
-        bench.apply_one(snooze(bench.take_one(), 0.0, DEFAULTS))
-        bench.take_one()
-        bench.clock.advance(LEASE)
-        bench.sweep()
-        assert not [event for event in bench.journal() if event.callback_url is not None]
+    def test_an_attempt_that_is_not_the_end_calls_nobody_back(self, driver: QueueDriver) -> None:
+        driver.enqueue("a", callback_url="http://done", max_attempts=3)
+        driver.fail(driver.claim_one(), delay=0.0)
+        driver.apply_one(release(driver.claim_one(), DEFAULTS))
+        driver.apply_one(snooze(driver.claim_one(), 0.0, DEFAULTS))
+        driver.claim_one()
+        driver.clock.advance(LEASE)
+        driver.sweep()
+        assert not [event for event in driver.journal() if event.callback_url is not None]
 
-        job = bench.take_one()
-        bench.apply_one(request_cancel("a"))
-        bench.apply_one(release(job, policy_of(job)))
+        job = driver.claim_one()
+        driver.apply_one(request_cancel("a"))
+        driver.apply_one(release(job, policy_of(job)))
 
-        assert bench.state("a") is State.CANCELLED
-        assert bench.journal()[-1].callback_url == "http://done"
+        assert driver.state("a") is State.CANCELLED
+        assert driver.journal()[-1].callback_url == "http://done"
 
-    def test_a_lease_that_lapses_for_the_last_time_calls_back(self, bench: QueueDriver) -> None:
-        bench.taken("a", callback_url="http://done", max_attempts=1)
-        bench.clock.advance(LEASE)
-        bench.sweep()
+    def test_a_lease_that_lapses_for_the_last_time_calls_back(self, driver: QueueDriver) -> None:
+        driver.enqueue_and_claim("a", callback_url="http://done", max_attempts=1)
+        driver.clock.advance(LEASE)
+        driver.sweep()
 
-        [ended] = [event for event in bench.journal() if event.callback_url is not None]
+        [ended] = [event for event in driver.journal() if event.callback_url is not None]
 
         assert (ended.act, ended.to, ended.callback_url) == (Act.EXPIRE, _S.FAILED, "http://done")
 
-    def test_each_of_a_batch_tells_who_asked_for_it(self, bench: QueueDriver) -> None:
-        bench.put_all("abcd")
-        policy = policy_of(bench.get("a"))
+    def test_each_of_a_batch_tells_who_asked_for_it(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcd")
+        policy = policy_of(driver.get("a"))
 
-        bench.apply(
+        driver.apply(
             cancel("a", policy, by="ann"),
             cancel("b", policy),
             cancel("c", policy, by="bob"),
             cancel("d", policy, by="bob"),
         )
 
-        assert [(event.id, event.by) for event in bench.journal()[-4:]] == [
+        assert [(event.id, event.by) for event in driver.journal()[-4:]] == [
             ("a", "ann"),
             ("b", ""),
             ("c", "bob"),
             ("d", "bob"),
         ]
 
-    def test_a_replaced_job_tells_what_it_replaced(self, bench: QueueDriver) -> None:
-        bench.dead_letter("a")
-        bench.put("a")
+    def test_a_replaced_job_tells_what_it_replaced(self, driver: QueueDriver) -> None:
+        driver.dead_letter("a")
+        driver.enqueue("a")
 
-        assert bench.steps("a")[-1] == (Act.ENQUEUE, State.FAILED, State.QUEUED)
+        assert driver.steps("a")[-1] == (Act.ENQUEUE, State.FAILED, State.QUEUED)
 
-    def test_refused_steps_leave_no_entry(self, bench: QueueDriver) -> None:
-        bench.put("a")
-        before = bench.journal()
+    def test_refused_steps_leave_no_entry(self, driver: QueueDriver) -> None:
+        driver.enqueue("a")
+        before = driver.journal()
 
-        bench.put("a")
-        bench.apply(redrive("a"), redrive("unknown"), request_cancel("a"))
+        driver.enqueue("a")
+        driver.apply(redrive("a"), redrive("unknown"), request_cancel("a"))
 
-        assert bench.journal() == before
+        assert driver.journal() == before
 
-    def test_settings_and_pauses_are_told(self, bench: QueueDriver) -> None:
+    def test_settings_and_pauses_are_told(self, driver: QueueDriver) -> None:
         for settings in ({"paused": True}, {"paused": False}, {"max_jobs": 9}):
-            bench.configure(**settings)
+            driver.configure(**settings)
 
-        assert [(e.act, e.id) for e in bench.journal()] == [
+        assert [(e.act, e.id) for e in driver.journal()] == [
             (Act.PAUSE, ""),
             (Act.RESUME, ""),
             (Act.CONFIGURE, ""),
         ]
 
-    def test_a_pause_with_other_settings_is_told_as_new_settings(self, bench: QueueDriver) -> None:
+    def test_a_pause_with_other_settings_is_told_as_new_settings(self, driver: QueueDriver) -> None:
         """A reader that knows only the current settings must see that there were others."""
-        bench.configure(paused=True, max_jobs=9)
-        bench.configure(paused=False, max_jobs=8)
+        driver.configure(paused=True, max_jobs=9)
+        driver.configure(paused=False, max_jobs=8)
 
-        assert [event.act for event in bench.journal()] == [Act.CONFIGURE, Act.CONFIGURE]
+        assert [event.act for event in driver.journal()] == [Act.CONFIGURE, Act.CONFIGURE]
 
-    def test_a_terminal_state_is_told_once(self, bench: QueueDriver) -> None:
+    def test_a_terminal_state_is_told_once(self, driver: QueueDriver) -> None:
         """Rule 3: one terminal event."""
-        job = bench.taken("a")
+        job = driver.enqueue_and_claim("a")
         for _ in range(3):
-            bench.complete(job)
-        bench.apply_one(cancel("a", policy_of(job)))
+            driver.complete(job)
+        driver.apply_one(cancel("a", policy_of(job)))
 
-        assert [to for _, _, to in bench.steps("a")].count(State.COMPLETED) == 1
+        assert [to for _, _, to in driver.steps("a")].count(State.COMPLETED) == 1
 
 
 class FollowRules(StoreCase):
@@ -222,56 +222,56 @@ class FollowRules(StoreCase):
 
     @pytest.mark.parametrize("size", [1, 2, 3, 100])
     def test_a_reader_sees_every_entry_once_and_in_order(
-        self, bench: QueueDriver, size: int
+        self, driver: QueueDriver, size: int
     ) -> None:
-        bench.put_all("abc")
-        bench.take(2)
-        bench.put_all("defgh")
+        driver.enqueue_all("abc")
+        driver.claim_jobs(2)
+        driver.enqueue_all("defgh")
 
         seen: list[Event] = []
         cursor: str | None = None
-        while batch := bench.store.events(bench.queue, cursor, size):
+        while batch := driver.store.events(driver.queue, cursor, size):
             assert len(batch) <= size
             seen += batch
             cursor = batch[-1].cursor
 
-        assert seen == bench.journal()
+        assert seen == driver.journal()
         assert [event.id for event in seen] == list("abcabdefgh")
 
-    def test_a_reader_at_the_end_sees_what_comes_next(self, bench: QueueDriver) -> None:
-        bench.put_all("ab")
-        cursor = bench.journal()[-1].cursor
-        assert bench.store.events(bench.queue, cursor, 10) == []
+    def test_a_reader_at_the_end_sees_what_comes_next(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("ab")
+        cursor = driver.journal()[-1].cursor
+        assert driver.store.events(driver.queue, cursor, 10) == []
 
-        bench.put("c")
+        driver.enqueue("c")
 
-        assert [event.id for event in bench.store.events(bench.queue, cursor, 10)] == ["c"]
+        assert [event.id for event in driver.store.events(driver.queue, cursor, 10)] == ["c"]
 
-    def test_a_reader_can_start_at_the_end(self, bench: QueueDriver) -> None:
+    def test_a_reader_can_start_at_the_end(self, driver: QueueDriver) -> None:
         """`info` returns the cursor after the last event of all queues."""
-        bench.put_all("ab")
-        cursor = bench.store.info().cursor
-        assert bench.store.events(None, cursor, 10) == []
+        driver.enqueue_all("ab")
+        cursor = driver.store.info().cursor
+        assert driver.store.events(None, cursor, 10) == []
 
-        bench.put_all("cd")
+        driver.enqueue_all("cd")
 
-        assert [event.id for event in bench.store.events(None, cursor, 1)] == ["c"]
-        assert [event.id for event in bench.store.events(bench.queue, cursor, 10)] == ["c", "d"]
+        assert [event.id for event in driver.store.events(None, cursor, 1)] == ["c"]
+        assert [event.id for event in driver.store.events(driver.queue, cursor, 10)] == ["c", "d"]
 
-    def test_a_reader_that_wants_nothing_gets_nothing(self, bench: QueueDriver) -> None:
-        bench.put_all("ab")
+    def test_a_reader_that_wants_nothing_gets_nothing(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("ab")
 
-        assert bench.store.events(bench.queue, None, 0) == []
+        assert driver.store.events(driver.queue, None, 0) == []
 
-    def test_a_reader_of_all_queues_sees_all_in_order(self, bench: QueueDriver) -> None:
-        one, two = bench.other_queue("one"), bench.other_queue("two", tenant="acme")
-        one.put("a")
-        two.put("b")
-        one.put("c")
+    def test_a_reader_of_all_queues_sees_all_in_order(self, driver: QueueDriver) -> None:
+        one, two = driver.other_queue("one"), driver.other_queue("two", tenant="acme")
+        one.enqueue("a")
+        two.enqueue("b")
+        one.enqueue("c")
 
         seen: list[Event] = []
         cursor: str | None = None
-        while batch := bench.store.events(None, cursor, 1):
+        while batch := driver.store.events(None, cursor, 1):
             seen += batch
             cursor = batch[-1].cursor
 
@@ -281,51 +281,51 @@ class FollowRules(StoreCase):
             (one.queue, "c"),
         ]
 
-    def test_a_reader_of_a_tenant_sees_all_its_queues_in_order(self, bench: QueueDriver) -> None:
+    def test_a_reader_of_a_tenant_sees_all_its_queues_in_order(self, driver: QueueDriver) -> None:
         one, two, away = (
-            bench.other_queue("one"),
-            bench.other_queue("two"),
-            bench.other_queue("one", "acme"),
+            driver.other_queue("one"),
+            driver.other_queue("two"),
+            driver.other_queue("one", "acme"),
         )
         expected = []
         for n in range(60):
             for queue, count in ((one, 2), (away, 25), (two, 1)) if n % 20 == 0 else ((away, 1),):
                 # What happens in two queues at the same moment has no order.
-                bench.clock.advance(0.001)
-                queue.put_all(f"{n}-{m}" for m in range(count))
+                driver.clock.advance(0.001)
+                queue.enqueue_all(f"{n}-{m}" for m in range(count))
                 if queue is not away:
                     expected += [(queue.queue, f"{n}-{m}") for m in range(count)]
 
         for size in (1, 2, 100):
             seen: list[Event] = []
             cursor: str | None = None
-            while batch := bench.store.events(None, cursor, size, tenant=one.queue.tenant):
+            while batch := driver.store.events(None, cursor, size, tenant=one.queue.tenant):
                 assert len(batch) <= size
                 seen += batch
                 cursor = batch[-1].cursor
             assert [(event.queue, event.id) for event in seen] == expected
 
-    def test_a_reader_of_a_tenant_with_a_journal_of_its_own(self, bench: QueueDriver) -> None:
+    def test_a_reader_of_a_tenant_with_a_journal_of_its_own(self, driver: QueueDriver) -> None:
         """One that writes most of the journal is read as quickly, and as completely."""
         for n in range(150):
-            bench.clock.advance(0.001)
-            bench.other_queue(f"q{n % 7}").put(f"{n}")
-        bench.other_queue("q0", tenant="acme").put("foreign")
+            driver.clock.advance(0.001)
+            driver.other_queue(f"q{n % 7}").enqueue(f"{n}")
+        driver.other_queue("q0", tenant="acme").enqueue("foreign")
 
-        seen = bench.store.events(None, None, NO_LIMIT, tenant=bench.queue.tenant)
+        seen = driver.store.events(None, None, NO_LIMIT, tenant=driver.queue.tenant)
 
         assert [event.id for event in seen] == [f"{n}" for n in range(150)]
-        assert bench.store.events(None, seen[-1].cursor, 5, tenant=bench.queue.tenant) == []
-        assert bench.store.events(None, None, 5, tenant="nobody") == []
+        assert driver.store.events(None, seen[-1].cursor, 5, tenant=driver.queue.tenant) == []
+        assert driver.store.events(None, None, 5, tenant="nobody") == []
 
-    def test_a_reader_of_one_queue_sees_no_other(self, bench: QueueDriver) -> None:
-        bench.put("a")
-        bench.other_queue("other").put("b")
-        bench.other_queue("work", tenant="acme").put("c")
+    def test_a_reader_of_one_queue_sees_no_other(self, driver: QueueDriver) -> None:
+        driver.enqueue("a")
+        driver.other_queue("other").enqueue("b")
+        driver.other_queue("work", tenant="acme").enqueue("c")
 
-        assert [event.id for event in bench.journal()] == ["a"]
+        assert [event.id for event in driver.journal()] == ["a"]
 
-    def test_no_reader_skips_a_late_committer(self, bench: QueueDriver) -> None:
+    def test_no_reader_skips_a_late_committer(self, driver: QueueDriver) -> None:
         """A reader that follows the journal while many write misses nothing."""
         writers, each = 6, 25
         done = threading.Event()
@@ -335,7 +335,7 @@ class FollowRules(StoreCase):
             cursor: str | None = None
             while True:
                 last = done.is_set()
-                batch = bench.store.events(None, cursor, 50)
+                batch = driver.store.events(None, cursor, 50)
                 seen.extend(batch)
                 if batch:
                     cursor = batch[-1].cursor
@@ -343,9 +343,9 @@ class FollowRules(StoreCase):
                     return
 
         def write(writer: int) -> None:
-            queue = bench.other_queue(f"queue {writer % 2}")
+            queue = driver.other_queue(f"queue {writer % 2}")
             for n in range(each):
-                queue.put(f"{writer}-{n}")
+                queue.enqueue(f"{writer}-{n}")
 
         reader = threading.Thread(target=read)
         threads = [threading.Thread(target=write, args=(n,)) for n in range(writers)]
@@ -356,5 +356,5 @@ class FollowRules(StoreCase):
         done.set()
         reader.join()
 
-        assert seen == bench.store.events(None, None, NO_LIMIT)
+        assert seen == driver.store.events(None, None, NO_LIMIT)
         assert len({event.id for event in seen}) == len(seen) == writers * each

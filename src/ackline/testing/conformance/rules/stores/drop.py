@@ -18,140 +18,140 @@ PRODUCERS, ROUNDS = 3, 25
 class DropRules(StoreCase):
     """A queue with jobs is not dropped; of a queue without jobs, the journal stays."""
 
-    def test_nothing_is_left_in_sight(self, bench: QueueDriver) -> None:
-        bench.configure(paused=True, max_jobs=7)
-        bench.heartbeat()
-        bench.put("a")
-        bench.store.purge(bench.queue, Filter(), 10)
+    def test_nothing_is_left_in_sight(self, driver: QueueDriver) -> None:
+        driver.configure(paused=True, max_jobs=7)
+        driver.heartbeat()
+        driver.enqueue("a")
+        driver.store.purge(driver.queue, Filter(), 10)
 
-        assert bench.store.drop(bench.queue, "me")
+        assert driver.store.drop(driver.queue, "me")
 
-        assert bench.store.describe(None) == []
-        assert bench.store.describe("default", "work") == []
-        assert bench.workers() == []
-        assert bench.listed() == []
-        assert bench.find("a") is None
+        assert driver.store.describe(None) == []
+        assert driver.store.describe("default", "work") == []
+        assert driver.workers() == []
+        assert driver.listed() == []
+        assert driver.find("a") is None
 
-    def test_the_journal_stays_and_tells(self, bench: QueueDriver) -> None:
-        bench.taken("a")
-        bench.store.purge(bench.queue, Filter(), 10)
-        bench.store.drop(bench.queue, "me")
+    def test_the_journal_stays_and_tells(self, driver: QueueDriver) -> None:
+        driver.enqueue_and_claim("a")
+        driver.store.purge(driver.queue, Filter(), 10)
+        driver.store.drop(driver.queue, "me")
 
-        recorded = [(event.act, event.id, event.by) for event in bench.journal()]
+        recorded = [(event.act, event.id, event.by) for event in driver.journal()]
 
         assert [act for act, _, _ in recorded] == [Act.ENQUEUE, Act.CLAIM, Act.PURGE, Act.DROP]
         assert recorded[-1] == (Act.DROP, "", "me")
-        assert bench.store.events(None, None, 10) == bench.journal()
+        assert driver.store.events(None, None, 10) == driver.journal()
 
-    def test_a_queue_with_jobs_stays(self, bench: QueueDriver) -> None:
+    def test_a_queue_with_jobs_stays(self, driver: QueueDriver) -> None:
         """Whatever their state."""
-        bench.configure(max_jobs=7)
+        driver.configure(max_jobs=7)
         for state in State:
-            self._put(bench, state)
-            before = bench.listed(), bench.journal(), bench.store.describe(None)
+            self._put(driver, state)
+            before = driver.listed(), driver.journal(), driver.store.describe(None)
 
-            assert not bench.store.drop(bench.queue)
+            assert not driver.store.drop(driver.queue)
 
-            assert (bench.listed(), bench.journal(), bench.store.describe(None)) == before
-            bench.store.purge(bench.queue, Filter(), 10)
+            assert (driver.listed(), driver.journal(), driver.store.describe(None)) == before
+            driver.store.purge(driver.queue, Filter(), 10)
 
-    def _put(self, bench: QueueDriver, state: State) -> None:
+    def _put(self, driver: QueueDriver, state: State) -> None:
         match state:
             case State.QUEUED:
-                bench.put("a")
+                driver.enqueue("a")
             case State.SCHEDULED:
-                bench.put("a", delay=60.0)
+                driver.enqueue("a", delay=60.0)
             case State.PROCESSING:
-                bench.taken("a")
+                driver.enqueue_and_claim("a")
             case State.FAILING:
-                bench.fail(bench.taken("a"))
+                driver.fail(driver.enqueue_and_claim("a"))
             case State.COMPLETED:
-                bench.complete(bench.taken("a"))
+                driver.complete(driver.enqueue_and_claim("a"))
             case State.FAILED:
-                bench.dead_letter("a")
+                driver.dead_letter("a")
             case State.CANCELLED:
-                bench.put("a")
-                bench.apply_one(cancel("a", DEFAULTS))
-        assert bench.state("a") is state
+                driver.enqueue("a")
+                driver.apply_one(cancel("a", DEFAULTS))
+        assert driver.state("a") is state
 
-    def test_a_job_makes_it_anew(self, bench: QueueDriver) -> None:
-        before = bench.taken("a")
-        bench.store.purge(bench.queue, Filter(), 10)
-        bench.configure(paused=True, max_jobs=1)
-        bench.store.drop(bench.queue)
+    def test_a_job_makes_it_anew(self, driver: QueueDriver) -> None:
+        before = driver.enqueue_and_claim("a")
+        driver.store.purge(driver.queue, Filter(), 10)
+        driver.configure(paused=True, max_jobs=1)
+        driver.store.drop(driver.queue)
 
-        bench.put_all("ab")
+        driver.enqueue_all("ab")
 
-        [info] = bench.store.describe(None)
-        assert (info.key, info.settings) == (bench.queue, QueueSettings())
-        assert bench.counts() == {State.QUEUED: 2}
-        first = bench.take_one()
+        [info] = driver.store.describe(None)
+        assert (info.key, info.settings) == (driver.queue, QueueSettings())
+        assert driver.counts() == {State.QUEUED: 2}
+        first = driver.claim_one()
         assert (first.id, first.attempts) == ("a", 1)
         assert first.token > before.token
-        bench.complete(first)
-        bench.complete(bench.take_one())
-        assert bench.counts() == {State.COMPLETED: 2}
+        driver.complete(first)
+        driver.complete(driver.claim_one())
+        assert driver.counts() == {State.COMPLETED: 2}
 
-    def test_a_move_makes_it_anew(self, bench: QueueDriver) -> None:
-        other = bench.other_queue("other")
+    def test_a_move_makes_it_anew(self, driver: QueueDriver) -> None:
+        other = driver.other_queue("other")
         other.configure(paused=True)
         other.store.drop(other.queue)
-        bench.put("a")
+        driver.enqueue("a")
 
-        assert bench.apply_one(move("a", other.queue)).applied
+        assert driver.apply_one(move("a", other.queue)).applied
 
         assert other.counts() == {State.QUEUED: 1}
-        assert other.take_ids() == ["a"]
+        assert other.claim_ids() == ["a"]
 
-    def test_settings_make_it_anew(self, bench: QueueDriver) -> None:
-        bench.configure(paused=True)
-        bench.store.drop(bench.queue)
-        bench.configure(max_jobs=3)
+    def test_settings_make_it_anew(self, driver: QueueDriver) -> None:
+        driver.configure(paused=True)
+        driver.store.drop(driver.queue)
+        driver.configure(max_jobs=3)
 
-        [info] = bench.store.describe(None)
+        [info] = driver.store.describe(None)
         assert info.settings == QueueSettings(max_jobs=3)
 
-    def test_it_can_be_sent_again(self, bench: QueueDriver) -> None:
-        bench.configure(paused=True)
+    def test_it_can_be_sent_again(self, driver: QueueDriver) -> None:
+        driver.configure(paused=True)
 
-        assert bench.store.drop(bench.queue)
-        assert bench.store.drop(bench.queue)
-        assert [event.act for event in bench.journal()] == [Act.PAUSE, Act.DROP]
+        assert driver.store.drop(driver.queue)
+        assert driver.store.drop(driver.queue)
+        assert [event.act for event in driver.journal()] == [Act.PAUSE, Act.DROP]
 
-    def test_what_was_never_there_leaves_no_trace(self, bench: QueueDriver) -> None:
-        assert bench.store.drop(bench.queue)
+    def test_what_was_never_there_leaves_no_trace(self, driver: QueueDriver) -> None:
+        assert driver.store.drop(driver.queue)
 
-        assert bench.store.describe(None, include_dropped=True) == []
-        assert bench.journal() == []
+        assert driver.store.describe(None, include_dropped=True) == []
+        assert driver.journal() == []
 
-    def test_other_queues_are_untouched(self, bench: QueueDriver) -> None:
-        others = [bench.other_queue("work:2"), bench.other_queue("work", tenant="acme")]
+    def test_other_queues_are_untouched(self, driver: QueueDriver) -> None:
+        others = [driver.other_queue("work:2"), driver.other_queue("work", tenant="acme")]
         for other in others:
-            other.put("a")
-        bench.configure(paused=True)
+            other.enqueue("a")
+        driver.configure(paused=True)
 
-        bench.store.drop(bench.queue)
+        driver.store.drop(driver.queue)
 
-        assert [info.key for info in bench.store.describe(None)] == sorted(
+        assert [info.key for info in driver.store.describe(None)] == sorted(
             other.queue for other in others
         )
-        assert all(other.take_ids() == ["a"] for other in others)
+        assert all(other.claim_ids() == ["a"] for other in others)
 
-    def test_its_journal_is_pruned_like_any(self, bench: QueueDriver) -> None:
-        bench.configure(paused=True)
-        bench.store.drop(bench.queue)
-        [info] = bench.store.describe(None, include_dropped=True)
-        assert info.key == bench.queue
-        bench.clock.advance(8 * 86_400.0)
+    def test_its_journal_is_pruned_like_any(self, driver: QueueDriver) -> None:
+        driver.configure(paused=True)
+        driver.store.drop(driver.queue)
+        [info] = driver.store.describe(None, include_dropped=True)
+        assert info.key == driver.queue
+        driver.clock.advance(8 * 86_400.0)
 
-        bench.store.prune(bench.queue, 10)
+        driver.store.prune(driver.queue, 10)
 
-        assert bench.journal() == []
-        assert bench.store.describe(None) == []
+        assert driver.journal() == []
+        assert driver.store.describe(None) == []
 
-    def test_no_accepted_job_goes_with_it(self, bench: QueueDriver) -> None:
+    def test_no_accepted_job_goes_with_it(self, driver: QueueDriver) -> None:
         """Rule 1, with an enqueue and a drop at the same moment."""
-        assert jobs_lost_to_drops(bench.store, bench.queue) == []
+        assert jobs_lost_to_drops(driver.store, driver.queue) == []
 
 
 def jobs_lost_to_drops(store: Store, queue: QueueKey) -> list[str]:

@@ -21,214 +21,216 @@ NEARLY_THREE = 25_000
 class LimitRules(StoreCase):
     """The same call works on every store: a page may be shorter, and the next one continues."""
 
-    def test_a_claim_may_ask_for_very_many(self, bench: QueueDriver) -> None:
-        bench.put_all("abc")
+    def test_a_claim_may_ask_for_very_many(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abc")
 
-        assert bench.take_ids(VERY_MANY) == ["a", "b", "c"]
+        assert driver.claim_ids(VERY_MANY) == ["a", "b", "c"]
 
-    def test_leases_may_be_asked_for_very_many(self, bench: QueueDriver) -> None:
-        bench.put_all("abcde")
-        mine, others = bench.take(3, worker="w1"), bench.take(2, worker="w2")
+    def test_leases_may_be_asked_for_very_many(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcde")
+        mine, others = driver.claim_jobs(3, worker="w1"), driver.claim_jobs(2, worker="w2")
 
-        held = bench.store.leases(bench.queue, worker="w1", limit=VERY_MANY)
+        held = driver.store.leases(driver.queue, worker="w1", limit=VERY_MANY)
         assert held == [job.without_data() for job in mine]
-        held = bench.store.leases(bench.queue, worker="w2", limit=VERY_MANY)
+        held = driver.store.leases(driver.queue, worker="w2", limit=VERY_MANY)
         assert held == [job.without_data() for job in others]
-        assert bench.store.leases(bench.queue, limit=VERY_MANY) == []
+        assert driver.store.leases(driver.queue, limit=VERY_MANY) == []
 
-    def test_a_list_may_be_asked_for_very_many(self, bench: QueueDriver) -> None:
-        bench.put_all("abc")
+    def test_a_list_may_be_asked_for_very_many(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abc")
 
-        assert [job.id for job in bench.listed(page=VERY_MANY)] == ["a", "b", "c"]
+        assert [job.id for job in driver.listed(page=VERY_MANY)] == ["a", "b", "c"]
 
-    def test_the_journal_may_be_asked_for_very_many(self, bench: QueueDriver) -> None:
-        bench.put_all("abc")
+    def test_the_journal_may_be_asked_for_very_many(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abc")
 
-        for queue in (bench.queue, None):
-            events = bench.store.events(queue, None, VERY_MANY)
+        for queue in (driver.queue, None):
+            events = driver.store.events(queue, None, VERY_MANY)
             assert [event.id for event in events] == ["a", "b", "c"]
 
-    def test_maintenance_may_be_asked_for_very_many(self, bench: QueueDriver) -> None:
-        bench.put_all("abc", delay=5.0)
-        bench.clock.advance(10.0)
+    def test_maintenance_may_be_asked_for_very_many(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abc", delay=5.0)
+        driver.clock.advance(10.0)
 
-        assert bench.store.promote(bench.queue, VERY_MANY) == 3
-        assert bench.store.purge(bench.queue, Filter(), VERY_MANY) == 3
-        assert bench.store.prune(bench.queue, VERY_MANY) == 0
+        assert driver.store.promote(driver.queue, VERY_MANY) == 3
+        assert driver.store.purge(driver.queue, Filter(), VERY_MANY) == 3
+        assert driver.store.prune(driver.queue, VERY_MANY) == 0
 
-    def test_keys_may_be_asked_for_very_many(self, bench: QueueDriver) -> None:
+    def test_keys_may_be_asked_for_very_many(self, driver: QueueDriver) -> None:
         for name in "abc":
-            bench.write("k", name, value=b"1")
+            driver.write("k", name, value=b"1")
 
-        found = bench.store.read_keys("default", ("k",), VERY_MANY)
+        found = driver.store.read_keys("default", ("k",), VERY_MANY)
         assert [entry.key for entry in found] == [("k", "a"), ("k", "b"), ("k", "c")]
 
-    def test_no_queue_may_be_listened_to(self, bench: QueueDriver) -> None:
+    def test_no_queue_may_be_listened_to(self, driver: QueueDriver) -> None:
         """A reader of all queues of a tenant may listen before the first queue exists."""
-        with bench.store.listen([], "changes") as listener:
+        with driver.store.listen([], "changes") as listener:
             listener.wait(0.0)
 
 
 class ByteRules(StoreCase):
     """An answer ends with the item with which it reaches `max_bytes`, and the next one goes on."""
 
-    def test_a_page_ends_when_its_bytes_are_reached(self, bench: QueueDriver) -> None:
-        bench.put_all("abcdefg", payload=LARGE)
+    def test_a_page_ends_when_its_bytes_are_reached(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcdefg", payload=LARGE)
 
-        assert _pages(bench) == ["abc", "def", "g"]
-        assert _pages(bench, newest_first=True) == ["gfe", "dcb", "a"]
+        assert _pages(driver) == ["abc", "def", "g"]
+        assert _pages(driver, newest_first=True) == ["gfe", "dcb", "a"]
 
-    def test_a_page_of_named_jobs_ends_so_too(self, bench: QueueDriver) -> None:
-        bench.put_all("abcdefg", payload=LARGE)
+    def test_a_page_of_named_jobs_ends_so_too(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcdefg", payload=LARGE)
 
         which = Filter(ids=frozenset("abdfg"), text="x")
-        assert _pages(bench, which) == ["abd", "fg"]
+        assert _pages(driver, which) == ["abd", "fg"]
 
-    def test_only_jobs_that_match_count(self, bench: QueueDriver) -> None:
+    def test_only_jobs_that_match_count(self, driver: QueueDriver) -> None:
         for id in "aAbBcCdD":
-            bench.put(id, payload=LARGE, kind="mail" if id.islower() else "other")
+            driver.enqueue(id, payload=LARGE, kind="mail" if id.islower() else "other")
 
-        assert _pages(bench, Filter(kinds=frozenset({"mail"}))) == ["abc", "d"]
+        assert _pages(driver, Filter(kinds=frozenset({"mail"}))) == ["abc", "d"]
 
     @pytest.mark.parametrize("state", [State.SCHEDULED, State.PROCESSING, State.COMPLETED])
-    def test_so_it_is_in_every_state(self, bench: QueueDriver, state: State) -> None:
-        bench.put_all("abcd", payload=LARGE, delay=60.0 if state is State.SCHEDULED else 0.0)
+    def test_so_it_is_in_every_state(self, driver: QueueDriver, state: State) -> None:
+        driver.enqueue_all("abcd", payload=LARGE, delay=60.0 if state is State.SCHEDULED else 0.0)
         if state is not State.SCHEDULED:
-            jobs = bench.take(4)
+            jobs = driver.claim_jobs(4)
         if state is State.COMPLETED:
-            bench.apply(*(complete(job, None, policy_of(job)) for job in jobs))
+            driver.apply(*(complete(job, None, policy_of(job)) for job in jobs))
 
-        assert _pages(bench, Filter(states=frozenset({state}))) == ["abc", "d"]
+        assert _pages(driver, Filter(states=frozenset({state}))) == ["abc", "d"]
 
-    def test_progress_counts(self, bench: QueueDriver) -> None:
-        bench.put_all("abcd")
-        bench.apply(*(progress(job, LARGE) for job in bench.take(4)))
+    def test_progress_counts(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcd")
+        driver.apply(*(progress(job, LARGE) for job in driver.claim_jobs(4)))
 
-        assert _pages(bench) == ["abc", "d"]
-        assert len(bench.store.get(bench.queue, list("abcd"), NEARLY_THREE)) == 3
+        assert _pages(driver) == ["abc", "d"]
+        assert len(driver.store.get(driver.queue, list("abcd"), NEARLY_THREE)) == 3
 
-    def test_results_count(self, bench: QueueDriver) -> None:
-        bench.put_all("abcd")
-        bench.apply(*(complete(job, LARGE, policy_of(job)) for job in bench.take(4)))
+    def test_results_count(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcd")
+        driver.apply(*(complete(job, LARGE, policy_of(job)) for job in driver.claim_jobs(4)))
 
-        assert _pages(bench) == ["abc", "d"]
-        assert len(bench.store.get(bench.queue, list("abcd"), NEARLY_THREE)) == 3
+        assert _pages(driver) == ["abc", "d"]
+        assert len(driver.store.get(driver.queue, list("abcd"), NEARLY_THREE)) == 3
 
-    def test_ended_attempts_count(self, bench: QueueDriver) -> None:
-        bench.put_all("abcd", max_attempts=1)
-        jobs = bench.take(4)
+    def test_ended_attempts_count(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcd", max_attempts=1)
+        jobs = driver.claim_jobs(4)
         error = LARGE.decode()
-        bench.apply(*(bury(job, failure(job, error), policy_of(job)) for job in jobs))
+        driver.apply(*(bury(job, failure(job, error), policy_of(job)) for job in jobs))
 
-        assert _pages(bench) == ["abc", "d"]
-        assert len(bench.store.get(bench.queue, list("abcd"), NEARLY_THREE)) == 3
+        assert _pages(driver) == ["abc", "d"]
+        assert len(driver.store.get(driver.queue, list("abcd"), NEARLY_THREE)) == 3
 
-    def test_ended_attempts_count_in_a_job_that_starts_afresh(self, bench: QueueDriver) -> None:
-        bench.put_all("abcd")
+    def test_ended_attempts_count_in_a_job_that_starts_afresh(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcd")
         error = LARGE.decode()
-        bench.apply(*(bury(job, failure(job, error), policy_of(job)) for job in bench.take(4)))
-        bench.apply(*(redrive(id) for id in "abcd"))
+        driver.apply(
+            *(bury(job, failure(job, error), policy_of(job)) for job in driver.claim_jobs(4))
+        )
+        driver.apply(*(redrive(id) for id in "abcd"))
 
-        assert _pages(bench) == ["abc", "d"]
-        assert len(bench.store.get(bench.queue, list("abcd"), NEARLY_THREE)) == 3
+        assert _pages(driver) == ["abc", "d"]
+        assert len(driver.store.get(driver.queue, list("abcd"), NEARLY_THREE)) == 3
 
-    def test_headers_count(self, bench: QueueDriver) -> None:
-        bench.put_all("abcd", headers={"note": LARGE.decode()})
+    def test_headers_count(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcd", headers={"note": LARGE.decode()})
 
-        assert _pages(bench) == ["abc", "d"]
-        assert _ids(bench.claim(9, max_bytes=NEARLY_THREE)) == "abc"
+        assert _pages(driver) == ["abc", "d"]
+        assert _ids(driver.claim(9, max_bytes=NEARLY_THREE)) == "abc"
 
     @pytest.mark.parametrize("most", [1, -1])
     def test_one_that_is_larger_than_all_bytes_comes_alone(
-        self, bench: QueueDriver, most: int
+        self, driver: QueueDriver, most: int
     ) -> None:
-        bench.put_all("ab", payload=LARGE)
+        driver.enqueue_all("ab", payload=LARGE)
         for name in "ab":
-            bench.write("k", name, value=LARGE)
+            driver.write("k", name, value=LARGE)
 
-        page = bench.store.page(bench.queue, Filter(), None, 9, max_bytes=most)
+        page = driver.store.page(driver.queue, Filter(), None, 9, max_bytes=most)
         assert [job.id for job in page.jobs] == ["a"]
         assert page.jobs[0].payload == LARGE
-        assert len(bench.store.read_keys("default", ("k",), 9, max_bytes=most)) == 1
-        assert len(bench.store.get(bench.queue, ["a", "b"], most)) == 1
-        assert _ids(bench.claim(9, max_bytes=most)) == "a"
+        assert len(driver.store.read_keys("default", ("k",), 9, max_bytes=most)) == 1
+        assert len(driver.store.get(driver.queue, ["a", "b"], most)) == 1
+        assert _ids(driver.claim(9, max_bytes=most)) == "a"
 
-    def test_named_jobs_come_up_to_these_bytes(self, bench: QueueDriver) -> None:
-        bench.put_all("abcdefg", payload=LARGE)
+    def test_named_jobs_come_up_to_these_bytes(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcdefg", payload=LARGE)
         ids = ["g", "none", "a", "a", "b", "none", "c", "d", "gone"]
 
-        found = bench.store.get(bench.queue, ids, NEARLY_THREE)
-        everything = bench.store.get(bench.queue, ids)
+        found = driver.store.get(driver.queue, ids, NEARLY_THREE)
+        everything = driver.store.get(driver.queue, ids)
 
         assert len(found) < len(ids)
         assert found == everything[: len(found)]
         assert sum(job is not None for job in found) in (2, 3, 4)
-        assert list(find_each_job(bench.store, bench.queue, ids, NEARLY_THREE)) == everything
+        assert list(find_each_job(driver.store, driver.queue, ids, NEARLY_THREE)) == everything
         assert [job and job.id for job in everything] == [
             id if id in "abcdefg" else None for id in ids
         ]
 
-    def test_keys_end_when_their_bytes_are_reached(self, bench: QueueDriver) -> None:
+    def test_keys_end_when_their_bytes_are_reached(self, driver: QueueDriver) -> None:
         for name in "abcdefg":
-            bench.write("k", name, value=LARGE)
-        read = bench.store.read_keys
+            driver.write("k", name, value=LARGE)
+        read = driver.store.read_keys
 
         found = read("default", ("k",), VERY_MANY, max_bytes=NEARLY_THREE)
         assert [entry.key for entry in found] == [("k", "a"), ("k", "b"), ("k", "c")]
         for limit in (VERY_MANY, 7, 4, 3, 0):
-            few = read_each_key(bench.store, "default", ("k",), limit, max_bytes=NEARLY_THREE)
+            few = read_each_key(driver.store, "default", ("k",), limit, max_bytes=NEARLY_THREE)
             assert list(few) == read("default", ("k",), limit)
 
-    def test_a_claim_leases_no_more_than_these_bytes(self, bench: QueueDriver) -> None:
-        bench.put_all("abcdefg", payload=LARGE)
+    def test_a_claim_leases_no_more_than_these_bytes(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcdefg", payload=LARGE)
 
-        first = bench.claim(VERY_MANY, max_bytes=NEARLY_THREE)
+        first = driver.claim(VERY_MANY, max_bytes=NEARLY_THREE)
         assert (_ids(first), first.may_have_more) == ("abc", True)
-        assert bench.counts()[State.PROCESSING] == 3
-        assert [bench.get(id).attempts for id in "abcd"] == [1, 1, 1, 0]
+        assert driver.counts()[State.PROCESSING] == 3
+        assert [driver.get(id).attempts for id in "abcd"] == [1, 1, 1, 0]
 
-        rest = bench.claim(VERY_MANY, max_bytes=10 * NEARLY_THREE)
+        rest = driver.claim(VERY_MANY, max_bytes=10 * NEARLY_THREE)
         assert (_ids(rest), rest.may_have_more) == ("defg", False)
 
-    def test_small_jobs_are_claimed_up_to_the_limit(self, bench: QueueDriver) -> None:
-        bench.put_all("abcdefg")
+    def test_small_jobs_are_claimed_up_to_the_limit(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcdefg")
 
-        claimed = bench.claim(5, max_bytes=NEARLY_THREE)
+        claimed = driver.claim(5, max_bytes=NEARLY_THREE)
         assert (_ids(claimed), claimed.may_have_more) == ("abcde", False)
 
-    def test_jobs_of_several_kinds_are_claimed_in_order(self, bench: QueueDriver) -> None:
+    def test_jobs_of_several_kinds_are_claimed_in_order(self, driver: QueueDriver) -> None:
         for index, id in enumerate("abcdefghij"):
-            bench.put(id, payload=LARGE, kind="mail" if index % 3 else "other")
+            driver.enqueue(id, payload=LARGE, kind="mail" if index % 3 else "other")
 
-        claims = [bench.claim(VERY_MANY, max_bytes=NEARLY_THREE) for _ in range(4)]
+        claims = [driver.claim(VERY_MANY, max_bytes=NEARLY_THREE) for _ in range(4)]
         assert [_ids(claimed) for claimed in claims] == ["abc", "def", "ghi", "j"]
 
-    def test_jobs_of_full_groups_do_not_count(self, bench: QueueDriver) -> None:
-        bench.configure(group_limit=1)
+    def test_jobs_of_full_groups_do_not_count(self, driver: QueueDriver) -> None:
+        driver.configure(group_limit=1)
         for id in "abcdef":
-            bench.put(id, payload=LARGE, group="same" if id in "abde" else None)
+            driver.enqueue(id, payload=LARGE, group="same" if id in "abde" else None)
 
-        claimed = bench.claim(VERY_MANY, max_bytes=NEARLY_THREE)
+        claimed = driver.claim(VERY_MANY, max_bytes=NEARLY_THREE)
         assert _ids(claimed) == "acf"
 
-    def test_jobs_that_were_had_before_are_claimed_so_too(self, bench: QueueDriver) -> None:
-        bench.put_all("abcd", payload=LARGE)
-        bench.apply(*(release(job, policy_of(job)) for job in bench.take(4)))
+    def test_jobs_that_were_had_before_are_claimed_so_too(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcd", payload=LARGE)
+        driver.apply(*(release(job, policy_of(job)) for job in driver.claim_jobs(4)))
 
-        assert _ids(bench.claim(9, max_bytes=NEARLY_THREE)) == "abc"
-        assert _ids(bench.claim(9, max_bytes=NEARLY_THREE)) == "d"
+        assert _ids(driver.claim(9, max_bytes=NEARLY_THREE)) == "abc"
+        assert _ids(driver.claim(9, max_bytes=NEARLY_THREE)) == "d"
 
 
 def _ids(claimed: ClaimResult) -> str:
     return "".join(job.id for job in claimed.jobs)
 
 
-def _pages(bench: QueueDriver, which: Filter = ALL_JOBS, newest_first: bool = False) -> list[str]:
+def _pages(driver: QueueDriver, which: Filter = ALL_JOBS, newest_first: bool = False) -> list[str]:
     """The ids on each page; an empty one may follow the last."""
     pages, cursor = list[str](), None
     while True:
-        page = bench.store.page(
-            bench.queue, which, cursor, VERY_MANY, newest_first, max_bytes=NEARLY_THREE
+        page = driver.store.page(
+            driver.queue, which, cursor, VERY_MANY, newest_first, max_bytes=NEARLY_THREE
         )
         if page.jobs:
             pages.append("".join(job.id for job in page.jobs))

@@ -34,17 +34,17 @@ class ReopenRules(StoreCase):
         return again
 
     def test_everything_is_there_again(
-        self, bench: QueueDriver, reopen: Callable[[], QueueDriver]
+        self, driver: QueueDriver, reopen: Callable[[], QueueDriver]
     ) -> None:
         """Rule 1."""
-        bench.configure(group_limit=4, max_jobs=99)
-        bench.complete(bench.taken("completed"), b"result")
-        bench.dead_letter("failed")
-        bench.taken("processing")
-        bench.put("queued", priority=3)
-        bench.put("scheduled", delay=60.0)
-        bench.write("k", value=b"v")
-        before = bench.listed(), bench.counts(), bench.journal(), bench.store.describe(None)
+        driver.configure(group_limit=4, max_jobs=99)
+        driver.complete(driver.enqueue_and_claim("completed"), b"result")
+        driver.dead_letter("failed")
+        driver.enqueue_and_claim("processing")
+        driver.enqueue("queued", priority=3)
+        driver.enqueue("scheduled", delay=60.0)
+        driver.write("k", value=b"v")
+        before = driver.listed(), driver.counts(), driver.journal(), driver.store.describe(None)
 
         after = reopen()
 
@@ -57,26 +57,26 @@ class ReopenRules(StoreCase):
         assert after.keys() == {("k",): b"v"}
 
     def test_tokens_grow_across_a_restart(
-        self, bench: QueueDriver, reopen: Callable[[], QueueDriver]
+        self, driver: QueueDriver, reopen: Callable[[], QueueDriver]
     ) -> None:
-        bench.put_all("ab")
-        before = bench.take_one()
+        driver.enqueue_all("ab")
+        before = driver.claim_one()
 
-        assert reopen().take_one().token > before.token
+        assert reopen().claim_one().token > before.token
 
     def test_tokens_grow_even_if_the_clock_was_set_back(
-        self, bench: QueueDriver, reopen: Callable[[], QueueDriver]
+        self, driver: QueueDriver, reopen: Callable[[], QueueDriver]
     ) -> None:
-        bench.put_all("ab")
-        before = bench.take_one()
-        bench.clock.advance(-3600.0)
+        driver.enqueue_all("ab")
+        before = driver.claim_one()
+        driver.clock.advance(-3600.0)
 
-        assert reopen().take_one().token > before.token
+        assert reopen().claim_one().token > before.token
 
     def test_a_lease_survives_a_restart_of_the_store(
-        self, bench: QueueDriver, reopen: Callable[[], QueueDriver]
+        self, driver: QueueDriver, reopen: Callable[[], QueueDriver]
     ) -> None:
-        job = bench.taken("a")
+        job = driver.enqueue_and_claim("a")
 
         after = reopen()
 
@@ -84,69 +84,69 @@ class ReopenRules(StoreCase):
         assert after.complete(job) == Verdict(True, State.COMPLETED)
 
     def test_a_journal_cursor_is_good_after_a_restart(
-        self, bench: QueueDriver, reopen: Callable[[], QueueDriver]
+        self, driver: QueueDriver, reopen: Callable[[], QueueDriver]
     ) -> None:
-        bench.put_all("ab")
-        cursor = bench.journal()[0].cursor
+        driver.enqueue_all("ab")
+        cursor = driver.journal()[0].cursor
         after = reopen()
-        after.put("c")
+        after.enqueue("c")
 
         assert [event.id for event in after.store.events(after.queue, cursor, 9)] == ["b", "c"]
 
     def test_groups_are_right_after_a_restart(
-        self, bench: QueueDriver, reopen: Callable[[], QueueDriver]
+        self, driver: QueueDriver, reopen: Callable[[], QueueDriver]
     ) -> None:
-        bench.put_all("ab", group="g")
-        job = bench.take_one()
-        assert bench.take() == []
+        driver.enqueue_all("ab", group="g")
+        job = driver.claim_one()
+        assert driver.claim_jobs() == []
 
         after = reopen()
 
-        assert after.take() == []
+        assert after.claim_jobs() == []
         after.complete(job)
-        assert after.take_ids() == ["b"]
+        assert after.claim_ids() == ["b"]
 
 
 class CloseRules(StoreCase):
     """A closed store takes no calls, until it is opened again."""
 
     VERBS: Mapping[str, Callable[[QueueDriver], object]] = {
-        "info": lambda bench: bench.store.info(),
-        "now": lambda bench: bench.store.now(),
-        "enqueue": lambda bench: bench.put("b"),
-        "claim": lambda bench: bench.take(),
-        "apply": lambda bench: bench.apply(move("a", bench.queue)),
-        "heartbeat": lambda bench: bench.heartbeat(),
-        "next_due": lambda bench: bench.store.next_due([bench.queue]),
-        "promote": lambda bench: bench.store.promote(bench.queue, 1),
-        "leases": lambda bench: bench.store.leases(bench.queue),
-        "prune": lambda bench: bench.store.prune(bench.queue, 1),
-        "get": lambda bench: bench.find("a"),
-        "page": lambda bench: bench.listed(),
-        "describe": lambda bench: bench.store.describe(None),
-        "workers": lambda bench: bench.workers(),
-        "events": lambda bench: bench.journal(),
-        "configure": lambda bench: bench.configure(paused=True),
-        "purge": lambda bench: bench.store.purge(bench.queue, Filter(), 1),
-        "drop": lambda bench: bench.store.drop(bench.queue),
-        "read_keys": lambda bench: bench.keys(),
-        "write_keys": lambda bench: bench.write("k", value=b"v"),
+        "info": lambda driver: driver.store.info(),
+        "now": lambda driver: driver.store.now(),
+        "enqueue": lambda driver: driver.enqueue("b"),
+        "claim": lambda driver: driver.claim_jobs(),
+        "apply": lambda driver: driver.apply(move("a", driver.queue)),
+        "heartbeat": lambda driver: driver.heartbeat(),
+        "next_due": lambda driver: driver.store.next_due([driver.queue]),
+        "promote": lambda driver: driver.store.promote(driver.queue, 1),
+        "leases": lambda driver: driver.store.leases(driver.queue),
+        "prune": lambda driver: driver.store.prune(driver.queue, 1),
+        "get": lambda driver: driver.find("a"),
+        "page": lambda driver: driver.listed(),
+        "describe": lambda driver: driver.store.describe(None),
+        "workers": lambda driver: driver.workers(),
+        "events": lambda driver: driver.journal(),
+        "configure": lambda driver: driver.configure(paused=True),
+        "purge": lambda driver: driver.store.purge(driver.queue, Filter(), 1),
+        "drop": lambda driver: driver.store.drop(driver.queue),
+        "read_keys": lambda driver: driver.keys(),
+        "write_keys": lambda driver: driver.write("k", value=b"v"),
     }
 
     @pytest.mark.parametrize("verb", VERBS)
-    def test_a_closed_store_refuses_work(self, bench: QueueDriver, verb: str) -> None:
-        bench.put("a")
-        bench.store.close()
+    def test_a_closed_store_refuses_work(self, driver: QueueDriver, verb: str) -> None:
+        driver.enqueue("a")
+        driver.store.close()
 
         with pytest.raises(StoreUnavailable, match="closed"):
-            self.VERBS[verb](bench)
+            self.VERBS[verb](driver)
 
-    def test_a_store_that_is_opened_again_has_its_jobs(self, bench: QueueDriver) -> None:
-        bench.put("a")
-        bench.store.close()
-        bench.store.open()
+    def test_a_store_that_is_opened_again_has_its_jobs(self, driver: QueueDriver) -> None:
+        driver.enqueue("a")
+        driver.store.close()
+        driver.store.open()
 
-        assert bench.take_ids() == ["a"]
+        assert driver.claim_ids() == ["a"]
 
     def test_a_closed_store_can_be_closed_again(self, store: Store) -> None:
         store.close()
@@ -165,98 +165,100 @@ class SharedRules(StoreCase):
         return QueueDriver(open_store(), clock, QueueKey("default", "work"))
 
     def test_what_one_enqueues_the_other_claims(
-        self, bench: QueueDriver, other: QueueDriver
+        self, driver: QueueDriver, other: QueueDriver
     ) -> None:
-        bench.put("a", payload=b"x")
+        driver.enqueue("a", payload=b"x")
 
-        job = other.take_one(worker="w2")
+        job = other.claim_one(worker="w2")
 
         assert job.payload == b"x"
-        assert bench.get("a").worker == "w2"
-        assert bench.take() == []
+        assert driver.get("a").worker == "w2"
+        assert driver.claim_jobs() == []
 
-    def test_an_id_is_one_job_for_both(self, bench: QueueDriver, other: QueueDriver) -> None:
+    def test_an_id_is_one_job_for_both(self, driver: QueueDriver, other: QueueDriver) -> None:
         """Rule 6."""
-        assert bench.put("a").accepted
-        assert not other.put("a").accepted
+        assert driver.enqueue("a").accepted
+        assert not other.enqueue("a").accepted
 
     def test_tokens_grow_from_handle_to_handle(
-        self, bench: QueueDriver, other: QueueDriver
+        self, driver: QueueDriver, other: QueueDriver
     ) -> None:
-        bench.put_all("abcdef")
+        driver.enqueue_all("abcdef")
 
-        tokens = [handle.take_one().token for _ in range(3) for handle in (bench, other)]
+        tokens = [handle.claim_one().token for _ in range(3) for handle in (driver, other)]
 
         assert tokens == sorted(set(tokens))
 
-    def test_a_lease_is_fenced_across_handles(self, bench: QueueDriver, other: QueueDriver) -> None:
+    def test_a_lease_is_fenced_across_handles(
+        self, driver: QueueDriver, other: QueueDriver
+    ) -> None:
         """Rule 2: one sweeps and takes over, the other is the zombie."""
-        zombie = bench.taken("a")
-        bench.clock.advance(LEASE)
+        zombie = driver.enqueue_and_claim("a")
+        driver.clock.advance(LEASE)
         other.sweep()
-        job = other.take_one(worker="w2")
+        job = other.claim_one(worker="w2")
 
-        assert bench.complete(zombie) == Verdict(False, State.PROCESSING)
-        assert bench.complete(job) == Verdict(True, State.COMPLETED)
+        assert driver.complete(zombie) == Verdict(False, State.PROCESSING)
+        assert driver.complete(job) == Verdict(True, State.COMPLETED)
 
     @pytest.mark.parametrize("surely_new", [False, True])
     def test_a_queue_that_was_dropped_elsewhere_is_made_anew(
-        self, bench: QueueDriver, other: QueueDriver, surely_new: bool
+        self, driver: QueueDriver, other: QueueDriver, surely_new: bool
     ) -> None:
-        bench.put("a")
-        bench.store.purge(bench.queue, Filter(), 10)
-        bench.configure(max_jobs=1)
+        driver.enqueue("a")
+        driver.store.purge(driver.queue, Filter(), 10)
+        driver.configure(max_jobs=1)
         assert other.store.drop(other.queue)
 
-        assert all(receipt.accepted for receipt in bench.put_all("bc", surely_new=surely_new))
+        assert all(receipt.accepted for receipt in driver.enqueue_all("bc", surely_new=surely_new))
 
         assert other.counts() == {State.QUEUED: 2}
-        assert other.take_ids() == ["b", "c"]
-        bench.store.purge(bench.queue, Filter(), 10)
+        assert other.claim_ids() == ["b", "c"]
+        driver.store.purge(driver.queue, Filter(), 10)
         assert other.counts() == {}
 
-    def test_settings_reach_the_other_handle(self, bench: QueueDriver, other: QueueDriver) -> None:
-        other.put("a")
-        bench.configure(paused=True)
-        assert other.take() == []
+    def test_settings_reach_the_other_handle(self, driver: QueueDriver, other: QueueDriver) -> None:
+        other.enqueue("a")
+        driver.configure(paused=True)
+        assert other.claim_jobs() == []
 
-        bench.configure(paused=False)
-        assert other.take_ids() == ["a"]
+        driver.configure(paused=False)
+        assert other.claim_ids() == ["a"]
 
-    def test_a_group_is_one_for_both(self, bench: QueueDriver, other: QueueDriver) -> None:
-        bench.put_all("ab", group="g")
-        job = bench.take_one()
-        assert other.take() == []
+    def test_a_group_is_one_for_both(self, driver: QueueDriver, other: QueueDriver) -> None:
+        driver.enqueue_all("ab", group="g")
+        job = driver.claim_one()
+        assert other.claim_jobs() == []
 
-        bench.complete(job)
+        driver.complete(job)
 
-        assert other.take_ids() == ["b"]
+        assert other.claim_ids() == ["b"]
 
     def test_an_enqueue_wakes_the_other_handle(
-        self, bench: QueueDriver, other: QueueDriver
+        self, driver: QueueDriver, other: QueueDriver
     ) -> None:
-        bench.put("before")
-        with other.store.listen([bench.queue], "ready") as listener:
+        driver.enqueue("before")
+        with other.store.listen([driver.queue], "ready") as listener:
             while listener.wait(0.05):
                 pass
-            bench.put("a")
+            driver.enqueue("a")
 
             assert listener.wait(SOON)
 
-    def test_a_move_wakes_the_other_handle(self, bench: QueueDriver, other: QueueDriver) -> None:
-        target = bench.other_queue("target")
-        bench.put("a")
+    def test_a_move_wakes_the_other_handle(self, driver: QueueDriver, other: QueueDriver) -> None:
+        target = driver.other_queue("target")
+        driver.enqueue("a")
         with other.store.listen([target.queue], "ready") as listener:
             while listener.wait(0.05):
                 pass
-            bench.apply_one(move("a", target.queue))
+            driver.apply_one(move("a", target.queue))
 
             assert listener.wait(SOON)
 
-    def test_the_journal_is_one_for_both(self, bench: QueueDriver, other: QueueDriver) -> None:
-        bench.put("a")
-        other.put("b")
-        bench.put("c")
+    def test_the_journal_is_one_for_both(self, driver: QueueDriver, other: QueueDriver) -> None:
+        driver.enqueue("a")
+        other.enqueue("b")
+        driver.enqueue("c")
 
         assert [event.id for event in other.journal()] == ["a", "b", "c"]
-        assert bench.journal() == other.journal()
+        assert driver.journal() == other.journal()

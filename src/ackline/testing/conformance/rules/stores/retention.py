@@ -17,107 +17,107 @@ LONG = 20 * 365 * 86400.0
 class PruneRules(StoreCase):
     """Prune: terminal jobs after their retention, and only those."""
 
-    def test_a_terminal_job_goes_when_its_time_is_over(self, bench: QueueDriver) -> None:
-        bench.complete(bench.taken("a", result_ttl=60.0))
-        bench.clock.advance(59.0)
-        assert bench.store.prune(bench.queue, 100) == 0
+    def test_a_terminal_job_goes_when_its_time_is_over(self, driver: QueueDriver) -> None:
+        driver.complete(driver.enqueue_and_claim("a", result_ttl=60.0))
+        driver.clock.advance(59.0)
+        assert driver.store.prune(driver.queue, 100) == 0
 
-        bench.clock.advance(1.0)
+        driver.clock.advance(1.0)
 
-        assert bench.store.prune(bench.queue, 100) == 1
-        assert bench.counts() == {}
-        assert bench.steps("a")[-1] == (Act.PRUNE, State.COMPLETED, None)
+        assert driver.store.prune(driver.queue, 100) == 1
+        assert driver.counts() == {}
+        assert driver.steps("a")[-1] == (Act.PRUNE, State.COMPLETED, None)
 
-    def test_each_terminal_state_is_pruned(self, bench: QueueDriver) -> None:
-        bench.complete(bench.taken("completed"))
-        bench.dead_letter("failed")
-        bench.put("cancelled")
-        bench.apply_one(cancel("cancelled", policy_of(bench.get("cancelled"))))
-        bench.clock.advance(LONG)
+    def test_each_terminal_state_is_pruned(self, driver: QueueDriver) -> None:
+        driver.complete(driver.enqueue_and_claim("completed"))
+        driver.dead_letter("failed")
+        driver.enqueue("cancelled")
+        driver.apply_one(cancel("cancelled", policy_of(driver.get("cancelled"))))
+        driver.clock.advance(LONG)
 
-        assert bench.store.prune(bench.queue, 100) == 3
-        assert bench.counts() == {}
+        assert driver.store.prune(driver.queue, 100) == 3
+        assert driver.counts() == {}
 
-    def test_a_job_scheduled_beyond_retention_is_not_deleted(self, bench: QueueDriver) -> None:
+    def test_a_job_scheduled_beyond_retention_is_not_deleted(self, driver: QueueDriver) -> None:
         """Such jobs were deleted silently (codeQ)."""
-        bench.put("a", delay=9 * 365 * 86400.0)
-        bench.clock.advance(8 * 365 * 86400.0)
-        bench.store.prune(bench.queue, 100)
-        assert bench.state("a") is State.SCHEDULED
+        driver.enqueue("a", delay=9 * 365 * 86400.0)
+        driver.clock.advance(8 * 365 * 86400.0)
+        driver.store.prune(driver.queue, 100)
+        assert driver.state("a") is State.SCHEDULED
 
-        bench.clock.advance(365 * 86400.0)
+        driver.clock.advance(365 * 86400.0)
 
-        assert bench.take_ids() == ["a"]
+        assert driver.claim_ids() == ["a"]
 
-    def test_no_live_job_is_ever_pruned(self, bench: QueueDriver) -> None:
+    def test_no_live_job_is_ever_pruned(self, driver: QueueDriver) -> None:
         """Rule 1, whatever its age."""
-        bench.fail(bench.taken("failing"))
-        bench.taken("processing")
-        bench.put("queued")
-        bench.put("scheduled", delay=1.0)
-        bench.clock.advance(LONG)
+        driver.fail(driver.enqueue_and_claim("failing"))
+        driver.enqueue_and_claim("processing")
+        driver.enqueue("queued")
+        driver.enqueue("scheduled", delay=1.0)
+        driver.clock.advance(LONG)
 
-        assert bench.store.prune(bench.queue, 100) == 0
-        assert sum(bench.counts().values()) == 4
+        assert driver.store.prune(driver.queue, 100) == 0
+        assert sum(driver.counts().values()) == 4
 
-    def test_prune_is_bounded(self, bench: QueueDriver) -> None:
-        bench.put_all("abc", result_ttl=0.0)
-        for job in bench.take(3):
-            bench.complete(job)
+    def test_prune_is_bounded(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abc", result_ttl=0.0)
+        for job in driver.claim_jobs(3):
+            driver.complete(job)
 
-        assert [bench.store.prune(bench.queue, 2) for _ in range(3)] == [2, 1, 0]
+        assert [driver.store.prune(driver.queue, 2) for _ in range(3)] == [2, 1, 0]
 
-    def test_what_is_past_its_time_cannot_be_seen_even_unpruned(self, bench: QueueDriver) -> None:
+    def test_what_is_past_its_time_cannot_be_seen_even_unpruned(self, driver: QueueDriver) -> None:
         """Rule 7: the TTL holds whether or not maintenance runs."""
-        job = bench.taken("a", result_ttl=5.0)
-        bench.complete(job)
-        bench.clock.advance(5.0)
+        job = driver.enqueue_and_claim("a", result_ttl=5.0)
+        driver.complete(job)
+        driver.clock.advance(5.0)
 
-        assert bench.find("a") is None
-        assert bench.listed() == []
-        assert bench.complete(job) == Verdict(False, None)
-        assert bench.apply_one(edit("a", Edit(keep=100.0))) == Verdict(False, None)
+        assert driver.find("a") is None
+        assert driver.listed() == []
+        assert driver.complete(job) == Verdict(False, None)
+        assert driver.apply_one(edit("a", Edit(keep=100.0))) == Verdict(False, None)
 
-    def test_prune_reaches_no_other_queue(self, bench: QueueDriver) -> None:
-        other = bench.other_queue("other")
-        other.complete(other.taken("a"))
-        bench.put("b")
-        bench.clock.advance(LONG)
+    def test_prune_reaches_no_other_queue(self, driver: QueueDriver) -> None:
+        other = driver.other_queue("other")
+        other.complete(other.enqueue_and_claim("a"))
+        driver.enqueue("b")
+        driver.clock.advance(LONG)
 
-        assert bench.store.prune(bench.queue, 100) == 0
+        assert driver.store.prune(driver.queue, 100) == 0
         assert other.counts() == {State.COMPLETED: 1}
 
-    def test_prune_of_an_unknown_queue_is_nothing(self, bench: QueueDriver) -> None:
-        assert bench.store.prune(bench.queue, 100) == 0
+    def test_prune_of_an_unknown_queue_is_nothing(self, driver: QueueDriver) -> None:
+        assert driver.store.prune(driver.queue, 100) == 0
 
 
 class PurgeRules(StoreCase):
     """Purge: what matches, in this queue of this tenant, whatever its state."""
 
-    def test_purge_reaches_only_this_queue_of_this_tenant(self, bench: QueueDriver) -> None:
+    def test_purge_reaches_only_this_queue_of_this_tenant(self, driver: QueueDriver) -> None:
         """The fault to avoid: a clear that ignored the queue's name (relay)."""
-        others = [bench.other_queue("other"), bench.other_queue("work", tenant="acme")]
-        for each in (bench, *others):
-            each.put_all("ab")
+        others = [driver.other_queue("other"), driver.other_queue("work", tenant="acme")]
+        for each in (driver, *others):
+            each.enqueue_all("ab")
 
-        assert bench.store.purge(bench.queue, Filter(), 100) == 2
+        assert driver.store.purge(driver.queue, Filter(), 100) == 2
 
-        assert bench.counts() == {}
+        assert driver.counts() == {}
         assert [other.counts() for other in others] == [{State.QUEUED: 2}] * 2
 
-    def test_purge_takes_every_state(self, bench: QueueDriver) -> None:
-        bench.complete(bench.taken("completed"))
-        bench.dead_letter("failed")
-        bench.fail(bench.taken("failing"))
-        running = bench.taken("processing")
-        bench.put("queued")
-        bench.put("scheduled", delay=60.0)
+    def test_purge_takes_every_state(self, driver: QueueDriver) -> None:
+        driver.complete(driver.enqueue_and_claim("completed"))
+        driver.dead_letter("failed")
+        driver.fail(driver.enqueue_and_claim("failing"))
+        running = driver.enqueue_and_claim("processing")
+        driver.enqueue("queued")
+        driver.enqueue("scheduled", delay=60.0)
 
-        assert bench.store.purge(bench.queue, Filter(), 100, by="me") == 6
+        assert driver.store.purge(driver.queue, Filter(), 100, by="me") == 6
 
-        assert bench.counts() == {}
-        assert bench.complete(running) == Verdict(False, None)
-        assert {(event.act, event.by) for event in bench.journal()[-6:]} == {(Act.PURGE, "me")}
+        assert driver.counts() == {}
+        assert driver.complete(running) == Verdict(False, None)
+        assert {(event.act, event.by) for event in driver.journal()[-6:]} == {(Act.PURGE, "me")}
 
     @pytest.mark.parametrize(
         ("which", "left"),
@@ -130,31 +130,31 @@ class PurgeRules(StoreCase):
         ],
     )
     def test_purge_takes_only_what_matches(
-        self, bench: QueueDriver, which: Filter, left: str
+        self, driver: QueueDriver, which: Filter, left: str
     ) -> None:
-        bench.put("a", payload=b'"a needle here"')
-        bench.put("b", kind="image")
-        bench.put("c", delay=60.0)
+        driver.enqueue("a", payload=b'"a needle here"')
+        driver.enqueue("b", kind="image")
+        driver.enqueue("c", delay=60.0)
 
-        bench.store.purge(bench.queue, which, 100)
+        driver.store.purge(driver.queue, which, 100)
 
-        assert "".join(id for id in "abc" if bench.find(id)) == left
+        assert "".join(id for id in "abc" if driver.find(id)) == left
 
-    def test_purge_is_bounded_and_called_until_nothing_is_left(self, bench: QueueDriver) -> None:
-        bench.put_all("abcde")
+    def test_purge_is_bounded_and_called_until_nothing_is_left(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("abcde")
 
-        assert [bench.store.purge(bench.queue, Filter(), 2) for _ in range(4)] == [2, 2, 1, 0]
+        assert [driver.store.purge(driver.queue, Filter(), 2) for _ in range(4)] == [2, 2, 1, 0]
 
-    def test_a_purged_job_is_never_handed_out(self, bench: QueueDriver) -> None:
-        bench.put_all("ab")
-        bench.store.purge(bench.queue, Filter(ids=frozenset("a")), 1)
+    def test_a_purged_job_is_never_handed_out(self, driver: QueueDriver) -> None:
+        driver.enqueue_all("ab")
+        driver.store.purge(driver.queue, Filter(ids=frozenset("a")), 1)
 
-        assert bench.take_ids() == ["b"]
+        assert driver.claim_ids() == ["b"]
 
-    def test_a_purged_scheduled_job_is_never_promoted(self, bench: QueueDriver) -> None:
-        bench.put("a", delay=1.0)
-        bench.store.purge(bench.queue, Filter(), 1)
-        bench.clock.advance(2.0)
+    def test_a_purged_scheduled_job_is_never_promoted(self, driver: QueueDriver) -> None:
+        driver.enqueue("a", delay=1.0)
+        driver.store.purge(driver.queue, Filter(), 1)
+        driver.clock.advance(2.0)
 
-        assert bench.store.promote(bench.queue, 10) == 0
-        assert bench.take() == []
+        assert driver.store.promote(driver.queue, 10) == 0
+        assert driver.claim_jobs() == []

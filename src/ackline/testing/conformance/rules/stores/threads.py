@@ -17,9 +17,9 @@ from ackline.testing.journal_checker import check_journal
 class ThreadRules(StoreCase):
     """Rules 2 and 3, with real threads: each job is accepted as completed exactly once."""
 
-    def test_eight_threads_complete_two_thousand_jobs_once_each(self, bench: QueueDriver) -> None:
+    def test_eight_threads_complete_two_thousand_jobs_once_each(self, driver: QueueDriver) -> None:
         total = 2000
-        bench.put_all(map(str, range(total)))
+        driver.enqueue_all(map(str, range(total)))
         barrier = threading.Barrier(8)
 
         def work(worker: int) -> list[str]:
@@ -28,7 +28,7 @@ class ThreadRules(StoreCase):
             barrier.wait()
             while True:
                 steps = [complete(job, job.id.encode(), policy_of(job)) for job in held]
-                claimed = bench.claim(20, worker=f"w{worker}", transitions=steps)
+                claimed = driver.claim(20, worker=f"w{worker}", transitions=steps)
                 verdicts = zip(held, claimed.verdicts, strict=True)
                 accepted += [job.id for job, verdict in verdicts if verdict.applied]
                 held = claimed.jobs
@@ -39,46 +39,46 @@ class ThreadRules(StoreCase):
             accepted = Counter(id for ids in threads.map(work, range(8)) for id in ids)
 
         assert accepted == Counter(map(str, range(total)))
-        assert bench.counts() == {State.COMPLETED: total}
-        events = bench.journal()
+        assert driver.counts() == {State.COMPLETED: total}
+        events = driver.journal()
         check_journal(events)
         assert Counter(event.act for event in events) == dict.fromkeys(
             (Act.ENQUEUE, Act.CLAIM, Act.COMPLETE), total
         )
 
-    def test_one_lease_settled_by_many_threads_has_one_effect(self, bench: QueueDriver) -> None:
+    def test_one_lease_settled_by_many_threads_has_one_effect(self, driver: QueueDriver) -> None:
         """Rule 3: different results race; one is stored, and only its sender hears so."""
-        job = bench.taken("a")
+        job = driver.enqueue_and_claim("a")
         barrier = threading.Barrier(8)
 
         def settle(n: int) -> tuple[bytes, bool]:
             step: Transition = complete(job, b"%d" % n, policy_of(job))
             barrier.wait()
-            return b"%d" % n, bench.apply_one(step).applied
+            return b"%d" % n, driver.apply_one(step).applied
 
         with ThreadPoolExecutor(8) as threads:
             answers = list(threads.map(settle, range(8)))
 
-        assert [result for result, applied in answers if applied] == [bench.get("a").result]
-        assert [act for act, _, _ in bench.steps("a")].count(Act.COMPLETE) == 1
+        assert [result for result, applied in answers if applied] == [driver.get("a").result]
+        assert [act for act, _, _ in driver.steps("a")].count(Act.COMPLETE) == 1
 
-    def test_of_many_editors_who_saw_the_same_one_wins(self, bench: QueueDriver) -> None:
-        bench.put("a")
-        seen = expected_from(bench.get("a"))
+    def test_of_many_editors_who_saw_the_same_one_wins(self, driver: QueueDriver) -> None:
+        driver.enqueue("a")
+        seen = expected_from(driver.get("a"))
         barrier = threading.Barrier(8)
 
         def change(n: int) -> tuple[bytes, bool]:
             step = edit("a", Edit(payload=b"%d" % n), seen=seen)
             barrier.wait()
-            return b"%d" % n, bench.apply_one(step).applied
+            return b"%d" % n, driver.apply_one(step).applied
 
         with ThreadPoolExecutor(8) as threads:
             answers = list(threads.map(change, range(8)))
 
-        assert [payload for payload, won in answers if won] == [bench.get("a").payload]
+        assert [payload for payload, won in answers if won] == [driver.get("a").payload]
 
-    def test_no_group_runs_over_its_limit_on_any_thread(self, bench: QueueDriver) -> None:
-        bench.put_all(map(str, range(60)), group="g")
+    def test_no_group_runs_over_its_limit_on_any_thread(self, driver: QueueDriver) -> None:
+        driver.enqueue_all(map(str, range(60)), group="g")
         running = threading.Semaphore(1)
         over: list[str] = []
         done: list[str] = []
@@ -87,12 +87,12 @@ class ThreadRules(StoreCase):
             looks = 0
             while len(done) < 60 and looks < 5000:
                 looks += 1
-                for job in bench.take(5, worker=f"w{worker}"):
+                for job in driver.claim_jobs(5, worker=f"w{worker}"):
                     if not running.acquire(blocking=False):
                         over.append(job.id)
                     done.append(job.id)
                     running.release()
-                    bench.complete(job)
+                    driver.complete(job)
 
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(work, range(4)))
