@@ -49,7 +49,7 @@ def store_url(url_or_path: str | os.PathLike[str]) -> str:
     """The URL that a caller means; a path is a SQLite file.
 
     >>> from pathlib import Path
-    >>> url_of(Path("new jobs.db"))
+    >>> store_url(Path("new jobs.db"))
     'sqlite:///new%20jobs.db'
     """
     if isinstance(url_or_path, os.PathLike):

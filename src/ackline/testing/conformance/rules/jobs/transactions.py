@@ -33,7 +33,7 @@ class Caller:
         self.driver = driver
         self.connection = connection
 
-    def put(self, *ids: str) -> list[Receipt]:
+    def enqueue(self, *ids: str) -> list[Receipt]:
         with self.driver.store.join(self.connection) as joined:
             return joined.enqueue(self.driver.queue, [draft(id) for id in ids])
 
