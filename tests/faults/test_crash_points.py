@@ -51,7 +51,7 @@ def test_a_store_that_was_cut_short_in_the_making(url, tmp_path: Path, point):
     making = ProgramOptions(
         name="maker", store=url, folder=str(histories), crash=point, count_from_open=True
     )
-    maker = ManagedProcess("crasher", making)
+    maker = ManagedProcess("crashing_producer", making)
     maker.wait()
     assert maker.status == -9
 
@@ -79,7 +79,7 @@ def test_control_a_store_without_its_log(url, tmp_path: Path):
 @pytest.mark.parametrize("point", ["wal.write.5", "wal.sync.1"])
 def test_control_a_lock_that_outlives_its_holder(open_scene, point):
     scene = open_scene()
-    holder = scene.start("crasher", crash=point, stays=True)
+    holder = scene.start("crashing_producer", crash=point, outlives_parent=True)
     wait_for("the holder to stop", lambda: holder.has(StepType.FAULT, Phase.INVOKE))
 
     probe = scene.probe("a stopped holder", patience=1.0)

@@ -24,8 +24,8 @@ def test_a_fault_lasts_from_before_the_act_until_after_it(
     post = SimpleNamespace(
         queues=queues,
         queue=queues["work"],
-        assignment=SimpleNamespace(seed=1, name="meddler"),
-        history=History(tmp_path, "meddler"),
+        assignment=SimpleNamespace(seed=1, name="interfering_client"),
+        history=History(tmp_path, "interfering_client"),
     )
     meddler = InterferingClient(cast(Any, post))
     for act in ("abandon", "settle_late", "sweep", "operate", "move", "tidy"):

@@ -19,8 +19,8 @@ def answered(writer: ManagedProcess) -> int:
 
 def kill_all_writers(scene: Scenario, **details) -> Report:
     """Four writers and a reader, none of which rests; all writers are killed at full speed."""
-    reader = scene.start("reader")
-    writers = [scene.start("producer", pause=0.0, **details) for _ in range(WRITERS)]
+    reader = scene.start("journal_reader")
+    writers = [scene.start("producer", max_pause=0.0, **details) for _ in range(WRITERS)]
     wait_for("answers", lambda: all(answered(writer) > ENOUGH for writer in writers))
     for writer in writers:
         with scene.fault("kill producer", writer.name):

@@ -32,6 +32,6 @@ def test_its_workers_stop(open_scene):
 
 
 def test_control_workers_that_stay(open_scene):
-    report = kill_supervisor(open_scene(lease=1.0), patience=1.0, stays=True)
+    report = kill_supervisor(open_scene(lease=1.0), patience=1.0, outlives_parent=True)
 
     assert Rule.ORPHANED in report.broken, str(report)

@@ -35,7 +35,7 @@ def test_its_jobs_are_done_by_another(open_scene):
 
 
 @pytest.mark.parametrize(
-    ("variant", "rule"), [("acks first", Rule.LOST), ("never expires", Rule.STUCK)]
+    ("variant", "rule"), [("completes on claim", Rule.LOST), ("never expires", Rule.STUCK)]
 )
 def test_control(open_scene, variant, rule):
     report = kill_one_at_work(open_scene(lease=1.0), patience=3.0, variant=variant)

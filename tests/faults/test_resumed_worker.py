@@ -35,7 +35,7 @@ def settled(worker: ManagedProcess, id: str) -> bool:
 
 
 def test_its_settling_is_refused(open_scene):
-    report = wake_a_zombie(open_scene(lease=0.7), "deaf")
+    report = wake_a_zombie(open_scene(lease=0.7), "drops heartbeat replies")
 
     assert report.ok, str(report)
     assert report.figures["settlings refused"] >= 1

@@ -181,14 +181,14 @@ class SilentListener:
 
 
 VARIANTS: Mapping[str, Callable[[Store], Store]] = {
-    "acks first": CompletesOnClaim,
-    "deaf": DropsHeartbeatReplies,
+    "completes on claim": CompletesOnClaim,
+    "drops heartbeat replies": DropsHeartbeatReplies,
     "unfenced": Unfenced,
     "no repair": NoRepair,
     "never expires": NeverExpires,
     "answers before commit": AnswersBeforeCommit,
     "resends as new": ResendsAsNew,
-    "no news": NoNotifications,
-    "rarely looking": rarely_polling,
+    "no notifications": NoNotifications,
+    "rarely polling": rarely_polling,
 }
 """By the name in the `variant` of an assignment."""

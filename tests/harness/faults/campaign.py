@@ -79,16 +79,16 @@ class Campaign:
             ("producer", plan.producers),
             ("worker", plan.workers),
             ("supervisor", 1 if plan.supervised else 0),
-            ("reader", 1),
+            ("journal_reader", 1),
         ):
             for _ in range(wanted - len(self.processes.running(role))):
                 details = {"processes": plan.supervised, "variant": plan.variant}
-                self.scene.start(role, pause=0.05, **details)
+                self.scene.start(role, max_pause=0.05, **details)
 
     def _stop_processes(self) -> None:
         for timer in self._paused:
             timer.join()
-        for role in ("producer", "supervisor", "worker", "reader"):
+        for role in ("producer", "supervisor", "worker", "journal_reader"):
             for member in self.processes.running(role):
                 member.stop()
 
@@ -208,7 +208,7 @@ def random_crash_point(random: random.Random) -> CrashPoint:
 
 def crash_producer(scene: Scenario, point: CrashPoint) -> ManagedProcess:
     """Let a process die at a point, and check that it leaves nothing locked."""
-    crasher = scene.start("crasher", crash=str(point))
+    crasher = scene.start("crashing_producer", crash=str(point))
     crasher.wait()
     scene.probe(f"{crasher.name}, killed at {point}")
     return crasher

@@ -94,7 +94,7 @@ RECOVERY_PATHS = (
         name="transaction rolled back: claim, work and ack were one",
         detection="crash of a worker process",
         end=_kill,
-        role="transactional",
+        role="transactional_worker",
         stores=("postgresql",),
         bound=10.0,
     ),

@@ -18,7 +18,7 @@ from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.processes import ManagedProcess
 from tests.harness.faults.workload import ASYNC, Task
 
-CLIENTS = {"producer": 2, "worker": 2, "meddler": 3}
+CLIENTS = {"producer": 2, "worker": 2, "interfering_client": 3}
 
 LONG_JOBS = 4
 """Jobs that are added at each look."""
@@ -30,7 +30,7 @@ def run_contention(url: str, order: DrillOptions, *, variant: str = "") -> Repor
         scene.has_one_queue = False
         members = [
             scene.start(
-                role, pause=0.02, concurrency=8, variant=variant if role == "meddler" else ""
+                role, max_pause=0.02, concurrency=8, variant=variant if role == "interfering_client" else ""
             )
             for role, strength in CLIENTS.items()
             for _ in range(strength)
@@ -48,7 +48,7 @@ def run_contention(url: str, order: DrillOptions, *, variant: str = "") -> Repor
 
 def _wait_for_acts(scene: ServerScenario, members: list[ManagedProcess], count: int) -> None:
     numbers = itertools.count()
-    meddlers = [member for member in members if member.role == "meddler"]
+    meddlers = [member for member in members if member.role == "interfering_client"]
     until = time.monotonic() + 30.0 + count
     while time.monotonic() < until and all(member.alive for member in members):
         acts = (step for member in meddlers for step in member.steps())

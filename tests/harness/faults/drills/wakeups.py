@@ -38,7 +38,7 @@ def wake_up(
     # A worker also looks when a lease may lapse: not here.
     with ServerScenario(url, order.folder, seed=order.seed, lease=RARE_POLL_SECONDS) as scene:
         scene.enqueue("first", Task())
-        worker = scene.start("worker", variant=variant or "rarely looking")
+        worker = scene.start("worker", variant=variant or "rarely polling")
         wait_for("the first job to begin", lambda: _start(worker, "first") is not None)
         for number in range(order.count):
             time.sleep(IDLE_SECONDS)

@@ -58,7 +58,7 @@ class WorkloadRun:
 
     def _start_processes(self, details: dict[str, object]) -> None:
         self._members = [
-            self.scene.start(role, pause=0.02, concurrency=8, **details)
+            self.scene.start(role, max_pause=0.02, concurrency=8, **details)
             for role, strength in self._process_counts.items()
             for _ in range(strength)
         ]

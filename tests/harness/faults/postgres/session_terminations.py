@@ -58,7 +58,7 @@ def terminate_listen(order: DrillOptions) -> Report:
 
 def terminate_listen_unnotified(order: DrillOptions) -> Report:
     """The control: a worker that hears nothing is slow."""
-    return _terminate_listen(order, "no news")
+    return _terminate_listen(order, "no notifications")
 
 
 def _terminate(order: DrillOptions, names: Sequence[str], variant: str = "") -> Report:

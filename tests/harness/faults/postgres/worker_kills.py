@@ -17,4 +17,4 @@ def kill_workers(order: DrillOptions) -> Report:
 def kill_early_completing_workers(order: DrillOptions) -> Report:
     """The control: a worker that acknowledges first loses its jobs when it dies."""
     with KillablePostgres() as server:
-        return worker_kills.kill_workers(server.url, order, variant="acks first")
+        return worker_kills.kill_workers(server.url, order, variant="completes on claim")

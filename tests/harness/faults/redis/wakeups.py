@@ -15,7 +15,7 @@ def wake_up(order: DrillOptions) -> Report:
 
 def wake_up_unnotified(order: DrillOptions) -> Report:
     """The control: a worker that hears nothing is slow."""
-    return _wake_up(order, "no news")
+    return _wake_up(order, "no notifications")
 
 
 def _wake_up(order: DrillOptions, variant: str) -> Report:
