@@ -22,7 +22,7 @@ from ackline.service.auth.permissions import Scope
 from ackline.service.auth.principal import Principal
 from ackline.service.runtime import Runtime
 from ackline.service.settings import Settings
-from ackline.service.wakeups.wakeups import Wakeups
+from ackline.service.wakeups.registry import Wakeups
 from ackline.stores.contract import Listener, QueueInfo, Store, Topic
 from ackline.stores.http import HttpStore
 from ackline.stores.http.address import Address, read_address

@@ -30,7 +30,7 @@ from ackline.service.settings import Settings
 from ackline.service.threads.single_flight import SingleFlight
 from ackline.service.threads.slow_work import SlowWorkPool
 from ackline.service.views.overview import OverviewCache
-from ackline.service.wakeups.wakeups import Wakeups
+from ackline.service.wakeups.registry import Wakeups
 from ackline.stores.contract import Store
 from ackline.stores.registry import store_from_url
 

@@ -87,7 +87,7 @@ def calls(settings: Settings) -> list[Call]:
 
 def _verbs(path: str) -> list[Call]:
     """Each verb of the store is a route of its own."""
-    verbs = {**VERBS, "listen": LISTEN} if "{" in path else {"welcome": None}
+    verbs = {**VERBS, "listen": LISTEN} if "{" in path else {"handshake": None}
     base = path.rpartition("/")[0]
     return [
         Call("POST", f"{base}/{name}", None, {"json": _arguments(verb)})

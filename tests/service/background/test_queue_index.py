@@ -61,7 +61,7 @@ def calls_of_idle_steps(store: Counting, caretaker: BackgroundLoops, queues: int
     """What all loops but the pruner ask while nothing happens in so many queues."""
     for n in range(queues):
         Queues(store)[f"q{n}"].enqueue(1)
-    often = ("census", "promoter", "sweeper", "dispatcher", "watcher")
+    often = ("queue discovery", "promoter", "sweeper", "dispatcher", "watcher")
     step(caretaker, *often)
     step(caretaker, *often)
     store.calls.clear()
@@ -70,7 +70,7 @@ def calls_of_idle_steps(store: Counting, caretaker: BackgroundLoops, queues: int
 
 
 def test_idle_queues_cost_no_more_the_more_there_are(store, caretaker, monkeypatch):
-    monkeypatch.setattr("ackline.service.background.queue_index.REFRESH", 3600.0)
+    monkeypatch.setattr("ackline.service.background.queue_index.MAX_AGE", 3600.0)
     few = calls_of_idle_steps(store, caretaker, 1)
 
     many = calls_of_idle_steps(store, caretaker, 100)
@@ -112,7 +112,7 @@ def test_what_the_journal_does_not_tell_is_seen_after_a_while(store, monkeypatch
     assert store.info().cursor == cursor
     assert survey.queues() == ()
 
-    monkeypatch.setattr("ackline.service.background.queue_index.REFRESH", 0.0)
+    monkeypatch.setattr("ackline.service.background.queue_index.MAX_AGE", 0.0)
 
     assert [queue.name for queue in survey.queues()] == ["empty"]
 
@@ -133,10 +133,10 @@ def test_what_schedules_enqueue_is_counted(store, caretaker, clock):
     queue = Queues(store)["email"]
     queue.enqueue(1, delay=3600)
     schedules.write(store, queue.key, Schedule("tick", "* * * * *"))
-    step(caretaker, "census")
+    step(caretaker, "queue discovery")
     clock.advance(60)
 
-    step(caretaker, "census")
+    step(caretaker, "queue discovery")
 
     assert caretaker.loops[0].stats().done == {"fired": 1}
 

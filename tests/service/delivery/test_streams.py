@@ -158,7 +158,7 @@ class TestConsumerThatLeaves:
         assert seen == [1, 2, 3]
         (letter,) = live.api.get("/queue/dlq")
         assert (letter["id"], letter["attempts"]) == (poison, 3)
-        assert "its consumer left" in letter["errorMessage"]
+        assert "its client disconnected" in letter["errorMessage"]
 
     def test_only_the_first_has_cost_an_attempt(self, live):
         ids = [live.api.enqueue(n) for n in range(3)]

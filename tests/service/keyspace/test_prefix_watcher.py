@@ -91,7 +91,7 @@ def test_those_who_come_late_are_told_of_all_and_the_others_of_changes(live):
 
 
 def test_a_write_of_this_process_is_told_without_waiting_for_the_next_look(live, monkeypatch):
-    monkeypatch.setattr("ackline.service.wakeups.wakeups.POLL_EVERY", 60.0)
+    monkeypatch.setattr("ackline.service.wakeups.wakeup.POLL_EVERY", 60.0)
     with watching(live) as events:
         until(lambda: len(live.runtime.streams) == 1)
         live.api.put("/keys/w/a", {"value": 1})
@@ -100,7 +100,7 @@ def test_a_write_of_this_process_is_told_without_waiting_for_the_next_look(live,
 
 
 def test_nobody_waits_for_a_look_but_who_watches(live, monkeypatch):
-    held = Held(read_snapshot(live.runtime.store, ("default", ("w",)), {}, whole=True))
+    held = Held(read_snapshot(live.runtime.store, ("default", ("w",)), {}, everything=True))
     monkeypatch.setattr(prefix_watcher, "read_snapshot", held)
     live.api.enqueue(1, id="a")
 
@@ -177,7 +177,7 @@ ROUNDS, KEYS = 10, 20
 
 def test_a_slow_reader_is_sent_the_latest_values_and_costs_no_memory(live, monkeypatch):
     monkeypatch.setattr(prefix_watcher, "PAUSE_FACTOR", 0)
-    monkeypatch.setattr("ackline.service.wakeups.wakeups.POLL_EVERY", 0.1)
+    monkeypatch.setattr("ackline.service.wakeups.wakeup.POLL_EVERY", 0.1)
     found: list[prefix_watcher.PrefixSnapshot] = []
 
     def noted(*given):

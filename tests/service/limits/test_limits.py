@@ -99,7 +99,7 @@ def test_of_too_many_names_those_who_owe_least_are_forgotten(ledger):
     for n in range(BUCKETS * SLOTS_PER_BUCKET * 2):
         ledger.acquire(f"little {n}", Rate(1, 1))
 
-    assert ledger.wait("much", Rate(1, 1000)) == pytest.approx(1.0)
+    assert ledger.wait_time("much", Rate(1, 1000)) == pytest.approx(1.0)
 
 
 def _hammer(file: int, seconds: float, results) -> None:

@@ -736,10 +736,10 @@ class TestLimitedTokens:
         as_caller(who, Scope.READ, kinds=frozenset({"mail"}))
 
         for text in ("pin 1234", "pin 9999"):
-            page = ask("page", queue=KEY, which=Filter(text=text), cursor=None, limit=1)
+            page = ask("page", queue=KEY, job_filter=Filter(text=text), cursor=None, limit=1)
             assert page == Page([], None)
         secret = Filter(kinds=frozenset({"secret"}))
-        ask("page", 403, queue=KEY, which=secret, cursor=None, limit=1)
+        ask("page", 403, queue=KEY, job_filter=secret, cursor=None, limit=1)
 
     def test_leases_of_other_kinds_are_left_out(self, ask, who, store):
         store.enqueue(KEY, [Draft("b", "secret", b"2"), Draft("a", "mail", b"1")])
@@ -769,7 +769,9 @@ class TestLimitedTokens:
         ]
         claimed = ask("claim", queue=KEY, request=REQUEST, transitions=steps[:1])
         assert [verdict.applied for verdict in claimed.verdicts] == [False]
-        reply = ask("heartbeat", queue=KEY, beat=BEAT, holds=[LeaseExtension("b", 1, 30.0)])
+        reply = ask(
+            "heartbeat", queue=KEY, heartbeat=BEAT, extensions=[LeaseExtension("b", 1, 30.0)]
+        )
         assert reply.lost == [0]
 
     def test_settings_of_other_kinds_are_not_changed(self, ask, who, store):
@@ -954,6 +956,6 @@ class TestLongTexts:
     def test_a_host_is_cut_off(self, ask, store):
         beat = msgspec.structs.replace(BEAT, host="h" * 1_000_000)
 
-        ask("heartbeat", queue=KEY, beat=beat, holds=[])
+        ask("heartbeat", queue=KEY, heartbeat=beat, extensions=[])
 
         assert len(store.workers([KEY])[0][0].heartbeat.host) == 512

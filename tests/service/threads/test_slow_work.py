@@ -147,7 +147,7 @@ def test_a_tenant_leaves_threads_to_the_others():
 class ByHeader:
     """Everyone is of the tenant that a header names, and an operator if it names none."""
 
-    def knows(self, _connection):
+    def is_known(self, _connection):
         return True
 
     async def authenticate(self, connection):

@@ -15,8 +15,10 @@ from tests.harness.faults.wrapped_store import WrappedStore
 from ackline.aio.base import ThreadPools
 from ackline.core.config import QueueSettings
 from ackline.core.job import Draft, QueueKey
-from ackline.service.wakeups import wakeups
-from ackline.service.wakeups.wakeups import Waiter, Wakeup, Wakeups
+from ackline.service.wakeups import registry
+from ackline.service.wakeups import wakeup as wakeup_module
+from ackline.service.wakeups.registry import Wakeups
+from ackline.service.wakeups.wakeup import Waiter, Wakeup
 from ackline.stores.contract import Store, Subject, Subscription
 from ackline.stores.memory import MemoryStore
 
@@ -134,7 +136,7 @@ def put(store: Store, key: QueueKey = KEY) -> None:
 @pytest.fixture
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is woken but by news."""
-    monkeypatch.setattr(wakeups, "POLL_EVERY", 3600.0)
+    monkeypatch.setattr(wakeup_module, "POLL_EVERY", 3600.0)
 
 
 class TestCost:
@@ -157,7 +159,7 @@ class TestCost:
     def test_nothing_is_left_of_those_who_have_gone(
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(wakeups, "UNSUBSCRIBE_AFTER", 0.05)
+        monkeypatch.setattr(registry, "UNSUBSCRIBE_AFTER", 0.05)
 
         async def work(waking: Wakeups) -> None:
             with waking.of_queue(KEY, "ready") as wakeup:
@@ -181,7 +183,7 @@ class TestCost:
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """So that the store need not send more of it."""
-        monkeypatch.setattr(wakeups, "UNSUBSCRIBE_ON_NOTIFICATION_AFTER", 0.0)
+        monkeypatch.setattr(registry, "UNSUBSCRIBE_ON_NOTIFICATION_AFTER", 0.0)
 
         async def work(waking: Wakeups) -> None:
             with waking.of_queue(KEY, "ready") as wakeup:
@@ -291,7 +293,7 @@ class TestNews:
 
 class TestLooks:
     def test_lost_news_is_noticed(self, store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(wakeups, "POLL_EVERY", 0.05)
+        monkeypatch.setattr(wakeup_module, "POLL_EVERY", 0.05)
 
         async def work(waking: Wakeups) -> None:
             with waking.of_queue(KEY, "ready") as wakeup:
@@ -305,9 +307,9 @@ class TestLooks:
     def test_thousands_look_no_more_often_than_a_few(
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(wakeups, "POLL_EVERY", 0.01)
-        monkeypatch.setattr(wakeups, "POLLS_PER_SECOND", 100)
-        monkeypatch.setattr(wakeups, "POLL_BURST", 10)
+        monkeypatch.setattr(wakeup_module, "POLL_EVERY", 0.01)
+        monkeypatch.setattr(wakeup_module, "POLLS_PER_SECOND", 100)
+        monkeypatch.setattr(wakeup_module, "POLL_BURST", 10)
 
         async def work(waking: Wakeups) -> None:
             with waking.of_queue(KEY, "ready") as wakeup:
@@ -342,7 +344,7 @@ class TestTenants:
     def test_a_queue_that_comes_into_being_is_heard_of(
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(wakeups, "DISCOVER_EVERY", 0.01)
+        monkeypatch.setattr(registry, "DISCOVER_EVERY", 0.01)
         put(store)
 
         async def work(waking: Wakeups) -> None:

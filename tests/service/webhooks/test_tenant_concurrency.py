@@ -66,7 +66,7 @@ def dispatch_ends(store: MemoryStore, tenant: str, urls: Sequence[str]) -> None:
         queue.enqueue(1, callback_url=url)
     for job in queue.claim(len(urls)):
         queue.complete(job, None)
-    dispatcher = Dispatcher(store, lanes=delivery_groups(PATIENT).count)
+    dispatcher = Dispatcher(store, group_count=delivery_groups(PATIENT).count)
     dispatcher.queues = (queue,)
     dispatcher.step()
 

@@ -30,9 +30,9 @@ class Scope(enum.StrEnum):
 class Impact(enum.StrEnum):
     """How much of its tenant a permission affects, so that a restricted caller may not use it."""
 
-    OWN_JOBS = "its queues and kinds"
+    OWN_JOBS = "its own queues and kinds"
     """Only what the caller may access; the rest is left out or refused."""
-    ALL_KINDS = "its queues, all kinds"
+    ALL_KINDS = "all kinds of a queue"
     """Jobs of all kinds of a queue."""
     TENANT = "the whole tenant"
     """All queues."""

@@ -1,4 +1,4 @@
-"""Maintenance of all queues of a store, including those that are created later."""
+"""The maintenance loops of all queues of a store, including those that are created later."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ RUNNING = frozenset({State.PROCESSING})
 
 
 class IndexedPromoter(Promoter):
-    """Looks after queues with jobs that wait for their time."""
+    """Promotes jobs in queues with jobs that wait for their time."""
 
-    def __init__(self, survey: QueueIndex, interval: float) -> None:
+    def __init__(self, index: QueueIndex, interval: float) -> None:
         super().__init__([], interval)
-        self._survey = survey
+        self._index = index
 
     def candidates(self) -> Sequence[AnyQueue]:
-        return self._survey.queues(WAITING_FOR_TIME)
+        return self._index.queues(WAITING_FOR_TIME)
 
 
 class LeaseSweeper(Reaper):
-    """Takes overdue leases back, a batch at a time, from queues with running jobs."""
+    """Expires lapsed leases, a batch at a time, in queues with running jobs."""
 
     name = "sweeper"
 
-    def __init__(self, survey: QueueIndex, interval: float, batch: int) -> None:
+    def __init__(self, index: QueueIndex, interval: float, batch: int) -> None:
         super().__init__([], interval)
-        self._survey = survey
+        self._index = index
         self._batch = batch
 
     def candidates(self) -> Sequence[AnyQueue]:
-        return self._survey.queues(RUNNING)
+        return self._index.queues(RUNNING)
 
     def _expire_lapsed(self, queue: AnyQueue) -> None:
         if lapsed := queue.store.leases(queue.key, limit=self._batch):
@@ -55,55 +55,55 @@ class LeaseSweeper(Reaper):
 
 
 class QueueDiscovery(MaintenanceLoop):
-    """Finds the queues that the other loops look after, and fires schedules."""
+    """Finds the queues that the other loops maintain, and fires schedules."""
 
-    name = "census"
+    name = "queue discovery"
     counters = ("fired",)
 
-    def __init__(self, store: Store, survey: QueueIndex, loops: list[MaintenanceLoop]) -> None:
+    def __init__(self, store: Store, index: QueueIndex, loops: list[MaintenanceLoop]) -> None:
         super().__init__([], DISCOVER_EVERY)
         self._store = store
-        self._survey = survey
+        self._index = index
         self._loops = loops
         self._schedules = schedules.ScheduleCache(store)
         self._stored: dict[QueueKey, list[KeyValue]] = {}
-        self._looked_after: dict[QueueKey, list[KeyValue]] = {}
+        self._maintained: dict[QueueKey, list[KeyValue]] = {}
         self._schedulers: dict[QueueKey, Scheduler] = {}
 
     def due(self) -> Mapping[AnyQueue, float]:
-        """The queues whose schedules changed or soon fire; also gives all loops their queues."""
-        found = self._survey.queues()
+        """The queues whose schedules changed or fire soon; also gives all loops their queues."""
+        found = self._index.queues()
         if found != self.queues:
             self.queues = found
             for loop in self._loops:
-                # The watcher needs only one queue to reach the store.
+                # The store monitor needs only one queue to reach the store.
                 loop.queues = found[:1] if isinstance(loop, StoreMonitor) else found
         self._stored = self._schedules.read()
         now = self._store.now() if self._stored else 0.0
         keys = self._stored.keys() | self._schedulers.keys()
-        # A queue need not exist: the first tick of its schedule creates it.
-        queues = [self._survey.queue(key) for key in keys if self._is_due(key, now)]
+        # A queue may not exist yet: the first tick of its schedule creates it.
+        queues = [self._index.queue(key) for key in keys if self._is_due(key, now)]
         return dict.fromkeys(queues, 0.0)
 
     def _is_due(self, key: QueueKey, now: float) -> bool:
         scheduler = self._schedulers.get(key)
-        changed = self._looked_after.get(key) != self._stored.get(key)
-        # What is due before the next step is looked after now: so it is known when exactly.
+        changed = self._maintained.get(key) != self._stored.get(key)
+        # What is due before the next step is maintained now, to find out when exactly.
         return changed or scheduler is None or scheduler.next_at(now) <= now + 2 * DISCOVER_EVERY
 
     def maintain(self, queue: AnyQueue) -> float:
-        """Fire its schedules, as they are now."""
+        """Fire the schedules of a queue, as they are now."""
         stored = self._schedules.read_of(queue.key)
-        self._looked_after[queue.key] = stored
-        wanted = list(map(schedules.decode, stored))
+        self._maintained[queue.key] = stored
+        current = list(map(schedules.decode, stored))
         scheduler = self._schedulers.get(queue.key)
-        if scheduler is None or list(scheduler.schedules) != wanted:
-            if not wanted:
+        if scheduler is None or list(scheduler.schedules) != current:
+            if not current:
                 self._schedulers.pop(queue.key, None)
                 if not stored:
-                    self._looked_after.pop(queue.key, None)
+                    self._maintained.pop(queue.key, None)
                 return AFTER_INTERVAL
-            scheduler = self._schedulers[queue.key] = Scheduler(queue, wanted)
+            scheduler = self._schedulers[queue.key] = Scheduler(queue, current)
         before = scheduler.stats().done["fired"]
         pause = scheduler.maintain(queue)
         self.count("fired", scheduler.stats().done["fired"] - before)
@@ -111,28 +111,28 @@ class QueueDiscovery(MaintenanceLoop):
 
 
 class BackgroundLoops:
-    """All loops of one process of the service; other processes may safely run the same loops."""
+    """All loops of one process; other processes may safely run the same loops."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.delivery_worker = DeliveryWorker(store, settings.webhooks)
-        survey = QueueIndex(store, settings)
+        index = QueueIndex(store, settings)
         loops: list[MaintenanceLoop] = [
             Dispatcher(store, self.delivery_worker.start, delivery_groups(settings.webhooks).count),
-            IndexedPromoter(survey, PROMOTE_EVERY),
+            IndexedPromoter(index, PROMOTE_EVERY),
             Pruner([], PRUNE_EVERY),
             StoreMonitor([], WATCH_EVERY),
         ]
         if settings.sweep_every:
-            loops.append(LeaseSweeper(survey, settings.sweep_every, settings.sweep_batch))
-        self.loops = [QueueDiscovery(store, survey, loops), *loops]
+            loops.append(LeaseSweeper(index, settings.sweep_every, settings.sweep_batch))
+        self.loops = [QueueDiscovery(store, index, loops), *loops]
 
     def start(self) -> None:
-        """Start every loop in a thread of its own."""
+        """Start every loop in its own thread."""
         for loop in self.loops:
             loop.start()
 
     def stop(self) -> None:
-        """End every loop after the step that is under way."""
+        """Stop every loop after the step in progress."""
         for loop in self.loops:
             loop.stop()
         self.delivery_worker.stop()

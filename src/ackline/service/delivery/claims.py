@@ -24,23 +24,22 @@ from ackline.service.delivery.fair_share import Weights
 from ackline.service.delivery.in_flight import InFlightJob
 from ackline.service.http.sse import StreamSignal
 from ackline.service.runtime import Runtime
-from ackline.service.wakeups.wakeups import Waiter, Wakeup
+from ackline.service.wakeups.wakeup import Waiter, Wakeup
 from ackline.stores.contract import MAX_ANSWER_BYTES, ClaimRequest, ClaimResult
 from ackline.stores.shared.byte_limit import ByteLimit
 from ackline.worker.fair_share import QueueShare
 
 logger = logging.getLogger("ackline.service")
 
-
 MIN_WAIT = 0.001
 
 POLL_EVERY = 30.0
-"""Seconds after which a queue may have something although there was no news, because news can be
-lost. A client that waits looks sooner, see `wakeups`; this is for one that is busy with others."""
+"""Seconds after which a queue is polled without a notification, which can be lost. This is for
+clients that are busy with other queues; clients that wait poll sooner, see `wakeups`."""
 
 
 class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs a client wants, for how long, and under which name it holds them."""
+    """Which jobs a client claims, for how long, and with which worker id."""
 
     lease: float | None = None
     kinds: frozenset[str] | None = None
@@ -48,14 +47,14 @@ class ClaimOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimSource:
-    """A queue, its share of what the client takes, and whether a claim may bring something."""
+    """One of a client's queues: its fair share, and whether a claim may bring jobs."""
 
     def __init__(
-        self, runtime: Runtime, queue: Queue[Any, Any], wish: ClaimOptions, share: QueueShare
+        self, runtime: Runtime, queue: Queue[Any, Any], options: ClaimOptions, share: QueueShare
     ) -> None:
         self._runtime = runtime
         self._queue = queue
-        self._wish = wish
+        self._options = options
         self.key = queue.key
         self.share = share
         self._wakeup: Wakeup | None = None
@@ -63,23 +62,23 @@ class ClaimSource:
         self._seen_version = 0
         """The version of the wakeup before the last claim."""
         self._has_more = True
-        """Whether there may be jobs without further news."""
+        """Whether there may be jobs without a further notification."""
         self._woken = False
-        """Whether to wake another, unless this one looks: it was woken, or its claim was full."""
+        """Whether to wake another client: this one was woken, or got all that it asked for."""
         self._poll_at = math.inf
 
     @property
     def promising(self) -> bool:
-        """Whether a claim may bring jobs: after one that brought too few, only upon news."""
-        told = self._wakeup is not None and self._wakeup.version != self._seen_version
-        return self._has_more or told or time.monotonic() >= self._poll_at
+        """Whether a claim may bring jobs; after one that brought too few, once notified."""
+        notified = self._wakeup is not None and self._wakeup.version != self._seen_version
+        return self._has_more or notified or time.monotonic() >= self._poll_at
 
     def mark_promising(self) -> None:
         """There may be something to claim again."""
         self._has_more = True
 
     async def claim(self, limit: int, max_bytes: int | None) -> list[Record]:
-        """Claim what is there now; if the client leaves meanwhile, no job is lost."""
+        """Claim what is there now; if the client disconnects meanwhile, no job is lost."""
         self.share.try_take(limit)
         if self._wakeup is not None:
             self._seen_version = self._wakeup.version
@@ -90,18 +89,18 @@ class ClaimSource:
         finally:
             self.share.return_unused(limit - (len(claimed.jobs) if claimed is not None else 0))
             if claimed is None:
-                self.mark_promising()  # nothing is known about the queue
+                self.mark_promising()  # the claim failed: nothing is known about the queue
         self._woken = len(claimed.jobs) == limit or claimed.may_have_more
         if self._woken:
             self.mark_promising()
         return claimed.jobs
 
     async def _claim(self, limit: int, max_bytes: int | None) -> ClaimResult:
-        handover = CancellableClaim(self._queue, lambda: self._request(limit, max_bytes))
+        claim = CancellableClaim(self._queue, lambda: self._request(limit, max_bytes))
         try:
-            claimed = await self._runtime.call(handover.claim)
+            claimed = await self._runtime.call(claim.claim)
         except asyncio.CancelledError:
-            self._runtime.threads.run_soon(handover.cancel)
+            self._runtime.threads.run_soon(claim.cancel)
             raise
         self._runtime.metrics.job_timings.claimed(self.key, claimed)
         if self._wakeup is not None and len(claimed.jobs) < limit and not claimed.may_have_more:
@@ -109,22 +108,22 @@ class ClaimSource:
         return claimed
 
     def _request(self, limit: int, max_bytes: int | None) -> ClaimRequest:
-        """This blocks: it may have to read the queue's settings."""
-        wish = self._wish
-        request = self._queue.claim_request(limit, wish.lease, wish.kinds, wish.worker)
+        """Blocks: it may have to read the queue's settings."""
+        options = self._options
+        request = self._queue.claim_request(limit, options.lease, options.kinds, options.worker)
         return msgspec.structs.replace(request, max_bytes=max_bytes)
 
     def _schedule_poll(self, claimed: ClaimResult) -> None:
-        """Look again when the next job becomes due, or the next lease lapses."""
-        quiet_for = POLL_EVERY
+        """Poll when the next job becomes due, or the next lease expires."""
+        wait = POLL_EVERY
         if claimed.next_at is not None:
-            quiet_for = min(quiet_for, max(MIN_WAIT, claimed.next_at - claimed.now))
-        self._poll_at = time.monotonic() + quiet_for
-        if quiet_for < POLL_EVERY and self._wakeup is not None:
-            self._wakeup.notify_after(quiet_for)
+            wait = min(wait, max(MIN_WAIT, claimed.next_at - claimed.now))
+        self._poll_at = time.monotonic() + wait
+        if wait < POLL_EVERY and self._wakeup is not None:
+            self._wakeup.notify_after(wait)
 
     async def release(self, jobs: Sequence[Record]) -> None:
-        """Give back jobs that a client was not sent, or will not process."""
+        """Release jobs that a client was not sent, or will not process."""
         with self._log_if_not_released(jobs):
             transitions = await self._runtime.call(self._releases, jobs)
             verdicts = await self._runtime.call(self._queue.apply, transitions)
@@ -135,7 +134,7 @@ class ClaimSource:
         return [lifecycle.release(job, policy(job), disconnect.DISCONNECTED) for job in jobs]
 
     async def recover(self, jobs: Sequence[Record], first: str | None) -> None:
-        """The client has left with jobs that it was sent; it had `first` the longest."""
+        """Recover jobs of a client that disconnected; `first` was sent to it first."""
         with self._log_if_not_released(jobs):
             await self._runtime.call(disconnect.recover_jobs, self._queue, jobs, first)
 
@@ -145,40 +144,40 @@ class ClaimSource:
             yield
         except Exception:
             logger.exception(
-                "could not release %d jobs of %s: they wait for their leases to lapse",
+                "could not release %d jobs of %s: they stay leased until their leases expire",
                 len(jobs),
                 self.key,
             )
 
-    # --- its wakeup, when there may be something to claim ---
+    # --- its wakeup ---
 
     def set_wakeup(self, wakeup: Wakeup | None) -> None:
-        """Be woken by this from now on; None ends it."""
+        """Use this wakeup from now on; None ends it."""
         self._wakeup = wakeup
         self._poll_at = math.inf
         if wakeup is not None:
             self._seen_version = wakeup.version
 
     def wait(self, event: asyncio.Event) -> None:
-        """Have the event set by the next news."""
+        """Set the event upon the next notification."""
         if self._wakeup is not None:
             self._waiter = self._wakeup.wait(event, self._seen_version)
 
     def cancel(self) -> None:
-        """Stop waiting; if this one was woken, there is something to claim."""
+        """Stop waiting; if the client was woken, there is something to claim."""
         if self._waiter is not None and not self._waiter.wakeup.cancel(self._waiter):
             self._has_more = self._woken = True
         self._waiter = None
 
     def wake_other(self) -> None:
-        """Wake another client: there may be more than this one takes."""
+        """Wake another client: there may be more than this one claims."""
         if self._wakeup is not None and self._woken:
             self._woken = False
             self._wakeup.notify_next()
 
 
 class Claimer:
-    """Claims from the queue that got the least by its weight, among those that may have jobs."""
+    """Claims from the queue that got the least for its weight, among those that may have jobs."""
 
     def __init__(
         self, caller: Caller, weights: Weights, max_jobs: int, options: ClaimOptions
@@ -201,7 +200,7 @@ class Claimer:
     async def claim(self, limit: int) -> list[InFlightJob]:
         """Claim what is there now, up to `limit` jobs and `MAX_ANSWER_BYTES`.
 
-        A client that leaves meanwhile gets nothing.
+        A client that disconnects meanwhile gets nothing.
         """
         claimed, budget = list[InFlightJob](), ByteLimit(MAX_ANSWER_BYTES)
         candidates = [source for source in self._sources.values() if source.promising]
@@ -233,17 +232,17 @@ class Claimer:
             await self._sources[key].release(records)
 
     async def recover(self, jobs: Sequence[InFlightJob]) -> None:
-        """Take back jobs, in the order they were sent, that a client left without settling."""
+        """Recover unsettled jobs of a client that disconnected, in the order they were sent."""
         first = jobs[0]
         for key, records in _by_queue(jobs).items():
             await self._sources[key].recover(records, first.job.id if key == first.queue else None)
 
-    # --- waiting for more ---
+    # --- waiting ---
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear news of the queues inside this block."""
-        # While a client is busy with one queue, it has to learn that another has jobs.
+        """Get notifications of the queues inside this block."""
+        # A client that is busy with one queue must notice that another has jobs.
         several = len(self._sources) > 1
         of_queue = self.runtime.wakeups.of_queue
         with ExitStack() as wakeups:
@@ -251,7 +250,7 @@ class Claimer:
                 wakeup = of_queue(key, "ready", self._kinds, pinned=several)
                 source.set_wakeup(wakeups.enter_context(wakeup))
                 wakeups.callback(source.set_wakeup, None)
-            wakeups.callback(self._wake_others)  # this client may have been woken, and leaves
+            wakeups.callback(self._wake_others)  # this client may have been woken before it left
             yield
 
     def mark_promising(self, queue: QueueKey) -> None:
@@ -259,7 +258,7 @@ class Claimer:
         self._sources[queue].mark_promising()
 
     async def wait_for_notification(self, stream: StreamSignal, seconds: float) -> None:
-        """Wait until a queue may have jobs, the stream is woken, or the time is over."""
+        """Wait until a queue may have jobs, the stream is woken, or the time is up."""
         for source in self._sources.values():
             source.wait(stream.wake)
         try:
@@ -274,15 +273,15 @@ class Claimer:
         with self.listening():
             while not stream.ended:
                 jobs = await self.claim(limit)
-                left = until - time.monotonic()
-                if jobs or left <= 0:
+                remaining = until - time.monotonic()
+                if jobs or remaining <= 0:
                     return jobs
-                await self.wait_for_notification(stream, left)
+                await self.wait_for_notification(stream, remaining)
         return []
 
 
 def _by_queue(jobs: Iterable[InFlightJob]) -> dict[QueueKey, list[Record]]:
     by_queue: dict[QueueKey, list[Record]] = {}
-    for handed in jobs:
-        by_queue.setdefault(handed.queue, []).append(handed.job)
+    for job in jobs:
+        by_queue.setdefault(job.queue, []).append(job.job)
     return by_queue

@@ -1,6 +1,6 @@
-"""What becomes of the jobs of a consumer that has left without settling them.
+"""Recovers the jobs of a client that disconnected without settling them.
 
-It may have left cleanly, or one of its jobs may have crashed it: the connection looks the same.
+It may have left cleanly, or one of its jobs may have crashed it: both look the same.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from ackline.queue.metadata.recovery_counts import RecoveredBy
 from ackline.stores.contract import find_each_job
 
 MAX_FREE_RELEASES = 3
-"""How often a job is given back that its consumer may not have begun. Then it is a suspect too:
-a consumer that works on many jobs at once can be crashed by any of them."""
+"""How often a job that its client may not have started is released. After that it is a suspect,
+too: a client that works on many jobs at the same time can be crashed by any of them."""
 
-DISCONNECTED = "its consumer left"
+DISCONNECTED = "its client disconnected"
 
 
 def recover_jobs(queue: Queue[Any, Any], sent: Sequence[Record], first: str | None) -> None:
-    """Take back what a consumer was sent; `first` is the job that it had the longest. This blocks.
+    """Recover the jobs that a client was sent; `first` is the one it had the longest. Blocks.
 
-    A consumer that was at work was at that job, so it costs the job an attempt, as any crash does:
-    a poison job must reach the DLQ. The others return to their places, with all their attempts.
+    A client that was working was working on that job, so it costs the job an attempt, as any crash
+    does: a poison job must reach the DLQ. The others are released, with all their attempts.
     """
-    held = _still_leased(queue, sent)
+    leased = _still_leased(queue, sent)
     suspects = {
-        job.id for job in held if job.id == first or _release_count(job) >= MAX_FREE_RELEASES
+        job.id for job in leased if job.id == first or _release_count(job) >= MAX_FREE_RELEASES
     }
-    spared = [job for job in held if job.id not in suspects]
-    queue.apply([lifecycle.release(job, queue.policies.of(job), DISCONNECTED) for job in spared])
-    queue.expire([job for job in held if job.id in suspects], DISCONNECTED, RecoveredBy.MONITOR)
+    others = [job for job in leased if job.id not in suspects]
+    queue.apply([lifecycle.release(job, queue.policies.of(job), DISCONNECTED) for job in others])
+    queue.expire([job for job in leased if job.id in suspects], DISCONNECTED, RecoveredBy.MONITOR)
 
 
 def _still_leased(queue: Queue[Any, Any], sent: Sequence[Record]) -> list[Record]:

@@ -1,4 +1,4 @@
-"""Fair shares for clients that take from several queues, even one job per request."""
+"""Fair shares for clients that claim from several queues, even one job per request."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from ackline.service.http.problems import Unprocessable
 from ackline.worker.fair_share import FairShare, QueueShare
 
 MAX_QUEUES = 64
-"""Queues that one client may take from at once; each of them is listened to."""
+"""Maximum number of queues that one client claims from; each needs a subscription."""
 
 MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
 
 CACHE_SIZE = 1000
-"""Sets of queues that are remembered; the shares of a forgotten set begin anew."""
+"""Maximum number of sets of queues to remember; the shares of a forgotten set start over."""
 
 Weights = tuple[tuple[str, float], ...]
-"""Queues by name, each with its weight."""
+"""Names of queues with their weights."""
 
 
 def queue_weights(queues: Sequence[str], weights: Sequence[float] | None) -> Weights:
     """Each queue with its weight, 1 by default.
 
-    >>> weighted(["email", "billing"], [1, 3])
+    >>> queue_weights(["email", "billing"], [1, 3])
     (('email', 1), ('billing', 3))
     """
-    once = len(set(queues)) == len(queues)
-    if not 1 <= len(queues) <= MAX_QUEUES or not once or "" in queues:
+    unique = len(set(queues)) == len(queues)
+    if not 1 <= len(queues) <= MAX_QUEUES or not unique or "" in queues:
         raise Unprocessable(f"name 1 to {MAX_QUEUES} queues, each once", at="queue")
     weights = [1.0] * len(queues) if weights is None else weights
-    fit = all(MIN_WEIGHT <= weight <= MAX_WEIGHT for weight in weights)
-    if len(weights) != len(queues) or not fit:
+    valid = all(MIN_WEIGHT <= weight <= MAX_WEIGHT for weight in weights)
+    if len(weights) != len(queues) or not valid:
         raise Unprocessable(
             f"weights are numbers from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, one for each of the "
             f"{len(queues)} queues in their order",
@@ -42,27 +42,29 @@ def queue_weights(queues: Sequence[str], weights: Sequence[float] | None) -> Wei
 
 
 class FairShareCache:
-    """How much each queue got from clients that take from the same queues by the same weights."""
+    """How much each queue got from clients with the same queues and weights."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, Weights, int], tuple[FairShare, list[QueueShare]]]
-        self._known = OrderedDict()
+        self._shares: OrderedDict[tuple[str, Weights, int], tuple[FairShare, list[QueueShare]]]
+        self._shares = OrderedDict()
 
-    def of(self, tenant: str, weights: Weights, most: int) -> tuple[FairShare, list[QueueShare]]:
-        """The shares of these queues, for clients that take up to `most` jobs at once."""
+    def of(
+        self, tenant: str, weights: Weights, max_jobs: int
+    ) -> tuple[FairShare, list[QueueShare]]:
+        """The shares of these queues, for clients that claim up to `max_jobs` at a time."""
         if len(weights) == 1:
-            return _shares(weights, most)  # nothing to remember
-        place = (tenant, weights, most)
-        if place not in self._known:
-            self._known[place] = _shares(weights, most)
-        self._known.move_to_end(place)
-        if len(self._known) > CACHE_SIZE:
-            self._known.popitem(last=False)
-        return self._known[place]
+            return _shares(weights, max_jobs)  # nothing to remember
+        key = (tenant, weights, max_jobs)
+        if key not in self._shares:
+            self._shares[key] = _shares(weights, max_jobs)
+        self._shares.move_to_end(key)
+        if len(self._shares) > CACHE_SIZE:
+            self._shares.popitem(last=False)
+        return self._shares[key]
 
 
-def _shares(weights: Weights, most: int) -> tuple[FairShare, list[QueueShare]]:
+def _shares(weights: Weights, max_jobs: int) -> tuple[FairShare, list[QueueShare]]:
     numbers = [weight for _, weight in weights]
-    # A queue with jobs again catches up by two claims, not by all that it missed while empty.
-    shares = FairShare(math.ceil(2 * most * max(numbers) / min(numbers)))
+    # A queue that has jobs again catches up by two claims, not by all it missed while empty.
+    shares = FairShare(math.ceil(2 * max_jobs * max(numbers) / min(numbers)))
     return shares, [shares.add(weight) for weight in numbers]

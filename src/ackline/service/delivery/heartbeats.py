@@ -1,4 +1,4 @@
-"""Heartbeats of workers elsewhere: each extends leases of the kinds that it may touch."""
+"""Heartbeats of remote workers, which extend leases of the kinds that they may access."""
 
 from __future__ import annotations
 

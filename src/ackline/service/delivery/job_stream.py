@@ -17,25 +17,25 @@ from ackline.stores.contract import find_each_job
 logger = logging.getLogger("ackline.service")
 
 RETRIES = (0.1, 2.0)
-"""Seconds between tries to claim from a store that fails: the first, and the longest."""
+"""Seconds between claims from a store that fails: the first pause, and the longest."""
 
 FIRST_CHECK_DELAY, MAX_CHECK_DELAY = 0.01, 1.0
-"""Seconds after which a full window is looked at, doubled each time: another process of the
-service may have settled its jobs. A client that worked for long can wait a little longer."""
+"""Seconds after which the jobs of a full window are checked, doubled each time: another process
+of the service may have settled them."""
 
 Encode = Callable[[InFlightJob], bytes]
 
 
 class JobStream:
-    """One client's stream of jobs: never more than its window, and all given back at the end."""
+    """One client's stream of jobs: never more than its window, all of them recovered at the end."""
 
     def __init__(
-        self, claims: Claimer, prefetch: int, write: Encode, until: float | None = None
+        self, claims: Claimer, prefetch: int, encode: Encode, until: float | None = None
     ) -> None:
         self._claims = claims
         self._until = until
         self._runtime = claims.runtime
-        self._write = write
+        self._encode = encode
         self._stream = StreamSignal()
         self._window = PrefetchWindow(prefetch, self._on_capacity)
         self._check_after = FIRST_CHECK_DELAY
@@ -43,28 +43,28 @@ class JobStream:
         self._failing = False
 
     async def events(self) -> AsyncIterator[bytes]:
-        """What to send, until the client leaves or the service stops.
+        """The chunks to send, until the client disconnects or the service stops.
 
-        While the store fails, the stream stays open and tries again.
+        While the store fails, the stream stays open and retries.
         """
-        silent_since = float("-inf")
+        last_sent_at = float("-inf")
         self._runtime.streams.open(self._until, self._stream)
         try:
             with self._claims.listening():
                 while not self._stream.ended:
-                    left = silent_since + self._runtime.settings.ping_every - time.monotonic()
-                    jobs = await self._claim_or_pause(left)
-                    if jobs or left <= 0:
-                        silent_since = time.monotonic()
-                        written = await self._encoded(jobs) or PING
-                        del jobs  # not held while the client reads, or until there are more
-                        large = len(written) > LARGE_CHUNK
-                        yield written
-                        del written
+                    until_ping = last_sent_at + self._runtime.settings.ping_every - time.monotonic()
+                    jobs = await self._claim_or_pause(until_ping)
+                    if jobs or until_ping <= 0:
+                        last_sent_at = time.monotonic()
+                        chunk = await self._encoded(jobs) or PING
+                        del jobs  # free their memory while the client reads
+                        large = len(chunk) > LARGE_CHUNK
+                        yield chunk
+                        del chunk
                         if large:
                             yield EMPTY_CHUNK
         except Exception:
-            self._stream.end()  # by the service: the client has not left
+            self._stream.end()  # by the service: the client is still connected
             raise
         finally:
             self._end()
@@ -79,7 +79,7 @@ class JobStream:
             raise
         except StoreError as error:
             if not self._failing:
-                logger.warning("a stream of jobs waits for the store: %s", error)
+                logger.warning("the store is unavailable, a job stream is retrying: %s", error)
             self._failing = True
             await self._stream.wait(self._retries.next())
             return []
@@ -88,11 +88,11 @@ class JobStream:
         return jobs
 
     async def _encoded(self, jobs: list[InFlightJob]) -> bytes:
-        size = sum(len(handed.job.payload) for handed in jobs)
-        return await self._runtime.run_if_large(size, lambda: b"".join(map(self._write, jobs)))
+        size = sum(len(sent.job.payload) for sent in jobs)
+        return await self._runtime.run_if_large(size, lambda: b"".join(map(self._encode, jobs)))
 
     def _on_capacity(self, queue: QueueKey) -> None:
-        # A job that ended may have made way for others of its group.
+        # A settled job may have made way for others of its group.
         self._claims.mark_promising(queue)
         self._stream.wake.set()
 
@@ -116,21 +116,21 @@ class JobStream:
             await self._drop_lost_jobs()
 
     async def _drop_lost_jobs(self) -> None:
-        """Drop jobs that were settled elsewhere, or whose leases have lapsed, from the window."""
-        held = dict(self._window.jobs)
-        found, now = await self._runtime.call(self._read_jobs, list(held))
-        for (queue, id), job in held.items():
-            left = _remaining_lease(job, found.get((queue, id)), now)
-            if left > 0:
-                self._window.extend((queue, id), left)
+        """Drop jobs that were settled elsewhere, or whose leases have expired, from the window."""
+        jobs = dict(self._window.jobs)
+        found, now = await self._runtime.call(self._read_jobs, list(jobs))
+        for (queue, id), job in jobs.items():
+            remaining = _remaining_lease(job, found.get((queue, id)), now)
+            if remaining > 0:
+                self._window.extend((queue, id), remaining)
             else:
                 self._runtime.in_flight.settled(queue, id, job.token)
 
-    def _read_jobs(self, places: list[JobKey]) -> tuple[dict[JobKey, Record], float]:
+    def _read_jobs(self, keys: list[JobKey]) -> tuple[dict[JobKey, Record], float]:
         store = self._runtime.store
         found: dict[JobKey, Record] = {}
-        for queue in {queue for queue, _ in places}:
-            ids = [id for key, id in places if key == queue]
+        for queue in {queue for queue, _ in keys}:
+            ids = [id for key, id in keys if key == queue]
             jobs = find_each_job(store, queue, ids)
             found |= {(queue, job.id): job.without_data() for job in jobs if job is not None}
         return found, store.now()
@@ -138,21 +138,21 @@ class JobStream:
     def _end(self) -> None:
         self._runtime.streams.close(self._stream)
         if jobs := [InFlightJob(queue, job) for (queue, _), job in self._window.jobs.items()]:
-            # Not awaited here: a client that has left cancels what its request awaits.
+            # Not awaited here: a disconnect cancels what the request awaits.
             self._runtime.start_task(self._recover(jobs))
 
     async def _recover(self, jobs: list[InFlightJob]) -> None:
         if self._stream.ended:
-            # The service ended the stream, not the client: no job can be to blame.
+            # The service ended the stream: no job can have crashed the client.
             await self._claims.release(jobs)
         else:
             await self._claims.recover(jobs)
-        for handed in jobs:
-            self._runtime.in_flight.settled(handed.queue, handed.job.id, handed.job.token)
+        for sent in jobs:
+            self._runtime.in_flight.settled(sent.queue, sent.job.id, sent.job.token)
 
 
-def _remaining_lease(held: Record, found: Record | None, now: float) -> float:
-    """Seconds that a job is still held under this lease."""
-    if found is None or found.state is not State.PROCESSING or found.token != held.token:
+def _remaining_lease(job: Record, found: Record | None, now: float) -> float:
+    """Seconds until this lease of a job expires."""
+    if found is None or found.state is not State.PROCESSING or found.token != job.token:
         return 0.0
     return (found.deadline or 0.0) - now

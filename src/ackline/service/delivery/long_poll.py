@@ -18,7 +18,7 @@ from ackline.service.http.sse import StreamSignal
 T = TypeVar("T")
 
 LOOP_PASSES = 6
-"""Passes of the event loop in which it notices that a connection was closed."""
+"""Passes of the event loop after which it has noticed a closed connection."""
 
 
 async def claim_for_request(
@@ -30,20 +30,20 @@ async def claim_for_request(
 ) -> list[T]:
     """Claim jobs for a request, as documents, and remember them until they are settled.
 
-    If the client has left before its answer is written, it gets no jobs: they are given back.
+    If the client has disconnected before the response is written, the jobs are released.
     """
     runtime = claims.runtime
     if runtime.draining:
         return []
     jobs = await (_wait_for_jobs(caller, claims, limit, wait) if wait > 0 else claims.claim(limit))
     try:
-        size = sum(len(handed.job.payload) for handed in jobs)
+        size = sum(len(sent.job.payload) for sent in jobs)
         documents = await runtime.run_if_large(size, lambda: list(map(document, jobs)))
-        left = bool(jobs) and await _is_disconnected(caller.receive)
+        disconnected = bool(jobs) and await _is_disconnected(caller.receive)
     except BaseException:
         runtime.start_task(claims.release(jobs))
         raise
-    if left:
+    if disconnected:
         await claims.release(jobs)
         return []
     runtime.in_flight.add(jobs)
@@ -52,10 +52,10 @@ async def claim_for_request(
 
 async def _is_disconnected(receive: Receive) -> bool:
     stream = StreamSignal()
-    watching = asyncio.create_task(stream.watch_disconnect(receive))
+    watcher = asyncio.create_task(stream.watch_disconnect(receive))
     for _ in range(LOOP_PASSES):
         await asyncio.sleep(0)
-    watching.cancel()
+    watcher.cancel()
     return stream.disconnected
 
 
@@ -66,16 +66,16 @@ async def _wait_for_jobs(
     caller.count_waiting_queues(claims.queue_count)
     with runtime.limits.stream_slot(caller.tenant):
         stream = runtime.streams.open()
-        watching = asyncio.create_task(stream.watch_disconnect(caller.receive))
+        watcher = asyncio.create_task(stream.watch_disconnect(caller.receive))
         try:
             return await claims.wait_for(limit, seconds, stream)
         finally:
-            watching.cancel()
+            watcher.cancel()
             runtime.streams.close(stream)
 
 
 async def wait_for_result(caller: Caller, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of the work, unless the client leaves or the service stops before."""
+    """The result of the work, unless the client disconnects or the service stops first."""
     with caller.runtime.limits.stream_slot(caller.tenant):
         return await _wait_for(caller, work())
 
@@ -83,17 +83,17 @@ async def wait_for_result(caller: Caller, work: Callable[[], Coroutine[Any, Any,
 async def _wait_for(caller: Caller, work: Coroutine[Any, Any, T]) -> T:
     streams = caller.runtime.streams
     stream = streams.open(caller.principal.until)
-    watching = asyncio.create_task(stream.watch_disconnect(caller.receive))
-    ending = asyncio.create_task(stream.wake.wait())
-    working = asyncio.create_task(work)
+    watcher = asyncio.create_task(stream.watch_disconnect(caller.receive))
+    end = asyncio.create_task(stream.wake.wait())
+    task = asyncio.create_task(work)
     try:
-        await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
+        await asyncio.wait({task, end}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
         if stream.disconnected:
-            raise ClientDisconnected("the client left before there was an answer")
-        raise ShuttingDown("the service is about to stop: ask again, of another instance or later")
+            raise ClientDisconnected("the client disconnected before there was a result")
+        raise ShuttingDown("the service is shutting down: retry, on another instance or later")
     finally:
-        for task in (watching, ending, working):
-            task.cancel()
+        for one in (watcher, end, task):
+            one.cancel()
         streams.close(stream)

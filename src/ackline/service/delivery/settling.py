@@ -27,7 +27,7 @@ MAX_TOKEN = 2**63 - 1
 
 
 class LeaseHandle:
-    """The lease that a client's request is about."""
+    """The lease of a job that a client's request refers to."""
 
     def __init__(self, runtime: Runtime, queue: AsyncQueue[Any, Any], record: Record) -> None:
         self._runtime = runtime
@@ -41,7 +41,7 @@ class LeaseHandle:
     ) -> LeaseHandle:
         """Find a lease by its receipt; without one, the lease that the job has now.
 
-        Without a receipt, deliveries cannot be told apart: whoever knows the id settles the job.
+        Without a receipt, deliveries cannot be distinguished: anyone with the id settles the job.
         """
         runtime, key = caller.runtime, queue.sync.key
         token = None if receipt is None else token_from_client(receipt, "receipt")
@@ -57,12 +57,12 @@ class LeaseHandle:
         return cls(runtime, queue, record)
 
     async def default_lease(self, queue: AsyncQueue[Any, Any]) -> float:
-        """For how long this job is leased by default, in seconds."""
+        """The default lease of this job, in seconds."""
         policy = await self._runtime.call(queue.sync.policies.of, self.record)
         return policy.lease
 
     async def settle(self, settling: Awaitable[None]) -> None:
-        """Settle the job, which makes room in the window of the stream that sent it."""
+        """Settle the job, which frees capacity in the window of the stream that sent it."""
         with self._forgotten_if_lost():
             await settling
         self._forget()
@@ -86,24 +86,23 @@ class LeaseHandle:
 
 
 def with_token(record: Record, token: int) -> Record:
-    """A job as the holder of this token had it; it may settle again after losing the lease."""
+    """A job as the holder of this token had it, who may settle again after losing the lease."""
     ended = (failure.attempt for failure in record.history if failure.token == token)
     attempt = next(ended, record.attempts)
     return msgspec.structs.replace(record, token=token, attempts=attempt)
 
 
 def token_for_client(record: Record) -> str:
-    """A lease's token for clients: a text, because it may be too large for their numbers."""
+    """A lease's token for clients: a string, because their numbers may be too small for it."""
     return str(record.token)
 
 
 def token_from_client(text: str, at: str) -> int:
-    """The token that a client sends back, in the field that the last part of `at` names."""
+    """The token that a client sent back, in the field named by the last part of `at`."""
     if not (text.isascii() and text.isdecimal() and len(text) < 20):
         name = at.rpartition(".")[2]
         raise Unprocessable(
-            f"{text!r} is not a {name}: send back the one that came with the job. "
-            "Nothing was changed",
+            f"{text!r} is not a {name}: send the one that came with the job. Nothing was changed",
             at=at,
         )
     return min(int(text), MAX_TOKEN)
@@ -118,20 +117,20 @@ class ErrorBody(Body):
 
 
 class OutcomeBody(Body):
-    """What became of one job, by its id and the token of its lease."""
+    """The outcome of one job, by its id and the token of its lease."""
 
     id: str
     token: str
     outcome: Literal["complete", "fail", "bury", "snooze", "release", "cancel", "progress"]
     result: msgspec.Raw | UnsetType = UNSET
-    """With `complete` its result; with `progress` how far it is."""
+    """The result, with `complete`; the progress, with `progress`."""
     error: ErrorBody | str | None = None
     delay: Seconds | None = None
-    """With `fail` instead of the backoff; with `snooze` how long."""
+    """With `fail`, instead of the backoff; with `snooze`, how long."""
 
 
 class SettleResult(msgspec.Struct):
-    """Whether it was done; if not, the problem."""
+    """Whether an outcome was applied; if not, the problem."""
 
     id: str
     ok: bool
@@ -148,11 +147,11 @@ async def settle_all(
         for at, outcome in enumerate(outcomes)
     ]
     runtime, key = caller.runtime, queue.sync.key
-    held = [
+    jobs = [
         runtime.in_flight.find(key, outcome.id, token)
         for outcome, token in zip(outcomes, tokens, strict=True)
     ]
-    results = await runtime.call(_settle, caller, queue.sync, outcomes, tokens, held)
+    results = await runtime.call(_settle, caller, queue.sync, outcomes, tokens, jobs)
     for outcome, token, result in zip(outcomes, tokens, results, strict=True):
         if outcome.outcome != "progress" or not result.ok:
             runtime.in_flight.settled(key, outcome.id, token)
@@ -176,62 +175,62 @@ def _settle(
             transitions.append(_transition(queue, outcome, with_token(record, token)))
             results.append(None)
         except AcklineError as error:
-            results.append(_refused(outcome.id, error, None))
+            results.append(_failed_result(outcome.id, error, None))
     verdicts = queue.apply(transitions) if transitions else []
     caller.runtime.metrics.job_timings.settled(queue.key, transitions, verdicts)
-    answers = iter(verdicts)
+    applied = iter(verdicts)
     return [
-        result or _result(outcome.id, next(answers))
+        result or _result(outcome.id, next(applied))
         for outcome, result in zip(outcomes, results, strict=True)
     ]
 
 
 def _read_missing(
-    queue: Queue[Any, Any], outcomes: list[OutcomeBody], held: list[Record | None]
+    queue: Queue[Any, Any], outcomes: list[OutcomeBody], jobs: list[Record | None]
 ) -> None:
-    """Get jobs from the store that this process did not hand out under these tokens."""
-    missing = [index for index, record in enumerate(held) if record is None]
+    """Read the jobs that this process did not send with these tokens."""
+    missing = [index for index, record in enumerate(jobs) if record is None]
     if missing:
         found = find_each_job(queue.store, queue.key, [outcomes[index].id for index in missing])
         for index, record in zip(missing, found, strict=True):
-            held[index] = record and record.without_data()
+            jobs[index] = record and record.without_data()
 
 
-def _transition(queue: Queue[Any, Any], report: OutcomeBody, job: Record) -> Transition:
+def _transition(queue: Queue[Any, Any], outcome: OutcomeBody, job: Record) -> Transition:
     policy = queue.policies.of(job)
-    match report.outcome:
+    match outcome.outcome:
         case "complete":
             return lifecycle.complete(
-                job, queue.serdes.encode_result(none_if_null(report.result)), policy
+                job, queue.serdes.encode_result(none_if_null(outcome.result)), policy
             )
         case "fail":
-            return lifecycle.fail(job, _failure(report, job), policy, queue.random, report.delay)
+            return lifecycle.fail(job, _failure(outcome, job), policy, queue.random, outcome.delay)
         case "bury":
-            return lifecycle.bury(job, _failure(report, job), policy)
+            return lifecycle.bury(job, _failure(outcome, job), policy)
         case "snooze":
-            return lifecycle.snooze(job, report.delay or 0.0, policy)
+            return lifecycle.snooze(job, outcome.delay or 0.0, policy)
         case "release":
             return lifecycle.release(job, policy)
         case "cancel":
             return lifecycle.cancel_running(
-                job, _error(report).message or "cancelled by its worker", policy
+                job, _error(outcome).message or "cancelled by its worker", policy
             )
         case "progress":
             return lifecycle.progress(
-                job, queue.serdes.encode_progress(none_if_null(report.result))
+                job, queue.serdes.encode_progress(none_if_null(outcome.result))
             )
         case _:
-            assert_never(report.outcome)
+            assert_never(outcome.outcome)
 
 
-def _error(report: OutcomeBody) -> ErrorBody:
-    if isinstance(report.error, ErrorBody):
-        return report.error
-    return ErrorBody(message=report.error or "")
+def _error(outcome: OutcomeBody) -> ErrorBody:
+    if isinstance(outcome.error, ErrorBody):
+        return outcome.error
+    return ErrorBody(message=outcome.error or "")
 
 
-def _failure(report: OutcomeBody, job: Record) -> Failure:
-    error = _error(report)
+def _failure(outcome: OutcomeBody, job: Record) -> Failure:
+    error = _error(outcome)
     return Failure(
         act=Act.FAIL,
         attempt=job.attempts,
@@ -244,8 +243,8 @@ def _failure(report: OutcomeBody, job: Record) -> Failure:
 def _result(id: str, verdict: Verdict) -> SettleResult:
     if verdict.applied:
         return SettleResult(id, True, verdict.state)
-    return _refused(id, LeaseLost(id, verdict.state), verdict.state)
+    return _failed_result(id, LeaseLost(id, verdict.state), verdict.state)
 
 
-def _refused(id: str, error: AcklineError, state: State | None) -> SettleResult:
+def _failed_result(id: str, error: AcklineError, state: State | None) -> SettleResult:
     return SettleResult(id, False, state, problem_of(error))

@@ -1,4 +1,4 @@
-"""Sweeps, which took leases back: each is reported once, however the journal is paged."""
+"""Summaries of sweeps that expired leases, each once, however the journal is paged."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TRIGGER_OF_REASON = {
     disconnect.DISCONNECTED: "disconnect",
     "worker process": "supervisor",
 }
-"""Who took leases back, by how the reason begins; all others were found lapsed."""
+"""What expired leases, by the start of the reason; the scheduler expired all others."""
 
 Visible = Callable[[Sequence[Event]], list[Event]]
 
 
 class SweepDocument(msgspec.Struct):
-    """What one sweep did: how many jobs it requeued, or moved to the DLQ."""
+    """The result of one sweep: how many jobs it requeued, or moved to the DLQ."""
 
     type: str
     timestamp: int
@@ -40,21 +40,21 @@ def sweeps_ending_in(
 ) -> dict[str, list[SweepDocument]]:
     """Summaries of sweeps that end among these events, by the cursor of their last event.
 
-    One that began before them, or goes on after them, is read whole: it is reported once.
+    A sweep that started before them, or continues after them, is read as a whole.
     """
     found: dict[str, list[SweepDocument]] = {}
     for entries in _batches(events):
         if not any(event.act is Act.EXPIRE for event in entries):
             continue
-        cut = entries[0] is events[0] or entries[-1] is events[-1]
-        whole = visible(_whole_batch(store, entries[0])) if cut else entries
-        if whole[-1].cursor == entries[-1].cursor:  # else it is reported where it ends
-            found[whole[-1].cursor] = list(_sweep_documents(whole))
+        partial = entries[0] is events[0] or entries[-1] is events[-1]
+        batch = visible(_whole_batch(store, entries[0])) if partial else entries
+        if batch[-1].cursor == entries[-1].cursor:  # else it is reported where it ends
+            found[batch[-1].cursor] = list(_sweep_documents(batch))
     return found
 
 
 def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
-    """The events, grouped by the step that wrote them."""
+    """The events, grouped by the transaction that wrote them."""
     for _, batch in groupby(events, _batch_of):
         yield list(batch)
 
@@ -64,30 +64,30 @@ def _batch_of(event: Event) -> tuple[QueueKey, int]:
 
 
 def _whole_batch(store: Store, member: Event) -> list[Event]:
-    """All events of the same step. This blocks."""
-    whole: list[Event] = []
+    """All events of the same transaction. Blocks."""
+    batch: list[Event] = []
     cursor = f"{read_cursor(member.cursor)[0]}.0"
     while page := store.events(member.queue, cursor, PAGE):
         inside = [event for event in page if _batch_of(event) == _batch_of(member)]
-        whole += inside
+        batch += inside
         if len(inside) < len(page):
             break
         cursor = page[-1].cursor
-    return whole
+    return batch
 
 
 def _sweep_documents(entries: Sequence[Event]) -> Iterator[SweepDocument]:
     swept = [event for event in entries if event.act is Act.EXPIRE]
-    dead = sum(event.to is State.FAILED for event in swept)
-    at = round(swept[-1].at * 1000)
+    failed = sum(event.to is State.FAILED for event in swept)
+    timestamp = round(swept[-1].at * 1000)
     requeued = {
-        "count": len(swept) - dead,
-        "dlq_count": dead,
+        "count": len(swept) - failed,
+        "dlq_count": failed,
         "triggered_by": _trigger(swept[-1].note),
     }
-    yield SweepDocument("requeue", at, requeued)
-    if dead:
-        yield SweepDocument("move_to_dlq", at, {"count": dead})
+    yield SweepDocument("requeue", timestamp, requeued)
+    if failed:
+        yield SweepDocument("move_to_dlq", timestamp, {"count": failed})
 
 
 def _trigger(note: str) -> str:

@@ -1,4 +1,4 @@
-"""The journal for clients: as pages and as a stream, with a summary of each sweep."""
+"""The journal for one caller: as pages and as a stream, with a summary of each sweep."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ackline.service.wakeups.stream_wakeup import StreamWakeup
 
 PAGE = 500
 FIRST_CURSOR = "0.0"
-"""The cursor before everything."""
+"""The cursor before the first event."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -29,7 +29,7 @@ Entry = EventDocument | SweepDocument
 
 
 class CallerJournal:
-    """What a caller may read of the journal: of one queue, or of all that it may see."""
+    """The journal as a caller can read it: of one queue, or of all queues that it can see."""
 
     def __init__(self, caller: Caller, queue: str | None) -> None:
         if queue is None:
@@ -43,11 +43,11 @@ class CallerJournal:
         self._queue = queue
 
     async def end(self) -> str:
-        """Where the journal ends now."""
+        """The cursor of the journal's end."""
         return (await self._runtime.call(self._store.info)).cursor
 
     async def read(self, after: str | None, limit: int) -> tuple[list[Event], str | None]:
-        """The next events, and where to read on."""
+        """The next events, and the cursor to continue after."""
         page = await self._runtime.call(self._page, after, limit)
         return self._visible(page), page[-1].cursor if page else after
 
@@ -55,34 +55,36 @@ class CallerJournal:
         return self._store.events(self._key, after, limit, tenant=self._caller.tenant)
 
     async def require_existing_cursor(self, cursor: str | None) -> None:
-        """Refuse a cursor past the end: it is of a store that was replaced, or restored."""
+        """Refuse a cursor beyond the end: it is from before the store was replaced or restored."""
         if cursor is not None and read_cursor(cursor) > read_cursor(await self.end()):
             raise EventsDropped("the service", cursor, FIRST_CURSOR)
 
     async def sweeps(self, events: Sequence[Event]) -> dict[str, list[SweepDocument]]:
         """Summaries of sweeps that end among these events, by the cursor of their last event."""
-        if not any(one.act is Act.EXPIRE for one in events):
+        if not any(event.act is Act.EXPIRE for event in events):
             return {}
         return await self._runtime.call(sweeps_ending_in, self._store, events, self._visible)
 
-    async def latest(self, count: int, wanted: EventFilter) -> tuple[LatestEvents, str]:
-        """The last events that are wanted, and where to read on."""
+    async def latest(self, count: int, event_filter: EventFilter) -> tuple[LatestEvents, str]:
+        """The last events that match, and the cursor to continue after."""
         end = await self.end()
 
-        def chosen(events: list[Event]) -> list[Event]:
-            return [one for one in self._visible(events) if wanted.matches(one)]
+        def select(events: list[Event]) -> list[Event]:
+            return [event for event in self._visible(events) if event_filter.matches(event)]
 
-        return await self._caller.run_slow(latest_events, self._page, end, count, chosen), end
+        return await self._caller.run_slow(latest_events, self._page, end, count, select), end
 
     def _visible(self, events: Sequence[Event]) -> list[Event]:
         return list(filter(self._caller.principal.can_see, events))
 
     async def follow(self, after: str | None) -> AsyncIterator[bytes]:
-        """An endless stream of events after a cursor (None: from now on)."""
+        """An endless stream of the events after a cursor (None: from now on)."""
         stream = self._runtime.streams.open(self._caller.principal.until)
         try:
             tenant, cursor = self._caller.tenant, after or await self.end()
-            async with StreamWakeup(self._runtime, stream, tenant, "changes", self._queue) as news:
+            async with StreamWakeup(
+                self._runtime, stream, tenant, "changes", self._queue
+            ) as wakeup:
                 yield PING
                 unchecked = after
                 while not stream.ended:
@@ -96,44 +98,44 @@ class CallerJournal:
                         continue
                     entries = interleave_sweeps(events, await self.sweeps(events))
                     if chunk := b"".join(map(_encode_event, entries)):
-                        news.mark_sent()
+                        wakeup.mark_sent()
                         yield chunk
-                    elif news.ping_due:
-                        news.mark_sent()
+                    elif wakeup.ping_due:
+                        wakeup.mark_sent()
                         yield PING
                     if not more:
-                        await news.wait()
+                        await wakeup.wait()
         finally:
             self._runtime.streams.close(stream)
 
     async def _next(self, cursor: str) -> tuple[list[Event], str, bool]:
-        """The next events, where to read on, and whether there is more to read now."""
+        """The next events, the cursor to continue after, and whether there may be more now."""
         key = (self._key, self._caller.tenant, cursor)
-        look = partial(self._look, cursor)
-        page, end = await self._runtime.journal_single_flight.call(key, look, self._runtime.call)
+        read = partial(self._read_next, cursor)
+        page, end = await self._runtime.journal_single_flight.call(key, read, self._runtime.call)
         return self._visible(page), page[-1].cursor if page else end, bool(page)
 
-    def _look(self, cursor: str) -> tuple[Sequence[Event], str]:
-        """The next events, and the end of the journal from before the look.
+    def _read_next(self, cursor: str) -> tuple[Sequence[Event], str]:
+        """The next events, and the end of the journal from before reading them.
 
-        While nothing at all is written, the end is all that is asked for.
+        While nothing is written, only the end is read.
         """
         end = self._store.info().cursor
         if end == cursor:
             return (), cursor
         page = self._page(cursor, PAGE)
-        # Nothing was found up to the end, and what is written from now on comes after it.
+        # If there was nothing up to the end, what is written from now on comes after it.
         return page, max(end, cursor, key=read_cursor)
 
 
 def interleave_sweeps(
     events: Iterable[Event], sweeps: Mapping[str, list[SweepDocument]]
 ) -> Iterator[Entry]:
-    """Each event; and before the last one of a sweep, what the sweep did."""
-    for one in events:
-        # Before the last event: a client that continues after that one must have seen the sweep.
-        yield from sweeps.get(one.cursor, ())
-        yield event_document(one)
+    """The events; and before the last one of each sweep, the summaries of the sweep."""
+    for event in events:
+        # Before the last event: a client that continues after it must have seen the summary.
+        yield from sweeps.get(event.cursor, ())
+        yield event_document(event)
 
 
 def _encode_event(entry: Entry) -> bytes:

@@ -1,4 +1,4 @@
-"""Keys as clients see them."""
+"""Keys as JSON documents."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class KeyDocument(msgspec.Struct):
 
 
 class DeletedKeyDocument(msgspec.Struct):
-    """A key that is gone."""
+    """A key that was deleted."""
 
     key: tuple[str, ...]
 
 
 def key_document(entry: KeyValue) -> KeyDocument:
-    """A key with its value; this reads the whole value, to see whether it is JSON."""
+    """A key with its value, which is checked to be JSON."""
     return KeyDocument(entry.key, raw_or_base64(entry.value), entry.version)

@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Keyspace:
-    """The keys that one caller can reach."""
+    """The keys of a caller's tenant."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -38,17 +38,17 @@ class Keyspace:
         )
 
     async def get(self, key: tuple[str, ...]) -> KeyDocument:
-        """One key, or `NotFound`."""
+        """A key, or `NotFound`."""
         self._caller.require(Permission.READ_KEYS)
         found = await self._find(key)
         if found is None:
-            raise _absent(key)
+            raise _not_found(key)
         return key_document(found)
 
     async def set(
         self, key: tuple[str, ...], value: msgspec.Raw, version: int | None
     ) -> KeyDocument:
-        """Write one key, if it still has this version."""
+        """Write a key, if it still has this version."""
         self._caller.require(Permission.WRITE_KEYS)
         require_user_key(key)
         write = KeyWrite(key=key, value=bytes(value), version=version)
@@ -61,14 +61,16 @@ class Keyspace:
         return key_document(written)
 
     async def delete(self, key: tuple[str, ...]) -> None:
-        """Remove one key, or `NotFound`."""
-        room = self._caller.tenant_queues(Permission.WRITE_KEYS)
-        if key[:1] == (RESERVED_KEY_PREFIX,) or not await self._runtime.call(room.delete_key, *key):
-            raise _absent(key)
+        """Delete a key, or raise `NotFound`."""
+        queues = self._caller.tenant_queues(Permission.WRITE_KEYS)
+        if key[:1] == (RESERVED_KEY_PREFIX,) or not await self._runtime.call(
+            queues.delete_key, *key
+        ):
+            raise _not_found(key)
         self._runtime.prefix_watchers.notify_write(self._tenant, key)
 
     async def watch(self, prefix: tuple[str, ...]) -> AsyncIterator[bytes]:
-        """`set` for each key that is there or changes, `delete` for each that goes."""
+        """A stream: `set` for each key that exists or changes, `delete` for each deleted one."""
         self._caller.require(Permission.READ_KEYS)
         await self._runtime.prefix_watchers.require_watchable(self._tenant, prefix)
         return self._changes(prefix)
@@ -76,18 +78,18 @@ class Keyspace:
     async def _changes(self, prefix: tuple[str, ...]) -> AsyncIterator[bytes]:
         stream = self._runtime.streams.open(self._caller.principal.until)
         try:
-            with self._runtime.prefix_watchers.watching(self._tenant, prefix, stream) as watcher:
+            with self._runtime.prefix_watchers.watching(self._tenant, prefix, stream) as subscriber:
                 yield PING
                 while not stream.ended:
                     woken = await stream.wait(self._runtime.settings.ping_every)
-                    while events := await watcher.next_events():
+                    while events := await subscriber.next_events():
                         yield events
                         del events
                         yield EMPTY_CHUNK
                     if not woken:
                         yield PING
-                if watcher.error is not None:
-                    yield sse_event("error", _encode(problem_of(watcher.error)))
+                if subscriber.error is not None:
+                    yield sse_event("error", _encode(problem_of(subscriber.error)))
         finally:
             self._runtime.streams.close(stream)
 
@@ -97,7 +99,7 @@ class Keyspace:
         return await self._runtime.call(find_key, self._store, self._tenant, key)
 
 
-def _absent(key: tuple[str, ...]) -> NotFound:
+def _not_found(key: tuple[str, ...]) -> NotFound:
     return NotFound(f"there is no key {' / '.join(key)}")
 
 

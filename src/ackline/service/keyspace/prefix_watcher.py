@@ -1,4 +1,4 @@
-"""Watching keys: each prefix is read once for all its watchers, who are sent the latest values."""
+"""Watches keys: each prefix is read once for all its subscribers, who get the latest values."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ackline.service")
 
 MAX_KEYS = 10_000
-"""Keys under one watched prefix."""
+"""Maximum number of keys under a watched prefix."""
 
 CACHED_BYTES = 256 * 1024
-"""Events of changed keys that are kept for all watchers of a prefix until the next look."""
+"""Bytes of events that are cached for all subscribers of a prefix until the next poll."""
 
 MAX_EVENTS_PER_CHUNK = 500
-"""Keys that a watcher is sent at once."""
+"""Maximum number of keys in one chunk of a stream."""
 
 PAUSE_FACTOR = 4
-"""The pause after a look, as a multiple of its duration: looks use a fifth of a thread."""
+"""The pause after a poll, as a multiple of its duration: polling uses a fifth of a thread."""
 
 STOP_AFTER = 2.0
-"""Seconds that a prefix is looked at after its last watcher has left."""
+"""Seconds after its last subscriber has left until a prefix is no longer watched."""
 
 Prefix = tuple[str, ...]
 WatchKey = tuple[str, Prefix]
-"""A tenant's prefix."""
+"""A tenant and a prefix."""
 
 KeyParts = tuple[str, ...]
 Versions = Mapping[KeyParts, int]
@@ -53,25 +53,27 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PrefixSnapshot(msgspec.Struct, frozen=True):
-    """What a look found: the versions, which keys have changed or are gone, and some events."""
+    """The result of a poll: the versions, which keys changed or were deleted, and some events."""
 
     versions: Versions
     changed: list[KeyParts]
     events: Mapping[KeyParts, bytes]
-    """Up to `CACHED_BYTES`; watchers read the other values when they are about to be sent them."""
+    """Up to `CACHED_BYTES`; other values are read when they are about to be sent."""
 
 
-def read_snapshot(store: Store, place: WatchKey, known: Versions, whole: bool) -> PrefixSnapshot:
-    """Read all keys under a prefix: with only some of them, deleted keys could not be found out."""
+def read_snapshot(
+    store: Store, key: WatchKey, versions_before: Versions, everything: bool
+) -> PrefixSnapshot:
+    """Read all keys under a prefix; reading only some would not reveal deleted ones."""
     versions, events, budget = (
         dict[KeyParts, int](),
         dict[KeyParts, bytes](),
         ByteLimit(CACHED_BYTES),
     )
-    for entry in read_keys(store, *place, MAX_KEYS + 1):
+    for entry in read_keys(store, *key, MAX_KEYS + 1):
         versions[entry.key] = entry.version
-        wanted = whole or known.get(entry.key) != entry.version
-        if wanted and not budget.reached:
+        needed = everything or versions_before.get(entry.key) != entry.version
+        if needed and not budget.reached:
             events[entry.key] = _set_event(entry)
             budget.add(len(events[entry.key]))
     if len(versions) > MAX_KEYS:
@@ -79,17 +81,19 @@ def read_snapshot(store: Store, place: WatchKey, known: Versions, whole: bool) -
             f"more than {MAX_KEYS:,} keys start with this prefix: watch a longer one",
             at="prefix",
         )
-    changed = [key for key, version in versions.items() if known.get(key) != version]
-    return PrefixSnapshot(versions, changed + sorted(known.keys() - versions.keys()), events)
+    changed = [key for key, version in versions.items() if versions_before.get(key) != version]
+    return PrefixSnapshot(
+        versions, changed + sorted(versions_before.keys() - versions.keys()), events
+    )
 
 
 def read_keys(
     store: Store, tenant: str, prefix: Prefix, limit: int, after: KeyParts | None = None
 ) -> Iterator[KeyValue]:
-    """A tenant's keys under a prefix; Ackline's own are not among them."""
+    """A tenant's keys under a prefix, without reserved ones."""
     if prefix:
-        own = prefix[:1] == (RESERVED_KEY_PREFIX,)
-        return read_each_key(store, tenant, prefix, 0 if own else limit, after)
+        reserved = prefix[:1] == (RESERVED_KEY_PREFIX,)
+        return read_each_key(store, tenant, prefix, 0 if reserved else limit, after)
     every = read_each_key(store, tenant, (), sys.maxsize, after)
     return itertools.islice(
         (entry for entry in every if entry.key[:1] != (RESERVED_KEY_PREFIX,)), limit
@@ -105,36 +109,36 @@ def _delete_event(key: KeyParts) -> bytes:
 
 
 class KeySubscriber:
-    """A stream that watches a prefix, and the keys of which it is to be sent the latest value.
+    """A stream that watches a prefix, and the keys whose latest value it still has to send.
 
-    Only their names are kept, however slowly its client reads.
+    Only the names of keys are kept, however slowly the client reads.
     """
 
-    def __init__(self, runtime: Runtime, lookout: PrefixWatcher, stream: StreamSignal) -> None:
+    def __init__(self, runtime: Runtime, watcher: PrefixWatcher, stream: StreamSignal) -> None:
         self._runtime = runtime
-        self._lookout = lookout
+        self._watcher = watcher
         self._stream = stream
         self._changed: dict[KeyParts, None] = {}
         self.error: Unprocessable | None = None
-        """Why the watch ended, if it was refused."""
+        """Why the watch was refused, if it was."""
 
     def add(self, names: Iterable[KeyParts]) -> None:
-        """These keys have changed, or are gone."""
+        """Add keys that changed or were deleted."""
         self._changed.update(dict.fromkeys(names))
         if self._changed:
             self._stream.wake.set()
 
     def end(self, why: Exception | None) -> None:
-        """Nothing more will come."""
+        """End the stream."""
         if isinstance(why, Unprocessable):
             self.error = why
         self._stream.end()
 
     async def next_events(self) -> bytes:
-        """What is to be sent now; empty if there is nothing."""
+        """The next chunk to send; empty if there is none."""
         names, self._changed = list(self._changed), {}
         now, later = names[:MAX_EVENTS_PER_CHUNK], names[MAX_EVENTS_PER_CHUNK:]
-        kept = [self._lookout.latest(name) for name in now]
+        kept = [self._watcher.latest(name) for name in now]
         if None in kept:
             kept = await self._runtime.call(self._read, now, kept)
             later = now[len(kept) :] + later
@@ -142,168 +146,179 @@ class KeySubscriber:
         return b"".join(one or b"" for one in kept)
 
     def _read(self, names: list[KeyParts], kept: list[bytes | None]) -> list[bytes | None]:
-        """The events of the first of these keys; values that are not kept are read."""
+        """The events of the first of these keys; values that are not cached are read."""
         return list(
             ByteLimit(MAX_ANSWER_BYTES).limit(self._each(names, kept), lambda one: len(one or b""))
         )
 
     def _each(self, names: list[KeyParts], kept: list[bytes | None]) -> Iterator[bytes | None]:
-        store, tenant = self._runtime.store, self._lookout.place[0]
+        store, tenant = self._runtime.store, self._watcher.watch_key[0]
         for name, one in zip(names, kept, strict=True):
             if one is None and (entry := find_key(store, tenant, name)) is not None:
                 yield _set_event(entry)
             else:
-                yield one  # if it is gone by now, the next look tells
+                yield one  # if it was deleted meanwhile, the next poll reports it
 
 
 class PrefixWatcher:
-    """Looks at one prefix, for all its watchers."""
+    """Polls one prefix for all its subscribers."""
 
     def __init__(self, runtime: Runtime, tenant: str, prefix: Prefix) -> None:
-        self.place: WatchKey = (tenant, prefix)
+        self.watch_key: WatchKey = (tenant, prefix)
         self.error: Exception | None = None
         self._runtime = runtime
-        self._seen = PrefixSnapshot({}, [], {})
+        self._snapshot = PrefixSnapshot({}, [], {})
         self._new: set[KeySubscriber] = set()
-        """Watchers that get all keys from the next look that begins."""
+        """Subscribers that get all keys from the next poll."""
         self._following: set[KeySubscriber] = set()
         self._woken = StreamSignal()
-        self._begun = asyncio.Event()
+        self._started = asyncio.Event()
 
     @property
     def has_subscribers(self) -> bool:
-        """Whether anybody watches."""
+        """Whether there is any subscriber."""
         return bool(self._new or self._following)
 
     def latest(self, name: KeyParts) -> bytes | None:
-        """What the last look found of a key, as an event; None if its value is not kept."""
-        return self._seen.events.get(name) if name in self._seen.versions else _delete_event(name)
+        """The last known state of a key, as an event; None if its value is not cached."""
+        return (
+            self._snapshot.events.get(name)
+            if name in self._snapshot.versions
+            else _delete_event(name)
+        )
 
-    def add(self, watcher: KeySubscriber) -> None:
-        """Give a watcher all keys once, then changes."""
-        self._new.add(watcher)
+    def add(self, subscriber: KeySubscriber) -> None:
+        """Add a subscriber, which gets all keys once and then the changes."""
+        self._new.add(subscriber)
         self.wake()
 
-    def remove(self, watcher: KeySubscriber) -> None:
-        """Remove a watcher."""
-        self._new.discard(watcher)
-        self._following.discard(watcher)
+    def remove(self, subscriber: KeySubscriber) -> None:
+        """Remove a subscriber."""
+        self._new.discard(subscriber)
+        self._following.discard(subscriber)
 
     def wake(self) -> None:
-        """Look soon: something may have changed."""
+        """Poll soon: something may have changed."""
         self._woken.wake.set()
 
     async def wait_until_started(self) -> None:
-        """Wait for the first look; raises if that failed."""
-        await self._begun.wait()
+        """Wait for the first poll; raises if it failed."""
+        await self._started.wait()
         if self.error is not None:
             raise self.error
 
     async def run(self) -> None:
-        """Look until cancelled, or until it fails."""
+        """Poll until cancelled, or until a poll fails."""
         try:
-            async with StreamWakeup(self._runtime, self._woken, self.place[0], "finished") as news:
+            async with StreamWakeup(
+                self._runtime, self._woken, self.watch_key[0], "finished"
+            ) as wakeup:
                 while True:
                     began = time.monotonic()
                     await self._poll()
                     await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - began))
-                    await news.wait()
+                    await wakeup.wait()
         except Exception as error:
             self.error = error
             if not isinstance(error, ProblemError):
-                logger.warning("the watch of keys under %s ended: %s", self.place, error)
+                logger.warning("watching the keys under %s failed: %s", self.watch_key, error)
         finally:
-            self._begun.set()
-            for watcher in self._new | self._following:
-                watcher.end(self.error)
+            self._started.set()
+            for subscriber in self._new | self._following:
+                subscriber.end(self.error)
 
     async def _poll(self) -> None:
         new, self._new = self._new, set()
-        self._following |= new  # so that `leave` also finds those that go meanwhile
-        runtime, tenant = self._runtime, self.place[0]
+        self._following |= new  # so that `remove` also finds those that leave meanwhile
+        runtime, tenant = self._runtime, self.watch_key[0]
         try:
-            seen = await runtime.slow_work.call(
-                tenant, read_snapshot, runtime.store, self.place, self._seen.versions, bool(new)
+            snapshot = await runtime.slow_work.call(
+                tenant,
+                read_snapshot,
+                runtime.store,
+                self.watch_key,
+                self._snapshot.versions,
+                bool(new),
             )
         except TooManySlowRequests:
-            if not self._begun.is_set():
+            if not self._started.is_set():
                 raise
             self._new |= new & self._following
             self._following -= new
             return
-        self._seen = seen
-        for watcher in self._following:
-            watcher.add(seen.versions if watcher in new else seen.changed)
-        self._begun.set()
+        self._snapshot = snapshot
+        for subscriber in self._following:
+            subscriber.add(snapshot.versions if subscriber in new else snapshot.changed)
+        self._started.set()
 
 
 class PrefixWatchers:
-    """The lookouts of one process."""
+    """The prefix watchers of a process."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._lookouts: dict[WatchKey, PrefixWatcher] = {}
+        self._watchers: dict[WatchKey, PrefixWatcher] = {}
         self._tasks: dict[PrefixWatcher, asyncio.Task[None]] = {}
 
     async def require_watchable(self, tenant: str, prefix: Prefix) -> None:
-        """Refuse a prefix with too many keys, before the answer begins."""
-        lookout = self._lookout(tenant, prefix)
+        """Refuse a prefix with too many keys, before the response starts."""
+        watcher = self._watcher(tenant, prefix)
         try:
-            await lookout.wait_until_started()
+            await watcher.wait_until_started()
         finally:
-            self._leave(lookout)
+            self._leave(watcher)
 
     @contextmanager
     def watching(
         self, tenant: str, prefix: Prefix, stream: StreamSignal
     ) -> Iterator[KeySubscriber]:
         """Watch a prefix inside the block."""
-        lookout = self._lookout(tenant, prefix)
-        watcher = KeySubscriber(self._runtime, lookout, stream)
-        lookout.add(watcher)
+        watcher = self._watcher(tenant, prefix)
+        subscriber = KeySubscriber(self._runtime, watcher, stream)
+        watcher.add(subscriber)
         try:
-            yield watcher
+            yield subscriber
         finally:
-            lookout.remove(watcher)
-            self._leave(lookout)
+            watcher.remove(subscriber)
+            self._leave(watcher)
 
     def notify_write(self, tenant: str, key: tuple[str, ...]) -> None:
-        """A key was written or deleted by this process: look without waiting."""
+        """Poll at once after this process has written or deleted a key."""
         for length in range(len(key) + 1):
-            lookout = self._lookouts.get((tenant, key[:length]))
-            if lookout is not None:
-                lookout.wake()
+            watcher = self._watchers.get((tenant, key[:length]))
+            if watcher is not None:
+                watcher.wake()
 
     async def close(self) -> None:
-        """End all lookouts."""
+        """Stop all watchers."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _lookout(self, tenant: str, prefix: Prefix) -> PrefixWatcher:
-        found = self._lookouts.get((tenant, prefix))
+    def _watcher(self, tenant: str, prefix: Prefix) -> PrefixWatcher:
+        found = self._watchers.get((tenant, prefix))
         return (
             found
             if found is not None
             else self._begin(PrefixWatcher(self._runtime, tenant, prefix))
         )
 
-    def _begin(self, lookout: PrefixWatcher) -> PrefixWatcher:
-        task = asyncio.get_running_loop().create_task(lookout.run())
-        task.add_done_callback(lambda _task: self._forget(lookout))
-        self._lookouts[lookout.place], self._tasks[lookout] = lookout, task
-        return lookout
+    def _begin(self, watcher: PrefixWatcher) -> PrefixWatcher:
+        task = asyncio.get_running_loop().create_task(watcher.run())
+        task.add_done_callback(lambda _task: self._forget(watcher))
+        self._watchers[watcher.watch_key], self._tasks[watcher] = watcher, task
+        return watcher
 
-    def _leave(self, lookout: PrefixWatcher) -> None:
-        if not lookout.has_subscribers:
-            asyncio.get_running_loop().call_later(STOP_AFTER, self._close_unused, lookout)
+    def _leave(self, watcher: PrefixWatcher) -> None:
+        if not watcher.has_subscribers:
+            asyncio.get_running_loop().call_later(STOP_AFTER, self._close_unused, watcher)
 
-    def _close_unused(self, lookout: PrefixWatcher) -> None:
-        if lookout in self._tasks and not lookout.has_subscribers:
-            self._tasks[lookout].cancel()
-            self._forget(lookout)  # at once: nobody may join it any more
+    def _close_unused(self, watcher: PrefixWatcher) -> None:
+        if watcher in self._tasks and not watcher.has_subscribers:
+            self._tasks[watcher].cancel()
+            self._forget(watcher)  # now: nobody may subscribe to it any more
 
-    def _forget(self, lookout: PrefixWatcher) -> None:
-        if self._tasks.pop(lookout, None) is not None:
-            del self._lookouts[lookout.place]
+    def _forget(self, watcher: PrefixWatcher) -> None:
+        if self._tasks.pop(watcher, None) is not None:
+            del self._watchers[watcher.watch_key]

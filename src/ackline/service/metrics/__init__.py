@@ -1,4 +1,4 @@
-"""What Prometheus reads: requests, streams, work, sweeps, and what the queues hold."""
+"""Metrics for Prometheus: requests, streams, job timings, loops, and the state of the queues."""
 
 from ackline.service.metrics.http_requests import MeasureRequests
 from ackline.service.metrics.metrics import Metrics

@@ -1,4 +1,4 @@
-"""Requests, counted and timed."""
+"""Counts and times HTTP requests."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _STREAM = b"text/event-stream"
 
 
 class RequestCollector(Collector):
-    """How many there were, and how long they took."""
+    """The number of requests, and how long they took."""
 
     def __init__(self) -> None:
         self.count = Counter(
             "ackline_http_requests",
-            "Requests that were answered.",
+            "Answered requests.",
             ["method", "route", "status"],
             registry=None,
         )
         self.seconds = Histogram(
             "ackline_http_seconds",
-            "How long an answer took, streams left out.",
+            "Time to respond, without streams.",
             ["method", "route"],
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
             registry=None,
@@ -38,7 +38,7 @@ class RequestCollector(Collector):
 
 
 class MeasureRequests:
-    """Counts and times each request."""
+    """ASGI middleware that counts and times each request."""
 
     def __init__(self, app: ASGIApp, requests: RequestCollector) -> None:
         self._app = app
@@ -48,22 +48,22 @@ class MeasureRequests:
         if scope["type"] != "http":  # type: ignore[comparison-overlap]
             await self._app(scope, receive, send)
             return
-        began, status, streams = time.perf_counter(), 0, False
+        started, status, is_stream = time.perf_counter(), 0, False
 
-        async def note(message: Message) -> None:
-            nonlocal status, streams
+        async def record(message: Message) -> None:
+            nonlocal status, is_stream
             if message["type"] == "http.response.start":
                 status = message["status"]
-                streams = any(value == _STREAM for _, value in message["headers"])
+                is_stream = any(value == _STREAM for _, value in message["headers"])
             await send(message)
 
         try:
-            await self._app(scope, receive, note)
+            await self._app(scope, receive, record)
         finally:
             route = str(cast("dict[str, object]", scope).get("path_template") or "none")
             method = str(cast("dict[str, object]", scope)["method"])
             if method not in METHODS:
                 method = "other"  # clients can make up any number of methods
             self._requests.count.labels(method, route, status or 499).inc()
-            if not streams:
-                self._requests.seconds.labels(method, route).observe(time.perf_counter() - began)
+            if not is_stream:
+                self._requests.seconds.labels(method, route).observe(time.perf_counter() - started)

@@ -1,4 +1,4 @@
-"""What becomes of jobs on their way through this process: how long they wait and run."""
+"""How long jobs that pass through this process wait and run."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from ackline.stores.contract import ClaimResult
 
 BOUNDS = (0.005, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0)
 MAX_RUNNING = 100_000
-"""Running jobs that are remembered; how long older ones ran is not measured."""
+"""Maximum number of running jobs to remember; older ones are not measured."""
 
 
 class DurationHistogram:
-    """Spans of time, counted by length."""
+    """A histogram of durations."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS) + 1)
         self.total = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one more span."""
+        """Count one more duration."""
         self.counts[bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds
 
     @property
     def buckets(self) -> list[tuple[str, float]]:
-        """As Prometheus wants them: how many up to each length."""
+        """Cumulative buckets, as Prometheus expects them."""
         bounds = [*map(str, BOUNDS), "+Inf"]
         return list(zip(bounds, map(float, accumulate(self.counts)), strict=True))
 
 
 class JobTimings(Collector):
-    """Measures the claims and settlings that go through this process, batch by batch."""
+    """Measures the claims and settled jobs that pass through this process, batch by batch."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,58 +53,58 @@ class JobTimings(Collector):
         self._started_at: OrderedDict[tuple[QueueKey, str, int], float] = OrderedDict()
 
     def claimed(self, key: QueueKey, claimed: ClaimResult) -> None:
-        """Jobs were handed out."""
+        """Record claimed jobs."""
         if not claimed.jobs:
             return
-        began = time.monotonic()
+        started_at = time.monotonic()
         with self._lock:
             waits = self._waits[key]
             for job in claimed.jobs:
                 waits.add(max(0.0, claimed.now - (job.run_at or job.created_at)))
-                self._started_at[key, job.id, job.token] = began
+                self._started_at[key, job.id, job.token] = started_at
             while len(self._started_at) > MAX_RUNNING:
                 self._started_at.popitem(last=False)
 
     def settled(
-        self, key: QueueKey, steps: Sequence[Transition], verdicts: Sequence[Verdict]
+        self, key: QueueKey, transitions: Sequence[Transition], verdicts: Sequence[Verdict]
     ) -> None:
-        """The store has answered these transitions."""
+        """Record the store's verdicts on these transitions."""
         now = time.monotonic()
         with self._lock:
-            for step, verdict in zip(steps, verdicts, strict=True):
-                if step.token is None or step.act is Act.EXPIRE:
+            for transition, verdict in zip(transitions, verdicts, strict=True):
+                if transition.token is None or transition.act is Act.EXPIRE:
                     continue
                 if not verdict.applied:
                     self._stale[key] += 1
                 elif verdict.state is not State.PROCESSING:
-                    began = self._started_at.pop((key, step.id, step.token), None)
-                    if began is not None:
-                        self._runs[key].add(now - began)
+                    started_at = self._started_at.pop((key, transition.id, transition.token), None)
+                    if started_at is not None:
+                        self._runs[key].add(now - started_at)
 
     def retain_queues(self, queues: Collection[QueueKey]) -> None:
-        """Report these queues, even before anything happens; forget all others: they are gone."""
+        """Report these queues, even before anything happens, and forget all others."""
         with self._lock:
             self._stale.update({key: 0 for key in queues if key not in self._stale})
-            figures: tuple[dict[QueueKey, Any], ...] = (self._waits, self._runs, self._stale)
-            for by_queue in figures:
+            metrics: tuple[dict[QueueKey, Any], ...] = (self._waits, self._runs, self._stale)
+            for by_queue in metrics:
                 for key in by_queue.keys() - set(queues):
                     del by_queue[key]
 
     def collect(self) -> Iterator[Metric]:
         labels = ["tenant", "queue"]
         waits = HistogramMetricFamily(
-            "ackline_job_wait_seconds", "From when a job was due to its claim.", labels=labels
+            "ackline_job_wait_seconds", "From when a job became due to its claim.", labels=labels
         )
         runs = HistogramMetricFamily(
-            "ackline_job_run_seconds", "From a job's claim to its settling.", labels=labels
+            "ackline_job_run_seconds", "From a job's claim until it was settled.", labels=labels
         )
         stale = CounterMetricFamily(
-            "ackline_stale_settles", "Settlings that came too late and were refused.", labels=labels
+            "ackline_stale_settles", "Outcomes refused because the lease was lost.", labels=labels
         )
         with self._lock:
             for family, by_queue in ((waits, self._waits), (runs, self._runs)):
-                for key, spans in by_queue.items():
-                    family.add_metric([key.tenant, key.name], spans.buckets, spans.total)
+                for key, histogram in by_queue.items():
+                    family.add_metric([key.tenant, key.name], histogram.buckets, histogram.total)
             for key, number in self._stale.items():
                 stale.add_metric([key.tenant, key.name], number)
         yield from (waits, runs, stale)

@@ -1,4 +1,4 @@
-"""All figures: of the store, and of the processes of this service together."""
+"""All metrics: of the store, and of all processes of this service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Metrics:
-    """The figures of one process; with a folder, those of all that share it are added up."""
+    """The metrics of one process; with a folder, merged with those of all that share it."""
 
     def __init__(self, runtime: Runtime, folder: Path | None = None) -> None:
         self._runtime = runtime
@@ -33,36 +33,36 @@ class Metrics:
         self._own = CollectorRegistry()
         for collector in (self.requests, self.job_timings, ProcessCollector(runtime)):
             self._own.register(collector)
-        self._siblings = SharedMetrics(folder, runtime.worker) if folder is not None else None
-        # Apart from all other work: what holds that up must be seen here.
+        self._shared = SharedMetrics(folder, runtime.worker) if folder is not None else None
+        # A thread of its own, so that metrics show what holds up everything else.
         self._thread = ThreadPoolExecutor(1, "ackline metrics")
         self._scrapes = SingleFlight()
 
     def publish(self) -> None:
-        """Publish this process's figures for the other processes."""
-        if self._siblings is not None:
-            self._siblings.publish(generate_latest(self._own))
+        """Publish the metrics of this process for the other processes."""
+        if self._shared is not None:
+            self._shared.publish(generate_latest(self._own))
 
     async def scrape(self) -> bytes:
-        """All figures as they are now."""
+        """All metrics as they are now."""
         return await self._scrapes.call("text", self.text, self._in_thread)
 
     def text(self) -> bytes:
-        """All figures as they are now; it asks the store, so off the event loop."""
+        """All metrics as they are now. Blocks: it asks the store."""
         self.job_timings.retain_queues([info.key for info in self._runtime.store.describe(None)])
         registry = CollectorRegistry()
         registry.register(QueueCollector(self._runtime))
-        registry.register(_MergedCollector(self._own, self._siblings))
+        registry.register(_MergedCollector(self._own, self._shared))
         return generate_latest(registry)
 
-    def text_for(self, tenant: str, may_see: Callable[[str], bool]) -> bytes:
-        """What the queues of one tenant hold, as far as the caller may see them."""
+    def text_for(self, tenant: str, can_see: Callable[[str], bool]) -> bytes:
+        """The metrics of the queues of one tenant that the caller can see."""
         registry = CollectorRegistry()
-        registry.register(QueueCollector(self._runtime, tenant, may_see))
+        registry.register(QueueCollector(self._runtime, tenant, can_see))
         return generate_latest(registry)
 
     def close(self) -> None:
-        """Let the thread end."""
+        """Stop the thread."""
         self._thread.shutdown(wait=False)
 
     def _in_thread(self, function: Callable[[], bytes]) -> asyncio.Future[bytes]:
@@ -70,10 +70,10 @@ class Metrics:
 
 
 class _MergedCollector(Collector):
-    def __init__(self, own: CollectorRegistry, siblings: SharedMetrics | None) -> None:
+    def __init__(self, own: CollectorRegistry, shared: SharedMetrics | None) -> None:
         self._own = own
-        self._siblings = siblings
+        self._shared = shared
 
     def collect(self) -> Iterator[Metric]:
-        others = self._siblings.read() if self._siblings is not None else []
+        others = self._shared.read() if self._shared is not None else []
         return merge([list(self._own.collect()), *others])

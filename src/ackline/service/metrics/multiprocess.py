@@ -1,4 +1,4 @@
-"""Figures of several processes as one: each writes its own to a folder, any adds them up."""
+"""Merges the metrics of several processes, each of which publishes its own in a folder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 PUBLISH_EVERY = 1.0
-"""Seconds; the figures of other processes may be this old."""
+"""Seconds between publications: the metrics of other processes may be this old."""
 
 DEAD_AFTER = 10.0
 """Seconds without publishing after which a process is dead: its gauges no longer count."""
 
 MINIMUM_OF = frozenset({"ackline_loop_lag_seconds"})
-"""Of these the least value counts, not the sum: one process that ran a loop is enough."""
+"""Of these the minimum counts, not the sum: it is enough if one process runs a loop."""
 
 
 class SharedMetrics:
@@ -27,13 +27,13 @@ class SharedMetrics:
         self._mine = folder / f"{name}.metrics"
 
     def publish(self, text: bytes) -> None:
-        """Replace this process's file in one step, so that nobody reads half of it."""
+        """Replace the file of this process atomically."""
         draft = self._mine.with_suffix(".draft")
         draft.write_bytes(text)
         draft.replace(self._mine)
 
     def read(self) -> Iterator[list[Metric]]:
-        """The figures of the other processes."""
+        """The metrics of the other processes."""
         for file in sorted(self._folder.glob("*.metrics")):
             if file != self._mine:
                 alive = time.time() - file.stat().st_mtime < DEAD_AFTER
@@ -42,7 +42,7 @@ class SharedMetrics:
 
 
 def merge(processes: Iterable[Iterable[Metric]]) -> Iterator[Metric]:
-    """One family of each name, its samples added up."""
+    """One family per name, with the samples added up."""
     families: dict[str, Metric] = {}
     sums: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
     for family in (family for process in processes for family in process):
@@ -51,9 +51,9 @@ def merge(processes: Iterable[Iterable[Metric]]) -> Iterator[Metric]:
         for sample in family.samples:
             if sample.name.endswith("_created"):
                 continue
-            place = (sample.name, tuple(sorted(sample.labels.items())))
-            before = values.get(place)
-            values[place] = (
+            key = (sample.name, tuple(sorted(sample.labels.items())))
+            before = values.get(key)
+            values[key] = (
                 sample.value if before is None else _add(family.name, before, sample.value)
             )
     for name, first in families.items():

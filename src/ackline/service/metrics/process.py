@@ -1,4 +1,4 @@
-"""What a process has open, and what its loops do."""
+"""Metrics of one process: open streams, and its maintenance loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ProcessCollector(Collector):
-    """What this process does."""
+    """Collects the metrics of this process."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -23,10 +23,10 @@ class ProcessCollector(Collector):
         open_streams = len(self._runtime.streams)
         yield GaugeMetricFamily("ackline_streams", "Open streams and long polls.", open_streams)
         lag = GaugeMetricFamily(
-            "ackline_loop_lag_seconds", "Since the last run of a loop.", labels=["loop"]
+            "ackline_loop_lag_seconds", "Time since the last run of a loop.", labels=["loop"]
         )
         done = CounterMetricFamily(
-            "ackline_maintenance", "What the loops have done.", labels=["loop", "what"]
+            "ackline_maintenance", "Maintenance done, by loop.", labels=["loop", "what"]
         )
         for loop in (loop.stats() for loop in self._runtime.background.loops):
             if loop.last_run is not None:

@@ -1,4 +1,4 @@
-"""What the queues hold, as the store knows it: the same whichever process is asked."""
+"""Metrics of the queues, from the store: the same in every process."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _FIRST = Filter(states=frozenset({State.QUEUED}))
 
 
 class QueueCollector(Collector):
-    """The queues of one tenant, or of all."""
+    """Collects the metrics of the queues of one tenant, or of all."""
 
     def __init__(
         self,
         runtime: Runtime,
         tenant: str | None = None,
-        may_see: Callable[[str], bool] = lambda _queue: True,
+        can_see: Callable[[str], bool] = lambda _queue: True,
     ) -> None:
         self._runtime = runtime
         self._tenant = tenant
-        self._may_see = may_see
+        self._can_see = can_see
 
     def collect(self) -> Iterator[Metric]:
         store = self._runtime.store
@@ -37,31 +37,31 @@ class QueueCollector(Collector):
         jobs = GaugeMetricFamily("ackline_jobs", "Jobs by state.", labels=[*names, "state"])
         oldest = GaugeMetricFamily(
             "ackline_oldest_queued_seconds",
-            "How long the first job in line has been there.",
+            "How long the next job of the queue has been queued.",
             labels=names,
         )
         expired = CounterMetricFamily(
             "ackline_expired_leases",
-            "Leases taken back from consumers, by who noticed.",
-            labels=[*names, "way"],
+            "Leases expired, by who noticed.",
+            labels=[*names, "by"],
         )
         now = store.now()
-        for info in filter(self._wanted, store.describe(self._tenant)):
-            place = [info.key.tenant, info.key.name]
+        for info in filter(self._is_visible, store.describe(self._tenant)):
+            labels = [info.key.tenant, info.key.name]
             for state, number in info.counts.items():
-                jobs.add_metric([*place, state], number)
-            oldest.add_metric(place, oldest_age(store, info, now))
-            by_way = load_recovery_counts(store, info.key)
-            for way in RecoveredBy:
-                expired.add_metric([*place, way], by_way[way].jobs if way in by_way else 0)
+                jobs.add_metric([*labels, state], number)
+            oldest.add_metric(labels, oldest_age(store, info, now))
+            recovered = load_recovery_counts(store, info.key)
+            for by in RecoveredBy:
+                expired.add_metric([*labels, by], recovered[by].jobs if by in recovered else 0)
         yield from (jobs, oldest, expired)
 
-    def _wanted(self, info: QueueInfo) -> bool:
-        return self._may_see(info.key.name)
+    def _is_visible(self, info: QueueInfo) -> bool:
+        return self._can_see(info.key.name)
 
 
 def oldest_age(store: Store, info: QueueInfo, now: float) -> float:
-    """How long the first job in line has been there; 0 if there is none."""
+    """How long the next job of a queue has been queued; 0 if there is none."""
     if not info.counts[State.QUEUED]:
         return 0.0
     first = next_job_created_at(store, info.key)
@@ -69,6 +69,6 @@ def oldest_age(store: Store, info: QueueInfo, now: float) -> float:
 
 
 def next_job_created_at(store: Store, queue: QueueKey) -> float | None:
-    """When the first job in line was enqueued; None if there is none."""
+    """When the next job of a queue was enqueued; None if there is none."""
     first = store.page(queue, _FIRST, None, 1).jobs
     return first[0].created_at if first else None

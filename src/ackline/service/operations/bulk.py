@@ -24,32 +24,32 @@ PAGE = 500
 EVENTS_PAGE = 5000
 
 TIME_LIMIT = 10.0
-"""Seconds that one request may take; what is left is for the next one."""
+"""Seconds that one request may take; the next one continues."""
 
 CATCH_UP_LIMIT = 10.0
-"""Seconds to read what the journal has been told since an act, or its preview, began."""
+"""Seconds to read the journal since the operation, or its preview, started."""
 
 PREVIEW_AGAIN = "preview it again"
 
 
 class BulkCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where a request goes on with an act."""
+    """Where a request continues a bulk operation."""
 
     started_at: float
-    """When the first request began: its caller has not seen what changed since."""
+    """When the first request started: its caller has not seen what changed since."""
     journal: str
-    """The end of the journal at that time, which tells of changes that jobs do not."""
+    """The end of the journal at that time: it has changes that the jobs do not show."""
     done: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """How many jobs the requests before have acted on."""
+    """How many jobs were changed so far."""
     page: str | None = None
 
     def after(self, count: int, page: str | None = None) -> BulkCursor:
-        """The cursor after acting on `count` more."""
+        """The cursor after changing `count` more jobs."""
         return BulkCursor(self.started_at, self.journal, self.done + count, page)
 
     @property
     def as_of(self) -> str:
-        """When the first request began, as text: another act can begin as of that, too."""
+        """The start of the first request, as text: another operation can start as of it, too."""
         return str(BulkCursor(self.started_at, self.journal))
 
     def __str__(self) -> str:
@@ -57,29 +57,30 @@ class BulkCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class BulkProgress(msgspec.Struct, frozen=True):
-    """How many jobs were acted on, and where to go on; None if nothing is left."""
+    """How many jobs were changed, and where to continue; None if nothing is left."""
 
     count: int
     rest: BulkCursor | None = None
 
 
 class BulkStep(msgspec.Struct, frozen=True):
-    """The jobs of a queue that one request acts on, from a cursor on. It blocks."""
+    """One request's part of a bulk operation: the selected jobs from a cursor on. Blocks."""
 
     queue: Queue[Any, Any]
     filter: Filter
     fingerprint: str | None
-    """Only dead letters with this error."""
+    """Only failed jobs with this error."""
     cursor: BulkCursor
     stopping: Callable[[], bool]
-    """Whether the service is about to stop: then the rest is left to another request."""
+    """Whether the service is shutting down: then the rest is left to another request."""
 
     def for_each_page(
         self, apply: Callable[[Sequence[Record], BulkCursor], int]
     ) -> Chunks[BulkProgress]:
-        """Act on one page of jobs after another; `apply` returns how many it acted on.
+        """Apply a function to one page of jobs after another; it returns how many it changed.
 
-        Jobs that have changed since the act began are left out: the caller has not seen them so.
+        Jobs that have changed since the operation started are skipped: its caller has not seen
+        them as they are.
         """
         if not self.filter.states:
             return BulkProgress(0)
@@ -89,7 +90,7 @@ class BulkStep(msgspec.Struct, frozen=True):
         count, cursor = 0, self.cursor
         while True:
             page = self._page(cursor.page)
-            changes.read_new()  # after the page: what is in it may just have come
+            changes.read_new()  # after reading the page: its jobs may have changed just before
             try:
                 done = apply([job for job in page.jobs if self._is_selected(job, changes)], cursor)
             except QueueFull:
@@ -104,15 +105,15 @@ class BulkStep(msgspec.Struct, frozen=True):
             yield
 
     def purge(self, jobs: Sequence[Record], by: str) -> int:
-        """Delete those of these jobs that still match."""
+        """Delete the jobs that still match."""
         if not jobs:
             return 0
-        which = msgspec.structs.replace(self.filter, ids=frozenset(job.id for job in jobs))
-        return self.queue.store.purge(self.queue.key, which, len(jobs), by)
+        job_filter = msgspec.structs.replace(self.filter, ids=frozenset(job.id for job in jobs))
+        return self.queue.store.purge(self.queue.key, job_filter, len(jobs), by)
 
     def _is_selected(self, job: Record, changes: _ChangedJobs) -> bool:
-        alike = self.fingerprint is None or fingerprint_of(job) == self.fingerprint
-        return alike and not changes.has_changed(job)
+        same_error = self.fingerprint is None or fingerprint_of(job) == self.fingerprint
+        return same_error and not changes.has_changed(job)
 
     def _page(self, cursor: str | None) -> Page:
         try:
@@ -122,7 +123,7 @@ class BulkStep(msgspec.Struct, frozen=True):
 
 
 class _ChangedJobs:
-    """The jobs that have come to be as they are since an act, or its preview, began."""
+    """The jobs that have changed since a bulk operation, or its preview, started."""
 
     def __init__(self, step: BulkStep) -> None:
         self._store, self._key = step.queue.store, step.queue.key
@@ -132,12 +133,12 @@ class _ChangedJobs:
         self._ids: set[str] = set()
 
     def catch_up(self) -> Chunks[None]:
-        """Read the journal up to now; refused if it cannot tell all, or not in time."""
+        """Read the journal up to now; refuse if it is incomplete, or takes too long."""
         until = time.monotonic() + CATCH_UP_LIMIT
         try:
             while self._read():
                 if time.monotonic() >= until:
-                    raise Conflict(f"too much has happened since the preview: {PREVIEW_AGAIN}")
+                    raise Conflict(f"too much has changed since the preview: {PREVIEW_AGAIN}")
                 yield
         except EventsDropped:
             raise Conflict(
@@ -145,15 +146,15 @@ class _ChangedJobs:
             ) from None
 
     def read_new(self) -> None:
-        """Read what has been added to the journal."""
+        """Read the new events of the journal."""
         try:
             while self._read():
                 pass
-        except EventsDropped as error:  # trimmed this moment
+        except EventsDropped as error:  # trimmed just now
             self._cursor = error.cursor
 
     def has_changed(self, job: Record) -> bool:
-        """Whether a job has changed; its own times are told at once, even by a late journal."""
+        """Whether a job has changed, by the journal or by the job's own times."""
         return job.id in self._ids or _changed_at(job) > self._since
 
     def _read(self) -> bool:
@@ -164,13 +165,13 @@ class _ChangedJobs:
         return bool(events)
 
     def _may_match_now(self, entry: Entry) -> bool:
-        """Whether a job may match now and not have matched before."""
+        """Whether a job may match now that did not match before."""
         changed = entry.source is not entry.to or entry.act in (Act.EDIT, Act.MOVE)
         return changed and entry.to in self._states
 
 
 def start_cursor(cursor: str | None, as_of: str | None, queue: Queue[Any, Any]) -> BulkCursor:
-    """Where a client begins, `as_of` its preview if it had one, or goes on. This blocks."""
+    """Where a request starts, `as_of` a preview if there was one, or continues. Blocks."""
     if cursor is not None:
         return _read(cursor, "$.cursor")
     if as_of is not None:
@@ -181,7 +182,7 @@ def start_cursor(cursor: str | None, as_of: str | None, queue: Queue[Any, Any]) 
 
 
 def _changed_at(job: Record) -> float:
-    """The latest change of a job's state that its record tells of."""
+    """The latest change of a job's state, by its own times."""
     times = [job.created_at, job.started_at, job.finished_at]
     times += [failure.at for failure in job.history[-1:]]
     return max(at for at in times if at is not None)
@@ -197,7 +198,7 @@ def _read(text: str, at: str) -> BulkCursor:
 
 
 def _invalid_cursor(at: str = "$.cursor") -> Unprocessable:
-    return Unprocessable("this is nothing that this act answered with", at=at)
+    return Unprocessable("this is not a cursor of this operation", at=at)
 
 
 _decoder = msgspec.json.Decoder(BulkCursor)
@@ -207,17 +208,17 @@ Action = Literal["cancel", "redrive", "move", "delete"]
 
 
 class BulkOperation(msgspec.Struct, frozen=True):
-    """What is done to all jobs that match, and who does it."""
+    """What to do with all jobs that match, and who does it."""
 
     action: Action
     by: str
     target: QueueKey | None = None
-    """Where jobs are moved."""
+    """The queue to move jobs to."""
     rate: float | None = None
-    """How many redriven jobs become due per second, at most: it spares what they call."""
+    """Maximum number of redriven jobs that become due per second."""
 
     def apply_to(self, step: BulkStep) -> Chunks[BulkProgress]:
-        """Act on all jobs that match and were there when the first request began."""
+        """Change all jobs that match and existed when the first request started."""
         if self.action == "delete":
             return step.for_each_page(lambda jobs, _: step.purge(jobs, self.by))
 
@@ -239,14 +240,14 @@ class BulkOperation(msgspec.Struct, frozen=True):
                 delay = index / self.rate if self.rate else 0.0
                 return lifecycle.redrive(job.id, delay, by=self.by)
             case "move":
-                assert self.target is not None, "a move without a queue is refused before"
+                assert self.target is not None, "a move without a target is refused before"
                 return lifecycle.move(job.id, self.target, self.by)
             case "delete":
-                raise AssertionError("a purge is no transition")
+                raise AssertionError("a purge is not a transition")
             case _:
                 assert_never(self.action)
 
 
 def count(step: BulkStep) -> Chunks[BulkProgress]:
-    """How many jobs match."""
+    """Count the jobs that match."""
     return step.for_each_page(lambda jobs, _: len(jobs))

@@ -22,7 +22,7 @@ from ackline.stores.contract import Receipt
 PREFIX, MANY_PREFIX = IDEMPOTENCY_ID_PREFIXES
 
 NO_KINDS: frozenset[str] = frozenset()
-"""No kinds: a repeated key replaces no failed job, because the first request was answered."""
+"""A repeated key replaces no failed job of any kind: the first request was answered."""
 
 IdempotencyKey = Annotated[
     str | None,
@@ -30,15 +30,15 @@ IdempotencyKey = Annotated[
         name="Idempotency-Key",
         min_length=1,
         max_length=255,
-        description="The same request with the same key answers with the job of the first one, "
-        "whatever became of that, for as long as it is kept in this queue. An id in the body goes "
-        "before the key.",
+        description="A repeated request with the same key returns the job of the first one, "
+        "whatever its state, for as long as it is kept in this queue. An id in the body takes "
+        "precedence over the key.",
     ),
 ]
 
 
 class KeyReused(ProblemError):
-    """The key was used before, for something else."""
+    """The key was used before, for another request."""
 
     status = 422
     type = "idempotency-key-reused"
@@ -47,7 +47,7 @@ class KeyReused(ProblemError):
 async def enqueue_once(
     caller: Caller, queue: MeteredQueue, payload: Any, options: EnqueueOptions, key: str | None
 ) -> Enqueued:
-    """Enqueue; with a key and no id, the key decides whether this was enqueued before."""
+    """Enqueue a job; with a key and no id, the key decides whether it was enqueued before."""
     if key is not None and "id" not in options:
         drafts = _drafts_for_request(queue, [NewJob(payload, **options)], [_id_of(PREFIX, key)])
         return (await _enqueue_new(caller.runtime, queue, drafts, key))[0]
@@ -62,9 +62,9 @@ async def enqueue_once(
 async def enqueue_many_once(
     caller: Caller, queue: MeteredQueue, jobs: list[NewJob[Any]], key: str | None
 ) -> list[Enqueued]:
-    """Enqueue many; with a key, each that has no id of its own gets one by its place."""
+    """Enqueue many jobs; with a key, those without an id get one by their index."""
     if key is not None:
-        names = [f"{_id_of(MANY_PREFIX, key)}:{place}" for place in range(len(jobs))]
+        names = [f"{_id_of(MANY_PREFIX, key)}:{index}" for index in range(len(jobs))]
         drafts = _drafts_for_request(queue, jobs, names)
         return await _enqueue_new(caller.runtime, queue, drafts, key)
     if caller.principal.kinds is None:
@@ -82,19 +82,19 @@ async def _enqueue_own_kinds(
 def _drafts_for_request(
     queue: MeteredQueue, jobs: Sequence[NewJob[Any]], names: Sequence[str]
 ) -> list[Draft]:
-    """The drafts of a request, each with the request's mark, named by the key if it has no id.
+    """The drafts of a request, each with the request's hash; without an id, named by the key.
 
-    A failed job is not replaced. The mark is of the whole request: a longer batch has another.
+    They replace no failed jobs. The hash is of the whole request: a longer batch has another.
     """
     drafts = [
         draft if "id" in job.options else msgspec.structs.replace(draft, id=name, assume_new=False)
         for draft, job, name in zip([_draft(queue, job) for job in jobs], jobs, names, strict=True)
     ]
-    mark = _request_hash(drafts)
+    request_hash = _request_hash(drafts)
     return [
         msgspec.structs.replace(
             draft,
-            options=msgspec.structs.replace(draft.options, request=mark),
+            options=msgspec.structs.replace(draft.options, request=request_hash),
             replaces=NO_KINDS,
         )
         for draft in drafts
@@ -102,9 +102,9 @@ def _drafts_for_request(
 
 
 def _id_of(prefix: str, key: str) -> str:
-    """The id of the job of a key. Bytes that are not printable ASCII are percent-encoded.
+    """The id of the job of a key; bytes other than printable ASCII are percent-encoded.
 
-    A header comes as bytes, decoded as Latin-1: so the id tells any two of them apart.
+    Headers are bytes, decoded as Latin-1, so different headers have different ids.
 
     >>> _id_of(PREFIX, "100% é")
     'idempotency-key:100%25 %E9'
@@ -112,8 +112,8 @@ def _id_of(prefix: str, key: str) -> str:
     id = prefix + quote(key.encode("latin-1"), safe=_UNESCAPED)
     if len(id) > MAX_NAME_BYTES - INDEX_LENGTH:
         raise ProblemError(
-            f"the Idempotency-Key is too long: {len(id) - len(prefix)} characters when all but "
-            "printable ASCII is percent-encoded",
+            f"the Idempotency-Key is too long: {len(id) - len(prefix)} characters when "
+            "percent-encoded",
             at="Idempotency-Key",
         )
     return id
@@ -122,11 +122,11 @@ def _id_of(prefix: str, key: str) -> str:
 _UNESCAPED = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 
 INDEX_LENGTH = 20
-"""Characters for the place in a batch."""
+"""Characters for the index in a batch."""
 
 
 def _request_hash(drafts: Sequence[Draft]) -> str:
-    """A hash that is the same when the request is sent again, perhaps with another trace."""
+    """A hash that is the same if the request is repeated, even with another trace."""
     untraced = [
         msgspec.structs.replace(draft, options=msgspec.structs.replace(draft.options, trace=None))
         for draft in drafts
@@ -140,16 +140,17 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 async def _enqueue_new(
     runtime: Runtime, queue: MeteredQueue, drafts: Sequence[Draft], key: str
 ) -> list[Enqueued]:
-    """Enqueue what is new and return what exists, in any state; a failed job is not run again."""
-    known = await _existing(runtime, queue, drafts, key)
-    new = [draft for draft in drafts if draft.id not in known]
+    """Enqueue the new jobs and return the existing ones, in any state; failed jobs do not rerun."""
+    existing = await _existing(runtime, queue, drafts, key)
+    new = [draft for draft in drafts if draft.id not in existing]
     stored = await queue.put(new) if new else []
-    # Sent twice at the same time: the other request has stored these.
+    # Sent twice at the same time: the other request has stored these jobs.
     duplicates = {answer.id for answer in stored if not isinstance(answer, Queued)}
     await _existing(runtime, queue, [draft for draft in drafts if draft.id in duplicates], key)
     answers = iter(stored)
     return [
-        _answer(queue, known[draft.id]) if draft.id in known else next(answers) for draft in drafts
+        _answer(queue, existing[draft.id]) if draft.id in existing else next(answers)
+        for draft in drafts
     ]
 
 
@@ -164,18 +165,18 @@ def _answer(queue: MeteredQueue, job: Record) -> Enqueued:
 async def _existing(
     runtime: Runtime, queue: MeteredQueue, drafts: Sequence[Draft], key: str
 ) -> dict[str, Record]:
-    """The jobs that exist under these ids; `KeyReused` if another request made one of them."""
+    """The existing jobs of these ids; `KeyReused` if another request enqueued one of them."""
     if not drafts:
         return {}
     ids = [draft.id for draft in drafts]
     found = await runtime.call(runtime.store.get, queue.sync.key, ids)
     existing = {job.id: job for job in found if job is not None}
     for draft in drafts:
-        # The job itself cannot be compared: it may be edited, snoozed or run again by now.
-        made_by = existing[draft.id].options.request if draft.id in existing else None
-        if made_by is not None and made_by != draft.options.request:
+        # The job itself cannot be compared: it may have been edited, snoozed or run again by now.
+        enqueued_by = existing[draft.id].options.request if draft.id in existing else None
+        if enqueued_by is not None and enqueued_by != draft.options.request:
             raise KeyReused(
-                f"the key {key!r} was sent before, with another payload, other options or another "
-                "number of jobs; nothing was enqueued. Use a new key for a new request"
+                f"the key {key!r} was used before, with another payload, other options or another "
+                "number of jobs; nothing was enqueued. Use a new key for each request"
             )
     return existing

@@ -1,4 +1,4 @@
-"""Jobs as JSON lines: into a queue and out of it, never more than a piece in memory."""
+"""Import and export of jobs as JSON lines, with only a chunk of them in memory."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _decoder = line_decoder(JobOptions)
 
 
 class ImportResult(ImportCounts):
-    """What became of the lines; it stops at the first bad one, and the ones before are stored."""
+    """The result of an import: it stops at the first bad line; the lines before are stored."""
 
     stopped_at: int | UnsetType = UNSET
     problem: Problem | UnsetType = UNSET
 
 
 class BodyImport:
-    """Enqueues the lines of a request's body as they come."""
+    """Enqueues the lines of a request's body as they arrive."""
 
     def __init__(self, caller: Caller, queue: MeteredQueue, body: ReceivedBody) -> None:
         self._caller = caller
@@ -44,10 +44,10 @@ class BodyImport:
         self.counts = ImportResult()
         self._lines = Import(self.counts)
 
-    async def read(self, pieces: AsyncIterator[bytes]) -> ImportResult:
+    async def read(self, chunks: AsyncIterator[bytes]) -> ImportResult:
         """Enqueue line by line until one is refused."""
         try:
-            async for line in _lines(pieces):
+            async for line in _lines(chunks):
                 if text := self._lines.next_line(line):
                     await self._add(text)
                 full = self._lines.full or self._body.size >= MAX_ANSWER_BYTES
@@ -80,7 +80,7 @@ class BodyImport:
             return self._read(line)
 
     async def _store(self) -> bool:
-        """Enqueue what was read; if that is refused, stop at the first of these lines."""
+        """Enqueue what was read; if that fails, stop at the first of these lines."""
         jobs = self._lines.take()
         self._body.release()
         if not jobs:
@@ -98,20 +98,22 @@ class BodyImport:
         return True
 
 
-async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     rest = b""
-    async for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
             yield line
         if len(rest) > MAX_LINE:
-            raise TooLarge(f"a line is longer than {MAX_LINE:,} bytes")
+            raise TooLarge(f"a line has more than {MAX_LINE:,} bytes")
     if rest:
         yield rest
 
 
-async def export_lines(caller: Caller, queue: MeteredQueue, which: Filter) -> AsyncIterator[bytes]:
-    """All jobs that match, a line each, as an import takes them."""
-    pieces = snapshot_jobs(caller.runtime.store, queue.sync.key, which)
-    while (piece := await caller.run_slow(next, pieces, None)) is not None:
-        yield b"".join(encode_line(record, queue.name) for record in piece)
+async def export_lines(
+    caller: Caller, queue: MeteredQueue, job_filter: Filter
+) -> AsyncIterator[bytes]:
+    """All jobs that match, one per line, in the format of an import."""
+    chunks = snapshot_jobs(caller.runtime.store, queue.sync.key, job_filter)
+    while (chunk := await caller.run_slow(next, chunks, None)) is not None:
+        yield b"".join(encode_line(record, queue.name) for record in chunk)

@@ -1,4 +1,4 @@
-"""Giving a queue another name, by moving everything that it has."""
+"""Renames a queue by moving everything that it has."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ AnyQueue = Queue[Any, Any]
 def rename_steps(
     source: AnyQueue, target: AnyQueue, by: str, *, merge: bool = False
 ) -> Chunks[None]:
-    """Move jobs, settings and what is noted about the queue; all of it or nothing.
+    """Move jobs, settings and reserved keys of a queue, all or nothing.
 
-    The source is paused first, so that no job is handed out on its way. It is refused while jobs
-    run, because their workers know them under the old name. With `merge`, the target may exist
-    already, as it does after a rename that a crash has interrupted.
+    The source is paused first, so that no job is claimed meanwhile. Refused while jobs run,
+    because their workers know them by the old name. With `merge`, the target may already exist,
+    as it does after a crash during a rename.
     """
     if source.key == target.key:
-        raise Conflict(f"queue {source.name!r} already has this name")
+        raise Conflict(f"{source.name!r} is already the name of this queue")
     if not merge:
         _require_free(target)
     yield from _require_no_common_ids(source, target)
@@ -48,54 +48,54 @@ def _require_free(target: AnyQueue) -> None:
     for info in target.store.describe(target.key.tenant, target.name):
         if any(info.counts.values()) or info.settings != DEFAULT_SETTINGS:
             raise Conflict(
-                f"there is already a queue {target.name!r}: `merge` combines both and keeps "
-                "its settings"
+                f"there is already a queue {target.name!r}: with `merge`, both become one "
+                "with its settings"
             )
 
 
 def _require_no_common_ids(source: AnyQueue, target: AnyQueue) -> Chunks[None]:
-    """Refuse, before anything is moved, an id that both queues have: its job could not be moved."""
+    """Refuse an id that both queues have, before anything is moved: its job cannot move."""
     for ids in _pages(source):
-        taken = [job.id for job in find_each_job(target.store, target.key, ids) if job is not None]
-        if taken:
+        common = [job.id for job in find_each_job(target.store, target.key, ids) if job is not None]
+        if common:
             raise Conflict(
-                f"both queues have a job {taken[0]!r}; nothing was moved. Of {len(ids)} ids that "
-                f"were compared, {len(taken)} are in both"
+                f"both queues have a job {common[0]!r}, and {len(common)} of {len(ids)} compared "
+                "ids in common; nothing was moved"
             )
         yield
 
 
 def _require_idle(source: AnyQueue) -> None:
     if running := source.counts()[State.PROCESSING]:
-        raise Conflict(f"queue {source.name!r} has {running} running jobs: let them finish first")
+        raise Conflict(f"queue {source.name!r} has {running} running jobs: wait until they finish")
 
 
 def _move(source: AnyQueue, target: AnyQueue, settings: QueueSettings, by: str) -> Chunks[None]:
-    fresh = target.settings() == DEFAULT_SETTINGS
-    if fresh:
+    is_new = target.settings() == DEFAULT_SETTINGS
+    if is_new:
         target.store.configure(target.key, settings, by)
-    notes = metadata_of(source)
-    _copy_reserved_keys(notes, target)
+    reserved_keys = metadata_of(source)
+    _copy_reserved_keys(reserved_keys, target)
     moved: list[str] = []
     try:
         yield from _move_all(source, target, by, moved)
         while not source.store.drop(source.key, by):
-            source.store.prune(source.key, PAGE)  # jobs past their time did not move
+            source.store.prune(source.key, PAGE)  # expired jobs did not move
             yield from _move_all(source, target, by, moved)
     except BaseException:
-        # Such as an id that was enqueued in both meanwhile: undo everything.
+        # For example an id that was enqueued in both meanwhile: undo everything.
         _move_back(source, target, by, moved)
-        if fresh:
+        if is_new:
             target.store.configure(target.key, DEFAULT_SETTINGS, by)
         raise
-    delete_metadata(source, notes)
+    delete_metadata(source, reserved_keys)
 
 
-def _copy_reserved_keys(notes: Iterable[KeyValue], target: AnyQueue) -> None:
-    """Copy the notes about a queue to its new name; notes that the target has stay."""
-    for note in notes:
-        own, sort, _, *rest = note.key
-        write = KeyWrite(key=(own, sort, target.name, *rest), value=note.value, version=0)
+def _copy_reserved_keys(reserved_keys: Iterable[KeyValue], target: AnyQueue) -> None:
+    """Copy the reserved keys of a queue to its new name; those that the target has stay."""
+    for entry in reserved_keys:
+        reserved, family, _, *rest = entry.key
+        write = KeyWrite(key=(reserved, family, target.name, *rest), value=entry.value, version=0)
         target.store.write_keys(target.key.tenant, [write])
 
 
@@ -106,7 +106,7 @@ def _move_all(source: AnyQueue, target: AnyQueue, by: str, moved: list[str]) -> 
         moved += done
         if not done:
             raise Conflict(
-                f"{len(jobs)} jobs of {source.name!r} cannot move, {jobs[0].id!r} among them: "
+                f"{len(jobs)} jobs of {source.name!r} cannot be moved, such as {jobs[0].id!r}: "
                 f"they are running, or {target.name!r} has jobs with the same ids. "
                 "Nothing was changed"
             )
@@ -116,7 +116,7 @@ def _move_all(source: AnyQueue, target: AnyQueue, by: str, moved: list[str]) -> 
 def _move_back(source: AnyQueue, target: AnyQueue, by: str, moved: list[str]) -> None:
     for start in range(0, len(moved), PAGE):
         ids = moved[start : start + PAGE]
-        # Not limited: the queue had room for them.
+        # Not limited: the jobs were in this queue before.
         target.store.apply(target.key, [lifecycle.move(id, source.key, by) for id in ids])
 
 

@@ -1,4 +1,4 @@
-"""Route handlers that declare which problems they answer with, and a body as an example."""
+"""Decorators of route handlers, which declare their problems and an example body for OpenAPI."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from ackline.service.http.sse import MEDIA_TYPE as STREAM
 from ackline.service.http.sse import TICKET_PARAMETER
 
 STATUS_MEANINGS: Mapping[int, str] = {
-    400: "A parameter or the body cannot be read.",
-    401: "The token or the API key is missing, or not valid.",
-    403: "The token is not for this act, queue or kind.",
+    400: "A parameter or the body is malformed.",
+    401: "The token or API key is missing or invalid.",
+    403: "The token does not allow this.",
     404: "It does not exist, or not for this caller.",
     408: "The body did not arrive in time.",
-    409: "Things are not as the caller assumes; nothing was changed.",
-    410: "Events after this cursor are no longer kept; `cursor` is where to go on.",
-    412: "It is no longer as it was seen; nothing was changed.",
+    409: "Conflicts with the current state; nothing was changed.",
+    410: "Events after this cursor are no longer kept; continue at `cursor`.",
+    412: "It has changed since it was read; nothing was changed.",
     413: "The body, a payload or a batch is too large.",
     415: "The body is not JSON.",
-    422: "It can be read, but a name, a value or a combination is not allowed.",
-    429: "Too much, too soon; `Retry-After` says when to try again. Nothing was done.",
-    503: "The store cannot be reached, or the service is about to stop; try again.",
-    504: "The result was not there in time; the job goes on.",
-    507: "The store is full, or the queue has reached its own limit. Nothing was stored.",
+    422: "Well formed, but a name, value or combination is invalid.",
+    429: "A limit is exceeded; `Retry-After` says when to retry. Nothing was done.",
+    503: "The store is unavailable, or the service is shutting down; retry.",
+    504: "There was no result in time; the job continues.",
+    507: "The store or the queue is full; nothing was stored.",
 }
-"""What a problem of each status means."""
+"""The meaning of each status of a problem."""
 
 TICKET_QUERY_PARAMETER = Parameter(
     name=TICKET_PARAMETER,
@@ -57,7 +57,7 @@ TICKET_QUERY_PARAMETER = Parameter(
 
 @dataclass
 class DescribedOperation(Operation):
-    """An operation with the problems that all of its sort have, and those of its own."""
+    """An OpenAPI operation with its common problems, and its own."""
 
     problems: ClassVar[frozenset[int]]
     example: ClassVar[Any]
@@ -67,7 +67,9 @@ class DescribedOperation(Operation):
     def __post_init__(self) -> None:
         body = self.request_body if isinstance(self.request_body, RequestBody) else None
         # Litestar describes its own format of errors as 400.
-        responses = {name: said for name, said in (self.responses or {}).items() if name != "400"}
+        responses = {
+            name: attributes for name, attributes in (self.responses or {}).items() if name != "400"
+        }
         if any(map(_is_stream, responses.values())):
             self.parameters = [*(self.parameters or ()), TICKET_QUERY_PARAMETER]
         for status in sorted(self._statuses(body)):
@@ -111,21 +113,24 @@ def _route(
     opt: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
-    said = {
+    attributes = {
         "problems": frozenset(problems),
         "example": example,
         "writes": writes,
         "auth": opt or {},
     }
-    made: Callable[[Callable[..., Any]], HTTPRouteHandler] = decorator(
-        path, operation_class=type("Described", (DescribedOperation,), said), opt=opt, **options
+    decorated: Callable[[Callable[..., Any]], HTTPRouteHandler] = decorator(
+        path,
+        operation_class=type("Described", (DescribedOperation,), attributes),
+        opt=opt,
+        **options,
     )
-    return made
+    return decorated
 
 
 get = partial(_route, litestar.get, writes=False)
 get_or_head = partial(_route, partial(litestar.route, http_method=["GET", "HEAD"]), writes=False)
-"""`get`, for a route that is cheap and changes nothing: it does not wait, claim or stream."""
+"""`get` and HEAD, for a cheap route that changes nothing: it does not wait, claim or stream."""
 post = partial(_route, litestar.post, writes=True)
 put = partial(_route, litestar.put, writes=True)
 patch = partial(_route, litestar.patch, writes=True)
@@ -133,7 +138,7 @@ delete = partial(_route, litestar.delete, writes=True)
 
 
 def problem_responses() -> dict[str, OpenAPIResponse | Reference]:
-    """The responses of all problems, by name."""
+    """The OpenAPI responses of all problems, by name."""
     return {
         _name(status): _response(status, meaning) for status, meaning in STATUS_MEANINGS.items()
     }
@@ -145,9 +150,11 @@ def _name(status: int) -> str:
 
 def _response(status: int, meaning: str) -> OpenAPIResponse:
     problem = OpenAPIMediaType(schema=Reference(ref="#/components/schemas/Problem"))
-    again = OpenAPIHeader(description="Seconds.", schema=Schema(type=OpenAPIType.INTEGER))
+    retry_after = OpenAPIHeader(
+        description="Seconds until a retry.", schema=Schema(type=OpenAPIType.INTEGER)
+    )
     return OpenAPIResponse(
         description=meaning,
         content={MEDIA_TYPE: problem},
-        headers={"Retry-After": again} if status in (429, 503) else None,
+        headers={"Retry-After": retry_after} if status in (429, 503) else None,
     )

@@ -1,4 +1,4 @@
-"""Whether the service is alive, and whether it should get requests."""
+"""Health checks and metrics."""
 
 from __future__ import annotations
 
@@ -21,28 +21,25 @@ MEDIA_TYPE = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")
 """Litestar adds the character set by itself."""
 
 
-@get_or_head("/livez", summary="Is the process alive?", opt=NO_AUTH)
+@get_or_head("/livez", summary="Check liveness", opt=NO_AUTH)
 async def livez() -> dict[str, str]:
-    """Answers as long as the event loop runs; the store is not asked."""
+    """Responds as long as the event loop runs; the store is not checked."""
     return {"status": "alive"}
 
 
 NOT_READY = ResponseSpec(
-    Readiness, description="It should get no requests; the checks say why.", generate_examples=False
+    Readiness, description="Not ready; the checks say why.", generate_examples=False
 )
 
 
-@get_or_head(
-    "/readyz", summary="Should it get requests?", opt=OPTIONAL_AUTH, responses={503: NOT_READY}
-)
+@get_or_head("/readyz", summary="Check readiness", opt=OPTIONAL_AUTH, responses={503: NOT_READY})
 async def readyz(
     request: Request[Any, Any, Any], runtime: NamedDependency[Runtime]
 ) -> Response[Readiness]:
-    """Whether the store can be written and swept, and what an answered enqueue survives.
+    """Whether the store can be written, leases are swept, and how durable an enqueue is.
 
-    503 while one of these fails, and from the moment that the service was asked to stop.
-    Where callers have to authenticate, only those who did see the checks, and only admins what
-    troubles the store.
+    503 while a check fails, and while the service shuts down. With auth, only authenticated
+    callers get the checks, and only admins the health issues of the store.
     """
     readiness, user = await check_readiness(runtime), request.scope["user"]
     if user is None or not user.may(Permission.READ_HEALTH_ISSUES):
@@ -52,16 +49,16 @@ async def readyz(
     return Response(readiness, status_code=200 if readiness.ready else 503)
 
 
-@get_or_head("/metrics", summary="Figures for Prometheus", media_type=MediaType.TEXT)
+@get_or_head("/metrics", summary="Metrics for Prometheus", media_type=MediaType.TEXT)
 async def metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
-    """What the queues hold; for operators those of all tenants, and what this process does."""
+    """Metrics of the tenant's queues; for operators, of all tenants and of the service."""
     caller.require(Permission.READ_STATS)
-    figures = caller.runtime.metrics
+    service_metrics = caller.runtime.metrics
     if caller.principal.operator:
-        text = await figures.scrape()
+        text = await service_metrics.scrape()
     else:
         text = await caller.run_slow(
-            figures.text_for, caller.tenant, caller.principal.may_use_queue
+            service_metrics.text_for, caller.tenant, caller.principal.may_use_queue
         )
     return Response(text, media_type=MEDIA_TYPE)
 

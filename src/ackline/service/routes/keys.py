@@ -1,4 +1,4 @@
-"""Keys: what undeliverable messages left behind, and what clients keep beside it."""
+"""Keys: values of clients, and what undeliverable messages left."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ackline.service.routes.simple.bodies import Ok
 
 Prefix = Annotated[
     list[str] | None,
-    QueryParameter(description="The first parts of the keys; give it once for each part."),
+    QueryParameter(description="The first parts of the keys; repeat it for each part."),
 ]
 After = Annotated[
     list[str] | None,
-    QueryParameter(description="Only keys behind this one: its parts, one parameter for each."),
+    QueryParameter(description="Only keys after this one; repeat it for each part."),
 ]
 WholeKey = Annotated[
     str, PathParameter(description="The parts of the key, one segment each, percent-encoded.")
@@ -33,7 +33,7 @@ WholeKey = Annotated[
 
 
 class KeyBody(Body):
-    """A value; with a version, only if the key still has it (0: only if there is none)."""
+    """A value; with a version, it is only set if the key still has that version (0: is absent)."""
 
     value: msgspec.Raw
     version: Annotated[int, msgspec.Meta(ge=0)] | None = None
@@ -48,15 +48,16 @@ async def list_keys(
 ) -> list[KeyDocument]:
     """The keys that start with these parts, in order.
 
-    Of large ones, fewer than `limit` come at once: read on behind the last one until none come.
+    Large values may make a page shorter than `limit`: continue after the last key until a page is
+    empty.
     """
-    behind = tuple(after) if after else None
-    return await Keyspace(caller).find_all(tuple(prefix or ()), limit, behind)
+    after_parts = tuple(after) if after else None
+    return await Keyspace(caller).find_all(tuple(prefix or ()), limit, after_parts)
 
 
 @get_or_head("/keys/{key:path}", summary="Read a key", problems=(404,))
 async def get_key(key: WholeKey, caller: NamedDependency[Caller]) -> KeyDocument:
-    """One key with its value."""
+    """A key with its value."""
     return await Keyspace(caller).get(key_parts(key))
 
 
@@ -69,23 +70,23 @@ async def get_key(key: WholeKey, caller: NamedDependency[Caller]) -> KeyDocument
 async def set_key(
     key: WholeKey, data: JSONBody[KeyBody], caller: NamedDependency[Caller]
 ) -> KeyDocument:
-    """Set a value, whatever it was, or only if nobody else changed it."""
+    """Set a value, or with `version` only if nobody else has changed it."""
     return await Keyspace(caller).set(key_parts(key), data.value, data.version)
 
 
 @delete("/keys/{key:path}", status_code=200, summary="Delete a key", problems=(404,))
 async def delete_key(key: WholeKey, caller: NamedDependency[Caller]) -> Ok:
-    """Gone for good."""
+    """Delete a key permanently."""
     await Keyspace(caller).delete(key_parts(key))
     return Ok()
 
 
 @get("/watch", summary="Watch keys (SSE)", media_type="text/event-stream")
 async def watch_keys(caller: NamedDependency[Caller], prefix: Prefix = None) -> Stream:
-    """A stream of `set` for each key that is there or changes, and `delete` for each that goes.
+    """A stream of `set` for each key that exists or changes, and `delete` for each deleted one.
 
-    At most 10,000 keys can be watched at once: 422 if there are more, and `error` before the
-    stream ends if there come to be more.
+    At most 10,000 keys can be watched: 422 if there are more, and an `error` event before the
+    stream ends if that happens later.
     """
     return stream_response(await Keyspace(caller).watch(tuple(prefix or ())))
 

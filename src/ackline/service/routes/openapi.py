@@ -1,4 +1,4 @@
-"""The description of the API: OpenAPI 3.1, from what the handlers declare."""
+"""The OpenAPI 3.1 document, from the declarations of the route handlers."""
 
 from __future__ import annotations
 
@@ -21,51 +21,54 @@ from ackline.service.routes.decorators import problem_responses
 
 DESCRIPTION = """A reliable job queue over HTTP.
 
-*Messages*, *Dead letters* and *Keys* are the simple face, with times in milliseconds.
-The routes below `v1` are the whole surface, with times in seconds and batches.
+*Messages*, *Dead letters* and *Keys* are the simple routes, with times in milliseconds.
+The routes below `v1` are the complete API, with batches, and times in seconds.
 Every error is a problem detail (RFC 9457)."""
 
 BEARER = SecurityScheme(
     type="http",
     scheme="bearer",
-    description="A token (JWT) of an issuer that the service believes, or an API key.",
+    description="A JWT of a configured issuer, or an API key.",
 )
 
 
 class OpenApiJson(JsonRenderPlugin):
-    """Serves the description as `complete` makes it."""
+    """Serves the document as completed by `complete_openapi`."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        """The description as JSON."""
+        """The document as JSON."""
         return self.render_json(request, complete_openapi(openapi_schema))
 
 
-def complete_openapi(described: dict[str, Any]) -> dict[str, Any]:
-    """The description with what Litestar does not know about bodies, parameters and HEAD."""
-    described = copy.deepcopy(described)
-    schemas = described["components"]["schemas"]
+def complete_openapi(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with what Litestar does not know about bodies, parameters and HEAD."""
+    document = copy.deepcopy(document)
+    schemas = document["components"]["schemas"]
     schemas |= _bodies(schemas)
-    for path in described["paths"].values():
+    for path in document["paths"].values():
         path.pop("head", None)  # the same as `get`, as HTTP defines it
         for operation in path.values():
             for parameter in operation.get("parameters", ()):
                 _complete_parameter(parameter)
-    return described
+    return document
 
 
 def _bodies(named: Collection[str]) -> dict[str, Any]:
-    """The schemas of bodies, from msgspec, which reads them: it knows limits inside unions."""
+    """The schemas of bodies, from msgspec, which knows constraints inside unions."""
     bodies = [body for body in _subclasses(Body) if body.__name__ in named]
     _, schemas = msgspec.json.schema_components(bodies, ref_template="#/components/schemas/{name}")
     return {body.__name__: schemas[body.__name__] for body in bodies}
 
 
-def _subclasses(kind: type[Body]) -> list[type[Body]]:
-    return [kind, *(body for below in kind.__subclasses__() for body in _subclasses(below))]
+def _subclasses(body_type: type[Body]) -> list[type[Body]]:
+    return [
+        body_type,
+        *(body for below in body_type.__subclasses__() for body in _subclasses(below)),
+    ]
 
 
 def _complete_parameter(parameter: dict[str, Any]) -> None:
-    """A parameter that may be left out can still not be null."""
+    """Make an optional parameter not nullable."""
     schema = parameter["schema"]
     match [choice for choice in schema.get("oneOf", ()) if choice != {"type": "null"}]:
         case [only]:
@@ -76,7 +79,7 @@ def _complete_parameter(parameter: dict[str, Any]) -> None:
 
 
 def operation_id(handler: HTTPRouteHandler, method: Method, path: list[Any]) -> str:
-    """A name for each operation: where it is, and what it does."""
+    """The id of an operation: its module and its function."""
     prefix = "v1_" if "v1" in path else ""
     module = handler.fn.__module__.rpartition(".")[2]
     name = f"{prefix}{module}_{handler.fn.__name__}"
@@ -84,7 +87,7 @@ def operation_id(handler: HTTPRouteHandler, method: Method, path: list[Any]) -> 
 
 
 def openapi_config(base: str) -> OpenAPIConfig:
-    """Serve the description below the base path."""
+    """Serve the document below the base path."""
     return OpenAPIConfig(
         title="Ackline",
         version=version("ackline"),

@@ -1,4 +1,4 @@
-"""What a caller may ask of the store itself, verb by verb, and what it gets to see."""
+"""The store API: what a caller may call of the store, method by method, and what it can see."""
 
 from ackline.service.store_api.arguments import Arguments
 from ackline.service.store_api.execute import RATE_DEPENDS_ON_BODY, ContinueAt, execute_within_rate

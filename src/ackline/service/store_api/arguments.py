@@ -14,33 +14,35 @@ Arguments = dict[str, Any]
 
 
 def require_queues(caller: Caller, queues: QueueKey | str | list[QueueKey] | None) -> None:
-    """Refuse queues, given by key or by name, that the caller may not use."""
+    """Refuse queues, by key or by name, that the caller may not use."""
     for queue in queues if isinstance(queues, list) else [queues] if queues is not None else []:
         caller.require_queue(queue.name if isinstance(queue, QueueKey) else queue)
 
 
 def signed_by(caller: Caller, by: str) -> str:
-    """Who did it: first the authenticated name, then the name that the client gave."""
+    """The name for the journal: the authenticated name, then the one that the client gave."""
     return truncate_note(": ".join(name for name in (caller.by, by) if name))
 
 
 MAX_RESULTS = 10_000
-"""Jobs, events or keys that one answer has at most."""
+"""Maximum number of jobs, events or keys in one response."""
 
 MAX_LISTEN_QUEUES = 1000
-"""Queues that one listener hears."""
+"""Maximum number of queues of one listener."""
 
 
 def require_limit(limit: int) -> None:
-    """Refuse a limit above `MOST`."""
+    """Refuse a limit above `MAX_RESULTS`."""
     if not 0 <= limit <= MAX_RESULTS:
         raise InvalidOption(f"limit must be 0 to {MAX_RESULTS:,}, not {limit}")
 
 
-def require_ids(which: Filter | None) -> None:
-    """Refuse a filter with more than `MOST` ids."""
-    if which is not None and len(which.ids or ()) > MAX_RESULTS:
-        raise InvalidOption(f"which has {len(which.ids or ()):,} ids; the limit is {MAX_RESULTS:,}")
+def require_ids(job_filter: Filter | None) -> None:
+    """Refuse a filter with more than `MAX_RESULTS` ids."""
+    if job_filter is not None and len(job_filter.ids or ()) > MAX_RESULTS:
+        raise InvalidOption(
+            f"the filter has {len(job_filter.ids or ()):,} ids; the limit is {MAX_RESULTS:,}"
+        )
 
 
 def require_write(caller: Caller, write: KeyWrite) -> None:
@@ -55,7 +57,7 @@ def require_write(caller: Caller, write: KeyWrite) -> None:
 
 
 def require_size(caller: Caller, what: str, data: bytes | None) -> None:
-    """Refuse what is larger than a payload may be."""
-    most = caller.runtime.settings.max_payload
-    if data is not None and len(data) > most:
-        raise PayloadTooLarge(what, len(data), most)
+    """Refuse data larger than a payload may be."""
+    max_payload = caller.runtime.settings.max_payload
+    if data is not None and len(data) > max_payload:
+        raise PayloadTooLarge(what, len(data), max_payload)

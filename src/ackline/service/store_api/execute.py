@@ -28,23 +28,23 @@ from ackline.stores.contract import (
 from ackline.stores.shared.byte_limit import ByteLimit
 
 READ_ALL_KEYS = (Permission.READ_KEYS, Permission.READ_JOBS)
-"""Who may do both may read all keys."""
+"""Callers with both may read all keys."""
 
 SKIP_PAGE = 5000
-"""Events that are read at once, to skip those that are not the caller's."""
+"""Events to read at a time, to skip those that the caller may not see."""
 
 SKIP_TIME_LIMIT = 0.5
 """Seconds that one request may spend on skipping events."""
 
 
 class ContinueAt(msgspec.Struct, frozen=True):
-    """Nothing was found in time; the next request goes on at this cursor."""
+    """Nothing was found in time; the next request continues at this cursor."""
 
     cursor: str
 
 
 def execute(caller: Caller, verb: str, arguments: Arguments) -> Any:
-    """What the store answers, as far as the caller may see it; it blocks."""
+    """The store's answer, as far as the caller can see it. Blocks."""
     store, limits = caller.runtime.store, caller.runtime.limits
     if verb == "enqueue":
         ids = [draft.id for draft in arguments["drafts"]]
@@ -56,9 +56,9 @@ def execute(caller: Caller, verb: str, arguments: Arguments) -> Any:
         return _visible_events(caller, **arguments)
     if verb == "read_keys" and not all(map(caller.principal.may, READ_ALL_KEYS)):
         return _visible_keys(caller, **arguments)
-    if steps := arguments.get("transitions"):
-        limits.require_capacity(arguments["queue"], steps)
-    if steps and caller.principal.kinds is not None:
+    if transitions := arguments.get("transitions"):
+        limits.require_capacity(arguments["queue"], transitions)
+    if transitions and caller.principal.kinds is not None:
         answer = _apply_to_own_kinds(caller, verb, arguments)
     else:
         answer = getattr(store, verb)(**arguments)
@@ -76,21 +76,25 @@ def _count(
     transitions: list[Transition],
     **_more: Any,
 ) -> None:
-    work = caller.runtime.metrics.job_timings
+    job_timings = caller.runtime.metrics.job_timings
     if isinstance(answer, ClaimResult):
-        work.claimed(queue, answer)
+        job_timings.claimed(queue, answer)
         answer = answer.verdicts
-    work.settled(queue, transitions, answer)
+    job_timings.settled(queue, transitions, answer)
 
 
 def _apply_to_own_kinds(caller: Caller, verb: str, arguments: Arguments) -> Any:
-    """Take steps on jobs of the caller's kinds; others do not exist for it, and are answered so."""
-    steps: list[Transition] = arguments["transitions"]
-    seen = caller.can_see_each(arguments["queue"], [step.id for step in steps])
-    mine = [step for step, sees in zip(steps, seen, strict=True) if sees]
-    answer = getattr(caller.runtime.store, verb)(**{**arguments, "transitions": mine})
+    """Apply transitions to jobs of the caller's kinds; others do not exist for it."""
+    transitions: list[Transition] = arguments["transitions"]
+    visible = caller.can_see_each(arguments["queue"], [transition.id for transition in transitions])
+    own = [
+        transition
+        for transition, is_visible in zip(transitions, visible, strict=True)
+        if is_visible
+    ]
+    answer = getattr(caller.runtime.store, verb)(**{**arguments, "transitions": own})
     applied = iter(answer.verdicts if isinstance(answer, ClaimResult) else answer)
-    verdicts = [next(applied) if sees else Verdict(False, None) for sees in seen]
+    verdicts = [next(applied) if is_visible else Verdict(False, None) for is_visible in visible]
     if isinstance(answer, ClaimResult):
         return msgspec.structs.replace(answer, verdicts=verdicts)
     return verdicts
@@ -99,11 +103,11 @@ def _apply_to_own_kinds(caller: Caller, verb: str, arguments: Arguments) -> Any:
 def _visible_events(
     caller: Caller, queue: QueueKey | None, after: str | None, limit: int, tenant: str
 ) -> list[Event] | ContinueAt:
-    """The next events that are the caller's; others are skipped, as long as there is time."""
+    """The next events that the caller can see; others are skipped, as long as there is time."""
     until = time.monotonic() + SKIP_TIME_LIMIT
-    at_once, store = max(limit, SKIP_PAGE), caller.runtime.store
+    page_size, store = max(limit, SKIP_PAGE), caller.runtime.store
     while limit and (
-        page := Events.from_sequence(store.events(queue, after, at_once, tenant=tenant))
+        page := Events.from_sequence(store.events(queue, after, page_size, tenant=tenant))
     ):
         if found := _only_visible(caller, page)[:limit]:
             return found
@@ -121,7 +125,7 @@ def _visible_keys(
     after: tuple[str, ...] | None,
     max_bytes: int,
 ) -> list[KeyValue]:
-    """The next keys that are the caller's: others count neither for the limit nor the bytes."""
+    """The next keys that the caller can see; others count neither for the limit nor the bytes."""
     every = read_each_key(caller.runtime.store, tenant, prefix, sys.maxsize, after)
     own = itertools.islice((key for key in every if caller.principal.can_see(key)), limit)
     return list(ByteLimit(max_bytes).limit(own, lambda key: len(key.value)))
@@ -154,9 +158,13 @@ def _only_visible(caller: Caller, found: Iterable[Any]) -> list[Any]:
 def _without_foreign_results(
     caller: Caller, queue: QueueKey, receipts: list[Receipt]
 ) -> list[Receipt]:
-    """Receipts, without results of jobs of other kinds that had their ids before."""
+    """Receipts, without the results of existing jobs of other kinds."""
     ids = [receipt.id for receipt in receipts if receipt.result is not None]
-    hidden = {id for id, sees in zip(ids, caller.can_see_each(queue, ids), strict=True) if not sees}
+    hidden = {
+        id
+        for id, is_visible in zip(ids, caller.can_see_each(queue, ids), strict=True)
+        if not is_visible
+    }
     if not hidden:
         return receipts
     return [
@@ -166,13 +174,13 @@ def _without_foreign_results(
 
 
 RATE_DEPENDS_ON_BODY = frozenset({"claim", "apply", "heartbeat"})
-"""Verbs that may settle or hold jobs; others beyond the rate are refused before they are read."""
+"""Methods that may settle jobs; others are refused by rate before the body is read."""
 
 
 def execute_within_rate(caller: Caller, verb: str, arguments: Arguments) -> Any:
-    """What the store answers, within the rate; settling and holding is never refused. It blocks."""
-    limits, steps = caller.runtime.limits, arguments.get("transitions", ())
-    if verb in RATE_DEPENDS_ON_BODY and (verb == "heartbeat" or _settles(steps)):
+    """The store's answer, within the rate; settling and heartbeats are never refused. Blocks."""
+    limits, transitions = caller.runtime.limits, arguments.get("transitions", ())
+    if verb in RATE_DEPENDS_ON_BODY and (verb == "heartbeat" or _settles(transitions)):
         wait = limits.count_request(caller.tenant)
         if wait and verb == "claim":
             return _settle_without_claim(caller, arguments, wait)
@@ -181,14 +189,14 @@ def execute_within_rate(caller: Caller, verb: str, arguments: Arguments) -> Any:
     return execute(caller, verb, arguments)
 
 
-def _settles(steps: Sequence[Transition]) -> bool:
-    """Whether there are steps, and holders of leases take all of them."""
-    return bool(steps) and all(map(is_settling, steps))
+def _settles(transitions: Sequence[Transition]) -> bool:
+    """Whether there are transitions, all of them by holders of leases."""
+    return bool(transitions) and all(map(is_settling, transitions))
 
 
 def _settle_without_claim(caller: Caller, arguments: Arguments, wait: float) -> ClaimResult:
-    """Settle what a claim settles, but claim nothing until `next_at`, when it is admitted again."""
-    steps = {"queue": arguments["queue"], "transitions": arguments["transitions"]}
-    verdicts = execute(caller, "apply", steps)
+    """Settle what a claim settles, but claim nothing: `next_at` is when it is admitted again."""
+    transitions = {"queue": arguments["queue"], "transitions": arguments["transitions"]}
+    verdicts = execute(caller, "apply", transitions)
     now = caller.runtime.store.now()
     return ClaimResult(jobs=[], verdicts=verdicts, next_at=now + wait, now=now)

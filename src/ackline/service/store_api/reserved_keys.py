@@ -1,6 +1,6 @@
-"""Ackline's own notes in a tenant's room: who may write which over HTTP, and what they look like.
+"""Reserved keys: who may write which over HTTP, and which values are valid.
 
-The service reads them for all tenants, so one that it could not read would affect all tenants.
+The service reads them for all tenants, so an invalid one would affect all tenants.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from ackline.service.webhooks.dispatcher import READER
 from ackline.stores.contract import QUEUE_KEYS, KeyWrite
 
 MIN_PARTS = 3
-"""Every note is about a queue, which is the third part of its key."""
+"""Every reserved key belongs to a queue, which is its third part."""
 
 Read = Callable[[bytes], Any]
 
 
 class ReservedKey(msgspec.Struct, frozen=True, kw_only=True):
-    """One sort of notes."""
+    """One family of reserved keys."""
 
     parts: int | None = None
-    """How many parts its key has; None is any number."""
+    """The number of its parts; None is any number."""
     read: Read | None = None
-    """Reads a value, and raises if it is invalid; None if the service never reads it."""
+    """Decodes a value, and raises if it is invalid; None if the service never reads it."""
     may_set: bool = True
-    """Whether it may be given a value; otherwise it may only be deleted."""
+    """Whether it may be set; otherwise it may only be deleted."""
     may_change: bool = True
     """Whether it may be changed or deleted; otherwise it may only be created."""
     is_cursor: bool = False
-    """Whether it is a cursor: the journal must have reached it."""
+    """Whether its value is a cursor, which must not be beyond the journal's end."""
 
 
 RESERVED_KEYS: Mapping[str, ReservedKey] = {
@@ -67,31 +67,31 @@ RESERVED_KEYS: Mapping[str, ReservedKey] = {
         read=lambda value: decode_saved_cursor(value).cursor,
         is_cursor=True,
     ),
-    # Made by routes of their own; dropping a queue deletes them.
+    # Written by their own routes; dropping a queue deletes them.
     "schedules": ReservedKey(parts=4, may_set=False),
     "spark": ReservedKey(),
     QUEUE_KEYS: ReservedKey(),
 }
-"""By the second part of their keys. Who may write and read them is in the authorization table."""
+"""By the second part of the key. Who may write and read them is in `auth.permissions`."""
 
 
 def require_reserved_write(caller: Caller, write: KeyWrite) -> None:
-    """Refuse a note that this caller may not write, or that nobody could read."""
+    """Refuse a reserved key that this caller may not write, or with an invalid value."""
     key, name = write.key, " / ".join(write.key)
-    note = RESERVED_KEYS.get(key[1]) if len(key) >= MIN_PARTS else None
-    if note is None:
+    reserved_key = RESERVED_KEYS.get(key[1]) if len(key) >= MIN_PARTS else None
+    if reserved_key is None:
         raise Forbidden(f"the key {name} is reserved: only the service itself writes it")
     caller.require(permission_for_key(key))
     if key[1] == "readers" and key[2] == ALL_QUEUES:
         caller.require_unrestricted(Impact.TENANT)
     else:
         require_queues(caller, key[2])
-    if note.parts not in (None, len(key)):
-        raise InvalidOption(f"the key {name} must have {note.parts} parts, not {len(key)}")
-    if not note.may_change and (write.value is None or write.version != 0):
-        raise Forbidden(f"the key {name} can be made (version 0), not changed or deleted")
+    if reserved_key.parts not in (None, len(key)):
+        raise InvalidOption(f"the key {name} must have {reserved_key.parts} parts, not {len(key)}")
+    if not reserved_key.may_change and (write.value is None or write.version != 0):
+        raise Forbidden(f"the key {name} can be created (version 0), but not changed or deleted")
     if write.value is not None:
-        _require_value(caller, note, name, write.value)
+        _require_value(caller, reserved_key, name, write.value)
     if key[1] == "cron":
         _require_not_service_schedule(caller, write)
     if key[1] == "readers" and key[3] == READER:
@@ -99,21 +99,27 @@ def require_reserved_write(caller: Caller, write: KeyWrite) -> None:
 
 
 def _require_not_service_schedule(caller: Caller, write: KeyWrite) -> None:
-    """Refuse to write the ticks of a schedule that the service fires; a drop may delete them."""
+    """Refuse to write the state of a schedule that the service fires; a drop may delete it."""
     dropping = write.value is None and caller.principal.may(Permission.DROP)
     queue, name = QueueKey(caller.tenant, write.key[2]), write.key[3]
     if not dropping and schedules.find(caller.runtime.store, queue, name)[0] is not None:
         raise Forbidden(f"schedule {name!r} of queue {queue.name!r} is fired by the service itself")
 
 
-def _require_value(caller: Caller, note: ReservedKey, name: str, value: bytes) -> None:
-    if not note.may_set:
-        raise Forbidden(f"the key {name} can only be deleted: it is written by routes of its own")
-    if note.read is None:
+def _require_value(caller: Caller, reserved_key: ReservedKey, name: str, value: bytes) -> None:
+    if not reserved_key.may_set:
+        raise Forbidden(
+            f"the key {name} can only be deleted: use the routes of schedules to write it"
+        )
+    if reserved_key.read is None:
         return
     try:
-        found = note.read(value)
+        value_read = reserved_key.read(value)
     except (msgspec.DecodeError, ValueError) as error:
-        raise InvalidOption(f"the key {name} cannot have this value: {error}") from None
-    if note.is_cursor and read_cursor(found) > read_cursor(caller.runtime.store.info().cursor):
-        raise InvalidOption(f"the key {name} cannot be at {found}: the journal ends before it")
+        raise InvalidOption(f"invalid value of the key {name}: {error}") from None
+    if reserved_key.is_cursor and read_cursor(value_read) > read_cursor(
+        caller.runtime.store.info().cursor
+    ):
+        raise InvalidOption(
+            f"invalid value of the key {name}: {value_read} is beyond the journal's end"
+        )

@@ -1,4 +1,4 @@
-"""Transitions that clients decided: only what the lifecycle allows, by callers that may."""
+"""Validates transitions of clients: only what the lifecycle and their permissions allow."""
 
 from __future__ import annotations
 
@@ -17,33 +17,39 @@ from ackline.service.store_api.arguments import require_queues, require_size, si
 from ackline.stores.contract import find_each_job
 
 
-def validate_transition(caller: Caller, step: Transition) -> Transition:
-    """A transition as it may be applied; raises if it may not."""
-    caller.require(permission_for(step))
-    _require_legal_values(caller, step)
-    if step.target is not None:
-        require_queues(caller, step.target)
-    failure = step.failure and truncate_failure(step.failure)
-    step = msgspec.structs.replace(step, note=truncate_note(step.note), failure=failure)
-    # The lease tells who settles a job; all else is signed with the caller's name.
-    if is_settling(step) and not step.by:
-        return step
-    return msgspec.structs.replace(step, by=signed_by(caller, step.by))
+def validate_transition(caller: Caller, transition: Transition) -> Transition:
+    """A transition as it may be applied; raises if it may not be."""
+    caller.require(permission_for(transition))
+    _require_legal_values(caller, transition)
+    if transition.target is not None:
+        require_queues(caller, transition.target)
+    failure = transition.failure and truncate_failure(transition.failure)
+    transition = msgspec.structs.replace(
+        transition, note=truncate_note(transition.note), failure=failure
+    )
+    # The lease says who settles a job; everything else is signed with the caller's name.
+    if is_settling(transition) and not transition.by:
+        return transition
+    return msgspec.structs.replace(transition, by=signed_by(caller, transition.by))
 
 
 def restrict_to_jobs(
-    runtime: Runtime, queue: QueueKey, steps: list[Transition]
+    runtime: Runtime, queue: QueueKey, transitions: list[Transition]
 ) -> list[Transition]:
-    """The steps, as far as what they carry is for the job itself to say. This blocks.
+    """The transitions, with what the jobs themselves decide. Blocks.
 
-    Keys that their job was not enqueued with are left out instead of refused: a worker may still
-    have those of a job that was replaced by one of the same id, and its late step must not stop
-    those that are sent with it. How long a cancelled job is kept is for its policy to say, because
-    one that is kept for no time at all is deleted.
+    Keys with which their job was not enqueued are left out instead of refused: a worker may still
+    have those of a job that was replaced by one of the same id, and its late transition must not
+    stop others of the same request. How long a cancelled job is kept is up to its policy, because
+    one that is kept for no time is deleted.
     """
-    ids = [step.id for step in steps if step.undelivered_keys or _cancels(step)]
+    ids = [
+        transition.id
+        for transition in transitions
+        if transition.undelivered_keys or _cancels(transition)
+    ]
     if not ids:
-        return steps
+        return transitions
     found = runtime.store.describe(queue.tenant, queue.name)
     settings = found[0].settings if found else DEFAULT_SETTINGS
     own = {
@@ -55,32 +61,36 @@ def restrict_to_jobs(
         if job is not None
     }
 
-    def as_of_job(step: Transition) -> Transition:
-        keys, policy = own.get(step.id, ((), None))
-        if _cancels(step) and policy is not None:
-            return msgspec.structs.replace(step, keep=policy.keep_cancelled, has_callback=True)
-        mine = tuple(key for key in step.undelivered_keys if key in keys)
+    def as_of_job(transition: Transition) -> Transition:
+        keys, policy = own.get(transition.id, ((), None))
+        if _cancels(transition) and policy is not None:
+            return msgspec.structs.replace(
+                transition, keep=policy.keep_cancelled, has_callback=True
+            )
+        keys_of_job = tuple(key for key in transition.undelivered_keys if key in keys)
         return (
-            msgspec.structs.replace(step, undelivered_keys=mine) if step.undelivered_keys else step
+            msgspec.structs.replace(transition, undelivered_keys=keys_of_job)
+            if transition.undelivered_keys
+            else transition
         )
 
-    return [as_of_job(step) for step in steps]
+    return [as_of_job(transition) for transition in transitions]
 
 
-def _cancels(step: Transition) -> bool:
-    return step.act is Act.CANCEL and not is_settling(step)
+def _cancels(transition: Transition) -> bool:
+    return transition.act is Act.CANCEL and not is_settling(transition)
 
 
-def _require_legal_values(caller: Caller, step: Transition) -> None:
-    require_seconds("delay", step.delay)
-    require_seconds("keep", step.keep)
-    if step.attempts is not None and not 0 <= step.attempts <= ATTEMPTS_LIMIT:
-        raise InvalidOption(f"attempts must be 0 to {ATTEMPTS_LIMIT:,}, not {step.attempts}")
-    require_size(caller, "result", step.result)
-    require_size(caller, "progress", step.progress)
-    for key in step.undelivered_keys:
+def _require_legal_values(caller: Caller, transition: Transition) -> None:
+    require_seconds("delay", transition.delay)
+    require_seconds("keep", transition.keep)
+    if transition.attempts is not None and not 0 <= transition.attempts <= ATTEMPTS_LIMIT:
+        raise InvalidOption(f"attempts must be 0 to {ATTEMPTS_LIMIT:,}, not {transition.attempts}")
+    require_size(caller, "result", transition.result)
+    require_size(caller, "progress", transition.progress)
+    for key in transition.undelivered_keys:
         require_user_key(key)
-    if (edit := step.edit) is not None:
+    if (edit := transition.edit) is not None:
         require_size(caller, "payload", edit.payload)
         require_seconds("delay", edit.delay)
         require_seconds("keep", edit.keep)

@@ -1,7 +1,4 @@
-"""Arguments for the store, checked here as `Queue` checks them.
-
-The client may be any program, so it cannot be relied on to use `Queue`.
-"""
+"""Validates the arguments of store methods as `Queue` does: the client may be any program."""
 
 from __future__ import annotations
 
@@ -55,14 +52,14 @@ from ackline.stores.contract import (
 )
 
 MAX_TIMESTAMP = 1e11
-"""Seconds since 1970; moments must be before this one."""
+"""Timestamps, in seconds since 1970, must be below this."""
 
 BATCHES = ("drafts", "transitions", "extensions", "ids", "keys", "writes")
-"""Arguments that are batches: no larger in one request than on other routes."""
+"""Arguments that are batches, limited by `max_batch`."""
 
 
 def validate(caller: Caller, verb: str, arguments: Arguments) -> Arguments:
-    """The arguments as they may be given to the store; raises if they may not."""
+    """The arguments as they may be passed to the store; raises if they may not be."""
     caller.require(*PERMISSIONS_OF_VERB[verb])
     for name in ("queue", "queues", "name"):
         require_queues(caller, arguments.get(name))
@@ -82,7 +79,7 @@ def _enqueue(caller: Caller, given: Arguments) -> Arguments:
     caller.require_replaceable_blocking(given["queue"], [draft.id for draft in given["drafts"]])
     for write in given["keys"]:
         if write.key[:3] != (RESERVED_KEY_PREFIX, QUEUE_KEYS, given["queue"].name):
-            raise InvalidOption("an enqueue writes keys that stand beside its queue, no others")
+            raise InvalidOption("an enqueue can only write reserved keys of its queue")
         require_write(caller, write)
     return {"drafts": list(map(caller.limited_to_kinds, given["drafts"]))}
 
@@ -95,7 +92,7 @@ def _require_draft(caller: Caller, draft: Draft) -> None:
     require_priority(draft.priority)
     require_seconds("delay", draft.delay)
     if draft.run_at is not None and not 0 <= draft.run_at < MAX_TIMESTAMP:
-        raise InvalidOption(f"run_at is in seconds since 1970, not {draft.run_at}")
+        raise InvalidOption(f"run_at must be in seconds since 1970, not {draft.run_at}")
     require_size(caller, "payload", draft.payload)
     caller.require_undelivered_keys(draft.options.keys_if_undelivered)
     for key in draft.options.keys_if_undelivered:
@@ -111,18 +108,18 @@ def _claim(caller: Caller, given: Arguments) -> Arguments:
     if request.ignore_group_limit:
         caller.require(Permission.CONFIGURE)
     kinds = caller.kinds(request.kinds)
-    # Limits are maximums: a client that wants more claims again.
+    # The limits are maximums: a client that wants more claims again.
     limit = min(request.limit, caller.runtime.settings.max_batch)
-    most = min(request.max_bytes or MAX_ANSWER_BYTES, MAX_ANSWER_BYTES)
+    max_bytes = min(request.max_bytes or MAX_ANSWER_BYTES, MAX_ANSWER_BYTES)
     return {
-        "request": msgspec.structs.replace(request, kinds=kinds, limit=limit, max_bytes=most),
+        "request": msgspec.structs.replace(request, kinds=kinds, limit=limit, max_bytes=max_bytes),
         **_apply(caller, given),
     }
 
 
 def _apply(caller: Caller, given: Arguments) -> Arguments:
-    steps = [validate_transition(caller, step) for step in given["transitions"]]
-    return {"transitions": restrict_to_jobs(caller.runtime, given["queue"], steps)}
+    transitions = [validate_transition(caller, transition) for transition in given["transitions"]]
+    return {"transitions": restrict_to_jobs(caller.runtime, given["queue"], transitions)}
 
 
 def _heartbeat(_caller: Caller, given: Arguments) -> Arguments:
@@ -151,7 +148,7 @@ def _describe(caller: Caller, given: Arguments) -> Arguments:
 def _configure(caller: Caller, given: Arguments) -> Arguments:
     settings: QueueSettings = given["settings"]
     expected: QueueSettings | None = given["expected"]
-    # A worker publishes the policies of its handlers; other settings are not its own.
+    # A worker only publishes the policies of its handlers.
     published = expected is not None and settings == msgspec.structs.replace(
         expected, kinds=settings.kinds
     )
@@ -169,7 +166,7 @@ def _changes_own_kinds(caller: Caller, new: QueueSettings, old: QueueSettings | 
 
 
 def _prune(caller: Caller, given: Arguments) -> Arguments:
-    """Keep what any reader still needs, also readers that the caller does not know of."""
+    """Keep what any reader still needs, including readers that the caller cannot see."""
     requested, needed = (
         given["needed_after"],
         oldest_needed_cursor(caller.runtime.store, given["queue"]),
@@ -179,7 +176,7 @@ def _prune(caller: Caller, given: Arguments) -> Arguments:
 
 
 def _page(caller: Caller, given: Arguments) -> Arguments:
-    # The store is not asked for others: whether there is a next page would tell of them.
+    # Other kinds are not read: whether there is a next page would reveal them.
     job_filter: Filter = given["job_filter"]
     kinds = caller.kinds(job_filter.kinds)
     return {"job_filter": msgspec.structs.replace(job_filter, kinds=kinds)}
@@ -197,10 +194,10 @@ def _listen(caller: Caller, given: Arguments) -> Arguments:
     queues = list(dict.fromkeys(given["queues"]))
     if len(queues) > MAX_LISTEN_QUEUES:
         raise InvalidOption(
-            f"a listener hears at most {MAX_LISTEN_QUEUES:,} queues, not {len(queues):,}"
+            f"a listener may have {MAX_LISTEN_QUEUES:,} queues, not {len(queues):,}"
         )
     if len(given["kinds"] or ()) > MAX_LISTEN_QUEUES:
-        raise InvalidOption(f"a listener asks for at most {MAX_LISTEN_QUEUES:,} kinds")
+        raise InvalidOption(f"a listener may have {MAX_LISTEN_QUEUES:,} kinds")
     caller.require(Permission.READ_EVENTS, PERMISSION_OF_TOPIC[given["topic"]])
     return {"queues": queues, "kinds": caller.kinds(given["kinds"])}
 

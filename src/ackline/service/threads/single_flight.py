@@ -1,4 +1,4 @@
-"""Calls that many requests make at the same time: one of them serves all that wait for it."""
+"""Calls that many requests make at the same time: one execution serves all that wait."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class SingleFlight:
-    """Joins calls with the same key that have not begun yet.
+    """Joins calls with the same key that have not started yet.
 
-    A call that has begun is never joined: it may have looked before the news that its caller is
-    here for. With `every`, calls with the same key begin at least that many seconds apart.
+    A call that has started is never joined: it may have read before the change that the caller was
+    notified of. With `every`, calls with the same key start at least that many seconds apart.
     """
 
     def __init__(self, every: float = 0.0) -> None:
@@ -26,7 +26,7 @@ class SingleFlight:
         self._waiting: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def call(self, key: Hashable, function: Callable[[], T], run_in: Runner) -> T:
-        """Run something that blocks by `run_in`, or wait for the call that does it."""
+        """Run a blocking function with `run_in`, or wait for a call that is about to."""
 
         def run() -> T:
             with self._lock:
@@ -39,9 +39,9 @@ class SingleFlight:
             if task is None:
                 task = self._waiting[key] = asyncio.ensure_future(self._run(key, run, run_in))
                 task.add_done_callback(_retrieve_exception)
-        # One that leaves does not take the answer from the others.
-        answer: T = await asyncio.shield(task)
-        return answer
+        # A caller that is cancelled does not take the result from the others.
+        result: T = await asyncio.shield(task)
+        return result
 
     def _record_start(self, key: Hashable) -> None:
         if self._every:
@@ -53,19 +53,19 @@ class SingleFlight:
 
     async def _run(self, key: Hashable, run: Callable[[], T], run_in: Runner) -> T:
         try:
-            if begun := self._started_at.get(key):
-                await asyncio.sleep(begun + self._every - time.monotonic())
-            answer: T = await run_in(run)
+            if started_at := self._started_at.get(key):
+                await asyncio.sleep(started_at + self._every - time.monotonic())
+            result: T = await run_in(run)
         except BaseException:
             with self._lock:
-                # It may never have begun: the next call must not wait for it.
+                # It may never have started: the next call must not wait for it.
                 if self._waiting.get(key) is asyncio.current_task():
                     del self._waiting[key]
             raise
-        return answer
+        return result
 
 
 def _retrieve_exception(task: asyncio.Task[Any]) -> None:
-    """An error is raised to those who wait; if they have all left, it concerns nobody."""
+    """An error is raised to those who wait; if all were cancelled, it concerns nobody."""
     if not task.cancelled():
         task.exception()

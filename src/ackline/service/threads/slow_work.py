@@ -1,4 +1,4 @@
-"""Searches and acts on many jobs, apart from the short calls that everybody waits for."""
+"""Threads for slow work, such as searches and bulk operations, apart from short calls."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 Chunks = Generator[Any, None, T]
-"""Work in steps, each of which takes a moment only; what is yielded between them is not used."""
+"""Work in short chunks; the values that are yielded in between are not used."""
 
 THREAD_COUNT = 8
 CALLS_PER_TENANT = 2
-"""Calls of one tenant at once: while some tenants' calls hang, the others have threads left."""
+"""Concurrent calls per tenant: while some tenants' calls hang, others have threads left."""
 
 MAX_WAITING_PER_TENANT = 32
-"""Calls of one tenant that may wait; more are refused."""
+"""Maximum number of waiting calls per tenant; more are refused."""
 
 CHUNK_SECONDS = 0.1
-"""Seconds of steps before a thread is free for the next in line."""
+"""Seconds after which work in chunks leaves its thread to the next call."""
 
 
 class TooManySlowRequests(TooMany):
-    """More long requests than a tenant may have waiting."""
+    """More slow requests than a tenant may have waiting."""
 
     type = "too-many-slow-requests"
 
@@ -37,55 +37,57 @@ class TooManySlowRequests(TooMany):
 class SlowWorkPool:
     """A few threads, shared fairly by the tenants.
 
-    A tenant has no more than a few calls in the line for the threads, and work in steps goes to
-    the end of the line after each slice: so however much one tenant has to do, the others are next.
+    A tenant has only a few calls in the queue for the threads, and work in chunks returns to its
+    end after each slice; so other tenants are next, however much one of them has to do.
     """
 
     def __init__(self, threads: int = THREAD_COUNT) -> None:
         self._threads = ThreadPoolExecutor(threads, "ackline slow")
-        self._turns: dict[str, _TenantSlots] = {}
+        self._slots: dict[str, _TenantSlots] = {}
 
     async def call(
         self, tenant: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run something that may take long, but cannot be done in steps."""
-        async with self._slots_of(tenant) as turns, turns.free:
+        """Run something that may take long and cannot be done in chunks."""
+        async with self._slots_of(tenant) as slots, slots.free:
             return await self._run_uncancelled(lambda: function(*args, **kwargs))
 
-    async def run_chunks(self, tenant: str, steps: Chunks[T]) -> T:
-        """Take all steps; whoever cancels this ends them after the one that is under way."""
-        async with self._slots_of(tenant) as turns:
+    async def run_chunks(self, tenant: str, chunks: Chunks[T]) -> T:
+        """Run all chunks; a cancellation ends them after the chunk in progress."""
+        async with self._slots_of(tenant) as slots:
             try:
                 while True:
-                    async with turns.free:
-                        end = await self._run_uncancelled(lambda: _run_chunk(steps))
+                    async with slots.free:
+                        end = await self._run_uncancelled(lambda: _run_chunk(chunks))
                     if end is not None:
                         return end.value
             except asyncio.CancelledError:
-                await self._in_thread(steps.close)
+                await self._in_thread(chunks.close)
                 raise
 
     async def _run_uncancelled(self, function: Callable[[], T]) -> T:
-        """Run something in a thread; a turn is over when that is, even if this is cancelled."""
-        under_way = self._in_thread(function)
+        """Run something in a thread, and wait for its end even if this is cancelled."""
+        running = self._in_thread(function)
         try:
-            return await asyncio.shield(under_way)
+            return await asyncio.shield(running)
         except asyncio.CancelledError:
-            await asyncio.wait([under_way])
+            await asyncio.wait([running])
             raise
 
     @asynccontextmanager
     async def _slots_of(self, tenant: str) -> AsyncIterator[_TenantSlots]:
-        turns = self._turns.setdefault(tenant, _TenantSlots())
-        if turns.calls >= CALLS_PER_TENANT + MAX_WAITING_PER_TENANT:
-            raise TooManySlowRequests("your tenant has too many long requests in progress", "looks")
-        turns.calls += 1
+        slots = self._slots.setdefault(tenant, _TenantSlots())
+        if slots.calls >= CALLS_PER_TENANT + MAX_WAITING_PER_TENANT:
+            raise TooManySlowRequests(
+                "your tenant has too many slow requests in progress", "slow-requests"
+            )
+        slots.calls += 1
         try:
-            yield turns
+            yield slots
         finally:
-            turns.calls -= 1
-            if not turns.calls:
-                del self._turns[tenant]
+            slots.calls -= 1
+            if not slots.calls:
+                del self._slots[tenant]
 
     def _in_thread(self, function: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(self._threads, function)
@@ -106,12 +108,12 @@ class _Finished(Generic[T]):
         self.value = value
 
 
-def _run_chunk(steps: Chunks[T]) -> _Finished[T] | None:
-    """Take steps until the slice is over; returns what they end with, if they do."""
+def _run_chunk(chunks: Chunks[T]) -> _Finished[T] | None:
+    """Run chunks until the time is up; returns the result, if they are finished."""
     until = time.monotonic() + CHUNK_SECONDS
     while time.monotonic() < until:
         try:
-            next(steps)
+            next(chunks)
         except StopIteration as end:
             return _Finished(end.value)
     return None

@@ -1,4 +1,4 @@
-"""The documentation page, whole: it works without a network."""
+"""The API documentation page, with all its files, so that it works offline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEADERS = {
 def page(request: Request[Any, Any, Any]) -> Response[bytes] | Redirect:
     """The page."""
     if request.scope["raw_path"].partition(b"?")[0].endswith(b"/"):
-        # The page's relative links would lead one level too deep.
+        # With a trailing slash, the page's relative links would lead one level too deep.
         return Redirect(request.scope["path_template"])
     content = (files("ackline.service.ui") / "static" / "docs.html").read_bytes()
     return Response(content, media_type="text/html", headers=HEADERS)

@@ -1,4 +1,4 @@
-"""The dashboard: its page, whichever view is asked for, and the files it is made of."""
+"""The dashboard: its page, for every view, and the page's assets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ackline.service.routes.decorators import get_or_head
 from ackline.service.runtime import Runtime
 
 PAGE_PATHS = ("queues", "workers", "events", "schedules", "keyspace", "analytics", "search")
-"""Where the page has views of its own: a link to any of them opens the page."""
+"""The paths of the page's views: a link to any of them opens the page."""
 
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -33,48 +33,48 @@ SECURITY_HEADERS = {
 }
 PAGE_HEADERS = {"cache-control": "no-cache", **SECURITY_HEADERS}
 ASSET_HEADERS = {"cache-control": "public, max-age=31536000, immutable", **SECURITY_HEADERS}
-"""A file's name has its hash in it, so it never changes."""
+"""The names of assets contain their hashes, so they never change."""
 
 BASE_META_TAG = b'name="ackline-base" content="/api"'
-"""Where the page reads what the paths of the API begin with."""
+"""The meta tag from which the page reads the base path of the API."""
 
 AnyRequest = Request[Any, Any, Any]
 
 
 class Asset(msgspec.Struct, frozen=True):
-    """A file of the page, as it is and compressed."""
+    """An asset of the page, plain and compressed."""
 
     media_type: str
     plain: bytes
-    packed: bytes
+    compressed: bytes
 
 
 @get_or_head(
     ["/", *(f"/{view}" for view in PAGE_PATHS), "/queues/{path:path}"], include_in_schema=False
 )
 async def page(request: AnyRequest, runtime: NamedDependency[Runtime]) -> Response[bytes]:
-    """The page, which reads from its address which view to show."""
+    """The page, which shows the view of its URL."""
     return _answer(request, _page(runtime.settings.base), PAGE_HEADERS)
 
 
 @get_or_head("/assets/{name:str}", include_in_schema=False)
 async def file(name: Annotated[str, PathParameter()], request: AnyRequest) -> Response[bytes]:
-    """A file of the page."""
-    found = _assets().get(name)
-    if found is None:
+    """An asset of the page."""
+    asset = _assets().get(name)
+    if asset is None:
         raise NotFound(f"there is no {name}")
-    return _answer(request, found, ASSET_HEADERS)
+    return _answer(request, asset, ASSET_HEADERS)
 
 
 async def _allow_any_query(_request: AnyRequest) -> None:
-    """Filters in the address are for the page, not for the service."""
+    """Filters in the URL are for the page, not for the service."""
 
 
-def _answer(request: AnyRequest, found: Asset, headers: dict[str, str]) -> Response[bytes]:
+def _answer(request: AnyRequest, asset: Asset, headers: dict[str, str]) -> Response[bytes]:
     if "gzip" in request.headers.get("accept-encoding", ""):
         headers = {**headers, "content-encoding": "gzip"}
-        return Response(found.packed, media_type=found.media_type, headers=headers)
-    return Response(found.plain, media_type=found.media_type, headers=headers)
+        return Response(asset.compressed, media_type=asset.media_type, headers=headers)
+    return Response(asset.plain, media_type=asset.media_type, headers=headers)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""The DLQ by what went wrong: errors that are alike are one group."""
+"""Groups the DLQ by error: errors with the same fingerprint are one group."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ from ackline.stores.contract import Filter
 
 PAGE = 500
 TIME_LIMIT = 2.0
-"""Seconds to look through a large DLQ; the answer says whether that was all of it."""
+"""Seconds to read a large DLQ; the answer says whether that was all of it."""
 
 MAX_GROUPS = 200
 
 MAX_GROUPS_IN_MEMORY = 1000
-"""Groups that are gathered, to show the largest of them: each takes some memory."""
+"""Maximum number of groups while reading; the largest of them are returned."""
 
 MAX_TRACEBACK = 20_000
-"""Characters of a sample's traceback."""
+"""Maximum characters of a sample's traceback."""
 
 
 class ErrorGroup(msgspec.Struct, kw_only=True):
-    """Dead letters with the same cause, as far as their errors tell."""
+    """Failed jobs with similar errors."""
 
     fingerprint: str
     type: str
     message: str
-    """What their errors say; what differs among them is left out, as in `no order '…'`."""
+    """The common message; parts that differ are left out, as in `no order '…'`."""
     count: int
     kinds: list[str]
     first_at: float
     last_at: float
     sample: str
-    """The id of the last one."""
+    """The id of the last of these jobs."""
     traceback: str
 
 
 def fingerprint_of(record: Record) -> str:
-    """The same for dead letters whose errors are alike."""
+    """A fingerprint that is the same for failed jobs with similar errors."""
     failure = record.failure
     if failure is None:
         return error_fingerprint.fingerprint("", "no error was noted", "")
     return error_fingerprint.fingerprint(failure.type, failure.message, failure.traceback)
 
 
-def group_errors(queue: Queue[Any, Any], which: Filter) -> tuple[list[ErrorGroup], bool]:
-    """The groups, the largest first, and whether all of the DLQ was looked at."""
+def group_errors(queue: Queue[Any, Any], job_filter: Filter) -> tuple[list[ErrorGroup], bool]:
+    """The groups, the largest first, and whether the whole DLQ was read."""
     groups: dict[str, _GroupBuilder] = {}
     until = time.monotonic() + TIME_LIMIT
     complete = True
-    for page in _pages(queue, which):
+    for page in _pages(queue, job_filter):
         for record in page:
-            name = fingerprint_of(record)
-            if name not in groups:
+            fingerprint = fingerprint_of(record)
+            if fingerprint not in groups:
                 if len(groups) == MAX_GROUPS_IN_MEMORY:
                     complete = False
                     continue
-                groups[name] = _GroupBuilder(name, record)
-            groups[name].add(record)
+                groups[fingerprint] = _GroupBuilder(fingerprint, record)
+            groups[fingerprint].add(record)
         if time.monotonic() > until:
             complete = False
             break
@@ -71,11 +71,11 @@ def group_errors(queue: Queue[Any, Any], which: Filter) -> tuple[list[ErrorGroup
     return largest[:MAX_GROUPS], complete and len(largest) <= MAX_GROUPS
 
 
-def _pages(queue: Queue[Any, Any], which: Filter) -> Iterator[list[Record]]:
-    """The dead letters that match, page by page."""
+def _pages(queue: Queue[Any, Any], job_filter: Filter) -> Iterator[list[Record]]:
+    """The failed jobs that match, page by page."""
     cursor: str | None = None
     while True:
-        page = queue.store.page(queue.key, which, cursor, PAGE)
+        page = queue.store.page(queue.key, job_filter, cursor, PAGE)
         yield page.jobs
         cursor = page.cursor
         if cursor is None:
@@ -83,16 +83,16 @@ def _pages(queue: Queue[Any, Any], which: Filter) -> Iterator[list[Record]]:
 
 
 class _GroupBuilder:
-    """A group while its dead letters come in."""
+    """Builds a group, job by job."""
 
-    def __init__(self, name: str, first: Record) -> None:
+    def __init__(self, fingerprint: str, first: Record) -> None:
         failure = first.failure
-        self._wording = error_fingerprint.CommonMessage(
+        self._message = error_fingerprint.CommonMessage(
             failure.message if failure is not None else ""
         )
         at = _failed_at(first)
         self._group = ErrorGroup(
-            fingerprint=name,
+            fingerprint=fingerprint,
             type=failure.type if failure is not None else "",
             message="",
             count=0,
@@ -110,14 +110,14 @@ class _GroupBuilder:
         if record.kind not in group.kinds:
             group.kinds.append(record.kind)
         if record.failure is not None:
-            self._wording.add(record.failure.message)
+            self._message.add(record.failure.message)
         if at >= group.last_at:
             group.last_at, group.sample = at, record.id
             if record.failure is not None:
                 group.traceback = record.failure.traceback[-MAX_TRACEBACK:]
 
     def finished(self) -> ErrorGroup:
-        self._group.message = str(self._wording)
+        self._group.message = str(self._message)
         return self._group
 
 

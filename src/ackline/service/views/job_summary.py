@@ -1,4 +1,4 @@
-"""Jobs in short: enough to choose one from a list, however large its payload."""
+"""Summaries of jobs: enough for a list, however large the payloads."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ackline.queue import Queue
 from ackline.queue.transfer.documents import codec_of, copy_fields, error_text, payload_json
 
 PREVIEW = 160
-"""Characters of a payload or an error that are shown."""
+"""Maximum characters of a payload or an error."""
 
 
 class JobSummary(msgspec.Struct, kw_only=True):
-    """A job in short; times are in seconds since 1970."""
+    """The summary of a job; times are in seconds since 1970."""
 
     id: str
     kind: str
@@ -34,17 +34,17 @@ class JobSummary(msgspec.Struct, kw_only=True):
     cancel_requested: bool
     error: str | None
     preview: str
-    """The beginning of the payload, as JSON."""
+    """The start of the payload, as JSON."""
     codec: str
     size: int
-    """Bytes of the payload."""
+    """Size of the payload in bytes."""
     rank: float | None
-    """Where a queued job stands in line, by the ageing of its queue: the lowest is first. Of a job
-    that came back into line it is an estimate."""
+    """The position of a queued job by priority and age: the lowest is claimed first. An estimate
+    for jobs that were queued again."""
 
 
 def summarize(queue: Queue[Any, Any], records: Iterable[Record]) -> list[JobSummary]:
-    """Jobs in short."""
+    """Summaries of jobs."""
     ageing = queue.policies.settings().ageing
     return [_summary(record, queue.policies.of(record).max_attempts, ageing) for record in records]
 
@@ -66,5 +66,5 @@ def _summary(record: Record, max_attempts: int, ageing: float) -> JobSummary:
 
 
 def _truncated(text: bytes) -> str:
-    # A character may be cut in the middle.
+    # The cut may be in the middle of a character.
     return text[: PREVIEW * 4].decode(errors="ignore")[:PREVIEW]

@@ -1,4 +1,4 @@
-"""The figures of a lake for the dashboard: its gold tables, read by DuckDB from their files."""
+"""Statistics of a lake for the dashboard: its gold tables, read by DuckDB."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class HourlyLatency(msgspec.Struct):
-    """Quantiles of one hour, in seconds; null where there was nothing to measure."""
+    """Latency quantiles of one hour, in seconds; null without any measurement."""
 
     at: float
     wait_p50: float | None
@@ -29,10 +29,10 @@ class HourlyLatency(msgspec.Struct):
 
 
 class HourlyStats(msgspec.Struct):
-    """One hour of the chosen queues; spans in seconds, null where there was nothing to measure.
+    """One hour of the selected queues; durations in seconds, null without any measurement.
 
-    They are null, too, for a caller that is limited to some queues or kinds and has not chosen one:
-    the lake has quantiles of everything, of a queue, and of a kind in a queue.
+    They are also null for a caller that is restricted to several queues or kinds and has not
+    selected one: the lake has quantiles of everything, of a queue, and of a kind of a queue.
     """
 
     at: float
@@ -49,13 +49,13 @@ class HourlyStats(msgspec.Struct):
 
 
 class _LakeMetadata(msgspec.Struct):
-    """What `lake.json` says of when the lake was last brought up to date."""
+    """The part of `lake.json` that says when the lake was last updated."""
 
     read_at: float | None = None
 
 
 class LakeErrorGroup(msgspec.Struct):
-    """Similar errors that filled the DLQ."""
+    """Similar errors of failed jobs."""
 
     queue: str
     kind: str
@@ -69,7 +69,7 @@ class LakeErrorGroup(msgspec.Struct):
 
 
 class _ErrorGroupRow(LakeErrorGroup):
-    """A cluster as the query returns it, with the messages of its latest jobs."""
+    """A group as the query returns it, with the messages of its latest jobs."""
 
     said: list[str | None]
 
@@ -82,7 +82,7 @@ class _ErrorGroupRow(LakeErrorGroup):
 
 
 class Objective(msgspec.Struct):
-    """How often deliveries of a queue began in time."""
+    """How often jobs of a queue were started within the wait objective."""
 
     queue: str
     objective: float
@@ -92,11 +92,11 @@ class Objective(msgspec.Struct):
 
 
 class WorkerReliability(msgspec.Struct):
-    """What became of the deliveries of a worker."""
+    """The outcomes of a worker's jobs."""
 
     worker: str
     queue: str
-    """The queues that it works for, with commas between them."""
+    """Its queues, separated by commas."""
     deliveries: int
     completed: int
     errors: int
@@ -115,21 +115,21 @@ class LakeStats:
         self._since = (today - datetime.timedelta(days=days - 1)).isoformat()
 
     def exists(self) -> bool:
-        """Whether a run of the pipeline has left anything."""
+        """Whether the pipeline has run."""
         return self._gold.is_dir()
 
     def as_of(self) -> float | None:
-        """When the last run began, by the store's clock: the figures have what was before."""
+        """When the last run started, by the store's clock: statistics include everything before."""
         try:
-            mark = (self._folder / "lake.json").read_bytes()
-            return msgspec.json.decode(mark, type=_LakeMetadata).read_at
+            metadata = (self._folder / "lake.json").read_bytes()
+            return msgspec.json.decode(metadata, type=_LakeMetadata).read_at
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
-            raise StoreError(f"the lake cannot be read: {error}") from error
+            raise StoreError(f"cannot read the lake: {error}") from error
 
     def hours(self, **visible: Any) -> list[HourlyStats]:
-        """The figures of each hour."""
+        """The statistics of each hour."""
         latency = {one.at: msgspec.structs.asdict(one) for one in self._latency(**visible)}
         hours = self._query_table("hourly", "hours", HourlyStats, **visible)
         return [msgspec.structs.replace(hour, **latency.get(hour.at, {})) for hour in hours]
@@ -137,7 +137,7 @@ class LakeStats:
     def _latency(
         self, tenant: str, queues: list[str] | None, kinds: list[str] | None
     ) -> list[HourlyLatency]:
-        """The quantiles of all that is visible, if the lake has them for just that."""
+        """The quantiles of what is visible, if the lake has them for exactly that."""
         match queues, kinds:
             case None, None:
                 queue, kind = None, None
@@ -181,7 +181,7 @@ class LakeStats:
 def visibility_parameters(
     tenant: str, queues: Collection[str] | None, kinds: Collection[str] | None
 ) -> dict[str, Any]:
-    """What a caller may see, as parameters of the statements."""
+    """What a caller can see, as parameters of the statements."""
     return {
         "tenant": tenant,
         "queues": sorted(queues) if queues is not None else None,
@@ -194,7 +194,7 @@ def _query(statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         import duckdb
     except ModuleNotFoundError:
         raise MissingExtra("the analytics page", "analytics") from None
-    # DuckDB must download nothing: its Parquet reader is built in.
+    # DuckDB must not download anything: its Parquet reader is built in.
     settings: dict[str, Any] = {"autoinstall_known_extensions": False, "threads": 2}
     used = {name: value for name, value in parameters.items() if f"${name}" in statement}
     try:
@@ -203,4 +203,4 @@ def _query(statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
             names = [column[0] for column in answer.description or ()]
             return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
     except duckdb.Error as error:
-        raise StoreError(f"the lake cannot be read: {error}") from error
+        raise StoreError(f"cannot read the lake: {error}") from error

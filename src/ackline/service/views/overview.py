@@ -1,4 +1,4 @@
-"""What the overview of a tenant shows: one look at the store serves all who ask for it."""
+"""The overview of a tenant's queues: one snapshot of the store serves everyone who asks."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from ackline.service.runtime import Runtime
 
 MIN_REFRESH_INTERVAL = 0.5
-"""Seconds between two looks of one tenant: those who ask meanwhile wait for the next."""
+"""Seconds between two snapshots of a tenant: requests in between wait for the next."""
 
 MAX_AGE = 2.0
-"""Seconds after which to look although the journal has not grown: signs of life are not in it."""
+"""Seconds after which to read again although the journal has not grown: it has no heartbeats."""
 
 FORGET_AFTER = 60.0
-"""Seconds after which what nobody asks for is forgotten."""
+"""Seconds without a request after which a snapshot is forgotten."""
 
 
 class OverviewSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The queues of a tenant, and what was found of each."""
+    """The queues of a tenant at one time, with their workers and next jobs."""
 
     store: StoreInfo
     complete: bool
-    """Whether the journal has been read to its end; if not, ask again."""
+    """Whether the journal was read to its end; if not, ask again."""
     queues: list[QueueInfo]
     workers: Mapping[QueueKey, list[WorkerRecord]]
     next_job: Mapping[QueueKey, tuple[str, float | None]]
-    """When the first job in line was enqueued, and as of which event of its queue."""
+    """The last event of each queue, and when its next job was enqueued."""
     read_at: float
     """By `time.monotonic`."""
 
@@ -46,7 +46,7 @@ class OverviewSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         return self.store.now
 
     def oldest(self, queue: QueueKey) -> float | None:
-        """How long the first job in line has been there, in seconds; None if there is none."""
+        """How long the next job of a queue has been queued, in seconds; None if there is none."""
         _, at = self.next_job.get(queue, ("", None))
         return None if at is None else max(0.0, self.now - at)
 
@@ -56,45 +56,45 @@ class OverviewSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OverviewCache:
-    """Looks at the queues of a tenant, however many dashboards show them.
+    """Snapshots of tenants' queues, shared by all dashboards.
 
-    While nothing happens, a look asks for no more than the journal's end. Otherwise it lists the
-    queues and their workers, and finds the first in line of those in which something happened.
+    While nothing happens, only the end of the journal is read. Otherwise the queues and their
+    workers are read, and the next jobs of those queues in which something happened.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._shared = SingleFlight(every=MIN_REFRESH_INTERVAL)
+        self._single_flight = SingleFlight(every=MIN_REFRESH_INTERVAL)
         self._lock = threading.Lock()
-        self._looks: dict[str, OverviewSnapshot] = {}
+        self._snapshots: dict[str, OverviewSnapshot] = {}
 
     async def of(
         self, tenant: str, run: Callable[[Callable[[], Any]], Awaitable[Any]]
     ) -> OverviewSnapshot:
-        """What a tenant has, as of a moment after this call; `run` runs what blocks."""
-        return await self._shared.call(tenant, partial(self._snapshot, tenant), run)
+        """A snapshot from after this call; `run` runs what blocks."""
+        return await self._single_flight.call(tenant, partial(self._snapshot, tenant), run)
 
     def _snapshot(self, tenant: str) -> OverviewSnapshot:
-        info, moment = self._runtime.store.info(), time.monotonic()
-        last = self._looks.get(tenant)
+        info, read_at = self._runtime.store.info(), time.monotonic()
+        last = self._snapshots.get(tenant)
         if (
             last is not None
             and last.complete
             and last.store.cursor == info.cursor
-            and moment - last.read_at < MAX_AGE
+            and read_at - last.read_at < MAX_AGE
         ):
-            look = msgspec.structs.replace(last, store=info)
+            snapshot = msgspec.structs.replace(last, store=info)
         else:
-            look = self._read(tenant, info, moment, last)
+            snapshot = self._read(tenant, info, read_at, last)
         with self._lock:
-            self._looks[tenant] = look
-            for name, other in list(self._looks.items()):
-                if moment - other.read_at > FORGET_AFTER:
-                    del self._looks[name]
-        return look
+            self._snapshots[tenant] = snapshot
+            for name, other in list(self._snapshots.items()):
+                if read_at - other.read_at > FORGET_AFTER:
+                    del self._snapshots[name]
+        return snapshot
 
     def _read(
-        self, tenant: str, info: StoreInfo, moment: float, last: OverviewSnapshot | None
+        self, tenant: str, info: StoreInfo, read_at: float, last: OverviewSnapshot | None
     ) -> OverviewSnapshot:
         store = self._runtime.store
         complete = self._runtime.throughput.catch_up(info.now)
@@ -106,11 +106,11 @@ class OverviewCache:
             complete=complete,
             queues=queues,
             workers=dict(zip(keys, store.workers(keys), strict=True)),
-            next_job={queue.key: self._first(queue, known) for queue in queues},
-            read_at=moment,
+            next_job={queue.key: self._next_job(queue, known) for queue in queues},
+            read_at=read_at,
         )
 
-    def _first(
+    def _next_job(
         self, queue: QueueInfo, known: Mapping[QueueKey, tuple[str, float | None]]
     ) -> tuple[str, float | None]:
         last = self._runtime.throughput.last_of(queue.key)

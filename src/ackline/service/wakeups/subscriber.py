@@ -1,4 +1,4 @@
-"""The thread that hears of news of a store, whatever and however many are waited for."""
+"""The thread that owns the store subscription of a process."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ logger = logging.getLogger("ackline.service")
 MAX_WAIT = 60.0
 
 RETRY_AFTER = 1.0
-"""Seconds to wait after an error, so as not to spin on a store that is down."""
+"""Seconds to wait after an error, so as not to spin while the store is down."""
 
 
 class Subscriber:
-    """Owns the subscription of a process; it begins with the first subject."""
+    """Owns the subscription, which starts with the first subject."""
 
     def __init__(
         self, store: Store, on_notification: Callable[[Collection[Subject] | None], None]
     ) -> None:
         self._store = store
-        self._on_news = on_notification
+        self._on_notification = on_notification
         self._lock = threading.Lock()
         self._changes: dict[Subject, bool] = {}
         """Subjects to be added (True) or removed."""
-        self._wanted: set[Subject] = set()
+        self._subjects: set[Subject] = set()
         self._subscription: Subscription | None = None
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
 
     def add(self, subject: Subject) -> None:
-        """Hear of a subject; once that has begun, it counts as having news."""
+        """Subscribe to a subject; it gets a first notification once it is subscribed."""
         self._change(subject, True)
 
     def remove(self, subject: Subject) -> None:
-        """Hear no more of it."""
+        """Unsubscribe from a subject."""
         self._change(subject, False)
 
     def close(self) -> None:
@@ -50,12 +50,12 @@ class Subscriber:
         if thread is not None:
             thread.join()
 
-    def _change(self, subject: Subject, wanted: bool) -> None:
+    def _change(self, subject: Subject, subscribed: bool) -> None:
         with self._lock:
             if self._closed.is_set():
                 return
             first = not self._changes
-            self._changes[subject] = wanted
+            self._changes[subject] = subscribed
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._run, name="ackline subscription", daemon=True
@@ -71,7 +71,7 @@ class Subscriber:
             try:
                 self._subscribe()
             except Exception:
-                logger.warning("cannot hear of news of the store", exc_info=True)
+                logger.warning("the store subscription failed, retrying", exc_info=True)
                 self._closed.wait(RETRY_AFTER)
 
     def _subscribe(self) -> None:
@@ -79,12 +79,12 @@ class Subscriber:
             with self._lock:
                 self._subscription = subscription
             try:
-                subscription.add(self._wanted)
+                subscription.add(self._subjects)
                 while not self._closed.is_set():
                     self._apply_changes(subscription)
-                    news = subscription.wait(MAX_WAIT)
-                    if news is None or news:
-                        self._on_news(news)
+                    subjects = subscription.wait(MAX_WAIT)
+                    if subjects is None or subjects:
+                        self._on_notification(subjects)
             finally:
                 with self._lock:
                     self._subscription = None
@@ -93,8 +93,8 @@ class Subscriber:
         with self._lock:
             changes, self._changes = self._changes, {}
         if changes:
-            added = {subject for subject, wanted in changes.items() if wanted}
+            added = {subject for subject, subscribed in changes.items() if subscribed}
             removed = changes.keys() - added
-            self._wanted = (self._wanted | added) - removed
+            self._subjects = (self._subjects | added) - removed
             subscription.remove(removed)
             subscription.add(added)

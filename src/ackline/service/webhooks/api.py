@@ -1,4 +1,4 @@
-"""The rules of webhooks: who may make how many, to where, and what became of their deliveries."""
+"""Webhooks as the admins of a tenant manage them, over HTTP and by commands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _decode_result = msgspec.json.Decoder(DeliveryResult).decode
 
 
 class WebhookDocument(msgspec.Struct, kw_only=True):
-    """A webhook; its secrets are shown when they are made, and never again."""
+    """A webhook; its secrets are only shown when they are created."""
 
     id: str
     url: str | None
@@ -54,7 +54,7 @@ class WebhookDocument(msgspec.Struct, kw_only=True):
 
 
 class DeliveryDocument(msgspec.Struct):
-    """One delivery: what is sent, how often it was tried, and what the receiver answered."""
+    """A delivery: what is sent, its attempts, and what the receiver answered."""
 
     id: str
     state: State
@@ -76,7 +76,7 @@ class DeliveryPage(msgspec.Struct):
 
 
 class WebhookService:
-    """The webhooks of a tenant, as its admins manage them over HTTP and by commands. It blocks."""
+    """Manages the webhooks of a tenant. Blocks."""
 
     def __init__(self, store: Store, tenant: str, settings: WebhookSettings) -> None:
         self._store = store
@@ -90,15 +90,17 @@ class WebhookService:
         return repository.list_webhooks(self._store, self._tenant)
 
     def find(self, id: str) -> Webhook:
-        """One webhook, or `NotFound`."""
+        """A webhook, or `NotFound`."""
         return _required(repository.find(self._store, self._tenant, id), id)
 
     def create(self, url: str, fields: Mapping[str, Any], note: str = "") -> Webhook:
-        """Create a webhook with a secret of its own."""
+        """Create a webhook with a new secret."""
         self._require_url(url)
         existing = len(self.all())
         if existing >= self._settings.max_webhooks:
-            raise Conflict(f"a tenant may have {existing:,} webhooks: delete one first")
+            raise Conflict(
+                f"a tenant may have {self._settings.max_webhooks:,} webhooks: delete one first"
+            )
         info = self._store.info()
         webhook = new_webhook(self._tenant, url, info, note=note, **filter_fields(fields))
         repository.add(self._store, webhook)
@@ -107,7 +109,7 @@ class WebhookService:
     def change(self, id: str, fields: Mapping[str, Any]) -> Webhook:
         """Change some fields of a webhook."""
         if id == CALLBACKS and fields.keys() - {"active", "note"}:
-            raise InvalidOption("only active and note of the callbacks can be changed")
+            raise InvalidOption("only `active` and `note` of callbacks can be changed")
         if "url" in fields:
             self._require_url(fields["url"])
         changes = {**fields, **filter_fields(fields)}
@@ -115,7 +117,7 @@ class WebhookService:
         return self._change(id, lambda found: with_changes(found, changes, end))
 
     def rotate(self, id: str, overlap: float) -> Webhook:
-        """Give a webhook a new secret; that of the callbacks is made if there is none yet."""
+        """Create a new secret for a webhook; for callbacks also the first one."""
         info = self._store.info()
         if id == CALLBACKS:
             repository.add(self._store, callback_webhook(self._tenant, info.cursor, info.now))
@@ -129,12 +131,12 @@ class WebhookService:
     def delete(self, id: str) -> None:
         """Delete a webhook."""
         if id == CALLBACKS:
-            raise Conflict("the callbacks cannot be deleted: turn them off with `active: false`")
+            raise Conflict("callbacks cannot be deleted: deactivate them with `active: false`")
         if not repository.delete(self._store, self._tenant, id):
-            raise _absent(id)
+            raise _not_found(id)
 
-    def _change(self, id: str, alter: Callable[[Webhook], Webhook]) -> Webhook:
-        return _required(repository.change(self._store, self._tenant, id, alter), id)
+    def _change(self, id: str, update: Callable[[Webhook], Webhook]) -> Webhook:
+        return _required(repository.change(self._store, self._tenant, id, update), id)
 
     def _require_url(self, url: str) -> None:
         require_url("url", url)
@@ -146,10 +148,12 @@ class WebhookService:
     # --- deliveries ---
 
     def send_test(self, id: str) -> str:
-        """Enqueue a message about no event."""
+        """Enqueue a test message."""
         webhook = self.find(id)
         if webhook.url is None:
-            raise Conflict("callbacks have no URL of their own: enqueue a job with a callback_url")
+            raise Conflict(
+                "callbacks have no URL of their own: enqueue a job with a `callback_url`"
+            )
         message, now = f"msg_{new_delivery_id()}", self._store.now()
         job = delivery.test_delivery(webhook, message, now, delivery_groups(self._settings).count)
         [queued] = delivery.open_queue(self._store).enqueue_many([job])
@@ -158,19 +162,19 @@ class WebhookService:
     def deliveries(
         self, id: str, states: Iterable[State] | None, cursor: str | None, limit: int
     ) -> DeliveryPage:
-        """Deliveries that were made or will be. It goes through those of all tenants."""
+        """Deliveries, made or pending. Reads through those of all tenants."""
         webhook = self.find(id)
-        which = Filter(
+        job_filter = Filter(
             states=frozenset(states) if states is not None else frozenset(State),
             text=_payload_prefix(webhook),
         )
-        page = read_page(self._store, QUEUE, which, cursor, limit, JobOrder.CLAIM)
-        # The text may also occur in another delivery.
+        page = read_page(self._store, QUEUE, job_filter, cursor, limit, JobOrder.CLAIM)
+        # Another delivery may also contain this text.
         own = [job for job in page.jobs if _belongs(job, webhook)]
         return DeliveryPage([_delivery_document(job) for job in own], page.cursor)
 
     def redeliver(self, id: str, delivery_id: str, by: str) -> None:
-        """Take a delivery out of the DLQ."""
+        """Redrive a delivery from the DLQ."""
         webhook = self.find(id)
         [job] = self._store.get(QUEUE, [delivery_id])
         if job is None or not _belongs(job, webhook):
@@ -181,7 +185,7 @@ class WebhookService:
 
 
 def webhook_document(webhook: Webhook, *, with_secret: bool = False) -> WebhookDocument:
-    """A webhook as its tenant sees it."""
+    """A webhook as its tenant can see it."""
     return WebhookDocument(
         id=webhook.id,
         url=webhook.url,
@@ -196,22 +200,22 @@ def webhook_document(webhook: Webhook, *, with_secret: bool = False) -> WebhookD
     )
 
 
-def _sorted(words: frozenset[Any] | None) -> list[Any] | None:
-    return sorted(words) if words is not None else None
+def _sorted(values: frozenset[Any] | None) -> list[Any] | None:
+    return sorted(values) if values is not None else None
 
 
 def _required(found: Webhook | None, id: str) -> Webhook:
     if found is None:
-        raise _absent(id)
+        raise _not_found(id)
     return found
 
 
-def _absent(id: str) -> NotFound:
+def _not_found(id: str) -> NotFound:
     return NotFound(f"there is no webhook {id!r}")
 
 
 def _payload_prefix(webhook: Webhook) -> str:
-    """The text that payloads of its deliveries begin with."""
+    """The start of the payloads of its deliveries."""
     empty = Delivery(webhook.tenant, webhook.id, msgspec.Raw(b"0"))
     return msgspec.json.encode(empty).decode().removesuffix(',"body":0}')
 
@@ -223,7 +227,7 @@ def _belongs(job: Record, webhook: Webhook) -> bool:
 
 def _delivery_document(job: Record) -> DeliveryDocument:
     body = _read_delivery(job.payload).body
-    made = _decode_result(job.result) if job.result is not None else None
+    result = _decode_result(job.result) if job.result is not None else None
     return DeliveryDocument(
         id=job.id,
         state=job.state,
@@ -232,7 +236,7 @@ def _delivery_document(job: Record) -> DeliveryDocument:
         created_at=job.created_at,
         next_at=job.run_at,
         finished_at=job.finished_at,
-        status=made.status if made is not None else None,
+        status=result.status if result is not None else None,
         history=[attempt_document(ended) for ended in job.history],
         body=body,
     )

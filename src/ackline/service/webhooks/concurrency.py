@@ -1,4 +1,4 @@
-"""How tenants share the places for deliveries: each has few lanes, whatever URLs it names."""
+"""Limits concurrent deliveries per tenant and receiver, by a few groups for each tenant."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ import msgspec
 from ackline.service.webhooks.settings import WebhookSettings
 
 TENANT_SHARE = 4
-"""One tenant has at most one in this many of the places for deliveries."""
+"""A tenant gets at most one of this many concurrent deliveries."""
 
 
 class DeliveryGroups(msgspec.Struct, frozen=True):
-    """How many lanes each tenant has, and how many deliveries go at once in one of them."""
+    """The number of delivery groups per tenant, and the concurrency of each."""
 
     count: int
     concurrency: int
 
 
 def delivery_groups(settings: WebhookSettings) -> DeliveryGroups:
-    """As many lanes as fit into a tenant's share.
+    """As many groups as fit into a tenant's share.
 
-    >>> delivery_groups(WebhookSettings(concurrency=64, at_once=4))
-    Lanes(count=4, width=4)
+    >>> delivery_groups(WebhookSettings(concurrency=64, receiver_concurrency=4))
+    DeliveryGroups(count=4, concurrency=4)
     """
     share = max(1, settings.concurrency // TENANT_SHARE)
-    width = min(settings.receiver_concurrency, share)
-    return DeliveryGroups(share // width, width)
+    concurrency = min(settings.receiver_concurrency, share)
+    return DeliveryGroups(share // concurrency, concurrency)
 
 
 def group_for(tenant: str, url: str, count: int) -> str:
-    """The group of a delivery: all that go to one receiver are in the same lane.
+    """The group of a delivery; all deliveries to one receiver are in the same group.
 
-    If each receiver were a group of its own, a tenant that names many could hold all places.
+    If every receiver had its own group, a tenant with many receivers could use all concurrency.
     """
     parts = urlsplit(url)
     receiver = (parts.scheme, parts.hostname, parts.port)
-    lane = int.from_bytes(_digest(receiver)[:8]) % count
-    return "to_" + _digest((tenant, lane)).hex()[:32]
+    number = int.from_bytes(_digest(receiver)[:8]) % count
+    return "to_" + _digest((tenant, number)).hex()[:32]
 
 
 def _digest(words: object) -> bytes:

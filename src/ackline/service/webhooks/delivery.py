@@ -1,4 +1,4 @@
-"""One delivery: an event on its way to a receiver, as a job of the service's own queue."""
+"""Deliveries: events on their way to a receiver, as jobs of the service's own queue."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from ackline.stores.contract import Store
 QUEUE = QueueKey(SERVICE_TENANT, "webhooks")
 KIND = "deliver"
 TEST = "test"
-"""The type of a message about no event."""
+"""The type of test messages."""
 
 MAX_RESULT = 256 * 1024
-"""Bytes of a result that a callback carries; a larger one has to be fetched."""
+"""Maximum bytes of a result in a callback; larger ones have to be fetched."""
 
 MAX_PAYLOAD = 4 * 1024 * 1024
-"""Bytes of a delivery: always enough, because its parts have limits of their own."""
+"""Maximum bytes of a delivery: always enough, as its parts have limits of their own."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is sent on behalf of which webhook; a callback has its own URL."""
+    """A message of a webhook; a callback has its own URL."""
 
     tenant: str
     webhook: str
@@ -43,16 +43,16 @@ class Delivery(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WebhookMessage(msgspec.Struct, frozen=True):
-    """What a receiver reads."""
+    """The message that a receiver gets."""
 
     type: str
-    """The act, as the journal has it."""
+    """The act, as in the journal."""
     timestamp: str
     data: Any
 
 
 def open_queue(store: Store) -> Queue[Delivery, Any]:
-    """The queue of all deliveries. No caller is of its tenant, so none can write to it."""
+    """The queue of all deliveries, in the service's own tenant."""
     queues = Queues(store, QUEUE.tenant)
     return queues.queue(QUEUE.name, payload=Delivery, max_payload=MAX_PAYLOAD)
 
@@ -63,25 +63,25 @@ def event_delivery(webhook: Webhook, event: Event, group_count: int) -> NewJob[D
 
 
 def callback_delivery(
-    webhook: Webhook, event: Event, record: Record | None, lanes: int
+    webhook: Webhook, event: Event, record: Record | None, group_count: int
 ) -> NewJob[Delivery]:
-    """The callback to a job's own URL at its end, with its result or its error.
+    """The callback to a finished job's own URL, with its result or its error.
 
-    The event has the URL: by now the job may be gone, moved, or replaced by one with another URL.
+    The URL is in the event: by now the job may be deleted, moved, or replaced.
     """
     data: dict[str, Any] = msgspec.to_builtins(event_document(event))
     data |= _outcome(record) if _unchanged_since(record, event) else _outcome_from_event(event)
-    return _job(webhook, event, data, event.callback_url, lanes)
+    return _job(webhook, event, data, event.callback_url, group_count)
 
 
-def test_delivery(webhook: Webhook, id: str, now: float, lanes: int) -> NewJob[Delivery]:
-    """A message about no event, to see whether it arrives."""
+def test_delivery(webhook: Webhook, id: str, now: float, group_count: int) -> NewJob[Delivery]:
+    """A test message, to see whether it arrives."""
     body = WebhookMessage(TEST, _iso(now), {"webhook": webhook.id})
-    return _new(webhook, id, body, None, lanes)
+    return _new(webhook, id, body, None, group_count)
 
 
 def _unchanged_since(record: Record | None, event: Event) -> TypeGuard[Record]:
-    """Whether the job is still as this event left it, under the same token."""
+    """Whether the job is still as this event left it, with the same token."""
     return record is not None and record.state is event.to and record.token == event.token
 
 
@@ -101,28 +101,31 @@ def _outcome(record: Record) -> dict[str, Any]:
 
 
 def _job(
-    webhook: Webhook, event: Event, data: Any, url: str | None, lanes: int
+    webhook: Webhook, event: Event, data: Any, url: str | None, group_count: int
 ) -> NewJob[Delivery]:
     id = delivery_id(webhook, event)
-    return _new(webhook, id, WebhookMessage(event.act, _iso(event.at), data), url, lanes)
+    return _new(webhook, id, WebhookMessage(event.act, _iso(event.at), data), url, group_count)
 
 
 def _new(
-    webhook: Webhook, id: str, body: WebhookMessage, url: str | None, lanes: int
+    webhook: Webhook, id: str, body: WebhookMessage, url: str | None, group_count: int
 ) -> NewJob[Delivery]:
     delivery = Delivery(webhook.tenant, webhook.id, msgspec.Raw(_encode(body)), url)
     return NewJob(
-        delivery, id=id, kind=KIND, group=group_for(webhook.tenant, url or webhook.url or "", lanes)
+        delivery,
+        id=id,
+        kind=KIND,
+        group=group_for(webhook.tenant, url or webhook.url or "", group_count),
     )
 
 
 def delivery_id(webhook: Webhook, event: Event) -> str:
-    """An id that is the same for the same event and webhook, whichever process makes it."""
-    words = (webhook.tenant, webhook.id, event.queue.name, event.cursor)
-    digest = hashlib.sha256(_encode(words)).digest()
+    """An id that only depends on the event and the webhook."""
+    parts = (webhook.tenant, webhook.id, event.queue.name, event.cursor)
+    digest = hashlib.sha256(_encode(parts)).digest()
     return "msg_" + base64.b32encode(digest[:20]).decode().lower()
 
 
-def _iso(moment: float) -> str:
-    at = datetime.datetime.fromtimestamp(moment, datetime.UTC)
+def _iso(timestamp: float) -> str:
+    at = datetime.datetime.fromtimestamp(timestamp, datetime.UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

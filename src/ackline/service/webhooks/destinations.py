@@ -1,4 +1,4 @@
-"""Which addresses a webhook may reach: those of the public internet, and what was allowed."""
+"""Which addresses webhooks may call: public ones, and those that the settings allow."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 LookUp = Callable[..., Sequence[tuple[Any, ...]]]
 
 RESOLVE_TIMEOUT = 5.0
-"""Seconds that a name may take to be resolved."""
+"""Seconds to resolve a name."""
 
 MAX_RESOLVING = 256
-"""Names that are being resolved at once, each in a thread."""
+"""Maximum number of names to resolve at the same time, each in a thread."""
 
 NOT_PUBLIC = tuple(
     map(
@@ -30,34 +30,34 @@ NOT_PUBLIC = tuple(
             "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
             "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
             "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-            # Of the IPv6 addresses that are allocated: tunnels to IPv4, and documentation.
+            # Of the allocated IPv6 addresses: tunnels to IPv4, and documentation.
             "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
         ),
     )
 )  # fmt: skip
-"""Written out, because what Python calls global differs between its versions."""
+"""Listed here because `is_global` differs between versions of Python."""
 
 PUBLIC_IPV6 = ipaddress.ip_network("2000::/3")
-"""The only public addresses of IPv6. Mapped IPv4, NAT64, local and multicast are outside."""
+"""The public addresses of IPv6, without mapped IPv4, NAT64, local and multicast addresses."""
 
 
 class DestinationRefused(Exception):
-    """The receiver may not be called; trying again would not help."""
+    """The receiver may not be called; a retry would not help."""
 
 
 class DestinationPolicy:
-    """Decides by the settings what may be called."""
+    """Decides what may be called, by the settings."""
 
     def __init__(self, settings: WebhookSettings) -> None:
         self._settings = settings
         self._networks = [ipaddress.ip_network(network) for network in settings.networks]
 
     def require_url(self, url: str) -> None:
-        """Refuse a scheme or a port that is not allowed."""
+        """Refuse a scheme or port that is not allowed."""
         parts = urlsplit(url)
         if parts.scheme != "https" and not self._settings.plain_http:
             raise DestinationRefused(
-                "only https:// may be called, unless the setting plain_http allows http://"
+                "only https:// may be called, unless the setting plain_http is true"
             )
         port = parts.port or (443 if parts.scheme == "https" else 80)
         if self._settings.ports and port not in self._settings.ports:
@@ -66,7 +66,7 @@ class DestinationPolicy:
             )
 
     def require_address(self, host: str, address: str) -> None:
-        """Refuse an address that is neither public nor in a network that was allowed."""
+        """Refuse an address that is neither public nor in an allowed network."""
         found = ipaddress.ip_address(address)
         if not is_public(found) and not any(found in network for network in self._networks):
             raise DestinationRefused(
@@ -75,17 +75,17 @@ class DestinationPolicy:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the public internet."""
+    """Whether an address is on the public internet."""
     if address.version == 6 and address not in PUBLIC_IPV6:
         return False
     return not any(address in network for network in NOT_PUBLIC)
 
 
 class Resolver:
-    """Resolves names in threads of its own, so that an unanswered name delays no other work.
+    """Resolves names in its own threads, so that a slow name delays nothing else.
 
-    A thread cannot be stopped while the system resolves. It is left behind at the time limit,
-    and whoever asks for the same name meanwhile waits for that thread instead of a new one.
+    A thread cannot be stopped while the system resolves a name. After the time limit it is left
+    running, and requests for the same name wait for it instead of starting another.
     """
 
     def __init__(self, look_up: LookUp = socket.getaddrinfo, timeout: float = RESOLVE_TIMEOUT):
@@ -95,13 +95,13 @@ class Resolver:
         self._in_progress: dict[tuple[str, int], Future[list[str]]] = {}
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """All addresses of a host, as the system knows them."""
+        """All addresses of a host."""
         answer = asyncio.wrap_future(self._start(host, port))
         try:
             async with asyncio.timeout(self._timeout):
                 return await answer
         except TimeoutError:
-            raise OSError(f"{host} was not resolved within {self._timeout:g} s") from None
+            raise OSError(f"{host} could not be resolved within {self._timeout:g} s") from None
 
     def _start(self, host: str, port: int) -> Future[list[str]]:
         with self._lock:
@@ -109,7 +109,7 @@ class Resolver:
             if found is not None:
                 return found
             if len(self._in_progress) >= MAX_RESOLVING:
-                raise OSError(f"{host} was not resolved: too many other names are unanswered")
+                raise OSError(f"{host} could not be resolved: too many other names are pending")
             future: Future[list[str]] = Future()
             # Running futures cannot be cancelled: several deliveries may wait for this one.
             future.set_running_or_notify_cancel()

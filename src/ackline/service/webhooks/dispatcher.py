@@ -1,4 +1,4 @@
-"""From the journal to deliveries: each event that is wanted, once, and none left out."""
+"""Reads the journal and enqueues deliveries: each event that matches a webhook, exactly once."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from ackline.stores.contract import Store, find_each_job
 logger = logging.getLogger("ackline.service")
 
 POLL_EVERY = 0.25
-"""Seconds between two looks into the journals."""
+"""Seconds between two polls of the journal."""
 
 CALLBACK_CHECK_EVERY = 2.0
-"""Seconds after which to look again whether a tenant's jobs want callbacks."""
+"""Seconds after which to check again whether a tenant's jobs have callbacks."""
 
 CALLBACK_CHECKS_PER_SECOND = 50
-"""How many tenants at most are asked about in a second; with more, each is asked less often."""
+"""Maximum number of such checks per second; with more tenants, each is checked less often."""
 
 REFRESH_EVERY = 1.0
-"""Seconds after which to look although the journal has not grown."""
+"""Seconds after which to check although the journal has not grown."""
 
 SCAN_PAGE, MAX_SCAN_PAGES = 1000, 5
-"""Events of a tenant that are looked at together, and how often, to find the queues to read."""
+"""Events of a tenant per page, and maximum number of pages, to find the queues to read."""
 
 PAGE = 500
 READER = "webhooks"
@@ -46,97 +46,99 @@ _UNKNOWN = object()
 class Dispatcher(MaintenanceLoop):
     """Reads the journals of queues with webhooks or callbacks, and enqueues deliveries.
 
-    A page's deliveries are stored before the reader's place is saved. If that is never saved, the
-    page is read again; its deliveries, whose ids follow from the events, exist already.
+    The deliveries of a page are stored before the reader's position is saved. If that fails, the
+    page is read again; its deliveries, whose ids are derived from the events, exist already.
     """
 
     name = "dispatcher"
     counters = ("dispatched",)
 
     def __init__(
-        self, store: Store, on_wanted: Callable[[], None] = lambda: None, lanes: int = 1
+        self, store: Store, on_needed: Callable[[], None] = lambda: None, group_count: int = 1
     ) -> None:
         super().__init__([], POLL_EVERY)
         self._store = store
-        self._group_count = lanes
-        self._on_wanted = on_wanted
+        self._group_count = group_count
+        self._on_needed = on_needed
         self._deliveries = delivery.open_queue(store)
         self._all_webhooks = repository.WebhookCache(store)
         self._webhooks: Mapping[str, list[Webhook]] = {}
         self._callbacks: dict[str, str] = {}
-        self._asked_at: dict[str, float] = {}
+        self._checked_at: dict[str, float] = {}
         self._readers: dict[QueueKey, JournalReader | None] = {}
         self._unread: set[QueueKey] = set()
-        """The queues whose journal may have something for webhooks."""
+        """Queues whose journal may have unread events."""
         self._known: frozenset[QueueKey] = frozenset()
-        self._looked_through: dict[str, str] = {}
-        """Up to where the journals of a tenant were looked through for such queues."""
+        self._scanned_to: dict[str, str] = {}
+        """The cursor up to which a tenant's journal was scanned for such queues."""
         self._end: str | None = None
-        self._look_again = 0.0
+        self._refresh_at = 0.0
 
     def due(self) -> Mapping[Queue[Any, Any], float]:
-        """The queues in which something may have happened that a webhook or callback wants."""
+        """The queues with events that may match a webhook or callback."""
         end, now = self._store.info().cursor, time.monotonic()
-        if end != self._end or now >= self._look_again:
+        if end != self._end or now >= self._refresh_at:
             self._find_unread(end)
-            # A webhook that is changed, or deleted, is not in the journal.
-            self._end, self._look_again = end, now + REFRESH_EVERY
+            # Changed and deleted webhooks are not in the journal.
+            self._end, self._refresh_at = end, now + REFRESH_EVERY
         return {queue: 0.0 for queue in self.queues if queue.key in self._unread}
 
     def _find_unread(self, end: str) -> None:
         keys = frozenset(queue.key for queue in self.queues)
         webhooks = self._all_webhooks.read()
         if webhooks:
-            self._on_wanted()
-        wanting = {
-            tenant for tenant in {key.tenant for key in keys} if self._wants(tenant, webhooks)
+            self._on_needed()
+        tenants = {
+            tenant
+            for tenant in {key.tenant for key in keys}
+            if self._has_receivers(tenant, webhooks)
         }
         if webhooks != self._webhooks:
             self._webhooks = webhooks
-            self._looked_through.clear()
-            # Those that are still read for nobody are given up.
+            self._scanned_to.clear()
+            # Readers that no webhook needs any more are removed.
             self._unread |= {key for key in keys if self._readers.get(key, _UNKNOWN) is not None}
         self._unread |= keys - self._known
         self._unread &= keys
         self._known = keys
-        for tenant in wanting:
-            if tenant in self._looked_through:
+        for tenant in tenants:
+            if tenant in self._scanned_to:
                 self._scan_tenant(tenant, end)
             else:
                 self._mark_all_unread(tenant, end)
-        for tenant in self._looked_through.keys() - wanting:
-            del self._looked_through[tenant]
+        for tenant in self._scanned_to.keys() - tenants:
+            del self._scanned_to[tenant]
 
     def _scan_tenant(self, tenant: str, end: str) -> None:
-        """Find the queues of a tenant in which something has happened since the last look."""
+        """Find the queues of a tenant with new events."""
         for _ in range(MAX_SCAN_PAGES):
             try:
                 page = Events.from_sequence(
-                    self._store.events(None, self._looked_through[tenant], SCAN_PAGE, tenant=tenant)
+                    self._store.events(None, self._scanned_to[tenant], SCAN_PAGE, tenant=tenant)
                 )
             except EventsDropped:
                 break
             if page.cursor is None:
                 return
             self._unread |= {batch.queue for batch in page.batches}
-            self._looked_through[tenant] = page.cursor
+            self._scanned_to[tenant] = page.cursor
             if len(page) < SCAN_PAGE:
                 return
         self._mark_all_unread(tenant, end)
 
     def _mark_all_unread(self, tenant: str, end: str) -> None:
         self._unread |= {key for key in self._known if key.tenant == tenant}
-        self._looked_through[tenant] = end
+        self._scanned_to[tenant] = end
 
-    def _wants(self, tenant: str, webhooks: Mapping[str, list[Webhook]]) -> bool:
+    def _has_receivers(self, tenant: str, webhooks: Mapping[str, list[Webhook]]) -> bool:
         try:
             return bool(webhooks.get(tenant)) or self._callbacks_since(tenant) is not None
         except ValueError:
-            # A note that cannot be read concerns the queues of its tenant, and no others.
+            # An invalid key must only affect the queues of its tenant.
             return True
 
     def maintain(self, queue: Queue[Any, Any]) -> float:
-        since = None if queue.key.tenant == SERVICE_TENANT else self._wanted_since(queue.key)
+        since = None if queue.key.tenant == SERVICE_TENANT else self._needed_since(queue.key)
         if since is None:
             if queue.key.tenant != SERVICE_TENANT:
                 self._stop_reading(queue.key)
@@ -146,7 +148,7 @@ class Dispatcher(MaintenanceLoop):
         try:
             events = reader.read(PAGE)
         except EventsDropped as error:
-            logger.warning("webhooks missed some events of %s: %s", queue.key, error)
+            logger.warning("webhooks missed events of %s: %s", queue.key, error)
             reader.cursor = error.cursor
             return 0.0
         if events:
@@ -159,41 +161,41 @@ class Dispatcher(MaintenanceLoop):
     def _enqueue_deliveries(
         self, key: QueueKey, events: list[Event], reader: JournalReader
     ) -> None:
-        # Until it has saved, the reader is past events that may have no deliveries yet.
+        # Until it is saved, the reader is past events that may have no deliveries yet.
         del self._readers[key]
         deliveries = self._deliveries_for(key, events)
         self._deliveries.enqueue_many(deliveries)
         self.count("dispatched", len(deliveries))
         with contextlib.suppress(ReaderMoved):
-            # If another process did the same at the same moment, continue where it is.
+            # If another process did the same at the same time, continue at its position.
             reader.save()
             self._readers[key] = reader
 
-    # --- which events are wanted ---
+    # --- which events are needed ---
 
-    def _wanted_since(self, key: QueueKey) -> str | None:
-        """The cursor after which events of a queue may be wanted; None if none are."""
-        wanted = [
+    def _needed_since(self, key: QueueKey) -> str | None:
+        """The cursor after which events of a queue may match; None if none can."""
+        cursors = [
             webhook.since_for(key.name)
             for webhook in self._webhooks.get(key.tenant, ())
             if webhook.active and webhook.url is not None
             and (webhook.queues is None or key.name in webhook.queues)
         ]  # fmt: skip
         if (since := self._callbacks_since(key.tenant)) is not None:
-            wanted.append(since)
-        return min(wanted, key=read_cursor, default=None)
+            cursors.append(since)
+        return min(cursors, key=read_cursor, default=None)
 
     def _callbacks_since(self, tenant: str) -> str | None:
         known = self._callbacks.get(tenant)
-        # However many tenants there are, their notes are not all read every second.
-        pause = max(CALLBACK_CHECK_EVERY, len(self._asked_at) / CALLBACK_CHECKS_PER_SECOND)
-        if known is not None or time.monotonic() < self._asked_at.get(tenant, 0.0) + pause:
+        # With many tenants, their keys are not all read every second.
+        interval = max(CALLBACK_CHECK_EVERY, len(self._checked_at) / CALLBACK_CHECKS_PER_SECOND)
+        if known is not None or time.monotonic() < self._checked_at.get(tenant, 0.0) + interval:
             return known
         found = callbacks.callbacks_since(self._store, tenant)
-        self._asked_at[tenant] = time.monotonic()
+        self._checked_at[tenant] = time.monotonic()
         if found is not None:
             info = self._store.info()
-            # A note can only be past the journal's end in a store that was restored.
+            # The cursor can only be beyond the journal's end in a restored store.
             found = min(found, info.cursor, key=read_cursor)
             self._callbacks[tenant] = found
             repository.add(self._store, callback_webhook(tenant, found, info.now))
@@ -210,22 +212,22 @@ class Dispatcher(MaintenanceLoop):
         return reader
 
     def _has_position(self, key: QueueKey) -> bool:
-        """Whether a place is saved to go on from; past the journal's end it would miss events."""
-        place = _saved_position(self._store, key)
-        if place is None:
+        """Whether a valid position is saved; one beyond the end would miss events."""
+        position = _saved_position(self._store, key)
+        if position is None:
             return False
-        kept = read_cursor(place.cursor) <= read_cursor(self._store.info().cursor)
-        if not kept:
+        valid = read_cursor(position.cursor) <= read_cursor(self._store.info().cursor)
+        if not valid:
             logger.warning(
-                "webhooks of %s had read up to %s, which the journal has not reached: they begin "
-                "where they were made",
+                "the saved cursor %s of the webhooks of %s is beyond the end of the journal "
+                "(restored store?): starting from their creation",
+                position.cursor,
                 key,
-                place.cursor,
             )
-        return kept
+        return valid
 
     def _stop_reading(self, key: QueueKey) -> None:
-        """Give up the place in the journal, so that no events are kept for nobody."""
+        """Remove the reader, so that the journal keeps no events for it."""
         reader = self._readers.get(key)
         if key in self._readers and reader is None:
             return
@@ -236,7 +238,7 @@ class Dispatcher(MaintenanceLoop):
     # --- the deliveries of events ---
 
     def _deliveries_for(self, key: QueueKey, events: list[Event]) -> list[NewJob[Delivery]]:
-        # Read again, after the events: a webhook that existed when they happened is there now.
+        # Read after the events, so that every webhook that existed when they happened is included.
         webhooks = repository.list_webhooks(self._store, key.tenant)
         deliveries = [
             delivery.event_delivery(webhook, event, self._group_count)
@@ -244,20 +246,20 @@ class Dispatcher(MaintenanceLoop):
             for webhook in webhooks
             if webhook.matches(event)
         ]
-        own = next((one for one in webhooks if one.id == CALLBACKS and one.active), None)
-        if own is not None:
-            ends = [
+        callback = next((one for one in webhooks if one.id == CALLBACKS and one.active), None)
+        if callback is not None:
+            finished = [
                 e for e in events if e.callback_url is not None and e.note != callbacks.RELAYED_NOTE
             ]
-            deliveries += self._callbacks_for(own, key, ends)
+            deliveries += self._callbacks_for(callback, key, finished)
         return deliveries
 
     def _callbacks_for(
-        self, own: Webhook, key: QueueKey, events: list[Event]
+        self, callback: Webhook, key: QueueKey, events: list[Event]
     ) -> Iterable[NewJob[Delivery]]:
         jobs = find_each_job(self._store, key, [event.id for event in events])
         for event, job in zip(events, jobs, strict=True):
-            yield delivery.callback_delivery(own, event, job, self._group_count)
+            yield delivery.callback_delivery(callback, event, job, self._group_count)
 
 
 def _saved_position(store: Store, key: QueueKey) -> ReaderInfo | None:

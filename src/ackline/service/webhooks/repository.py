@@ -1,4 +1,4 @@
-"""The webhooks of all tenants, as the store keeps them: where no tenant can read them."""
+"""The stored webhooks of all tenants, in the service's own tenant."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ackline.stores.contract import KeyValue, KeyWrite, Store, find_key
 
 WEBHOOKS_PREFIX = (RESERVED_KEY_PREFIX, "webhooks")
 VERSION_KEY = (RESERVED_KEY_PREFIX, "webhooks changed")
-"""A key whose version changes with every webhook."""
+"""A key whose version changes with every change of a webhook."""
 READ_LIMIT = 100_000
 
 READ_ALL_EVERY = 30.0
-"""Seconds after which all are read again, changed or not: a store may have been restored."""
+"""Seconds after which all webhooks are read again: the store may have been restored."""
 
 _BUMP_VERSION = KeyWrite(key=VERSION_KEY, value=b"")
 _decode = msgspec.json.Decoder(Webhook).decode
@@ -35,9 +35,9 @@ class WebhookCache:
         self._read_at = -math.inf
 
     def read(self) -> dict[str, list[Webhook]]:
-        """By tenant, as they were a moment ago."""
-        note, now = find_key(self._store, SERVICE_TENANT, VERSION_KEY), time.monotonic()
-        version = note.version if note is not None else 0
+        """The webhooks by tenant, as of a moment ago."""
+        version_entry, now = find_key(self._store, SERVICE_TENANT, VERSION_KEY), time.monotonic()
+        version = version_entry.version if version_entry is not None else 0
         if version != self._version or now - self._read_at >= READ_ALL_EVERY:
             found: dict[str, list[Webhook]] = {}
             for entry in self._store.read_keys(SERVICE_TENANT, WEBHOOKS_PREFIX, READ_LIMIT):
@@ -48,7 +48,7 @@ class WebhookCache:
 
 
 def list_webhooks(store: Store, tenant: str) -> list[Webhook]:
-    """The webhooks of one tenant, the oldest first."""
+    """The webhooks of a tenant, the oldest first."""
     found = store.read_keys(SERVICE_TENANT, (*WEBHOOKS_PREFIX, tenant), READ_LIMIT)
     return sorted((_decode(entry.value) for entry in found), key=lambda webhook: webhook.created_at)
 
@@ -60,14 +60,14 @@ def find(store: Store, tenant: str, id: str) -> Webhook | None:
 
 
 def add(store: Store, webhook: Webhook) -> bool:
-    """Store a new webhook; False if its id is taken."""
+    """Store a new webhook; False if its id exists."""
     return _write(store, webhook, 0)
 
 
 def change(
     store: Store, tenant: str, id: str, update: Callable[[Webhook], Webhook]
 ) -> Webhook | None:
-    """Change a webhook without undoing concurrent changes; None if there is none."""
+    """Update a webhook without losing concurrent changes; None if there is none."""
     while (entry := _entry(store, tenant, id)) is not None:
         changed = update(_decode(entry.value))
         if _write(store, changed, entry.version):

@@ -1,4 +1,4 @@
-"""Signatures by which receivers recognize the sender, as in Standard Webhooks."""
+"""Signatures of messages, as in Standard Webhooks."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from collections.abc import Iterable
 import msgspec
 
 PREFIX = "whsec_"
-"""The start of every secret, by which people and secret scanners recognize one."""
+"""The prefix of every secret, by which people and secret scanners recognize one."""
 
 LENGTH = 32
 
 
 class Secret(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a receiver checks signatures with. One that was replaced is good for a while longer."""
+    """The secret of a webhook; a replaced one stays valid until `until`."""
 
     text: str
     until: float | None = None
 
     def is_valid(self, now: float) -> bool:
-        """Whether it still signs."""
+        """Whether messages are still signed with it."""
         return self.until is None or now < self.until
 
     def __repr__(self) -> str:
@@ -31,12 +31,12 @@ class Secret(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def new_secret() -> Secret:
-    """A secret that nobody can guess."""
+    """A new random secret."""
     return Secret(PREFIX + base64.b64encode(secrets.token_bytes(LENGTH)).decode())
 
 
 def rotate(known: Iterable[Secret], now: float, overlap: float) -> tuple[Secret, ...]:
-    """A new secret, and the previous one for `overlap` seconds more: never more than two."""
+    """A new secret, and the previous one for `overlap` more seconds; never more than two."""
     newest = next(iter(known), None)
     if newest is None or not overlap:
         return (new_secret(),)
@@ -44,13 +44,13 @@ def rotate(known: Iterable[Secret], now: float, overlap: float) -> tuple[Secret,
 
 
 def headers(id: str, at: float, body: bytes, known: Iterable[Secret]) -> dict[str, str]:
-    """What goes with a body: its id, when it was sent, and a signature by each live secret."""
-    moment = str(int(at))
-    signed = b".".join([id.encode(), moment.encode(), body])
+    """The headers of a message: its id, its time, and a signature by each valid secret."""
+    timestamp = str(int(at))
+    signed = b".".join([id.encode(), timestamp.encode(), body])
     signatures = [_signature(secret, signed) for secret in known if secret.is_valid(at)]
     return {
         "webhook-id": id,
-        "webhook-timestamp": moment,
+        "webhook-timestamp": timestamp,
         "webhook-signature": " ".join(signatures),
     }
 

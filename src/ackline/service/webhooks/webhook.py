@@ -1,4 +1,4 @@
-"""A webhook: a receiver, and the events that it wants."""
+"""Webhooks: receivers, and which events they get."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ackline.stores.contract import StoreInfo
 FILTERS = ("acts", "states", "queues", "kinds")
 
 CALLBACKS = "callbacks"
-"""The id of the webhook that every tenant has by itself: its jobs' own `callback_url`."""
+"""The id of every tenant's built-in webhook for the `callback_url` of its jobs."""
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A receiver and the events that it gets; None is no limit."""
+    """A receiver, and which events it gets; None means all."""
 
     id: str
     tenant: str
     url: str | None
-    """None for callbacks: each job names its own."""
+    """None for callbacks: each job has its own."""
     acts: frozenset[Act] | None = None
     states: frozenset[State] | None = None
-    """Only events that lead to one of these."""
+    """Only events that lead to one of these states."""
     queues: frozenset[str] | None = None
     kinds: frozenset[str] | None = None
     active: bool = True
@@ -36,9 +36,9 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secrets: tuple[Secret, ...]
     """The newest first."""
     since: str
-    """The journal's end when it was made: it gets the events after that."""
+    """The journal's end when it was created: it gets the events after that."""
     since_of: dict[str, str] = {}
-    """The same for single queues: it gets no events from before a queue was added to its own."""
+    """The same for single queues: it gets no events from before a queue was added."""
     created_at: float
 
     def since_for(self, queue: str) -> str:
@@ -59,12 +59,12 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def new_id() -> str:
-    """An id that no other webhook has, of whichever tenant."""
+    """A new id, unique among all tenants."""
     return f"wh_{secrets.token_hex(12)}"
 
 
 def new_webhook(tenant: str, url: str, now: StoreInfo, **fields: Any) -> Webhook:
-    """A webhook with a secret of its own, which gets events from now on."""
+    """A webhook with a new secret, which gets events from now on."""
     return Webhook(
         id=new_id(),
         tenant=tenant,
@@ -77,13 +77,13 @@ def new_webhook(tenant: str, url: str, now: StoreInfo, **fields: Any) -> Webhook
 
 
 def filter_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The filters among these fields, as a webhook has them."""
+    """The filters among these fields."""
     found = {name: fields[name] for name in FILTERS if name in fields}
     return {name: None if value is None else frozenset(value) for name, value in found.items()}
 
 
 def with_changes(found: Webhook, changes: Mapping[str, Any], end: str) -> Webhook:
-    """A webhook with other fields; events that it did not get until now, it gets from `end` on."""
+    """A webhook with changed fields; events that it did not get before, it gets from `end` on."""
     since, since_of = found.since, found.since_of
     if changes.get("active") and not found.active:
         since, since_of = end, {}
@@ -105,7 +105,7 @@ def _since_after_widening(
 
 
 def callback_webhook(tenant: str, since: str, now: float) -> Webhook:
-    """The webhook of a tenant's callbacks, with a secret that nobody has seen yet."""
+    """The webhook for a tenant's callbacks, with a new secret."""
     return Webhook(
         id=CALLBACKS,
         tenant=tenant,

@@ -1,4 +1,4 @@
-"""Makes the deliveries: a worker like any other, whose handler calls the receiver."""
+"""Makes the deliveries: a worker whose handler calls the receiver."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from ackline.worker import Worker
 logger = logging.getLogger("ackline.service")
 
 MAX_RETRY_AFTER = 3600.0
-"""How long a receiver may ask to be left alone, in seconds."""
+"""Maximum seconds of a receiver's `Retry-After`."""
 
 LEASE = 10.0
-"""Seconds after which another process takes over from one that died; heartbeats hold it longer."""
+"""The lease of a delivery, extended by heartbeats; after it, another process takes over."""
 
 HTTP_410 = 410
 USER_AGENT = "ackline"
 
 
 class DeliveryResult(msgspec.Struct, frozen=True):
-    """The result of a delivery: what the receiver answered, and how soon."""
+    """The result of a delivery: the receiver's status, and the duration."""
 
     status: int
     seconds: float
 
 
 class DeliveryWorker:
-    """Delivers from its start to its stop."""
+    """Runs the deliveries of this process."""
 
     def __init__(
         self, store: Store, settings: WebhookSettings, resolver: Resolve | None = None
@@ -50,14 +50,14 @@ class DeliveryWorker:
         self._store = store
         self._settings = settings
         self._resolver = resolver or Resolver()
-        self._senders: AsyncGenerator[WebhookClient, None] | None = None
-        self._sender: WebhookClient | None = None
+        self._client_context: AsyncGenerator[WebhookClient, None] | None = None
+        self._client: WebhookClient | None = None
         self._worker: Worker | None = None
         self._lock = threading.Lock()
         self._stopped = False
 
     def start(self) -> None:
-        """Start, unless it has started already."""
+        """Start, unless already started."""
         with self._lock:
             if self._worker is not None or self._stopped:
                 return
@@ -81,7 +81,7 @@ class DeliveryWorker:
             self._worker = worker
 
     def stop(self) -> None:
-        """Stop after what is in progress; the rest stays in the queue."""
+        """Stop after the deliveries in progress; the others stay in the queue."""
         with self._lock:
             self._stopped = True
             worker, self._worker = self._worker, None
@@ -93,42 +93,42 @@ class DeliveryWorker:
             repository.find, self._store, job.payload.tenant, job.payload.webhook
         )
         if webhook is None or not webhook.active:
-            return Cancel("the webhook was deleted or turned off")
+            return Cancel("the webhook was deleted or deactivated")
         url = job.payload.url or webhook.url
         assert url is not None
-        began = time.monotonic()
+        started_at = time.monotonic()
         try:
-            answer = await self._send(webhook, url, job)
+            response = await self._send(webhook, url, job)
         except DestinationRefused as error:
             return Dead(f"not sent: {error}")
         except Unreachable as error:
             return Retry(reason=str(error))
-        if answer.status == HTTP_410 and webhook.id != CALLBACKS:
+        if response.status == HTTP_410 and webhook.id != CALLBACKS:
             await asyncio.to_thread(self._deactivate, webhook)
-        return outcome_for(answer, time.monotonic() - began)
+        return outcome_for(response, time.monotonic() - started_at)
 
     async def _send(self, webhook: Webhook, url: str, job: Job[Delivery]) -> WebhookResponse:
-        if self._sender is None:
-            self._senders = self._open_client()
-            self._sender = await anext(self._senders)
+        if self._client is None:
+            self._client_context = self._open_client()
+            self._client = await anext(self._client_context)
         body = bytes(job.payload.body)
         headers = {
             "content-type": "application/json",
             "user-agent": USER_AGENT,
             **signing.headers(job.id, time.time(), body, webhook.secrets),
         }
-        return await self._sender.post(url, headers, body)
+        return await self._client.post(url, headers, body)
 
     async def _open_client(self) -> AsyncGenerator[WebhookClient, None]:
-        """A sender that the worker's event loop closes when it ends."""
-        sender = WebhookClient(self._settings, self._resolver)
+        """A client that the worker's event loop closes when it ends."""
+        client = WebhookClient(self._settings, self._resolver)
         try:
-            yield sender
+            yield client
         finally:
-            await sender.close()
+            await client.close()
 
     def _deactivate(self, webhook: Webhook) -> None:
-        logger.warning("webhook %s was turned off: its receiver answered 410 Gone", webhook.id)
+        logger.warning("webhook %s was deactivated: its receiver answered 410 Gone", webhook.id)
         repository.change(
             self._store,
             webhook.tenant,
@@ -137,16 +137,16 @@ class DeliveryWorker:
         )
 
 
-def outcome_for(answer: WebhookResponse, seconds: float) -> Outcome:
-    """What the receiver's answer means for a delivery."""
-    status = answer.status
+def outcome_for(response: WebhookResponse, seconds: float) -> Outcome:
+    """The outcome of a delivery, by the receiver's response."""
+    status = response.status
     if 200 <= status < 300:
         return Done(msgspec.to_builtins(DeliveryResult(status, round(seconds, 4))))
     if status == HTTP_410:
-        return Dead("the receiver answered 410: it wants no more")
+        return Dead("the receiver answered 410 Gone: it wants no more messages")
     if 300 <= status < 400:
         return Retry(reason=f"the receiver answered {status}: redirects are not followed")
-    pause = answer.retry_after
-    if status not in (429, 503) or pause is None:
+    retry_after = response.retry_after
+    if status not in (429, 503) or retry_after is None:
         return Retry(reason=f"the receiver answered {status}")
-    return Retry(min(pause, MAX_RETRY_AFTER), f"the receiver answered {status}")
+    return Retry(min(retry_after, MAX_RETRY_AFTER), f"the receiver answered {status}")

@@ -39,7 +39,7 @@ class MessageOptions(Body, rename="camel"):
     headers: dict[str, str] | None = None
 
     def for_enqueue(self) -> EnqueueOptions:
-        """The options as the library takes them, with times in seconds."""
+        """The options for `Queue.enqueue`, with times in seconds."""
         options: dict[str, Any] = {
             "id": self.id,
             "kind": self.kind,
@@ -60,14 +60,14 @@ class MessageOptions(Body, rename="camel"):
 
 
 class MessageBody(Body):
-    """A message to be enqueued."""
+    """A message to enqueue."""
 
     value: msgspec.Raw
     options: MessageOptions = msgspec.field(default_factory=MessageOptions)
 
 
 class EnqueuedMessage(msgspec.Struct):
-    """The message is stored; `duplicate` says that it was stored before."""
+    """The message is stored; with `duplicate`, it was stored before."""
 
     ok: bool
     id: str
@@ -76,7 +76,7 @@ class EnqueuedMessage(msgspec.Struct):
 
 
 class Message(msgspec.Struct):
-    """A message in its consumer's hands; `receipt` says which delivery it is."""
+    """A leased message; `receipt` identifies this delivery."""
 
     id: str
     value: msgspec.Raw
@@ -93,13 +93,13 @@ class PollResult(msgspec.Struct):
 
 
 class Ok(msgspec.Struct):
-    """It was done."""
+    """Success."""
 
     ok: bool = True
 
 
 class MessageCounts(msgspec.Struct):
-    """How many messages there are."""
+    """Numbers of messages."""
 
     pending: int
     processing: int
@@ -108,7 +108,7 @@ class MessageCounts(msgspec.Struct):
 
 
 class SettleMessageBody(Body):
-    """Which message; with its receipt, in this delivery only."""
+    """Which message; with its receipt, only this delivery of it."""
 
     id: str
     receipt: str | None = None
@@ -116,44 +116,46 @@ class SettleMessageBody(Body):
 
 
 class AckBody(SettleMessageBody):
-    """A message that was dealt with."""
+    """A message that was processed."""
 
     result: msgspec.Raw | UnsetType = UNSET
 
 
 class NackBody(SettleMessageBody):
-    """A message that could not be dealt with, why, and when to try again."""
+    """A message that failed: why, and when to retry."""
 
     error: str = "rejected by its consumer"
     delay: Milliseconds | None = None
 
 
 class TouchBody(SettleMessageBody):
-    """A message that needs more time, and how much from now on."""
+    """A message that needs more time, and how much from now."""
 
     duration: Annotated[float, msgspec.Meta(gt=0, le=86_400_000)] | None = None
 
 
 def to_seconds(milliseconds: float | None) -> float | None:
-    """The same in seconds."""
+    """Convert to seconds."""
     return None if milliseconds is None else milliseconds / 1000
 
 
-def message_document(handed: InFlightJob) -> Message:
-    """A job as its consumer gets it."""
-    job = handed.job
+def message_document(sent: InFlightJob) -> Message:
+    """A job as the message that a client gets."""
+    job = sent.job
     return Message(
         id=job.id,
         value=payload_json(job),
         attempts=job.attempts,
         kind=job.kind,
         receipt=token_for_client(job),
-        queue=handed.queue.name,
+        queue=sent.queue.name,
     )
 
 
-async def existing_or_default_queue(caller: Caller, name: str, access: Permission) -> MeteredQueue:
-    """A queue of messages that exists, or the default one."""
+async def existing_or_default_queue(
+    caller: Caller, name: str, permission: Permission
+) -> MeteredQueue:
+    """An existing queue, or the default one, which always exists."""
     if name == DEFAULT_QUEUE:
-        return caller.queue(name, access)
-    return await caller.existing_queue(name, access)
+        return caller.queue(name, permission)
+    return await caller.existing_queue(name, permission)

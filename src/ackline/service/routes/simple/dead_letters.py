@@ -26,13 +26,13 @@ from ackline.stores.shared.byte_limit import ByteLimit
 
 FAILED_JOBS = Filter(states=frozenset({State.FAILED}))
 MAX_OFFSET = 100_000
-"""How far an offset may reach: each page before it has to be read."""
+"""The largest offset: everything before it has to be read."""
 
 DeadLetterId = Annotated[str, PathParameter(description="The id of the message.")]
 
 
 class DeadLetter(msgspec.Struct, rename="camel"):
-    """A message that was given up; times are in milliseconds since 1970."""
+    """A message in the DLQ; times are in milliseconds since 1970."""
 
     id: str
     original_id: str
@@ -45,14 +45,14 @@ class DeadLetter(msgspec.Struct, rename="camel"):
 
 
 class RequeueResult(msgspec.Struct, rename="camel"):
-    """It is back in its queue."""
+    """The message was requeued."""
 
     ok: bool
     new_id: str
 
 
 class PurgeResult(msgspec.Struct, rename="camel"):
-    """How many were deleted."""
+    """How many dead letters were deleted."""
 
     deleted_count: int
 
@@ -64,13 +64,13 @@ async def list_dead_letters(
     limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 50,
     offset: Annotated[int, QueryParameter(ge=0, le=MAX_OFFSET)] = 0,
 ) -> list[DeadLetter]:
-    """Dead letters, in the order of their line.
+    """The dead letters of a queue, in order.
 
-    Of large ones, fewer than `limit` come at once: go on with the `offset` behind them.
+    Large values may make a page shorter than `limit`: continue with the `offset` after it.
     """
-    line = await existing_or_default_queue(caller, queue, Permission.READ_JOBS)
-    which = msgspec.structs.replace(FAILED_JOBS, kinds=caller.kinds(None))
-    found = await caller.run_slow(_slice, line, which, offset, limit)
+    job_queue = await existing_or_default_queue(caller, queue, Permission.READ_JOBS)
+    job_filter = msgspec.structs.replace(FAILED_JOBS, kinds=caller.kinds(None))
+    found = await caller.run_slow(_slice, job_queue, job_filter, offset, limit)
     return [_document(record) for record in found]
 
 
@@ -78,7 +78,7 @@ async def list_dead_letters(
 async def get_dead_letter(
     id: DeadLetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> DeadLetter:
-    """One dead letter."""
+    """A dead letter."""
     _, letter = await _find(caller, queue, id, Permission.READ_JOBS)
     return _document(letter)
 
@@ -95,10 +95,10 @@ async def get_dead_letter(
 async def requeue(
     id: DeadLetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> RequeueResult:
-    """Back into its queue, with all its attempts; it moves and is never copied."""
-    line, _ = await _find(caller, queue, id, Permission.REDRIVE)
+    """Move a dead letter back into its queue, with all its attempts; it is never copied."""
+    job_queue, _ = await _find(caller, queue, id, Permission.REDRIVE)
     try:
-        await line.redrive(id, by=caller.by)
+        await job_queue.redrive(id, by=caller.by)
     except (JobNotFound, WrongState):
         raise _absent(queue, id) from None
     return RequeueResult(True, id)
@@ -108,9 +108,9 @@ async def requeue(
 async def delete_dead_letter(
     id: DeadLetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> Ok:
-    """Gone for good."""
-    line = caller.queue(queue, Permission.DELETE)
-    if not await line.purge(
+    """Delete a dead letter permanently."""
+    job_queue = caller.queue(queue, Permission.DELETE)
+    if not await job_queue.purge(
         states=[State.FAILED], kinds=caller.kinds(None), ids=[id], by=caller.by
     ):
         raise _absent(queue, id)
@@ -119,35 +119,37 @@ async def delete_dead_letter(
 
 @delete("/", status_code=200, summary="Purge the dead letters", problems=(404,))
 async def purge(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> PurgeResult:
-    """All dead letters of the queue, gone for good."""
-    line = (await existing_or_default_queue(caller, queue, Permission.DELETE)).sync
-    which = Filter(states=frozenset({State.FAILED}), kinds=caller.kinds(None))
-    return PurgeResult(await caller.run_chunks(purge_steps(line, which, caller.by)))
+    """Delete all dead letters of a queue permanently."""
+    job_queue = (await existing_or_default_queue(caller, queue, Permission.DELETE)).sync
+    job_filter = Filter(states=frozenset({State.FAILED}), kinds=caller.kinds(None))
+    return PurgeResult(await caller.run_chunks(purge_steps(job_queue, job_filter, caller.by)))
 
 
 async def _find(
-    caller: Caller, queue: str, id: str, access: Permission
+    caller: Caller, queue: str, id: str, permission: Permission
 ) -> tuple[MeteredQueue, Record]:
     try:
-        line, record = await caller.job(queue, id, access)
+        job_queue, record = await caller.job(queue, id, permission)
     except JobNotFound:
         raise _absent(queue, id) from None
     if record.state is not State.FAILED:
         raise _absent(queue, id)
-    return line, record
+    return job_queue, record
 
 
 def _absent(queue: str, id: str) -> NotFound:
     return NotFound(f"queue {queue!r} has no dead letter {id!r}")
 
 
-def _slice(queue: AsyncQueue[Any, Any], which: Filter, offset: int, limit: int) -> list[Record]:
-    """The store pages by cursor, so what lies before the offset is read and skipped."""
+def _slice(
+    queue: AsyncQueue[Any, Any], job_filter: Filter, offset: int, limit: int
+) -> list[Record]:
+    """Jobs by offset; those before it are read and skipped, as the store pages by cursor."""
     store, key = queue.sync.store, queue.sync.key
     found, budget = list[Record](), ByteLimit(MAX_ANSWER_BYTES)
     cursor = None
     while len(found) < limit and not budget.reached:
-        page = store.page(key, which, cursor, offset + limit if offset else limit - len(found))
+        page = store.page(key, job_filter, cursor, offset + limit if offset else limit - len(found))
         found += budget.limit(page.jobs[offset:], lambda job: len(job.payload))
         offset = max(0, offset - len(page.jobs))
         cursor = page.cursor

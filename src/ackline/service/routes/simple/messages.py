@@ -1,4 +1,4 @@
-"""Messages: enqueue them, listen or poll for them, and say what became of them."""
+"""Messages: enqueue, listen or poll, and acknowledge or reject."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ async def enqueue(
     idempotency_key: IdempotencyKey = None,
     traceparent: Traceparent = None,
 ) -> EnqueuedMessage:
-    """Store a message. When this answers, it is as safe as the store makes it."""
+    """Enqueue a message. A response means that it is stored as durably as the store can."""
     name = data.options.queue or queue
     if queue not in (DEFAULT_QUEUE, name):
-        raise Unprocessable(f"the query says queue {queue!r}, the options say {name!r}", at="queue")
+        raise Unprocessable(f"the query has queue {queue!r}, the options have {name!r}", at="queue")
     options: EnqueueOptions = {**trace_options(traceparent), **data.options.for_enqueue()}
     caller.require_kind(options.get("kind", "default"))
     caller.require_undelivered_keys(data.options.keys_if_undelivered)
-    line = caller.queue(name, Permission.ENQUEUE)
+    job_queue = caller.queue(name, Permission.ENQUEUE)
     ids = [data.options.id] if data.options.id else []
-    await caller.require_replaceable(line, ids)
-    async with admit_jobs(caller.runtime, line, 1, ids):
-        answer = await enqueue_once(caller, line, data.value, options, idempotency_key)
+    await caller.require_replaceable(job_queue, ids)
+    async with admit_jobs(caller.runtime, job_queue, 1, ids):
+        answer = await enqueue_once(caller, job_queue, data.value, options, idempotency_key)
     if isinstance(answer, Queued):
         return EnqueuedMessage(True, answer.id)
     return EnqueuedMessage(True, answer.id, duplicate=True, state=answer.state)
@@ -92,17 +92,17 @@ async def listen(
     prefetch: Prefetch = 10,
     kinds: Kinds = None,
 ) -> Stream:
-    """A stream of `message` events, and `ping` when there are none.
+    """A stream of `message` events, with `ping` events in between.
 
-    Each message is locked for this consumer until it is acknowledged, rejected, or its lock
-    lapses. When you close the connection, what is not acknowledged goes back into the queue; what
-    you have had the longest has cost an attempt, because it may have crashed you.
-    Several queues share the window by their weights: one with much to do starves no other.
+    Each message is locked for this client until it is acknowledged, rejected, or its lock expires.
+    When you disconnect, unacknowledged messages return to the queue; the one that you have had the
+    longest loses an attempt, because it may have crashed you.
+    Several queues share the prefetch window by their weights, so that none starves the others.
     """
     claims = _claimer(caller, queues, weights, prefetch, kinds, caller.runtime.worker)
     caller.count_waiting_queues(claims.queue_count)
-    feed = JobStream(claims, prefetch, _message_event, caller.principal.until)
-    return stream_response(feed.events())
+    stream = JobStream(claims, prefetch, _message_event, caller.principal.until)
+    return stream_response(stream.events())
 
 
 @get("/poll", summary="Take the next message")
@@ -111,15 +111,15 @@ async def poll(
     queues: QueueNames = None,
     weights: WeightList = None,
     wait: Annotated[
-        float, QueryParameter(ge=0, le=60, description="Seconds to wait for a message.")
+        float, QueryParameter(ge=0, le=60, description="Maximum seconds to wait for a message.")
     ] = 0.0,
     kinds: Kinds = None,
 ) -> PollResult:
     """The next message, locked for the caller; null if there is none.
 
-    Of several queues, the next is the one that got the least by its weight, counting all clients
-    that poll the same queues with the same weights. If you leave before the answer is written, the
-    message goes back into the queue; if the answer is lost on its way, when its lock lapses.
+    Of several queues, the one that got the least for its weight is next, counting all clients that
+    poll the same queues with the same weights. If you disconnect before the response is written,
+    the message returns to the queue; if the response is lost, it returns when its lock expires.
     """
     claims = _claimer(caller, queues, weights, 1, kinds)
     messages = await claim_for_request(caller, claims, 1, wait, message_document)
@@ -138,7 +138,7 @@ async def poll(
     example={"id": "email-123", "receipt": "1794835219916151"},
 )
 async def ack(data: JSONBody[AckBody], caller: NamedDependency[Caller]) -> Ok:
-    """The message was dealt with, and leaves the queue."""
+    """Acknowledge a message: it was processed, and leaves the queue."""
     queue = caller.queue(data.queue, Permission.SETTLE)
     try:
         lease = await LeaseHandle.find(caller, queue, data.id, data.receipt)
@@ -162,7 +162,7 @@ async def ack(data: JSONBody[AckBody], caller: NamedDependency[Caller]) -> Ok:
     example={"id": "email-123", "error": "connection refused", "delay": 60000},
 )
 async def nack(data: JSONBody[NackBody], caller: NamedDependency[Caller]) -> Ok:
-    """The message is tried again after its backoff or this delay, or goes to the DLQ."""
+    """Reject a message: it is retried after its backoff or this delay, or goes to the DLQ."""
     queue = caller.queue(data.queue, Permission.SETTLE)
     lease = await LeaseHandle.find(caller, queue, data.id, data.receipt)
     await lease.settle(queue.fail(lease.job, data.error, delay=to_seconds(data.delay)))
@@ -172,7 +172,7 @@ async def nack(data: JSONBody[NackBody], caller: NamedDependency[Caller]) -> Ok:
 @post(
     "/touch",
     status_code=200,
-    summary="Hold a message for longer",
+    summary="Extend the lock of a message",
     opt=NEVER_RATE_LIMITED,
     problems=(
         404,
@@ -181,7 +181,7 @@ async def nack(data: JSONBody[NackBody], caller: NamedDependency[Caller]) -> Ok:
     example={"id": "email-123", "duration": 60000},
 )
 async def touch(data: JSONBody[TouchBody], caller: NamedDependency[Caller]) -> Ok:
-    """The lock runs from now on, for this duration or for as long as before."""
+    """Extend the lock to this duration from now; by default, to the usual one."""
     queue = caller.queue(data.queue, Permission.SETTLE)
     lease = await LeaseHandle.find(caller, queue, data.id, data.receipt)
     seconds = to_seconds(data.duration) or await lease.default_lease(queue)
@@ -191,7 +191,7 @@ async def touch(data: JSONBody[TouchBody], caller: NamedDependency[Caller]) -> O
 
 @get("/stats", summary="Count the messages", problems=(404,))
 async def stats(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> MessageCounts:
-    """How many messages wait, are being processed, and were given up."""
+    """How many messages are waiting, in progress and in the DLQ."""
     counts = await (await existing_or_default_queue(caller, queue, Permission.READ_QUEUES)).counts()
     waiting = (State.QUEUED, State.SCHEDULED, State.FAILING)
     pending = sum(counts[state] for state in waiting)
@@ -203,19 +203,19 @@ def _claimer(
     caller: Caller,
     queues: list[str] | None,
     weights: list[float] | None,
-    most: int,
+    max_jobs: int,
     kinds: str | None,
     worker: str | None = None,
 ) -> Claimer:
-    wish = ClaimOptions(kinds=caller.kinds(_split(kinds)), worker=worker)
-    return Claimer(caller, queue_weights(queues or [DEFAULT_QUEUE], weights), most, wish)
+    options = ClaimOptions(kinds=caller.kinds(_split(kinds)), worker=worker)
+    return Claimer(caller, queue_weights(queues or [DEFAULT_QUEUE], weights), max_jobs, options)
 
 
 _encode = msgspec.json.Encoder().encode
 
 
-def _message_event(handed: InFlightJob) -> bytes:
-    return sse_event("message", _encode(message_document(handed)), handed.job.id)
+def _message_event(sent: InFlightJob) -> bytes:
+    return sse_event("message", _encode(message_document(sent)), sent.job.id)
 
 
 def _split(text: str | None) -> list[str] | None:

@@ -1,1 +1,1 @@
-"""The whole surface, as resources."""
+"""The complete API, resource by resource; times in seconds."""

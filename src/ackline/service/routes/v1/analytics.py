@@ -1,4 +1,4 @@
-"""Analytics: what the pipeline has made of the journal."""
+"""Analytics: the statistics that the pipeline computes from the journal."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from ackline.service.views.lake_stats import (
     visibility_parameters,
 )
 
-Days = Annotated[int, QueryParameter(ge=1, le=90, description="How many days back, today too.")]
-QueueFilter = Annotated[str | None, QueryParameter(description="Only of this queue.")]
+Days = Annotated[int, QueryParameter(ge=1, le=90, description="Number of days, today included.")]
+QueueFilter = Annotated[str | None, QueryParameter(description="Only this queue.")]
 
 
 class Analytics(msgspec.Struct, kw_only=True):
-    """The lake's figures; `made` is false as long as no pipeline has run."""
+    """The statistics of the lake; `available` is false until a pipeline has run."""
 
     lake: bool
-    """Whether the settings name a lake."""
+    """Whether a lake is configured."""
     available: bool
     as_of: float | None = None
-    """When the last run of the pipeline began: the figures have all that happened before."""
+    """When the last run of the pipeline started: statistics include everything before."""
     hours: list[HourlyStats] = []
     errors: list[LakeErrorGroup] = []
     objectives: list[Objective] = []
     workers: list[WorkerReliability] = []
 
 
-@get("/analytics", summary="Read the lake's figures")
+@get("/analytics", summary="Read the statistics of the lake")
 async def analytics(
     caller: NamedDependency[Caller], days: Days = 7, queue: QueueFilter = None
 ) -> Analytics:
-    """Throughput, waits and recovery by the hour, errors, objectives and workers."""
+    """Throughput, wait times and recovery by hour, errors, objectives and workers."""
     caller.require(Permission.READ_STATS)
     if queue is not None:
         caller.queue(queue, Permission.READ_STATS)
@@ -58,15 +58,15 @@ def _read(caller: Caller, days: int, queue: str | None) -> Analytics:
     if not lake.exists():
         return Analytics(lake=True, available=False)
     queues = {queue} if queue is not None else caller.principal.queues
-    own = visibility_parameters(caller.tenant, queues, caller.principal.kinds)
+    visible = visibility_parameters(caller.tenant, queues, caller.principal.kinds)
     return Analytics(
         lake=True,
         available=True,
         as_of=lake.as_of(),
-        hours=lake.hours(**own),
-        errors=lake.errors(**own),
-        objectives=lake.objectives(**own),
-        workers=lake.workers(**own),
+        hours=lake.hours(**visible),
+        errors=lake.errors(**visible),
+        objectives=lake.objectives(**visible),
+        workers=lake.workers(**visible),
     )
 
 

@@ -1,4 +1,4 @@
-"""Bulk: one act on everything that matches, counted first if asked."""
+"""Bulk operations: one act on all jobs that match, with a preview."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ackline.stores.contract import Filter
 
 
 class FilterBody(Body):
-    """Which jobs; what is left out does not matter."""
+    """Which jobs; omitted fields match all."""
 
     states: list[State] | None = None
     kinds: list[str] | None = None
@@ -31,29 +31,29 @@ class FilterBody(Body):
     created_before: float | None = None
     text: str | None = None
     fingerprint: str | None = None
-    """Only dead letters of this group, as `…/dlq/groups` names it."""
+    """Only failed jobs of this error group, see `…/dlq/groups`."""
 
 
 class BulkBody(Body):
-    """What to do to which jobs; with `dry_run` they are only counted."""
+    """What to do with which jobs; with `dry_run` they are only counted."""
 
     action: Action
     filter: FilterBody
     dry_run: bool = False
     to: str | None = None
-    """With `move`, the queue; jobs can be counted without it."""
+    """With `move`, the target queue; not needed with `dry_run`."""
     rate: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)] | None = None
     """With `redrive`, how many jobs become due per second."""
     as_of: str | None = None
-    """The `as_of` of a preview: jobs that have changed since then are left alone."""
+    """The `as_of` of a preview: jobs that have changed since are skipped."""
     cursor: str | None = None
-    """The cursor of the same request before, to go on where that stopped."""
+    """The cursor of the previous request, to continue where it stopped."""
 
 
 class BulkResult(msgspec.Struct):
-    """How many matched, or how many it was done to, in this request.
+    """How many jobs matched, or were changed, in this request.
 
-    A `cursor` that is not null says that something is left: send the same request with it.
+    If `cursor` is not null, there are more: send the same request with it.
     """
 
     action: Action
@@ -61,13 +61,13 @@ class BulkResult(msgspec.Struct):
     count: int
     cursor: str | None
     as_of: str
-    """Where this began: send it to act on no other jobs than those that match now."""
+    """When this started: send it to change only jobs that match now."""
 
 
 @post(
     "/bulk",
     status_code=200,
-    summary="Act on all that match",
+    summary="Change all jobs that match",
     problems=(
         404,
         409,
@@ -82,24 +82,24 @@ class BulkResult(msgspec.Struct):
 async def run_bulk(
     queue: QueuePath, data: JSONBody[BulkBody], caller: NamedDependency[Caller]
 ) -> BulkResult:
-    """Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
+    """Cancel, redrive, move or delete all jobs that match, if their state allows it.
 
-    A cancel asks jobs that run to stop.
+    For running jobs, a cancel requests cancellation.
 
-    After some seconds, or when a queue has no more room, it stops and answers with the count so
-    far and a cursor to go on with. Jobs that have changed since the first of these requests, or
-    since `as_of`, are left alone: send the `as_of` of a `dry_run` to act on what it counted.
+    After some seconds, or when a queue is full, it stops and returns the count so far and a cursor
+    to continue with. Jobs that have changed since the first of these requests, or since `as_of`,
+    are skipped: send the `as_of` of a `dry_run` to change what it counted.
     """
     caller.require(Permission.BULK)
     target, runtime = _target(caller, data), caller.runtime
-    line = (await caller.existing_queue(queue, Permission.BULK)).sync
-    cursor = await runtime.call(start_cursor, data.cursor, data.as_of, line)
-    which, fingerprint = _filter(caller, data), data.filter.fingerprint
-    step = BulkStep(line, which, fingerprint, cursor, lambda: runtime.draining)
-    act = BulkOperation(data.action, caller.by, target, data.rate)
-    done = await caller.run_chunks(count(step) if data.dry_run else act.apply_to(step))
-    rest = None if done.rest is None else str(done.rest)
-    return BulkResult(data.action, data.dry_run, done.count, rest, cursor.as_of)
+    job_queue = (await caller.existing_queue(queue, Permission.BULK)).sync
+    cursor = await runtime.call(start_cursor, data.cursor, data.as_of, job_queue)
+    job_filter, fingerprint = _filter(caller, data), data.filter.fingerprint
+    step = BulkStep(job_queue, job_filter, fingerprint, cursor, lambda: runtime.draining)
+    operation = BulkOperation(data.action, caller.by, target, data.rate)
+    progress = await caller.run_chunks(count(step) if data.dry_run else operation.apply_to(step))
+    rest = None if progress.rest is None else str(progress.rest)
+    return BulkResult(data.action, data.dry_run, progress.count, rest, cursor.as_of)
 
 
 def _filter(caller: Caller, data: BulkBody) -> Filter:
@@ -119,11 +119,11 @@ def _filter(caller: Caller, data: BulkBody) -> Filter:
 
 def _target(caller: Caller, data: BulkBody) -> QueueKey | None:
     if data.action != "redrive" and data.rate is not None:
-        raise Unprocessable("only `redrive` has a `rate`", at="$.rate")
+        raise Unprocessable("`rate` is only for `redrive`", at="$.rate")
     if data.action != "move" and data.to is not None:
-        raise Unprocessable("only `move` has a `to`", at="$.to")
+        raise Unprocessable("`to` is only for `move`", at="$.to")
     if data.action == "move" and data.to is None and not data.dry_run:
-        raise Unprocessable("`to` must name the queue to move to", at="$.to")
+        raise Unprocessable("`move` needs `to`, the target queue", at="$.to")
     return caller.queue(data.to, Permission.MOVE).sync.key if data.to is not None else None
 
 

@@ -1,4 +1,4 @@
-"""Claims: jobs for workers in any language, from one queue or several, at once or as they come."""
+"""Claims: jobs for workers in any language, from one queue or several, by request or stream."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ackline.service.routes.decorators import get, post
 
 
 class ClaimBody(Body):
-    """Who wants how many jobs, of which kinds, for how long, and how long it waits for them."""
+    """How many jobs to claim, of which kinds, for how long, and how long to wait for them."""
 
     limit: Annotated[int, msgspec.Meta(ge=1)] = 1
     lease: Seconds | None = None
@@ -44,14 +44,14 @@ class ClaimBody(Body):
 
 
 class MultiQueueClaimBody(ClaimBody, kw_only=True):
-    """The same, from several queues, shared by their weights; by default all weigh the same."""
+    """A claim from several queues, shared by their weights (default: equal)."""
 
     queues: list[str]
     weights: list[float] | None = None
 
 
 class ClaimedJob(msgspec.Struct):
-    """A job in a worker's hands; its token goes back with what became of it."""
+    """A leased job; send its token back with the outcome."""
 
     queue: str
     id: str
@@ -68,7 +68,7 @@ class ClaimedJob(msgspec.Struct):
 
 
 class ClaimedJobs(msgspec.Struct):
-    """What was claimed."""
+    """The claimed jobs."""
 
     jobs: list[ClaimedJob]
 
@@ -84,8 +84,8 @@ async def claim(
 ) -> ClaimedJobs:
     """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
 
-    If you leave before the answer is written, they are given back. An answer that is lost on its
-    way is not noticed: its jobs come back when their leases lapse.
+    If you disconnect before the response is written, they are released. A lost response is not
+    noticed: its jobs return to the queue when their leases expire.
     """
     return await _claim(caller, queue_weights([queue], None), data)
 
@@ -93,7 +93,7 @@ async def claim(
 @post(
     "/claims",
     status_code=200,
-    summary="Claim jobs of several queues",
+    summary="Claim jobs from several queues",
     example={"queues": ["billing", "email"], "weights": [3, 1], "limit": 10, "worker": "node-1"},
 )
 async def claim_from_queues(
@@ -101,12 +101,12 @@ async def claim_from_queues(
 ) -> ClaimedJobs:
     """Lease up to `limit` jobs of these queues together, by their weights.
 
-    One with much to do starves no other. What one does not have, the others get.
+    No queue starves the others, and unused shares go to the others.
     """
     return await _claim(caller, queue_weights(data.queues, data.weights), data)
 
 
-@get("/claims", summary="Claim jobs as they come (SSE)", media_type="text/event-stream")
+@get("/claims", summary="Claim jobs as a stream (SSE)", media_type="text/event-stream")
 async def stream_claims(
     caller: NamedDependency[Caller],
     queues: QueueNames = None,
@@ -114,33 +114,33 @@ async def stream_claims(
     prefetch: Prefetch = 10,
     kinds: KindList = None,
     lease: Annotated[
-        float | None, QueryParameter(ge=0.001, le=MAX_DELAY, description="Seconds.")
+        float | None, QueryParameter(ge=0.001, le=MAX_DELAY, description="Lease in seconds.")
     ] = None,
 ) -> Stream:
-    """A stream of `job` events, and `ping` when there are none.
+    """A stream of `job` events, with `ping` events in between.
 
-    Each is leased until it is settled or its lease lapses. When you close the connection, what is
-    not settled is released; what you have had the longest has cost an attempt, because it may have
-    crashed you. Several queues share the window by their weights.
+    Each job is leased until it is settled or its lease expires. When you disconnect, unsettled jobs
+    are released; the one that you have had the longest loses an attempt, because it may have
+    crashed you. Several queues share the prefetch window by their weights.
     """
     caller.require(Permission.CLAIM)
-    wish = ClaimOptions(lease=lease, kinds=caller.kinds(kinds), worker=caller.runtime.worker)
-    claims = Claimer(caller, queue_weights(queues or [], weights), prefetch, wish)
+    options = ClaimOptions(lease=lease, kinds=caller.kinds(kinds), worker=caller.runtime.worker)
+    claims = Claimer(caller, queue_weights(queues or [], weights), prefetch, options)
     caller.count_waiting_queues(claims.queue_count)
     return stream_response(JobStream(claims, prefetch, _job_event, caller.principal.until).events())
 
 
 async def _claim(caller: Caller, weights: Weights, data: ClaimBody) -> ClaimedJobs:
     caller.require_batch(data.limit)
-    wish = ClaimOptions(lease=data.lease, kinds=caller.kinds(data.kinds), worker=data.worker)
-    claims = Claimer(caller, weights, data.limit, wish)
+    options = ClaimOptions(lease=data.lease, kinds=caller.kinds(data.kinds), worker=data.worker)
+    claims = Claimer(caller, weights, data.limit, options)
     return ClaimedJobs(await claim_for_request(caller, claims, data.limit, data.wait, _claimed))
 
 
-def _claimed(handed: InFlightJob) -> ClaimedJob:
-    job = handed.job
+def _claimed(sent: InFlightJob) -> ClaimedJob:
+    job = sent.job
     return ClaimedJob(
-        queue=handed.queue.name,
+        queue=sent.queue.name,
         id=job.id,
         kind=job.kind,
         payload=payload_json(job),
@@ -158,8 +158,8 @@ def _claimed(handed: InFlightJob) -> ClaimedJob:
 _encode = msgspec.json.Encoder().encode
 
 
-def _job_event(handed: InFlightJob) -> bytes:
-    return sse_event("job", _encode(_claimed(handed)), handed.job.id)
+def _job_event(sent: InFlightJob) -> bytes:
+    return sse_event("job", _encode(_claimed(sent)), sent.job.id)
 
 
 router = Router("/", route_handlers=[claim, claim_from_queues, stream_claims], tags=["Work"])

@@ -1,4 +1,4 @@
-"""Jobs put in, one or many in a request."""
+"""Enqueues jobs, one or many in a request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ackline.service.runtime import Runtime
 
 
 class EnqueuedDocument(msgspec.Struct):
-    """What became of an enqueue: accepted now, or there before, perhaps with its result.
+    """The answer to an enqueue: accepted now, or existing before, possibly with its result.
 
     A result that is not JSON comes as `{"base64": …, "codec": …}`.
     """
@@ -39,17 +39,17 @@ class EnqueuedDocument(msgspec.Struct):
     result: msgspec.Raw | UnsetType = UNSET
 
 
-ALREADY_EXISTS = ResponseSpec(EnqueuedDocument, description="A job of this id is there already.")
+ALREADY_EXISTS = ResponseSpec(EnqueuedDocument, description="A job with this id already exists.")
 
 
 class EnqueueBatchBody(BatchBody):
-    """Many jobs to be enqueued."""
+    """Many jobs to enqueue."""
 
     jobs: list[JobBody]
 
 
 class EnqueuedBatch(msgspec.Struct):
-    """One answer for each job, in the same order."""
+    """One answer per job, in the same order."""
 
     jobs: list[EnqueuedDocument]
 
@@ -68,12 +68,12 @@ async def enqueue(
     idempotency_key: IdempotencyKey = None,
     traceparent: Traceparent = None,
 ) -> Response[EnqueuedDocument]:
-    """Store a job: 201 if it is new, 200 if a job of its id is there already."""
-    line = await _queue_for_enqueue(caller, queue, [data])
+    """Enqueue a job: 201 if it is new, 200 if a job with its id already exists."""
+    job_queue = await _queue_for_enqueue(caller, queue, [data])
     options: EnqueueOptions = {**trace_options(traceparent), **data.for_enqueue()}
-    async with admit_jobs(caller.runtime, line, 1, _ids([data])):
-        answer = await enqueue_once(caller, line, data.value, options, idempotency_key)
-    [document] = await _documents(caller, line, [answer])
+    async with admit_jobs(caller.runtime, job_queue, 1, _ids([data])):
+        answer = await enqueue_once(caller, job_queue, data.value, options, idempotency_key)
+    [document] = await _documents(caller, job_queue, [answer])
     return Response(document, status_code=201 if document.accepted else 200)
 
 
@@ -91,13 +91,13 @@ async def enqueue_many(
     idempotency_key: IdempotencyKey = None,
     traceparent: Traceparent = None,
 ) -> EnqueuedBatch:
-    """Store all new ones in one step; if one is refused, none is stored."""
+    """Enqueue all new jobs in one step; if one is refused, none is stored."""
     caller.require_batch(len(data.jobs))
-    line = await _queue_for_enqueue(caller, queue, data.jobs)
-    async with admit_jobs(caller.runtime, line, len(data.jobs), _ids(data.jobs)):
+    job_queue = await _queue_for_enqueue(caller, queue, data.jobs)
+    async with admit_jobs(caller.runtime, job_queue, len(data.jobs), _ids(data.jobs)):
         new = [job.new_job(trace_options(traceparent)) for job in data.jobs]
-        answers = await enqueue_many_once(caller, line, new, idempotency_key)
-    return EnqueuedBatch(await _documents(caller, line, answers))
+        answers = await enqueue_many_once(caller, job_queue, new, idempotency_key)
+    return EnqueuedBatch(await _documents(caller, job_queue, answers))
 
 
 async def _queue_for_enqueue(caller: Caller, queue: str, jobs: list[JobBody]) -> MeteredQueue:
@@ -105,9 +105,9 @@ async def _queue_for_enqueue(caller: Caller, queue: str, jobs: list[JobBody]) ->
         caller.require_kind(job.kind if isinstance(job.kind, str) else "default")
         keys = job.keys_if_undelivered
         caller.require_undelivered_keys(keys if isinstance(keys, list) else ())
-    line = caller.queue(queue, Permission.ENQUEUE)
-    await caller.require_replaceable(line, _ids(jobs))
-    return line
+    job_queue = caller.queue(queue, Permission.ENQUEUE)
+    await caller.require_replaceable(job_queue, _ids(jobs))
+    return job_queue
 
 
 def _ids(jobs: list[JobBody]) -> list[str]:
@@ -127,14 +127,14 @@ async def _documents(
 
 
 async def _results(
-    caller: Caller, line: MeteredQueue, answers: Sequence[Enqueued]
+    caller: Caller, job_queue: MeteredQueue, answers: Sequence[Enqueued]
 ) -> dict[str, msgspec.Raw]:
     completed = {answer.id: answer.result for answer in answers if isinstance(answer, Completed)}
     if not completed:
         return {}
-    jobs = await _jobs(caller.runtime, line, list(completed))
+    jobs = await _jobs(caller.runtime, job_queue, list(completed))
     codecs = {id: job.options.codec for id, job in jobs.items()}
-    # The job of this id may be of a kind whose results are not for the caller.
+    # The existing job may be of a kind that the caller may not access.
     hidden = {id for id, job in jobs.items() if not caller.principal.can_see(job)}
     if caller.principal.kinds is not None:
         hidden |= completed.keys() - jobs.keys()
@@ -145,12 +145,12 @@ async def _results(
     }
 
 
-async def _jobs(runtime: Runtime, line: MeteredQueue, ids: list[str]) -> dict[str, Record]:
-    """Jobs that are still there."""
+async def _jobs(runtime: Runtime, job_queue: MeteredQueue, ids: list[str]) -> dict[str, Record]:
+    """The jobs that still exist."""
     try:
-        found = await runtime.call(runtime.store.get, line.sync.key, ids)
+        found = await runtime.call(runtime.store.get, job_queue.sync.key, ids)
     except StoreError:
-        # Other jobs of this request are stored: it must be answered.
+        # Other jobs of this request are stored, so it must not fail.
         return {}
     return {job.id: job for job in found if job is not None}
 

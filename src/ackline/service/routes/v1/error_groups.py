@@ -1,4 +1,4 @@
-"""The DLQ by what went wrong."""
+"""The DLQ, grouped by error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ackline.stores.contract import Filter
 
 
 class ErrorGroups(msgspec.Struct):
-    """Groups of dead letters, the largest first; `complete` tells whether all were looked at."""
+    """Error groups, the largest first; `complete` says whether the whole DLQ was read."""
 
     groups: list[ErrorGroup]
     complete: bool
@@ -29,10 +29,10 @@ async def list_groups(
     kinds: KindList = None,
     text: PayloadText = None,
 ) -> ErrorGroups:
-    """Errors that differ only in quoted words and numbers are one group, with a sample."""
-    line = (await caller.existing_queue(queue, Permission.READ_JOBS)).sync
-    which = Filter(states=frozenset({State.FAILED}), kinds=caller.kinds(kinds), text=text)
-    return ErrorGroups(*await caller.run_slow(group_errors, line, which))
+    """Groups of errors that differ only in quoted words and numbers, with a sample of each."""
+    job_queue = (await caller.existing_queue(queue, Permission.READ_JOBS)).sync
+    job_filter = Filter(states=frozenset({State.FAILED}), kinds=caller.kinds(kinds), text=text)
+    return ErrorGroups(*await caller.run_slow(group_errors, job_queue, job_filter))
 
 
 router = Router("/queues/{queue:str}/dlq", route_handlers=[list_groups], tags=["DLQ"])

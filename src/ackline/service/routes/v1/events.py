@@ -23,37 +23,39 @@ from ackline.service.http.problems import Unprocessable
 from ackline.service.http.sse import stream_response
 from ackline.service.routes.decorators import get, post
 
-QueueFilter = Annotated[str | None, QueryParameter(description="Only of this queue.")]
-After = Annotated[str | None, QueryParameter(description="Only what comes after this cursor.")]
+QueueFilter = Annotated[str | None, QueryParameter(description="Only this queue.")]
+After = Annotated[str | None, QueryParameter(description="Only events after this cursor.")]
 LastCount = Annotated[
     int | None,
-    QueryParameter(ge=1, le=1000, description="The last so many, instead of those after a cursor."),
+    QueryParameter(
+        ge=1, le=1000, description="Return the last N events instead of those after a cursor."
+    ),
 ]
 ActList = Annotated[list[Act] | None, QueryParameter(name="act", description="Only these acts.")]
 EventText = Annotated[
     str | None,
     QueryParameter(
         max_length=1000,
-        description="Only events with this in their id, kind, worker, note or who did it.",
+        description="Only events whose id, kind, worker, note or actor contains this text.",
     ),
 ]
 LastEventId = Annotated[
     str | None,
-    HeaderParameter(name="Last-Event-ID", description="The id of the last event that was seen."),
+    HeaderParameter(name="Last-Event-ID", description="The id of the last received event."),
 ]
 
 
 class EventPage(msgspec.Struct):
-    """Events, what the sweeps among them did, and the cursor to read on from.
+    """Events, summaries of the sweeps among them, and the cursor to continue after.
 
-    The cursor stays the same when there are no more events yet.
+    The cursor stays the same if there are no more events yet.
     """
 
     events: list[EventDocument]
     sweeps: list[SweepDocument]
     cursor: str | None
     complete: bool | UnsetType = UNSET
-    """With `last`: false if older events may match too, it looks back for a second at most."""
+    """With `last`: false if older events may match, too; the search takes a second at most."""
 
 
 @get("/", summary="Read events", problems=(410,))
@@ -66,22 +68,27 @@ async def list_events(
     acts: ActList = None,
     text: EventText = None,
 ) -> EventPage:
-    """A page of the journal; 410 if what comes after the cursor is not kept any more.
+    """A page of the journal; 410 if events after the cursor are no longer kept.
 
-    410 too if the cursor is past the end: it is of a store that was replaced, or restored.
+    Also 410 if the cursor is beyond the end: it is from before the store was replaced or restored.
 
-    With `act` or `text` a page may have few events or none, and yet there may be more: the
-    cursor says where to read on. `last` looks back from the end until it has found so many.
+    With `act` or `text` a page may have few events or none although there are more: continue
+    after the cursor. `last` searches backwards from the end.
     """
-    journal, wanted = CallerJournal(caller, queue), EventFilter(frozenset(acts or Act), text or "")
+    journal, event_filter = (
+        CallerJournal(caller, queue),
+        EventFilter(frozenset(acts or Act), text or ""),
+    )
     if last is None:
         events, cursor = await journal.read(_valid_cursor(after), limit)
         if not events:
             await journal.require_existing_cursor(after or None)
-        return await _page(journal, [one for one in events if wanted.matches(one)], cursor)
+        return await _page(
+            journal, [event for event in events if event_filter.matches(event)], cursor
+        )
     if after is not None:
-        raise Unprocessable("`last` looks back from the end: leave out `after`", at="after")
-    found, end = await journal.latest(last, wanted)
+        raise Unprocessable("`last` and `after` exclude each other", at="after")
+    found, end = await journal.latest(last, event_filter)
     return await _page(journal, found.events, end, found.complete)
 
 
@@ -92,8 +99,8 @@ async def _page(
     complete: bool | UnsetType = UNSET,
 ) -> EventPage:
     sweeps = await journal.sweeps(events)
-    ended = [sweep for one in events for sweep in sweeps.get(one.cursor, ())]
-    return EventPage([event_document(one) for one in events], ended, cursor, complete)
+    summaries = [sweep for event in events for sweep in sweeps.get(event.cursor, ())]
+    return EventPage([event_document(event) for event in events], summaries, cursor, complete)
 
 
 @get("/stream", summary="Follow events (SSE)", media_type="text/event-stream")
@@ -103,9 +110,9 @@ async def stream_events(
     after: After = None,
     last_event_id: LastEventId = None,
 ) -> Stream:
-    """Each event under the name of its act, with its cursor as id; from now on, or from a cursor.
+    """A stream of events, named by their acts, with their cursors as ids; from now on or a cursor.
 
-    A browser that was cut off goes on by itself where it stopped.
+    A browser that reconnects continues where it stopped.
     """
     journal = CallerJournal(caller, queue)
     return stream_response(journal.follow(_valid_cursor(last_event_id) or _valid_cursor(after)))
@@ -120,7 +127,7 @@ def _valid_cursor(cursor: str | None) -> str | None:
 
 
 class Ticket(msgspec.Struct):
-    """A ticket, and for how many seconds it can be used."""
+    """A ticket, and for how many seconds it is valid."""
 
     ticket: str
     expires_in: int
@@ -128,9 +135,9 @@ class Ticket(msgspec.Struct):
 
 @post("/", summary="Get a ticket for a stream")
 async def create_ticket(caller: NamedDependency[Caller]) -> Ticket:
-    """A ticket opens one stream, as `?ticket=…`, for whoever cannot send a header.
+    """A ticket opens one stream, as `?ticket=…`, for clients that cannot send headers.
 
-    It allows what the caller may do, and works once: read from a log, it is of no use.
+    It allows what the caller may do, and works once, so that it is useless in logs.
     """
     ticket = await caller.runtime.call(issue, caller.runtime.store, caller.principal)
     return Ticket(ticket, TTL)

@@ -1,4 +1,4 @@
-"""Jobs in bulk, as JSON lines."""
+"""Import and export of jobs as JSON lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACCEPTED_TYPES = frozenset(
         "", "application/x-www-form-urlencoded",
     }
 )  # fmt: skip
-"""Also what programs send by default: curl sends the last one."""
+"""Including defaults of clients: curl sends the last one."""
 
 
 @post(
@@ -43,17 +43,17 @@ ACCEPTED_TYPES = frozenset(
 async def import_jobs(
     queue: QueuePath, request: Request[Any, Any, Any], caller: NamedDependency[Caller]
 ) -> ImportResult:
-    """Enqueue a job for each line, as they come; the body may have any length.
+    """Enqueue a job for each line, as they arrive; the body may have any length.
 
-    Each line is a job as `POST …/jobs` takes it, or as an export has written it: then with the id,
-    payload, priority, due time and options that it had, to be run anew. The first bad line ends
-    the import; those before are stored. If all lines have ids, all can be sent again.
+    Each line is a job as for `POST …/jobs`, or as in an export: then it is enqueued again with its
+    id, payload, priority, due time and options. The first bad line ends the import; the lines
+    before are stored. If all lines have ids, the import can be repeated.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in ACCEPTED_TYPES and not is_json(media_type):
-        raise WrongMediaType(f"the body must be {NDJSON}; its content type is {media_type!r}")
-    line = caller.queue(queue, Permission.ENQUEUE)
-    return await BodyImport(caller, line, received_body(request.scope)).read(request.stream())
+        raise WrongMediaType(f"the body must be {NDJSON}, but it is {media_type!r}")
+    job_queue = caller.queue(queue, Permission.ENQUEUE)
+    return await BodyImport(caller, job_queue, received_body(request.scope)).read(request.stream())
 
 
 @get("/export", summary="Export jobs", media_type=NDJSON, problems=(404,))
@@ -64,14 +64,14 @@ async def export_jobs(
     kinds: KindList = None,
     text: PayloadText = None,
 ) -> Stream:
-    """Every job that matches, a line each, which an import takes as it is.
+    """All jobs that match, one per line, in the format of an import.
 
-    Each job that exists all the time is exported once, even while workers change jobs; those that
-    change meanwhile come last, as they are then.
+    Each job that exists during the whole export is exported once, even while workers change jobs;
+    those that change meanwhile come last.
     """
-    line = await caller.existing_queue(queue, Permission.READ_JOBS)
-    which = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds), text=text)
-    return Stream(export_lines(caller, line, which), media_type=NDJSON)
+    job_queue = await caller.existing_queue(queue, Permission.READ_JOBS)
+    job_filter = Filter(states=frozenset(states or State), kinds=caller.kinds(kinds), text=text)
+    return Stream(export_lines(caller, job_queue, job_filter), media_type=NDJSON)
 
 
 router = Router("/queues/{queue:str}", route_handlers=[import_jobs, export_jobs], tags=["Transfer"])

@@ -1,4 +1,4 @@
-"""Jobs: looked at, and acted on one by one."""
+"""Jobs: listed, shown, and changed one by one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from msgspec import UNSET, UnsetType
 
 from ackline.core.errors import JobNotFound
 from ackline.core.job import Record, State
-from ackline.journal_views.timeline import timeline as look_through
+from ackline.journal_views.timeline import timeline as read_timeline
 from ackline.queue import Job
-from ackline.queue import Queue as Line
+from ackline.queue import Queue as AnyQueue
 from ackline.queue.transfer.documents import (
     EventDocument,
     JobDocument,
@@ -53,15 +53,13 @@ from ackline.service.views.job_summary import JobSummary, summarize
 from ackline.stores.contract import Filter
 
 MAX_LEASES = 10_000
-"""Jobs that a worker may have leased for a list of them to be complete."""
+"""Maximum number of a worker's leases for a complete list of them."""
 
-WorkerFilter = Annotated[
-    str | None, QueryParameter(description="Only jobs that this worker is processing.")
-]
+WorkerFilter = Annotated[str | None, QueryParameter(description="Only jobs leased to this worker.")]
 SummaryFlag = Annotated[
     bool,
     QueryParameter(
-        description="In short: the beginning of the payload instead of payload, result and history."
+        description="Return summaries: the start of the payload, without result and history."
     ),
 ]
 
@@ -78,7 +76,7 @@ class JobPage(msgspec.Struct):
 
 
 class JobSummaryPage(msgspec.Struct):
-    """A page of jobs in short, for `summary=true`."""
+    """A page of job summaries, for `summary=true`."""
 
     now: float
     summaries: list[JobSummary]
@@ -86,21 +84,21 @@ class JobSummaryPage(msgspec.Struct):
 
 
 class ResultDocument(msgspec.Struct):
-    """What a completed job answered; what is not JSON comes as `{"base64": …, "codec": …}`."""
+    """The result of a completed job; other formats than JSON as `{"base64": …, "codec": …}`."""
 
     id: str
     result: msgspec.Raw
 
 
 class JobStateDocument(msgspec.Struct):
-    """Where the job stands now."""
+    """The state of a job."""
 
     id: str
     state: State
 
 
 class EditBody(Body):
-    """New values for a job that is not processing; what is left out stays."""
+    """New values for a job that is not processing; omitted fields stay."""
 
     payload: msgspec.Raw | UnsetType = UNSET
     priority: Priority | None = None
@@ -108,13 +106,13 @@ class EditBody(Body):
 
 
 class RedriveBody(Body):
-    """When a redriven job runs: so many seconds from now."""
+    """The delay of a redriven job, in seconds."""
 
     delay: Seconds = 0.0
 
 
 class MoveBody(Body):
-    """Which queue a job is handed to."""
+    """The queue to move a job to."""
 
     to: str
 
@@ -135,14 +133,14 @@ async def list_jobs(
     limit: PageSize = 100,
     order: ListOrder = JobOrder.CLAIM,
 ) -> JobPage | JobSummaryPage:
-    """Jobs by state, then in the order of their line.
+    """Jobs by state, then in claim order.
 
-    A job that stays in its place while you read on is listed once, however many come and go around
-    it. One that changes its state between two pages may be missed, or listed again: for all jobs
-    of a queue that is in use, take an export.
+    A job that does not change between two pages is listed once, whatever happens to others. One
+    that changes its state may be missed or listed twice: for all jobs of a busy queue, use an
+    export.
     """
-    line = (await caller.existing_queue(queue, Permission.READ_JOBS)).sync
-    which = Filter(
+    job_queue = (await caller.existing_queue(queue, Permission.READ_JOBS)).sync
+    job_filter = Filter(
         states=frozenset(states or State),
         kinds=caller.kinds(kinds),
         ids=frozenset(ids) if ids is not None else None,
@@ -150,29 +148,33 @@ async def list_jobs(
         created_before=created_before,
         text=text,
     )
-    return await caller.run_slow(_page, line, which, worker, cursor, limit, order, summary)
+    return await caller.run_slow(
+        _page, job_queue, job_filter, worker, cursor, limit, order, summary
+    )
 
 
 def _page(
-    line: Line[Any, Any],
-    which: Filter,
+    job_queue: AnyQueue[Any, Any],
+    job_filter: Filter,
     worker: str | None,
     cursor: str | None,
     limit: int,
     order: JobOrder,
     summary: bool,
 ) -> JobPage | JobSummaryPage:
-    store = line.store
+    store = job_queue.store
     if worker is not None:
-        leased = {job.id for job in store.leases(line.key, worker=worker, limit=MAX_LEASES)}
-        ids = frozenset(leased if which.ids is None else leased & which.ids)
-        which = msgspec.structs.replace(which, states=which.states & {State.PROCESSING}, ids=ids)
-    page = read_page(store, line.key, which, cursor, limit, order)
+        leased = {job.id for job in store.leases(job_queue.key, worker=worker, limit=MAX_LEASES)}
+        ids = frozenset(leased if job_filter.ids is None else leased & job_filter.ids)
+        job_filter = msgspec.structs.replace(
+            job_filter, states=job_filter.states & {State.PROCESSING}, ids=ids
+        )
+    page = read_page(store, job_queue.key, job_filter, cursor, limit, order)
     found = [job for job in page.jobs if worker is None or job.worker == worker]
     now = store.now()
     if summary:
-        return JobSummaryPage(now, summarize(line, found), page.cursor)
-    return JobPage(now, [job_document(job, line.name) for job in found], page.cursor)
+        return JobSummaryPage(now, summarize(job_queue, found), page.cursor)
+    return JobPage(now, [job_document(job, job_queue.name) for job in found], page.cursor)
 
 
 @get_or_head("/{id:str}", summary="Show a job", **ETAG_RESPONSES, problems=(404,))
@@ -180,22 +182,24 @@ async def get_job(
     queue: QueuePath,
     id: JobId,
     caller: NamedDependency[Caller],
-    timeline: Annotated[bool, QueryParameter(description="With what happened to it.")] = True,
+    timeline: Annotated[bool, QueryParameter(description="Include its timeline.")] = True,
     if_none_match: IfNoneMatch = None,
 ) -> Response[JobDocument]:
-    """A job with the attempts that did not complete, and its timeline from the journal."""
-    line, record = await caller.job(queue, id, Permission.READ_JOBS)
-    told: list[EventDocument] | UnsetType = UNSET
-    whole: bool | UnsetType = UNSET
+    """A job with its failed attempts, and its timeline from the journal."""
+    job_queue, record = await caller.job(queue, id, Permission.READ_JOBS)
+    events_of_job: list[EventDocument] | UnsetType = UNSET
+    complete: bool | UnsetType = UNSET
     if timeline:
         store = caller.runtime.store
-        events, whole = await caller.run_slow(look_through, store, line.sync.key, record)
-        # Before it was replaced, a job of this id may have been of another kind.
-        told = [event_document(event) for event in events if caller.principal.can_see(event)]
+        events, complete = await caller.run_slow(read_timeline, store, job_queue.sync.key, record)
+        # An earlier job with this id may have been of another kind.
+        events_of_job = [
+            event_document(event) for event in events if caller.principal.can_see(event)
+        ]
 
     def answer() -> Response[JobDocument]:
         job = job_document(record, queue)
-        document = msgspec.structs.replace(job, timeline=told, timeline_complete=whole)
+        document = msgspec.structs.replace(job, timeline=events_of_job, timeline_complete=complete)
         return with_etag(document, job, document.timeline or [], if_none_match)
 
     return await caller.runtime.run_if_large(_size(record), answer)
@@ -203,7 +207,7 @@ async def get_job(
 
 @get(
     "/{id:str}/result",
-    summary="Await a result",
+    summary="Wait for a result",
     problems=(
         404,
         409,
@@ -214,18 +218,20 @@ async def get_result(
     queue: QueuePath,
     id: JobId,
     caller: NamedDependency[Caller],
-    wait: Annotated[float, QueryParameter(ge=0, le=60, description="Seconds to wait.")] = 0.0,
+    wait: Annotated[
+        float, QueryParameter(ge=0, le=60, description="Maximum seconds to wait.")
+    ] = 0.0,
 ) -> ResultDocument:
     """The result of a completed job; 504 if it has not finished in time, 409 if it failed.
 
-    503 if the service stops meanwhile.
+    503 if the service shuts down meanwhile.
     """
-    line, _ = await caller.job(queue, id, Permission.READ_RESULT)
-    with caller.runtime.pinned_queue(line.sync.key) as kept:
+    job_queue, _ = await caller.job(queue, id, Permission.READ_RESULT)
+    with caller.runtime.pinned_queue(job_queue.sync.key) as pinned:
         if wait:
-            await wait_for_result(caller, lambda: kept.result(id, wait))
+            await wait_for_result(caller, lambda: pinned.result(id, wait))
         else:
-            await kept.result(id)
+            await pinned.result(id)
     _, record = await caller.job(queue, id, Permission.READ_RESULT)
     result = await caller.runtime.run_if_large(_size(record), lambda: result_json(record))
     return ResultDocument(id, result)
@@ -241,9 +247,9 @@ async def get_result(
     ),
 )
 async def cancel(queue: QueuePath, id: JobId, caller: NamedDependency[Caller]) -> JobStateDocument:
-    """Cancel a job that waits; ask one that runs to stop. A finished one stays as it is."""
-    line, _ = await caller.job(queue, id, Permission.CANCEL)
-    return JobStateDocument(id, await line.cancel(id, by=caller.by))
+    """Cancel a waiting job, or request cancellation of a running one; finished jobs stay."""
+    job_queue, _ = await caller.job(queue, id, Permission.CANCEL)
+    return JobStateDocument(id, await job_queue.cancel(id, by=caller.by))
 
 
 @post(
@@ -259,9 +265,9 @@ async def cancel(queue: QueuePath, id: JobId, caller: NamedDependency[Caller]) -
 async def redrive(
     queue: QueuePath, id: JobId, caller: NamedDependency[Caller], data: JSONBody[RedriveBody]
 ) -> JobStateDocument:
-    """Take a job out of the DLQ and run it again, with all its attempts."""
-    line, _ = await caller.job(queue, id, Permission.REDRIVE)
-    await line.redrive(id, delay=data.delay, by=caller.by)
+    """Move a job from the DLQ back into its queue, with all its attempts."""
+    job_queue, _ = await caller.job(queue, id, Permission.REDRIVE)
+    await job_queue.redrive(id, delay=data.delay, by=caller.by)
     return JobStateDocument(id, State.SCHEDULED if data.delay else State.QUEUED)
 
 
@@ -283,14 +289,14 @@ async def edit(
     if_match: IfMatch = None,
 ) -> JobDocument:
     """Change the payload, the priority or the delay of a job that is not processing."""
-    line, seen = await caller.job(queue, id, Permission.EDIT)
-    await _require_match(caller, if_match, queue, seen)
+    job_queue, expected = await caller.job(queue, id, Permission.EDIT)
+    await _require_match(caller, if_match, queue, expected)
     changes: dict[str, Any] = {"priority": data.priority, "delay": data.delay}
     if has_specific_etag(if_match):
-        changes["expected"] = Job(seen, line.sync, None)
+        changes["expected"] = Job(expected, job_queue.sync, None)
     if data.payload is not UNSET:
         changes["payload"] = data.payload
-    await line.edit(id, by=caller.by, **changes)
+    await job_queue.edit(id, by=caller.by, **changes)
     _, record = await caller.job(queue, id, Permission.EDIT)
     return await _document(caller, queue, record)
 
@@ -308,10 +314,10 @@ async def edit(
 async def move(
     queue: QueuePath, id: JobId, data: JSONBody[MoveBody], caller: NamedDependency[Caller]
 ) -> JobDocument:
-    """Hand a job that is not processing to another queue."""
-    line, _ = await caller.job(queue, id, Permission.MOVE)
+    """Move a job that is not processing to another queue."""
+    job_queue, _ = await caller.job(queue, id, Permission.MOVE)
     caller.require_queue(data.to)
-    await line.move(id, data.to, by=caller.by)
+    await job_queue.move(id, data.to, by=caller.by)
     _, record = await caller.job(data.to, id, Permission.MOVE)
     return await _document(caller, data.to, record)
 
@@ -328,25 +334,25 @@ async def move(
 async def delete_job(
     queue: QueuePath, id: JobId, caller: NamedDependency[Caller], if_match: IfMatch = None
 ) -> None:
-    """Gone for good, whatever its state; with `If-Match`, only in the state that you saw."""
-    line, seen = await caller.job(queue, id, Permission.DELETE)
-    await _require_match(caller, if_match, queue, seen)
-    states = [seen.state] if has_specific_etag(if_match) else None
-    if not await line.purge(ids=[id], states=states, by=caller.by):
+    """Delete a job permanently, in any state; with `If-Match`, only if it has not changed."""
+    job_queue, expected = await caller.job(queue, id, Permission.DELETE)
+    await _require_match(caller, if_match, queue, expected)
+    states = [expected.state] if has_specific_etag(if_match) else None
+    if not await job_queue.purge(ids=[id], states=states, by=caller.by):
         _, now = await caller.job(queue, id, Permission.DELETE)
         await _require_match(caller, if_match, queue, now)
         raise JobNotFound(queue, id)
 
 
 async def _document(caller: Caller, queue: str, record: Record) -> JobDocument:
-    shown = caller.principal.redact_job(record)
-    return await caller.runtime.run_if_large(_size(shown), lambda: job_document(shown, queue))
+    redacted = caller.principal.redact_job(record)
+    return await caller.runtime.run_if_large(_size(redacted), lambda: job_document(redacted, queue))
 
 
-async def _require_match(caller: Caller, wanted: str | None, queue: str, record: Record) -> None:
-    if wanted is not None:
+async def _require_match(caller: Caller, if_match: str | None, queue: str, record: Record) -> None:
+    if if_match is not None:
         await caller.runtime.run_if_large(
-            _size(record), lambda: require_if_match(wanted, job_document(record, queue))
+            _size(record), lambda: require_if_match(if_match, job_document(record, queue))
         )
 
 

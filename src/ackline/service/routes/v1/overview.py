@@ -1,4 +1,4 @@
-"""The overview: everything at a glance, in one request; and who the caller is."""
+"""The overview of all queues, and the caller's own identity."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from ackline.stores.contract import HealthIssue, QueueInfo, StoreInfo
 
 
 class QueueOverview(msgspec.Struct, kw_only=True):
-    """A queue at a glance."""
+    """The overview of a queue."""
 
     queue: str
     paused: bool
     counts: dict[State, int]
     oldest: float | None
-    """How long the first job in line has been there, in seconds."""
+    """How long the next job has been queued, in seconds."""
     workers: int
-    """Those that are alive."""
+    """Workers that are alive."""
     rate_in: float
-    """Jobs a second over the last minute."""
+    """Jobs per second over the last minute."""
     rate_out: float
     throughput: Throughput
 
 
 class StoreOverview(msgspec.Struct):
-    """What keeps the jobs, and what an answered enqueue survives."""
+    """The store, and how durable an enqueue is."""
 
     name: str
     version: str
     durability: str
     issues: list[HealthIssue]
-    """Only shown to admins."""
+    """Only for admins."""
 
 
 class Overview(msgspec.Struct, kw_only=True):
-    """All queues at a glance; each bucket of `throughput` is `bucket` seconds, the last one now."""
+    """The overview of all queues; each bucket of `throughput` has `bucket` seconds."""
 
     now: float
     bucket: int
     complete: bool
-    """Whether the journal has been read to its end; if not, ask again."""
+    """Whether the journal was read to its end; if not, ask again."""
     store: StoreOverview
     workers: int
-    """Those that are alive, each counted once however many queues it works for."""
+    """Workers that are alive, each counted once for all its queues."""
     queues: list[QueueOverview]
 
 
 class Me(msgspec.Struct, kw_only=True):
-    """Who the service takes the caller for, and what it may."""
+    """The authenticated identity and its permissions."""
 
     tenant: str
     name: str
@@ -64,54 +64,56 @@ class Me(msgspec.Struct, kw_only=True):
     queues: list[str] | None
     kinds: list[str] | None
     acts: dict[State, list[JobAct]]
-    """What it may do to a job of each state."""
+    """The acts that it may do on a job of each state."""
     until: float | None
     """When it has to authenticate again."""
     auth: bool
-    """Whether callers have to authenticate at all."""
+    """Whether callers have to authenticate."""
     now: float
     """The store's time."""
     cursor: str
     """The end of the journal."""
 
 
-@get("/overview", summary="Everything at a glance")
+@get("/overview", summary="Overview of all queues")
 async def overview(caller: NamedDependency[Caller]) -> Overview:
-    """Each queue's counts, rates, age and workers; rates are counted from the journal."""
+    """The counts, rates, age and workers of each queue; rates are computed from the journal."""
     caller.require(Permission.READ_STATS)
-    look = await caller.runtime.overview.of(caller.tenant, caller.run_slow)
-    return await caller.run_slow(_overview, caller, look)
+    snapshot = await caller.runtime.overview.of(caller.tenant, caller.run_slow)
+    return await caller.run_slow(_overview, caller, snapshot)
 
 
 @get("/me", summary="Who am I?")
 async def me(caller: NamedDependency[Caller]) -> Me:
-    """Who the token or key belongs to, what it allows, and the store's time."""
-    who = caller.principal
+    """The identity of the token or API key, what it allows, and the store's time."""
+    principal = caller.principal
     info = await caller.runtime.call(caller.runtime.store.info)
     return Me(
-        tenant=who.tenant,
-        name=who.name,
-        scopes=sorted(who.scopes),
-        queues=sorted(who.queues) if who.queues is not None else None,
-        kinds=sorted(who.kinds) if who.kinds is not None else None,
-        acts=acts_by_state(who),
-        until=who.until,
+        tenant=principal.tenant,
+        name=principal.name,
+        scopes=sorted(principal.scopes),
+        queues=sorted(principal.queues) if principal.queues is not None else None,
+        kinds=sorted(principal.kinds) if principal.kinds is not None else None,
+        acts=acts_by_state(principal),
+        until=principal.until,
         auth=caller.runtime.settings.auth,
         now=info.now,
         cursor=info.cursor,
     )
 
 
-def _overview(caller: Caller, look: OverviewSnapshot) -> Overview:
-    queues = [one for one in look.queues if caller.principal.can_see(one)]
-    alive = {queue.key: look.alive(queue.key) for queue in queues}
+def _overview(caller: Caller, snapshot: OverviewSnapshot) -> Overview:
+    queues = [one for one in snapshot.queues if caller.principal.can_see(one)]
+    alive = {queue.key: snapshot.alive(queue.key) for queue in queues}
     return Overview(
-        now=look.now,
+        now=snapshot.now,
         bucket=caller.runtime.throughput.bucket,
-        complete=look.complete,
-        store=_store(caller.principal.redact_store(look.store)),
+        complete=snapshot.complete,
+        store=_store(caller.principal.redact_store(snapshot.store)),
         workers=len(frozenset().union(*alive.values())),
-        queues=[_queue_overview(caller, look, queue, len(alive[queue.key])) for queue in queues],
+        queues=[
+            _queue_overview(caller, snapshot, queue, len(alive[queue.key])) for queue in queues
+        ],
     )
 
 
@@ -120,15 +122,15 @@ def _store(info: StoreInfo) -> StoreOverview:
 
 
 def _queue_overview(
-    caller: Caller, look: OverviewSnapshot, info: QueueInfo, workers: int
+    caller: Caller, snapshot: OverviewSnapshot, info: QueueInfo, workers: int
 ) -> QueueOverview:
     reader = caller.runtime.throughput
-    throughput = reader.of(info.key, look.now)
+    throughput = reader.of(info.key, snapshot.now)
     return QueueOverview(
         queue=info.key.name,
         paused=info.settings.paused,
         counts=dict(info.counts),
-        oldest=look.oldest(info.key),
+        oldest=snapshot.oldest(info.key),
         workers=workers,
         rate_in=reader.rate(throughput.enqueued),
         rate_out=reader.rate(throughput.completed),

@@ -1,4 +1,4 @@
-"""Queues: what they hold, how they are set, and acts on all of one."""
+"""Queues: counts, settings, workers, and operations on a whole queue."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ class QueueDocument(msgspec.Struct):
 
 
 class QueueList(msgspec.Struct):
-    """All queues that the caller may see."""
+    """All queues that the caller can see."""
 
     queues: list[QueueDocument]
 
 
 class ChangedCount(msgspec.Struct):
-    """How many jobs it was done to."""
+    """How many jobs were changed."""
 
     changed: int
 
 
 class SettingsBody(Body):
-    """New settings; what is left out stays."""
+    """New settings; omitted fields stay."""
 
     policy: PolicyBody | UnsetType = UNSET
     kinds: dict[str, PolicyBody] | UnsetType = UNSET
@@ -65,7 +65,7 @@ class SettingsBody(Body):
     max_journal: Annotated[int, msgspec.Meta(ge=0)] | UnsetType | None = UNSET
 
     def changes(self) -> dict[str, Any]:
-        """The changed settings as the library takes them."""
+        """The changed settings, for `QueueSettings`."""
         fields = self.__struct_fields__
         values = {name: getattr(self, name) for name in fields}
         given = {name: value for name, value in values.items() if value is not UNSET}
@@ -77,15 +77,15 @@ class SettingsBody(Body):
 
 
 class RenameBody(Body):
-    """What a queue is called from now on."""
+    """The new name of a queue."""
 
     to: str
     merge: bool = False
-    """Whether a queue of that name may be there already: then both become one."""
+    """Whether a queue with that name may already exist: then both become one."""
 
 
 class WorkerDocument(msgspec.Struct):
-    """A worker with its last sign of life."""
+    """A worker with its last heartbeat."""
 
     id: str
     queue: str
@@ -95,7 +95,7 @@ class WorkerDocument(msgspec.Struct):
     last_heartbeat_at: float
     alive: bool
     alive_until: float
-    """When its last sign of life expires; if its process was seen to end, when that was."""
+    """When its last heartbeat expires; if its process exited, when that was."""
     leases: int
     concurrency: int
     kinds: tuple[str, ...] | None
@@ -109,7 +109,7 @@ class WorkerList(msgspec.Struct):
 
 @get("/queues", summary="List queues")
 async def list_queues(caller: NamedDependency[Caller]) -> QueueList:
-    """All queues with their counts; the cost does not depend on the number of jobs."""
+    """All queues with their counts."""
     return QueueList(
         [_document(info) for info in await _visible_queues(caller, Permission.READ_QUEUES)]
     )
@@ -119,7 +119,7 @@ async def list_queues(caller: NamedDependency[Caller]) -> QueueList:
 async def get_queue(
     queue: QueuePath, caller: NamedDependency[Caller], if_none_match: IfNoneMatch = None
 ) -> Response[QueueDocument]:
-    """One queue with its counts and settings."""
+    """A queue with its counts and settings."""
     document = _document(await caller.describe(queue, Permission.READ_QUEUES))
     return with_etag(document, document.settings, document.counts, if_none_match)
 
@@ -141,69 +141,69 @@ async def configure(
 ) -> QueueDocument:
     """Change some settings; a queue that does not exist is created, unless `If-Match` is sent.
 
-    What `If-Match` says is checked in the same step as the change.
+    `If-Match` is checked atomically with the change.
     """
-    line = caller.queue(queue, Permission.CONFIGURE).sync
+    job_queue = caller.queue(queue, Permission.CONFIGURE).sync
     if if_match is not None:
         await caller.describe(queue, Permission.CONFIGURE)
 
     def change(stored: QueueSettings) -> QueueSettings:
         require_if_match(if_match, msgspec.to_builtins(stored))
-        return line.policies.with_changes(stored, data.changes())
+        return job_queue.policies.with_changes(stored, data.changes())
 
-    await caller.runtime.call(line.policies.change, change, truncate_note(caller.by))
+    await caller.runtime.call(job_queue.policies.change, change, truncate_note(caller.by))
     return _document(await caller.describe(queue, Permission.CONFIGURE))
 
 
 @post("/queues/{queue:str}/pause", status_code=200, summary="Pause a queue", problems=(404,))
 async def pause(queue: QueuePath, caller: NamedDependency[Caller]) -> QueueDocument:
-    """Hand out no more jobs; those that run go on."""
+    """Stop leasing jobs of a queue; running jobs continue."""
     await caller.queue(queue, Permission.CONFIGURE).pause(by=caller.by)
     return _document(await caller.describe(queue, Permission.CONFIGURE))
 
 
 @post("/queues/{queue:str}/resume", status_code=200, summary="Resume a queue", problems=(404,))
 async def resume(queue: QueuePath, caller: NamedDependency[Caller]) -> QueueDocument:
-    """Hand out jobs again."""
+    """Lease jobs of a queue again."""
     await caller.queue(queue, Permission.CONFIGURE).resume(by=caller.by)
     return _document(await caller.describe(queue, Permission.CONFIGURE))
 
 
 @post("/queues/{queue:str}/purge", status_code=200, summary="Purge a queue", problems=(404,))
 async def purge(queue: QueuePath, caller: NamedDependency[Caller]) -> ChangedCount:
-    """Delete all jobs, whatever their state; the queue and its settings stay."""
+    """Delete all jobs in any state; the queue and its settings stay."""
     await caller.describe(queue, Permission.DELETE)
-    line = caller.queue(queue, Permission.DELETE).sync
-    which = Filter(kinds=caller.kinds(None))
-    return ChangedCount(await caller.run_chunks(purge_steps(line, which, caller.by)))
+    job_queue = caller.queue(queue, Permission.DELETE).sync
+    job_filter = Filter(kinds=caller.kinds(None))
+    return ChangedCount(await caller.run_chunks(purge_steps(job_queue, job_filter, caller.by)))
 
 
 @delete(
     "/queues/{queue:str}",
     status_code=200,
-    summary="Delete a queue",
+    summary="Drop a queue",
     problems=(
         404,
         409,
         412,
     ),
 )
-async def delete_queue(
+async def drop_queue(
     queue: QueuePath,
     caller: NamedDependency[Caller],
     force: Annotated[
-        bool, QueryParameter(description="Also if jobs wait or run; they are deleted.")
+        bool, QueryParameter(description="Even if it has unfinished jobs, which are deleted.")
     ] = False,
     if_match: IfMatch = None,
 ) -> ChangedCount:
-    """Delete it with its finished jobs, settings and schedules; 409 while jobs wait or run.
+    """Drop a queue with its finished jobs, settings and schedules; 409 while it has other jobs.
 
-    Its journal stays for as long as it is kept. A new job makes the queue anew.
+    Its journal stays until its retention ends. A new job creates the queue again.
     """
-    line = caller.queue(queue, Permission.DROP).sync
+    job_queue = caller.queue(queue, Permission.DROP).sync
     info = await caller.describe(queue, Permission.DROP)
     require_if_match(if_match, msgspec.to_builtins(info.settings))
-    return ChangedCount(await caller.run_chunks(drop_steps(line, force, caller.by)))
+    return ChangedCount(await caller.run_chunks(drop_steps(job_queue, force, caller.by)))
 
 
 @post(
@@ -219,11 +219,11 @@ async def delete_queue(
 async def rename_queue(
     queue: QueuePath, data: JSONBody[RenameBody], caller: NamedDependency[Caller]
 ) -> QueueDocument:
-    """Move all jobs and the settings to a queue of another name; if it is refused, nothing moves.
+    """Rename a queue by moving all its jobs and settings, or nothing.
 
-    409 while jobs run, and if there is such a queue already, unless both are to be merged. If the
-    service is killed meanwhile, no job is lost, but the old queue stays paused with those that have
-    not moved: send it again with `merge`, which moves the rest.
+    409 while jobs are running, and if the new name exists, unless both are to be merged. If the
+    service is killed meanwhile, no job is lost, but the old queue stays paused with the jobs that
+    have not moved: repeat the request with `merge`.
     """
     source, target = caller.queue(queue, Permission.DROP), caller.queue(data.to, Permission.DROP)
     await caller.describe(queue, Permission.DROP)
@@ -233,7 +233,7 @@ async def rename_queue(
 
 @get("/queues/{queue:str}/workers", summary="List a queue's workers", problems=(404,))
 async def queue_workers(queue: QueuePath, caller: NamedDependency[Caller]) -> WorkerList:
-    """The workers that have given a sign of life."""
+    """The workers of a queue that have sent a heartbeat."""
     info = await caller.describe(queue, Permission.READ_WORKERS)
     return WorkerList(await caller.run_slow(_workers, caller, [info.key]))
 
@@ -245,9 +245,9 @@ async def all_workers(caller: NamedDependency[Caller]) -> WorkerList:
     return WorkerList(await caller.run_slow(_workers, caller, keys))
 
 
-async def _visible_queues(caller: Caller, access: Permission) -> list[QueueInfo]:
-    room = caller.tenant_queues(access)
-    found = await caller.runtime.call(room.describe)
+async def _visible_queues(caller: Caller, permission: Permission) -> list[QueueInfo]:
+    queues = caller.tenant_queues(permission)
+    found = await caller.runtime.call(queues.describe)
     return list(filter(caller.principal.can_see, found))
 
 
@@ -267,19 +267,19 @@ def _workers(caller: Caller, keys: list[QueueKey]) -> list[WorkerDocument]:
 
 
 def _worker(queue: str, worker: WorkerRecord, now: float) -> WorkerDocument:
-    beat = worker.heartbeat
+    heartbeat = worker.heartbeat
     return WorkerDocument(
-        id=beat.id,
+        id=heartbeat.id,
         queue=queue,
-        host=beat.host,
-        pid=beat.pid,
-        started_at=beat.started_at,
+        host=heartbeat.host,
+        pid=heartbeat.pid,
+        started_at=heartbeat.started_at,
         last_heartbeat_at=worker.last_heartbeat_at,
         alive=worker.expires_at > now,
         alive_until=worker.expires_at,
         leases=worker.leases,
-        concurrency=beat.concurrency,
-        kinds=beat.kinds,
+        concurrency=heartbeat.concurrency,
+        kinds=heartbeat.kinds,
     )
 
 
@@ -292,7 +292,7 @@ router = Router(
         pause,
         resume,
         purge,
-        delete_queue,
+        drop_queue,
         rename_queue,
         queue_workers,
         all_workers,

@@ -1,4 +1,4 @@
-"""Schedules: a job at each tick of a cron expression."""
+"""Schedules: cron expressions that enqueue jobs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Name = Annotated[str, PathParameter(description="The schedule's name.")]
 
 
 class ScheduleBody(JobOptions):
-    """When to enqueue which job. Its id, delay and run_at are decided by the schedule."""
+    """When to enqueue which job; the schedule sets its id, delay and run_at."""
 
     cron: str = ""
     payload: Any = None
@@ -40,7 +40,7 @@ class ScheduleBody(JobOptions):
 
 
 class ScheduleDocument(msgspec.Struct):
-    """A schedule, and when it ticks next."""
+    """A schedule, and its next tick."""
 
     name: str
     queue: str
@@ -61,7 +61,7 @@ class ScheduleList(msgspec.Struct):
 
 @get("/schedules", summary="List the schedules of all queues")
 async def list_all(caller: NamedDependency[Caller]) -> ScheduleList:
-    """All schedules that were made here, the next one to tick first.
+    """All schedules that were created over HTTP, ordered by their next tick.
 
     A schedule may exist before its queue, which its first tick creates.
     """
@@ -71,7 +71,7 @@ async def list_all(caller: NamedDependency[Caller]) -> ScheduleList:
 
 @get("/", summary="List schedules")
 async def list_schedules(queue: QueuePath, caller: NamedDependency[Caller]) -> ScheduleList:
-    """All schedules that were made here; those in workers' code are not listed."""
+    """The schedules of a queue that were created over HTTP, not those in the code of workers."""
     key = caller.queue(queue, Permission.READ_SCHEDULES).sync.key
     store = caller.runtime.store
     found = await caller.run_slow(schedules.read_all, store, key)
@@ -87,12 +87,12 @@ async def get_schedule(
     caller: NamedDependency[Caller],
     if_none_match: IfNoneMatch = None,
 ) -> Response[ScheduleDocument]:
-    """A schedule that was made here, and when it ticks next."""
+    """A schedule that was created over HTTP, and its next tick."""
     key = caller.queue(queue, Permission.READ_SCHEDULES).sync.key
     store = caller.runtime.store
     found, _ = await caller.runtime.call(schedules.find, store, key, name)
     if found is None or not caller.principal.may_use_kind(found.kind):
-        raise _absent(queue, name)
+        raise _not_found(queue, name)
     now = await caller.runtime.call(store.now)
     document = _document(queue, found, now)
     return with_etag(document, _editable(found), document.next_at, if_none_match)
@@ -100,7 +100,7 @@ async def get_schedule(
 
 @put(
     "/{name:str}",
-    summary="Make or replace a schedule",
+    summary="Create or replace a schedule",
     problems=(
         404,
         409,
@@ -120,21 +120,21 @@ async def put_schedule(
     caller: NamedDependency[Caller],
     if_match: IfMatch = None,
 ) -> ScheduleDocument:
-    """From now on a job is enqueued at each tick: one a tick, however many processes run.
+    """Enqueue one job at each tick from now on, however many processes run.
 
-    A queue has at most 1,000 schedules, and a tenant 10,000; 409 for one more.
+    A queue may have 1,000 schedules, and a tenant 10,000; 409 for more.
     """
-    line = caller.queue(queue, Permission.WRITE_SCHEDULES)
+    job_queue = caller.queue(queue, Permission.WRITE_SCHEDULES)
     require_name("schedule", name)
     options: dict[str, Any] = dict(data.for_enqueue())
     kind = options.pop("kind", "default")
     caller.require_kind(kind)
     caller.require_undelivered_keys(options.get("keys_if_undelivered"))
     schedule = Schedule(name, data.cron, kind, data.payload, data.timezone, data.catch_up, options)
-    # What could not be enqueued is refused now, not at the first tick.
-    line.sync.draft_builder.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
+    # A job that could not be enqueued is refused now, not at the first tick.
+    job_queue.sync.draft_builder.draft(data.payload, {"kind": kind, **options})  # type: ignore[typeddict-item]
     store = caller.runtime.store
-    await caller.run_slow(_write, caller, line.sync.key, schedule, if_match)
+    await caller.run_slow(_write, caller, job_queue.sync.key, schedule, if_match)
     now = await caller.runtime.call(store.now)
     return _document(queue, schedule, now)
 
@@ -151,7 +151,7 @@ async def put_schedule(
 async def delete_schedule(
     queue: QueuePath, name: Name, caller: NamedDependency[Caller], if_match: IfMatch = None
 ) -> None:
-    """No more ticks; jobs of earlier ones stay."""
+    """Delete a schedule; jobs of earlier ticks stay."""
     key = caller.queue(queue, Permission.WRITE_SCHEDULES).sync.key
     await caller.runtime.call(_delete, caller, key, name, if_match)
 
@@ -175,11 +175,11 @@ def _write(caller: Caller, key: QueueKey, schedule: Schedule, if_match: str | No
         found, version = schedules.find(store, key, schedule.name)
         if found is not None and not caller.principal.may_use_kind(found.kind):
             raise Conflict(
-                f"the name {schedule.name!r} is taken by a schedule that your token is not for"
+                f"the name {schedule.name!r} is taken by a schedule that your token cannot access"
             )
         if if_match is not None:
             if found is None:
-                raise _absent(key.name, schedule.name)
+                raise _not_found(key.name, schedule.name)
             require_if_match(if_match, _editable(found))
         schedules.require_within_limits(store, key, schedule)
         if schedules.write(store, key, schedule, version):
@@ -191,7 +191,7 @@ def _delete(caller: Caller, key: QueueKey, name: str, if_match: str | None) -> N
     while True:
         found, version = schedules.find(store, key, name)
         if found is None or not caller.principal.may_use_kind(found.kind):
-            raise _absent(key.name, name)
+            raise _not_found(key.name, name)
         require_if_match(if_match, _editable(found))
         if schedules.delete(store, key, name, version):
             return
@@ -201,7 +201,7 @@ def _editable(schedule: Schedule) -> object:
     return msgspec.to_builtins(schedule)
 
 
-def _absent(queue: str, name: str) -> NotFound:
+def _not_found(queue: str, name: str) -> NotFound:
     return NotFound(f"queue {queue!r} has no schedule {name!r}")
 
 

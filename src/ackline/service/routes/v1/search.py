@@ -1,4 +1,4 @@
-"""Search: a job by its id, its kind, or a piece of its payload, in all queues at once."""
+"""Search for jobs by id, kind or payload, in all queues."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ AnyQueue = Queue[Any, Any]
 
 MAX_HITS = 50
 MAX_HITS_PER_QUEUE = 10
-"""Hits of one queue at most, so that one queue does not hide the others."""
+"""Maximum number of hits per queue, so that one queue does not hide the others."""
 
 PAGE = 1000
 TIME_LIMIT = 2.0
-"""Seconds to look through all queues."""
+"""Seconds to search all queues."""
 
 ID_TIME_LIMIT = 1.0
-"""Seconds of these for ids that begin so: the rest is for kinds and payloads."""
+"""Seconds of these for id prefixes; the rest is for kinds and payloads."""
 
 SearchText = Annotated[
-    str, QueryParameter(description="An id, a kind, or a piece of a payload.", max_length=1000)
+    str, QueryParameter(description="An id, a kind, or a part of a payload.", max_length=1000)
 ]
 
 
 class SearchHit(msgspec.Struct):
-    """A job that was found, and by what."""
+    """A job that matches, and what matched."""
 
     queue: str
     by: str
@@ -46,7 +46,7 @@ class SearchHit(msgspec.Struct):
 
 
 class SearchResults(msgspec.Struct):
-    """What was found; `complete` tells whether these are all that match."""
+    """The hits; `complete` says whether these are all."""
 
     hits: list[SearchHit]
     complete: bool
@@ -54,10 +54,10 @@ class SearchResults(msgspec.Struct):
 
 @get("/search", summary="Search jobs")
 async def search(caller: NamedDependency[Caller], text: SearchText = "") -> SearchResults:
-    """Jobs whose id is this or begins so, then those of this kind, then by their payload.
+    """Jobs whose id is or starts with this text, then of this kind, then by their payload.
 
-    A store finds whole ids at once. For those that only begin so it looks from job to job for a
-    second, and then says that the search is not complete.
+    Whole ids are found immediately. For prefixes, jobs are scanned for a second; if that is not
+    enough, the result is not complete.
     """
     caller.require(Permission.READ_JOBS)
     if not text:
@@ -66,12 +66,12 @@ async def search(caller: NamedDependency[Caller], text: SearchText = "") -> Sear
 
 
 class _Search:
-    """One text, looked for in every queue that the caller may see."""
+    """A search for one text in every queue that the caller can see."""
 
     def __init__(self, caller: Caller, text: str) -> None:
         self._caller = caller
         self._text = text
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
         self._complete = True
         self._hits: dict[tuple[str, str], SearchHit] = {}
 
@@ -83,55 +83,55 @@ class _Search:
             if by == "kind" and not caller.principal.may_use_kind(self._text):
                 continue
             for key in keys:
-                if len(self._hits) >= MAX_HITS or self._took() > TIME_LIMIT:
+                if len(self._hits) >= MAX_HITS or self._elapsed() > TIME_LIMIT:
                     return self._found(complete=False)
                 self._search_queue(key, by)
         return self._found(complete=self._complete)
 
     def _search_queue(self, key: QueueKey, by: str) -> None:
-        line = self._caller.queue(key.name, Permission.READ_JOBS).sync
-        for row in self._by_id(line) if by == "id" else self._page(line, by):
+        queue = self._caller.queue(key.name, Permission.READ_JOBS).sync
+        for row in self._by_id(queue) if by == "id" else self._page(queue, by):
             self._hits.setdefault((key.name, row.id), SearchHit(key.name, by, row))
 
-    def _by_id(self, line: AnyQueue) -> list[JobSummary]:
-        [job] = line.store.get(line.key, [self._text])
+    def _by_id(self, queue: AnyQueue) -> list[JobSummary]:
+        [job] = queue.store.get(queue.key, [self._text])
         if job is not None and self._caller.principal.can_see(job):
-            return summarize(line, [job])
-        return self._by_id_prefix(line)
+            return summarize(queue, [job])
+        return self._by_id_prefix(queue)
 
-    def _by_id_prefix(self, line: AnyQueue) -> list[JobSummary]:
-        start, found, cursor = self._text.casefold(), list[JobSummary](), None
-        which = Filter(kinds=self._caller.principal.kinds)
+    def _by_id_prefix(self, queue: AnyQueue) -> list[JobSummary]:
+        prefix, found, cursor = self._text.casefold(), list[JobSummary](), None
+        job_filter = Filter(kinds=self._caller.principal.kinds)
         while True:
-            page = line.store.page(line.key, which, cursor, PAGE)
-            begin_so = (job for job in page.jobs if job.id.casefold().startswith(start))
-            found += summarize(line, begin_so)
+            page = queue.store.page(queue.key, job_filter, cursor, PAGE)
+            matching = (job for job in page.jobs if job.id.casefold().startswith(prefix))
+            found += summarize(queue, matching)
             cursor = page.cursor
             if cursor is None and len(found) <= MAX_HITS_PER_QUEUE:
                 return found
             if len(found) >= MAX_HITS_PER_QUEUE:
                 self._complete = False
                 return found[:MAX_HITS_PER_QUEUE]
-            if self._took() > ID_TIME_LIMIT:
+            if self._elapsed() > ID_TIME_LIMIT:
                 self._complete = False
                 return found
 
-    def _page(self, line: AnyQueue, by: str) -> list[JobSummary]:
+    def _page(self, queue: AnyQueue, by: str) -> list[JobSummary]:
         kinds = frozenset({self._text}) if by == "kind" else self._caller.principal.kinds
-        which = Filter(kinds=kinds, text=self._text if by == "payload" else None)
-        found, cursor, most = list[JobSummary](), None, MAX_HITS_PER_QUEUE + 1
+        job_filter = Filter(kinds=kinds, text=self._text if by == "payload" else None)
+        found, cursor, limit = list[JobSummary](), None, MAX_HITS_PER_QUEUE + 1
         # One more than is shown tells whether there are more.
-        while len(found) < most:
-            page = line.store.page(line.key, which, cursor, most - len(found))
-            found += summarize(line, page.jobs)
+        while len(found) < limit:
+            page = queue.store.page(queue.key, job_filter, cursor, limit - len(found))
+            found += summarize(queue, page.jobs)
             cursor = page.cursor
             if cursor is None:
                 break
         self._complete &= len(found) <= MAX_HITS_PER_QUEUE
         return found[:MAX_HITS_PER_QUEUE]
 
-    def _took(self) -> float:
-        return time.monotonic() - self._began
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started_at
 
     def _found(self, *, complete: bool) -> SearchResults:
         return SearchResults(list(self._hits.values())[:MAX_HITS], complete)

@@ -1,4 +1,4 @@
-"""Work: claimed jobs settled and held by workers in any language, many in one request."""
+"""Settles jobs and extends leases for workers in any language, many in one request."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ MAX_TTL = 3600.0
 
 
 class SettleBody(BatchBody):
-    """What became of claimed jobs."""
+    """The outcomes of claimed jobs."""
 
     outcomes: list[OutcomeBody]
 
 
 class SettleResults(msgspec.Struct):
-    """One answer for each outcome, in the same order."""
+    """One result per outcome, in the same order."""
 
     results: list[SettleResult]
 
 
 class LeaseExtensionBody(Body):
-    """A lease that a worker still needs, and for how long from now."""
+    """A lease to extend, and for how long from now."""
 
     id: str
     token: str
@@ -49,7 +49,7 @@ class LeaseExtensionBody(Body):
 
 
 class ExtendBody(BatchBody):
-    """Leases to be extended, by a worker that may name itself."""
+    """Leases to extend, with the worker's heartbeat."""
 
     leases: list[LeaseExtensionBody]
     worker: str = "http"
@@ -58,11 +58,11 @@ class ExtendBody(BatchBody):
     concurrency: Annotated[int, msgspec.Meta(ge=0, le=2**31)] = 0
     kinds: list[str] | None = None
     ttl: Annotated[float, msgspec.Meta(ge=0, le=MAX_TTL)] | None = None
-    """With it, the worker counts as alive for this many seconds, then as dead; 0 signs it off."""
+    """How long the worker counts as alive; 0 deregisters it."""
 
 
 class ExtendResult(msgspec.Struct):
-    """Which leases are lost, and which jobs were asked to stop."""
+    """Which leases are lost, and for which jobs cancellation was requested."""
 
     lost: list[str]
     cancelled: list[str]
@@ -89,10 +89,10 @@ class ExtendResult(msgspec.Struct):
 async def settle(
     queue: QueuePath, data: JSONBody[SettleBody], caller: NamedDependency[Caller]
 ) -> SettleResults:
-    """Say what became of claimed jobs: each is done or refused by itself."""
+    """Settle claimed jobs; each outcome is applied or refused on its own."""
     caller.require_batch(len(data.outcomes))
-    line = caller.queue(queue, Permission.SETTLE)
-    return SettleResults(await settle_all(caller, line, data.outcomes))
+    job_queue = caller.queue(queue, Permission.SETTLE)
+    return SettleResults(await settle_all(caller, job_queue, data.outcomes))
 
 
 @post(
@@ -109,29 +109,30 @@ async def settle(
 async def extend(
     queue: QueuePath, data: JSONBody[ExtendBody], caller: NamedDependency[Caller]
 ) -> ExtendResult:
-    """A worker's heartbeat: it holds these leases for longer, and learns which it lost."""
+    """Extend leases, and return which are lost; with `ttl`, also a worker's heartbeat."""
     caller.require_batch(len(data.leases))
     require_name("worker", data.worker)
     key = caller.queue(queue, Permission.SETTLE).sync.key
-    holds = [
+    extensions = [
         LeaseExtension(
-            held.id, token_from_client(held.token, f"$.leases[{at}].token"), held.seconds
+            lease.id, token_from_client(lease.token, f"$.leases[{at}].token"), lease.seconds
         )
-        for at, held in enumerate(data.leases)
+        for at, lease in enumerate(data.leases)
     ]
-    reply = await caller.runtime.call(heartbeat, caller, key, _heartbeat(data), holds)
-    for index, hold in enumerate(holds):
+    reply = await caller.runtime.call(heartbeat, caller, key, _heartbeat(data), extensions)
+    for index, extension in enumerate(extensions):
         if index in reply.lost:
-            caller.runtime.in_flight.settled(key, hold.id, hold.token)
+            caller.runtime.in_flight.settled(key, extension.id, extension.token)
         else:
-            caller.runtime.in_flight.extended(key, hold.id, hold.seconds)
+            caller.runtime.in_flight.extended(key, extension.id, extension.seconds)
     return ExtendResult(
-        [holds[index].id for index in reply.lost], [holds[index].id for index in reply.cancelled]
+        [extensions[index].id for index in reply.lost],
+        [extensions[index].id for index in reply.cancelled],
     )
 
 
 def _heartbeat(data: ExtendBody) -> Heartbeat:
-    """A sign of life; without a `ttl` it is of no worker, and only extends leases."""
+    """The heartbeat; without a `ttl` it is of no worker, and only extends leases."""
     return Heartbeat(
         id=data.worker if data.ttl is not None else "nobody over http",
         host=data.host,

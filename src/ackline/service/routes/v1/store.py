@@ -1,4 +1,4 @@
-"""The store itself: the verbs that `ackline.open("http://…")` speaks."""
+"""The store API: one route per store method, for clients that open the service as a store."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from ackline.stores.wire import (
 )
 
 SLOW_VERBS = frozenset({"page", "purge", "prune", "events", "read_keys", "leases", "workers"})
-"""Verbs that may go through many jobs, events, keys or workers."""
+"""Methods that may read many jobs, events, keys or workers."""
 
 AnyRequest = Request[Any, Any, Any]
-VerbName = Annotated[str, PathParameter(description="The verb's name.")]
+VerbName = Annotated[str, PathParameter(description="The method's name.")]
 
 
 @post("/handshake", status_code=200, summary="Open the service as a store")
 async def handshake(request: AnyRequest, caller: NamedDependency[Caller]) -> Response[bytes]:
-    """Whose queues these credentials open, and what the store can do."""
+    """The tenant of these credentials, and the capabilities and limits of the service."""
     _require_tenant(request, caller)
     runtime = caller.runtime
     answer = Handshake(
@@ -70,23 +70,23 @@ async def handshake(request: AnyRequest, caller: NamedDependency[Caller]) -> Res
     return Response(encode(answer), media_type=_media_type(request))
 
 
-def _over_http(kept: Capabilities) -> Capabilities:
-    """What a store can do, except what needs a connection of one's own to it."""
+def _over_http(capabilities: Capabilities) -> Capabilities:
+    """The store's capabilities, without those that need a direct connection."""
     return msgspec.structs.replace(
-        kept, name="http", shared=True, one_machine=False, joins_transactions=False
+        capabilities, name="http", shared=True, one_machine=False, joins_transactions=False
     )
 
 
-@post("/{verb:str}", status_code=200, summary="Call a verb of the store", opt=OWN_RATE_LIMIT)
+@post("/{verb:str}", status_code=200, summary="Call a method of the store", opt=OWN_RATE_LIMIT)
 async def call_verb(
     verb: VerbName, request: AnyRequest, caller: NamedDependency[Caller]
 ) -> Response[bytes]:
-    """One verb: its arguments in, what the store answers out, in the format of the request."""
+    """Call a method of the store; the response has the format of the request."""
     if verb not in RATE_DEPENDS_ON_BODY:
         caller.runtime.limits.admit_request(caller.tenant)
     known = VERBS.get(verb)
     if known is None:
-        raise NotFound(f"a store has no verb {verb!r}. It has: {', '.join(VERBS)}, listen")
+        raise NotFound(f"there is no method {verb!r}, only {', '.join(VERBS)}, listen")
     _require_tenant(request, caller)
     media_type, body = _media_type(request), await request.body()
     call = caller.run_slow if verb in SLOW_VERBS else caller.runtime.call
@@ -97,11 +97,11 @@ async def call_verb(
 @post(
     "/listen",
     status_code=200,
-    summary="Hear news of queues (SSE)",
+    summary="Get notifications of queues (SSE)",
     media_type="text/event-stream",
 )
 async def listen(request: AnyRequest, caller: NamedDependency[Caller]) -> Stream:
-    """`listening` when nothing is missed any more, then `news` when there may be something."""
+    """A stream: `listening` once it is subscribed, then `notification` for each change."""
     _require_tenant(request, caller)
     arguments = _read(LISTEN, _media_type(request), await request.body(), caller)
     arguments = validate(caller, LISTEN.name, arguments)
@@ -112,7 +112,7 @@ async def listen(request: AnyRequest, caller: NamedDependency[Caller]) -> Stream
 def _answer(
     caller: Caller, verb: Verb, media_type: str, body: bytes
 ) -> tuple[bytes, Mapping[str, str]]:
-    """All that takes time, in a thread: the answer, and the headers that go with it."""
+    """The body and the headers of the response. Blocks."""
     arguments = _read(verb, media_type, body, caller)
     try:
         answer = execute_within_rate(caller, verb.name, validate(caller, verb.name, arguments))
@@ -130,12 +130,12 @@ def _read(verb: Verb, media_type: str, body: bytes, caller: Caller) -> Arguments
     try:
         call = read_json(body, calls) if media_type == JSON else calls.decode(body)
     except msgspec.ValidationError as error:
-        # An error of the library, raised by a struct's own check, has an answer of its own.
+        # A library error, raised by a struct's own check, is a problem of its own.
         if isinstance(error.__cause__, AcklineError):
             raise error.__cause__ from None
         raise BadBody(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadBody(f"the body is not MessagePack: {error}") from None
+        raise BadBody(f"the body is not valid MessagePack: {error}") from None
     return verb.unpack(call, caller.tenant)
 
 
@@ -149,24 +149,24 @@ async def _notifications(caller: Caller, arguments: Arguments) -> AsyncIterator[
                 wakeups.enter_context(wakeups.enter_context(of_queue).watching(stream.wake))
             yield sse_event(LISTENING)
             while not stream.ended:
-                news = await stream.wait(runtime.settings.ping_every)
-                yield sse_event(NOTIFICATION) if news else PING
+                notified = await stream.wait(runtime.settings.ping_every)
+                yield sse_event(NOTIFICATION) if notified else PING
     finally:
         runtime.streams.close(stream)
 
 
 def _require_tenant(request: AnyRequest, caller: Caller) -> None:
-    """Refuse a client that expects another tenant's queues: it would get its own instead."""
+    """Refuse a client that expects another tenant's queues than those of its credentials."""
     named = request.headers.get(TENANT_HEADER)
     if named is not None and unquote(named) != caller.tenant:
-        raise Forbidden(f"your token is for tenant {caller.tenant!r}, not for {unquote(named)!r}")
+        raise Forbidden(f"your token is for tenant {caller.tenant!r}, not {unquote(named)!r}")
 
 
 def _media_type(request: AnyRequest) -> str:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in (MSGPACK, JSON):
-        sent = repr(media_type) if media_type else "none"
-        raise WrongMediaType(f"the body must be {MSGPACK} or {JSON}; its content type is {sent}")
+        sent = f"but it is {media_type!r}" if media_type else "but no content type was sent"
+        raise WrongMediaType(f"the body must be {MSGPACK} or {JSON}, {sent}")
     return media_type
 
 

@@ -1,4 +1,4 @@
-"""SQL over the gold tables of a lake; `sql("hours")` gives the statement of that name."""
+"""SQL over the gold tables of a lake: `sql("hours")` is the statement of that name."""
 
 from __future__ import annotations
 
