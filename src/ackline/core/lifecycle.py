@@ -362,13 +362,13 @@ _UNFINISHED = WAITING | {State.FAILED}
 class PositionRule(enum.StrEnum):
     """How a store computes `at`, the job's place in the line of its new state."""
 
-    NEW_RANK = "fresh"
+    NEW_RANK = "new_rank"
     """By its rank, counted from now."""
-    OLD_RANK = "back"
+    OLD_RANK = "old_rank"
     """By the rank it had."""
-    DELAY = "after"
+    DELAY = "delay"
     """Some seconds from now, when it is due, its lease lapses or its retention ends."""
-    UNCHANGED = "stays"
+    UNCHANGED = "unchanged"
     """Where it was; a queued job moves by as many steps as its priority has changed."""
 
 

@@ -19,12 +19,12 @@ PYTHON = "\n".join(path.read_text() for path in [*FOLDER.glob("*.py"), *FOLDER.g
 
 
 def keys_in_scripts() -> set[str]:
-    """What scripts add to a base name, be it written out or by the name of a line."""
+    """What scripts add to a base name, be it written out or by the name of a list."""
     code = re.sub(r"--.*", "", LUA)
     written_out = set(re.findall(r"'[:](\w+):?'", code))
-    lines = re.search(r"^local LINES = \{(.+)\}$", code, re.MULTILINE)
-    assert lines
-    return (written_out | set(re.findall(r"'(\w+)'", lines[1]))) - channels_in_scripts()
+    lists = re.search(r"^local LISTS = \{(.+)\}$", code, re.MULTILINE)
+    assert lists
+    return (written_out | set(re.findall(r"'(\w+)'", lists[1]))) - channels_in_scripts()
 
 
 def channels_in_scripts() -> set[str]:

@@ -103,7 +103,7 @@ def finish(store: RedisStore, clock, kinds: frozenset[str] | None = None) -> Non
 
 def test_nothing_is_left_of_jobs_that_are_over(timed, clock, client, prefix):
     some_life(timed, clock, 0)
-    assert {"job", "place", "history:0-1-0"} <= keys_of(client, prefix).keys()
+    assert {"job", "state", "history:0-1-0"} <= keys_of(client, prefix).keys()
 
     finish(timed, clock)
 

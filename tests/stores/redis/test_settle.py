@@ -71,26 +71,26 @@ def test_what_was_settled_before_is_answered_alike_in_another_company(store: Red
     assert again == [APPLIED] * 4
 
 
-def test_edited_payloads_are_not_remembered() -> None:
-    steps = TransitionEncoder(KeyNames("test"), QUEUE)
+def test_edited_payloads_are_not_cached() -> None:
+    encoder = TransitionEncoder(KeyNames("test"), QUEUE)
     tracemalloc.start()
     for n in range(50):
-        assert [*steps.pack([edit("id0", Edit(payload=b"%09d" % n * 10_000, priority=n % 10))])]
+        assert [*encoder.pack([edit("id0", Edit(payload=b"%09d" % n * 10_000, priority=n % 10))])]
 
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert kept < 1_000_000
 
 
-class Packed(msgspec.Struct):
-    lands: list[Any]
+class EncodedTransition(msgspec.Struct):
+    destinations: list[Any]
 
 
-def test_what_is_remembered_of_a_step_is_what_the_lifecycle_says(store: RedisStore) -> None:
-    """Whatever else a transition has must not matter for where it leads."""
+def test_the_encoded_destinations_are_those_of_the_lifecycle(store: RedisStore) -> None:
+    """They are cached, so nothing else of a transition may make a difference."""
     store.enqueue(QUEUE, drafts(1))
     [job] = store.claim(QUEUE, wants(1)).jobs
-    steps = [
+    transitions = [
         done(job),
         lapse(job),
         release(job, DEFAULTS),
@@ -102,13 +102,14 @@ def test_what_is_remembered_of_a_step_is_what_the_lifecycle_says(store: RedisSto
         edit("id0", Edit(keep=8.0)),
         move("id0", QueueKey("default", "other")),
     ]
-    for step in steps:
-        packed, *_ = TransitionEncoder(KeyNames("test"), QUEUE).pack([step])
+    for transition in transitions:
+        packed, *_ = TransitionEncoder(KeyNames("test"), QUEUE).pack([transition])
         assert isinstance(packed, bytes)
-        lands = msgspec.msgpack.decode(packed, type=Packed).lands
-        for state, landing in zip(STATES_BY_CODE, lands, strict=True):
-            if landing is False:
-                assert not may_apply(step, state)
+        encoded = msgspec.msgpack.decode(packed, type=EncodedTransition)
+        for state, destination in zip(STATES_BY_CODE, encoded.destinations, strict=True):
+            if destination is False:
+                assert not may_apply(transition, state)
             else:
-                there = find_destination(step, state, False)
-                assert landing == [STATE_CODES[there.state], there.position_rule, there.seconds]
+                expected = find_destination(transition, state, False)
+                code = STATE_CODES[expected.state]
+                assert destination == [code, expected.position_rule, expected.seconds]

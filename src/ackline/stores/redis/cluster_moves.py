@@ -75,7 +75,7 @@ def finish_move(scripts: Scripts, queue: QueueKey, id: str) -> bool:
     """Bring a moving job to its new queue; or back, if its id is taken there."""
     names = scripts.names
     with scripts.connection.translate_errors:
-        away = scripts.connection.client.hget(f"{names.base(queue)}:away", id)
+        away = scripts.connection.client.hget(f"{names.base(queue)}:moving", id)
     if away is None:
         # Another process has brought it.
         return True
@@ -116,6 +116,6 @@ def finish_moves(scripts: Scripts, queue: QueueKey) -> None:
     """Complete moves and deliveries of keys that a crash left halfway."""
     transfer_keys(scripts, queue)
     with scripts.connection.translate_errors:
-        ids = scripts.connection.client.hkeys(f"{scripts.names.base(queue)}:away")
+        ids = scripts.connection.client.hkeys(f"{scripts.names.base(queue)}:moving")
     for id in ids:
         finish_move(scripts, queue, id.decode())

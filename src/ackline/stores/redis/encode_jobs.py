@@ -178,7 +178,7 @@ def pack_writes(writes: Sequence[KeyWrite]) -> list[bytes | str | int]:
     packed: list[bytes | str | int] = []
     for write in writes:
         version = "" if write.version is None else write.version
-        act, value = ("drop", b"") if write.value is None else ("set", write.value)
+        act, value = ("delete", b"") if write.value is None else ("set", write.value)
         packed += (encode_key(write.key), version, act, value)
     return packed
 
@@ -296,4 +296,4 @@ def settings_fields(settings: QueueSettings) -> list[bytes | str]:
 
 def new_queue_fields(mark: int) -> list[bytes | str]:
     """The fields of a new queue; `idle`, because somebody may already be waiting for its jobs."""
-    return [*settings_fields(DEFAULT_SETTINGS), "idle", "1", "mark", str(mark)]
+    return [*settings_fields(DEFAULT_SETTINGS), "wake_requested", "1", "mark", str(mark)]

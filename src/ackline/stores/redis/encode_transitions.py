@@ -61,7 +61,7 @@ class TransitionEncoder:
             ids = [transition.id for transition in run]
             name, data_of = _data(first)
             step = self._step(first, name)
-            step["plain"] = step["plain"] and len(set(ids)) == len(ids)
+            step["plain_completion"] = step["plain_completion"] and len(set(ids)) == len(ids)
             yield _encode(step)
             yield len(ids)
             yield from ids
@@ -74,7 +74,7 @@ class TransitionEncoder:
         assert transition.target is not None
         step = self._step(transition, None)
         if taken:
-            step["lands"] = [False] * len(STATES_BY_CODE)
+            step["destinations"] = [False] * len(STATES_BY_CODE)
         step |= {
             "entry": self._names.entry(transition.target),
             "move": new_id(),
@@ -99,21 +99,23 @@ class TransitionEncoder:
             "by": transition.by,
             "note": journal_note(transition),
             "code": ACT_CODES.get(act, -1) + 1,
-            "lands": lands,
+            "destinations": lands,
             "token": transition.token,
             "deadline": transition.deadline,
-            "seen": transition.expected and _pack_expected(transition.expected),
+            "expected": transition.expected and _pack_expected(transition.expected),
             "unlapsed": act is Act.EXTEND,
-            "asked": asked,
+            "if_cancel_requested": asked,
             "attempts": transition.attempts,
             "data": data,
             "priority": transition.edit.priority if transition.edit else None,
-            "tells_priority": act in ACTS_WITH_PRIORITY or None,
-            "calls_back": transition.has_callback or None,
-            "keys": [_binary_string(encode_key(key)) for key in transition.undelivered_keys]
+            "with_priority": act in ACTS_WITH_PRIORITY or None,
+            "with_callback": transition.has_callback or None,
+            "undelivered_keys": [
+                _binary_string(encode_key(key)) for key in transition.undelivered_keys
+            ]
             or None,
-            "plain": _is_plain_completion(transition),
-            "repeats": (transition.token is not None and act in REPEATABLE) or None,
+            "plain_completion": _is_plain_completion(transition),
+            "repeatable": (transition.token is not None and act in REPEATABLE) or None,
         }
         if transition.target is not None:
             step |= self._move(transition.target)
@@ -226,7 +228,7 @@ def _data(transition: Transition) -> tuple[str | None, _DataOf]:
     if transition.edit is not None and transition.edit.payload is not None:
         return "payload", lambda step: (step.edit and step.edit.payload) or b""
     if history_entry(transition, 0, "", 0.0, 0.0) is not None:
-        return "ended", _encode_attempt
+        return "attempt", _encode_attempt
     return None, _nothing
 
 

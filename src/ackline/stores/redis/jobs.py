@@ -127,18 +127,18 @@ def _pack_request(request: ClaimRequest, inbox: Inbox | None, free: int) -> byte
         "worker": request.worker,
         "limit": request.limit,
         "lease": request.lease,
-        "leap": _token_jump(),
-        "leases": dict(request.lease_of_kind),
+        "token_jump": _token_jump(),
+        "lease_of_kind": dict(request.lease_of_kind),
     }
     if inbox is not None:
         free = min(request.limit, free)
-        packed |= {"inbox": inbox.name, "received": inbox.received, "free": free}
+        packed |= {"inbox": inbox.name, "received_token": inbox.received, "free_capacity": free}
     if request.kinds is not None:
         packed["kinds"] = sorted(request.kinds)
     if request.ignore_group_limit:
-        packed["ignores_groups"] = True
+        packed["ignore_group_limit"] = True
     if request.max_bytes is not None:
-        packed["bytes"] = request.max_bytes
+        packed["max_bytes"] = request.max_bytes
     return _encode(packed)
 
 

@@ -79,7 +79,9 @@ class KeyNames(msgspec.Struct, frozen=True):
     def queue_keys_base(self, queue: QueueKey) -> str:
         """The room of the keys that an enqueue into a queue can write."""
         return (
-            f"{self.base(queue)}:beside" if self.clustered else self.key_values_base(queue.tenant)
+            f"{self.base(queue)}:queue_keys"
+            if self.clustered
+            else self.key_values_base(queue.tenant)
         )
 
     def base_of_key(self, tenant: str, key: tuple[str, ...]) -> str:

@@ -67,7 +67,7 @@ def _unpark_groups(scripts: Scripts, queue: QueueKey) -> None:
 
     If this is cut short, the other jobs follow when the next job of their group ends.
     """
-    held = f"{scripts.names.base(queue)}:held"
+    held = f"{scripts.names.base(queue)}:parked"
     with scripts.connection.translate_errors:
         groups = iter(scripts.connection.client.sscan_iter(held, count=GROUPS_PER_CALL))
         while chunk := list(itertools.islice(groups, GROUPS_PER_CALL)):

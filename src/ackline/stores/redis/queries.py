@@ -223,7 +223,7 @@ def workers(
         pipe = connection.client.pipeline(transaction=False)
         for queue in queues:
             pipe.hgetall(f"{names.base(queue)}:workers")
-            pipe.hgetall(f"{names.base(queue)}:holds")
+            pipe.hgetall(f"{names.base(queue)}:lease_counts")
         answers = pipe.execute()
     return [
         sorted(

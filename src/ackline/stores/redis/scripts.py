@@ -154,8 +154,8 @@ class Scripts:
 
     def move_in(self, queue: QueueKey, id: str, away: bytes, move: str, *, back: bool) -> bool:
         """Put a job in line that has left another queue; False if its id is taken."""
-        where = "back" if back else "here"
-        return bool(self._change("move_in", queue, [id, away, move, where]))
+        direction = "back" if back else "forward"
+        return bool(self._change("move_in", queue, [id, away, move, direction]))
 
     def move_done(self, queue: QueueKey, id: str, away: bytes) -> None:
         """Drop what was kept of a job that has arrived."""
@@ -284,8 +284,8 @@ class Scripts:
         ]
 
     def write_keys(self, room: str, writes: Sequence[KeyWrite], *, even_if_full: bool) -> bool:
-        """Apply all writes to a room, or none; with `insist`, even if memory is short."""
-        arguments = ["insist" if even_if_full else "", *pack_writes(writes)]
+        """Apply all writes to a room, or none; with `even_if_full`, also if no memory is left."""
+        arguments = ["even_if_full" if even_if_full else "", *pack_writes(writes)]
         return bool(self.connection.run_durably("write_keys", [room], arguments))
 
     # --- running ---

@@ -479,7 +479,7 @@ class TestTime:
 
     def test_inboxes_of_the_dead_leave_with_what_is_pruned(self, timed, clock, client, prefix):
         """Also where jobs come in batches only, so that none is delivered."""
-        key = f"{prefix}:{{default/mail}}:waiting"
+        key = f"{prefix}:{{default/mail}}:inboxes"
         timed.enqueue(QUEUE, [])
         killed, living = Waiter(timed, "killed"), Waiter(timed, "living")
         assert killed.waits()
@@ -493,7 +493,7 @@ class TestTime:
     def test_whoever_waits_does_not_write_at_every_claim(
         self, timed, clock, waiter, client, prefix
     ):
-        key = f"{prefix}:{{default/mail}}:waiting"
+        key = f"{prefix}:{{default/mail}}:inboxes"
         timed.enqueue(QUEUE, [])
         idle = Waiter(timed, "idle")
         assert idle.waits()
@@ -521,13 +521,15 @@ class TestTime:
 
     def test_the_script_counts_on_no_rarer_claims_than_workers_make(self):
         text = (Path(package.__file__).parent / "lua/lib/direct_delivery.lua").read_text()
-        found = re.search(r"RENEWED, SILENT, MEMORY = ([\d.]+), (\d+), (\d+)", text)
+        found = re.search(
+            r"RENEW_AFTER, INBOX_TIMEOUT, FORGET_AFTER = ([\d.]+), (\d+), (\d+)", text
+        )
         shortest = re.search(r"MIN_LEASE = (\d+)", text)
         assert found is not None
         assert shortest is not None
-        renewed, silent, memory = map(float, found.groups())
+        renew_after, inbox_timeout, forget_after = map(float, found.groups())
 
-        assert renewed + 2 * MAX_POLL_INTERVAL < silent < memory
+        assert renew_after + 2 * MAX_POLL_INTERVAL < inbox_timeout < forget_after
         assert float(shortest[1]) > 2 * MAX_POLL_INTERVAL
 
     def test_inboxes_of_workers_that_died_do_not_pile_up(self, timed, clock, client, prefix):
@@ -538,7 +540,7 @@ class TestTime:
             if n == 0:
                 timed.enqueue(QUEUE, drafts(1, start=1000))  # it dies with the job
             waiter.listener.close()
-        key = f"{prefix}:{{default/mail}}:waiting"
+        key = f"{prefix}:{{default/mail}}:inboxes"
         assert client.hlen(key) == 20
 
         for n in range(5):
@@ -588,7 +590,7 @@ class TestWaitingAgain:
         assert [job.id for job in waiter.delivered().jobs] == ["id1"]
 
     def test_one_whose_entry_is_gone_waits_again(self, store, waiter, delivered, client, prefix):
-        client.delete(f"{prefix}:{{default/mail}}:waiting")
+        client.delete(f"{prefix}:{{default/mail}}:inboxes")
 
         waiter.claim(1, [done(delivered)])
         store.enqueue(QUEUE, drafts(1, start=1))

@@ -51,7 +51,7 @@ return count
 
 def waiting(client, prefix) -> int:
     """How many workers wait for a delivery."""
-    return int(client.eval(COUNT, 1, f"{prefix}:{{default/work}}:waiting"))
+    return int(client.eval(COUNT, 1, f"{prefix}:{{default/work}}:inboxes"))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What becomes of the shared files when a script is made of them."""
+"""Scripts are linked from shared files: what they get, and where."""
 
 import re
 
@@ -19,7 +19,7 @@ local function only_for_rare(value)
   return low(value) .. NAME
 end
 
--- gate
+-- on_demand
 local function rare(value)
   return only_for_rare(value) .. WORDS[1]
 end
@@ -42,34 +42,34 @@ def test_what_a_script_does_not_use_is_left_out():
     assert "started" not in text
 
 
-def test_constants_are_put_in_place():
+def test_constants_are_inlined():
     text = link_script([SHARED], "local LEAST = -1\nreturn low(LIMIT) .. NAME .. 'NAME' .. LEAST\n")
 
     assert "return low(5) .. 'x' .. 'NAME' .. (-1)" in text
     assert "LIMIT" not in text
 
 
-def test_fields_of_the_same_name_stay():
+def test_fields_with_the_name_of_a_constant_are_kept():
     assert "queue.LIMIT" in link_script([SHARED], "return queue.LIMIT + LIMIT\n")
 
 
-def test_what_only_a_gate_needs_is_made_behind_it():
+def test_what_only_a_function_on_demand_needs_is_inside_it():
     text = link_script([SHARED], "if ARGV[1] then\n  return rare(1)\nend\nreturn low(2)\n")
 
     assert functions_in(text) == ["low", "rare", "only_for_rare"]
-    gate = text.index("local function rare")
-    assert text.index("local function only_for_rare") > gate
-    assert text.index("local WORDS") < gate, "values are made once, in front"
+    rare = text.index("local function rare")
+    assert text.index("local function only_for_rare") > rare
+    assert text.index("local WORDS") < rare, "values are made once, in front"
 
 
-def test_what_others_need_too_stays_in_front_of_the_gate():
+def test_what_others_need_too_is_outside():
     text = link_script([SHARED], "return rare(1) .. only_for_rare(2)\n")
 
     assert functions_in(text) == ["low", "only_for_rare", "rare"]
 
 
-def test_what_several_gates_need_is_made_behind_each():
-    other = "-- gate\nlocal function other(value)\n  return only_for_rare(value)\nend\n"
+def test_what_several_functions_on_demand_need_is_inside_each():
+    other = "-- on_demand\nlocal function other(value)\n  return only_for_rare(value)\nend\n"
     text = link_script([SHARED, other], "return ARGV[1] and rare(1) or other(2)\n")
 
     assert functions_in(text) == ["rare", "low", "only_for_rare", "other", "low", "only_for_rare"]
@@ -82,8 +82,8 @@ def test_values_that_only_values_need_are_made():
     assert "local first" in text
 
 
-def test_gates_stand_behind_gates():
-    deeper = "-- gate\nlocal function outer(value)\n  return rare(value)\nend\n"
+def test_functions_on_demand_can_be_nested():
+    deeper = "-- on_demand\nlocal function outer(value)\n  return rare(value)\nend\n"
     text = link_script([SHARED, deeper], "return outer(1)\n")
 
     assert functions_in(text) == ["outer", "rare", "low", "only_for_rare"]
@@ -98,10 +98,10 @@ def test_what_runs_in_every_script_is_kept():
     assert "local now" in text
 
 
-def test_a_claim_without_steps_makes_none_of_the_functions_for_steps():
+def test_a_claim_without_transitions_creates_no_function_for_them():
     text = script("claim").text
-    gate = text.index("local function apply_steps")
+    start = text.index("local function apply_transitions")
 
     for name in ("complete_all", "apply_one", "move_job", "apply_to_job"):
-        assert text.index(f"local function {name}") > gate
-    assert text.index("local function take(") > text.index("local function apply_one")
+        assert text.index(f"local function {name}") > start
+    assert text.index("local function lease_next(") > text.index("local function apply_one")

@@ -93,13 +93,13 @@ class TestHeader:
         spans = stated(header, "ARGV")
 
         assert untold(numbers("ARGV", code) - shared, spans) == set()
-        if re.search(r"#ARGV|ARGV\[[a-z]|\(ARGV, |apply_steps\(|read_runs\(", code):
+        if re.search(r"#ARGV|ARGV\[[a-z]|\(ARGV, |apply_transitions\(|read_runs\(", code):
             assert any(last == ALL_BEHIND for _, last in spans)
 
     def test_it_tells_of_the_keys(self, path):
         header, code = header_of(path), code_of(path.read_text())
         shared = {1, 2} if shares_the_first(header) else set()
-        used = numbers("KEYS", code) | ({3} if "apply_steps(" in code else set())
+        used = numbers("KEYS", code) | ({3} if "apply_transitions(" in code else set())
 
         assert untold(used - shared, stated(header, "KEYS")) == set()
 
@@ -143,7 +143,7 @@ class TestConstants:
 
     def test_the_states_in_which_a_job_keeps_its_id(self):
         text = (FOLDER / "lua" / "enqueue.lua").read_text()
-        stays = re.search(r"^local STAYS = \{(.*?)\}$", text, re.MULTILINE | re.DOTALL)
+        stays = re.search(r"^local KEEPS_ID = \{(.*?)\}$", text, re.MULTILINE | re.DOTALL)
 
         assert stays is not None
         assert set(re.findall(r"\[(\w+)\]", stays[1])) == {
@@ -153,7 +153,7 @@ class TestConstants:
     def test_the_verdicts(self):
         text = (FOLDER / "lua" / "lib" / "job.lua").read_text()
 
-        assert f"local REFUSED, GONE = {REFUSED}, {NO_JOB}\n" in text
+        assert f"local REFUSED, NO_JOB = {REFUSED}, {NO_JOB}\n" in text
 
 
 class TestFiles:

@@ -1,4 +1,4 @@
-"""The scripts: one for each verb, made of its own file and the shared files that it includes."""
+"""The Lua scripts: each is linked from its own file and the shared files that it includes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INCLUDE = re.compile(r"^-- include (\S+)\n", re.MULTILINE)
 
 
 class Script(msgspec.Struct, frozen=True):
-    """The text of a script, and the hash under which a server keeps it."""
+    """The text of a script, and the hash by which a server knows it."""
 
     name: str
     text: str
@@ -24,7 +24,7 @@ class Script(msgspec.Struct, frozen=True):
 
 @functools.cache
 def script(name: str) -> Script:
-    """The script of a verb.
+    """The linked script of this name.
 
     >>> script("promote").name
     'promote'

@@ -1,9 +1,9 @@
--- Apply steps, each if its guard holds.
+-- Apply transitions, each if its guards hold.
 --
--- KEYS[3]   the tenant's room for keys
--- ARGV[2…]  steps, see lib/apply.lua
--- Returns   {their verdicts, flat {verdict, how many in a row}; for refused steps that may have
---            been taken before, flat {id, place, result, ended attempts}}
+-- KEYS[3]   the base name of the tenant's key-value store
+-- ARGV[2…]  transitions, see lib/apply.lua
+-- Returns   {flat {verdict, how many in a row}, how the last leases of refused jobs ended: flat
+--            {id, state, result, history}}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
@@ -12,15 +12,15 @@
 -- include lib/move.lua
 -- include lib/apply.lua
 
-local queue = open_queue(KEYS[1])
+local queue = load_queue(KEYS[1])
 if not queue then
   return {{}, {}}
 end
-insist()
-local verdicts, left, ends = apply_steps(queue, 2)
-if next(left) then
-  free_groups(queue, left)
+allow_when_full()
+local verdicts, freed, last_leases = apply_transitions(queue, 2)
+if next(freed) then
+  free_groups(queue, freed)
 end
 close_queue(queue)
-close_arrivals()
-return {verdicts, ends}
+close_target_queues()
+return {verdicts, last_leases}

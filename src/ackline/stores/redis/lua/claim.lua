@@ -1,15 +1,15 @@
--- Apply steps, promote due jobs, lease the next jobs in line, report lapsed ones.
+-- Apply transitions, promote due jobs, lease the next queued jobs, report lapsed ones.
 --
--- KEYS[3]   the tenant's room for keys
--- ARGV[2]   the request (packed): worker, limit, lease, leap, kinds, leases, whether the limit of
---           groups is ignored, after how many bytes of bodies to stop; if jobs may be delivered
---           to the worker, also its inbox, the token that it has received there last, and how
---           many jobs it could begin at once
--- ARGV[3…]  steps, see lib/apply.lua
--- Returns   {now, token or '', when the next job is due or lapses or '', verdicts and how refused
---            jobs ended (both as apply.lua), flat {id, body} of the leased jobs, flat {index from
---            0, attempts, flags} of those among them that a worker has had before, the jobs whose
---            lease has lapsed, the job that was delivered but did not arrive or '', see
+-- KEYS[3]   the base name of the tenant's key-value store
+-- ARGV[2]   the request (packed): worker, limit, lease, token_jump, kinds, lease_of_kind,
+--           ignore_group_limit, max_bytes of bodies; if jobs may be delivered to the worker, also
+--           its inbox, received_token (the last one there) and free_capacity (how many jobs it
+--           could start now)
+-- ARGV[3…]  transitions, see lib/apply.lua
+-- Returns   {now, token or '', when the next job is due or the next lease lapses or '', verdicts,
+--            last leases (both as in apply.lua), flat {id, body} of the leased jobs, flat {index
+--            from 0, attempts, flags} of those that were leased before, the jobs whose lease has
+--            lapsed, the job that was delivered but did not arrive or '', see
 --            lib/direct_delivery.lua}
 --
 -- include lib/queue.lua
@@ -23,59 +23,60 @@
 -- include lib/direct_delivery.lua
 
 local request = cmsgpack.unpack(ARGV[2])
-local queue = open_queue(KEYS[1])
+local queue = load_queue(KEYS[1])
 if not queue then
-  return {exact(now), '', '', {GONE, count_steps(3)}, {}, {}, {}, {}, ''}
+  return {format_float(now), '', '', {NO_JOB, count_transitions(3)}, {}, {}, {}, {}, ''}
 end
 
 local inbox, undelivered = request.inbox, ''
-local entry = inbox and redis.call('HGET', queue.base .. ':waiting', inbox)
+local entry = inbox and redis.call('HGET', queue.base .. ':inboxes', inbox)
 if entry then
-  undelivered = undelivered_job(queue, entry, request.received)
+  undelivered = undelivered_job(queue, entry, request.received_token)
   if undelivered ~= '' then
     request.limit = request.limit - 1
   end
 end
-insist()
-local verdicts, left, ends = {}, {}, {}
+allow_when_full()
+local verdicts, freed, last_leases = {}, {}, {}
 if ARGV[3] then
-  verdicts, left, ends = apply_steps(queue, 3)
+  verdicts, freed, last_leases = apply_transitions(queue, 3)
 end
-if next(left) then
-  free_groups(queue, left)
+if next(freed) then
+  free_groups(queue, freed)
 end
-local due, token, jobs, again = nil, nil, {}, {}
+local due, token, jobs, redelivered = nil, nil, {}, {}
 if not queue.paused then
   due = next_due(queue)
   if due and due <= now then
     promote(queue, CLAIM_MAINTENANCE_LIMIT)
     due = next_due(queue)
   end
-  local lines = request.limit > 0 and ready_lines(queue, request.kinds, request.limit) or {}
-  if lines[1] then
-    token, jobs, again = take(queue, request, lines)
+  local lists = request.limit > 0 and ready_lists(queue, request.kinds, request.limit) or {}
+  if lists[1] then
+    token, jobs, redelivered = lease_next(queue, request, lists)
   end
 end
 if inbox and undelivered == '' then
-  if #jobs < 2 * request.free then
+  if #jobs < 2 * request.free_capacity then
     wait_for_delivery(queue, inbox, ARGV[2], entry)
   elseif entry then
-    withdraw(queue, inbox)
+    remove_inbox(queue, inbox)
   end
 end
-local wanting = not queue.idle and #jobs < 2 * request.limit
-if wanting then
-  queue.idle = true
+local wants_wakeup = not queue.wake_requested and #jobs < 2 * request.limit
+if wants_wakeup then
+  queue.wake_requested = true
   queue.topics.ready = nil
 end
-save_lease(queue, token, wanting)
+save_token(queue, token, wants_wakeup)
 close_queue(queue)
-close_arrivals()
+close_target_queues()
 
-local lapse, late = head_of(queue.base .. ':processing'), {}
-if lapse and lapse <= now then
-  lapse, late = nil, lapsed(queue, CLAIM_MAINTENANCE_LIMIT)
+local next_deadline, lapsed = first_at(queue.base .. ':processing'), {}
+if next_deadline and next_deadline <= now then
+  next_deadline, lapsed = nil, lapsed_jobs(queue, CLAIM_MAINTENANCE_LIMIT)
 end
-local next_at = sooner(due, lapse)
-return {exact(now), token and whole(token) or '', next_at and exact(next_at) or '',
-  verdicts, ends, jobs, again, late, undelivered}
+local next_at = min_time(due, next_deadline)
+return {format_float(now), token and format_int(token) or '',
+  next_at and format_float(next_at) or '', verdicts, last_leases, jobs, redelivered, lapsed,
+  undelivered}

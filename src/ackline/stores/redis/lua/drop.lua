@@ -1,11 +1,11 @@
--- Forget everything of an empty queue except its journal and the numbers that must go on growing.
+-- Delete an empty queue, except its journal and the numbers that must continue to grow.
 --
--- ARGV[2]  who asked for it
--- Returns  1, or 0 if it holds jobs
+-- ARGV[2]  who requested it
+-- Returns  1, or 0 if it has jobs
 --
 -- include lib/queue.lua
 
-local queue = open_queue(KEYS[1])
+local queue = load_queue(KEYS[1])
 if not queue then
   return 1
 end
@@ -14,15 +14,15 @@ for _, count in ipairs(redis.call('HVALS', queue.base .. ':counts')) do
     return 0
   end
 end
--- In a cluster: jobs on their way to another queue, which may refuse them and send them back.
-if redis.call('EXISTS', queue.base .. ':away') == 1 then
+-- In a cluster: jobs that are moving to another queue, which may refuse and return them.
+if redis.call('EXISTS', queue.base .. ':moving') == 1 then
   return 0
 end
-insist()
-note(queue, 'drop', NOWHERE, NOWHERE, 0, '', '', ARGV[2], '', '', 0)
+allow_when_full()
+add_entry(queue, 'drop', NO_STATE, NO_STATE, 0, '', '', ARGV[2], '', '', 0)
 close_queue(queue)
 redis.call('DEL', queue.base .. ':counts', queue.base .. ':kinds', queue.base .. ':workers',
-  queue.base .. ':waiting')
+  queue.base .. ':inboxes')
 redis.call('HDEL', queue.base .. ':queue', 'settings', 'ageing', 'paused', 'group_limit',
-  'max_jobs', 'idle')
+  'max_jobs', 'wake_requested')
 return 1

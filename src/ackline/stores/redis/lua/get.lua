@@ -1,15 +1,15 @@
 -- The jobs of these ids.
 --
--- ARGV[2]   after how many bytes of jobs to stop, or ''
+-- ARGV[2]   the most bytes of jobs, or '': it stops once it has them
 -- ARGV[3…]  ids
--- Returns   {now, flat {id, body, place, at, result, progress, ended attempts} of those there are,
---           1 if it stopped before the last of them, else 0}
+-- Returns   {now, flat {id, body, state, at, result, progress, history} of those that exist, 1 if
+--           it stopped before the last of them, else 0}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
 -- include lib/read_jobs.lua
 
-local queue = open_queue(KEYS[1])
+local queue = load_queue(KEYS[1])
 local members, ats = {}, {}
 if queue then
   local ids = {}
@@ -20,12 +20,12 @@ if queue then
   for _, id in ipairs(ids) do
     local job = jobs[id]
     if job then
-      members[#members + 1], ats[#ats + 1] = job.member, exact(at_of(queue, job))
+      members[#members + 1], ats[#ats + 1] = job.member, format_float(at_of(queue, job))
     end
   end
 end
 local found, more = {}, 0
 if queue then
-  found, more = look_up(queue, members, ats, tonumber(ARGV[2]) or math.huge)
+  found, more = read_jobs(queue, members, ats, tonumber(ARGV[2]) or math.huge)
 end
-return {exact(now), found, more}
+return {format_float(now), found, more}

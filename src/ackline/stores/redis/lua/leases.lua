@@ -1,34 +1,34 @@
--- The leased jobs that have lapsed, or those of the given ones that one worker holds.
+-- Jobs whose lease has lapsed, or those of the given jobs that one worker has leased.
 --
--- ARGV[2]   how many of the lapsed at most
+-- ARGV[2]   the most lapsed jobs
 -- ARGV[3]   the worker, or nothing
--- ARGV[4…]  members of :processing to look at: all of them at once could be too many
--- Returns   flat {id, body, place, at, false, false, {}}
+-- ARGV[4…]  members of :processing to check: all of them in one call could be too many
+-- Returns   flat {id, body, state, at, false, false, {}}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
 -- include lib/read_jobs.lua
 
-local queue = open_queue(KEYS[1])
+local queue = load_queue(KEYS[1])
 if not queue then
   return {}
 end
 local limit, worker = tonumber(ARGV[2]), ARGV[3]
 if not worker then
-  return lapsed(queue, limit)
+  return lapsed_jobs(queue, limit)
 end
 
 local ids = {}
 for index = 4, #ARGV do
   ids[index - 3] = id_of(ARGV[index])
 end
-local held, deadlines, named = {}, {}, struct.pack('>Hc0', #worker, worker)
-for index, place in ipairs(get_many('HMGET', queue.base .. ':place', ids)) do
+local its_ids, deadlines, named = {}, {}, struct.pack('>Hc0', #worker, worker)
+for index, packed in ipairs(get_many('HMGET', queue.base .. ':state', ids)) do
   local member = ARGV[index + 3]
-  local is_its = place and string.find(place, named, WORKER_AT, true) == WORKER_AT
+  local is_its = packed and string.find(packed, named, WORKER_AT, true) == WORKER_AT
   local deadline = is_its and redis.call('ZSCORE', queue.base .. ':processing', member)
   if deadline then
-    held[#held + 1], deadlines[#deadlines + 1] = ids[index], deadline
+    its_ids[#its_ids + 1], deadlines[#deadlines + 1] = ids[index], deadline
   end
 end
-return look_up_leased(queue, held, deadlines)
+return read_leased_jobs(queue, its_ids, deadlines)

@@ -1,10 +1,10 @@
-"""Makes one script of a verb's file and the shared ones.
+"""Link the file of a script and the shared files into one text.
 
-A server creates the functions of a script anew at every call, and each takes longer the more of
-them there are: for a verb on one job that would be most of its time. So a script gets only the
-functions that it uses, and constants are inlined. A gate is a function with the word `gate` above
-it, which a call enters at most once and often not at all: functions that are needed only behind
-gates are created inside of each of these gates.
+A server creates the functions of a script again at every call, and the more functions, the longer
+that takes: for a script that handles one job it would be most of its time. So a script only gets
+the functions that it uses, and constants are inlined. A function marked with the comment
+`on_demand` is called at most once by a script, and often not at all: what only such functions need
+is created inside each of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-_BRANCH = re.compile(r"^-- gate\n(?=local function (\w+))", re.MULTILINE)
+_ON_DEMAND = re.compile(r"^-- on_demand\n(?=local function (\w+))", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*\n", re.MULTILINE)
 _BLOCK = re.compile(r"^(?=[^\s})e]|e(?!nd\b|lse))", re.MULTILINE)
 _FUNCTION = re.compile(r"local function (\w+)")
@@ -23,7 +23,7 @@ _WORD = re.compile(r"'[^'\n]*'|(?<![.:])\b[A-Za-z_]\w*")
 
 
 class Block:
-    """A statement at the outermost level: the names that it defines, and those that it uses."""
+    """A top-level statement, with the names that it defines and the names that it uses."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -33,7 +33,7 @@ class Block:
 
     @property
     def constants(self) -> dict[str, str]:
-        """Its names and values if it only gives names to literals, else nothing."""
+        """Names and values, if all it does is name literals."""
         match = _VALUES.match(self.text)
         values = [value.strip() for value in match[2].split(",")] if match else []
         if len(values) != len(self.names) or not all(map(_LITERAL.fullmatch, values)):
@@ -47,14 +47,14 @@ class Block:
 
 
 def link_script(shared: Iterable[str], own: str) -> str:
-    """One script of the shared texts, in this order, and the verb's own."""
+    """Link the shared files, in this order, and a script's own file."""
     common = "".join(shared)
     blocks, run = _split(common), _split(own)
     constants: dict[str, str] = {}
     for block in [*blocks, *run]:
         constants |= block.constants
-    gates = set(_BRANCH.findall(common + own))
-    return Linker(_inlined(blocks, constants), _inlined(run, constants), gates).text()
+    on_demand = set(_ON_DEMAND.findall(common + own))
+    return Linker(_inlined(blocks, constants), _inlined(run, constants), on_demand).text()
 
 
 def _split(text: str) -> list[Block]:
@@ -70,7 +70,7 @@ def _names_of(text: str) -> list[str]:
 
 
 def _inlined(blocks: Sequence[Block], constants: Mapping[str, str]) -> list[Block]:
-    """The blocks with constants in place of their names."""
+    """The blocks, with constants replaced by their values."""
     return [
         Block(_WORD.sub(lambda match: constants.get(match[0], match[0]), block.text))
         for block in blocks
@@ -79,21 +79,21 @@ def _inlined(blocks: Sequence[Block], constants: Mapping[str, str]) -> list[Bloc
 
 
 class Linker:
-    """Puts the blocks of one script where they belong."""
+    """Puts the blocks of one script in the right places."""
 
-    def __init__(self, shared: Sequence[Block], own: Sequence[Block], gates: set[str]) -> None:
+    def __init__(self, shared: Sequence[Block], own: Sequence[Block], on_demand: set[str]) -> None:
         self._blocks = [*shared, *own]
         self._functions = {block.function: block for block in self._blocks if block.function}
-        self._gates = gates
-        # Blocks without a name are run at once, and values are made once if something needs them.
+        self._on_demand = on_demand
+        # Blocks without a name always run; named values are computed if something needs them.
         self._run = [block for block in own if not block.function]
         self._run += [block for block in shared if not block.names]
-        while values := self._values_needed():
+        while values := self._needed_values():
             self._run += values
 
-    def _values_needed(self) -> list[Block]:
-        everything = [*self._run, *self._reached(self._run, through_gates=True)]
-        used = set().union(*(block.uses for block in everything))
+    def _needed_values(self) -> list[Block]:
+        all_blocks = [*self._run, *self._reached(self._run, into_on_demand=True)]
+        used = set().union(*(block.uses for block in all_blocks))
         return [
             block
             for block in self._blocks
@@ -101,32 +101,32 @@ class Linker:
         ]
 
     def text(self) -> str:
-        """The script."""
+        """The linked script."""
         made = self._reached(self._run)
         scope = frozenset(block.function for block in made)
         return "".join(
-            self._made(block, scope) if block in made else block.text
+            self._function_text(block, scope) if block in made else block.text
             for block in self._blocks
             if block in made or block in self._run
         )
 
-    def _made(self, block: Block, scope: frozenset[str | None]) -> str:
-        """The text of a function; a gate's includes the functions it needs but has not in scope."""
-        if block.function not in self._gates:
+    def _function_text(self, block: Block, scope: frozenset[str | None]) -> str:
+        """The text of a function; one on demand includes what it needs but has not in scope."""
+        if block.function not in self._on_demand:
             return block.text
         inner = [needed for needed in self._reached([block]) if needed.function not in scope]
         scope |= {needed.function for needed in inner}
         head, line, body = block.text.partition("\n")
-        return head + line + "".join(self._made(needed, scope) for needed in inner) + body
+        return head + line + "".join(self._function_text(needed, scope) for needed in inner) + body
 
-    def _reached(self, start: Sequence[Block], *, through_gates: bool = False) -> list[Block]:
-        """The functions that blocks use, also indirectly, in order; behind gates only if wanted."""
+    def _reached(self, start: Sequence[Block], *, into_on_demand: bool = False) -> list[Block]:
+        """The functions that blocks use, directly or not, in order."""
         reached: set[str] = set()
-        ahead = [name for block in start for name in block.uses]
-        while ahead:
-            name = ahead.pop()
+        pending = [name for block in start for name in block.uses]
+        while pending:
+            name = pending.pop()
             if name in self._functions and name not in reached:
                 reached.add(name)
-                if through_gates or name not in self._gates:
-                    ahead += self._functions[name].uses
+                if into_on_demand or name not in self._on_demand:
+                    pending += self._functions[name].uses
         return [block for block in self._blocks if block.function in reached]

@@ -1,12 +1,12 @@
--- A move is settled where it began: its answer that is kept here may be forgotten some day.
+-- A move is finished in its source queue: pruning may delete its outcome, which is kept here.
 --
--- ARGV[2]  the name of the move
+-- ARGV[2]  the id of the move
 -- Returns  OK
 --
 -- include lib/queue.lua
 
-for _, answer in ipairs({' here', ' refused'}) do
-  -- Not at once: another process that was about to complete the move may still ask for it.
-  redis.call('ZADD', KEYS[1] .. ':arrived', 'XX', exact(now), ARGV[2] .. answer)
+for _, outcome in ipairs({' accepted', ' refused'}) do
+  -- Not immediately: another process that is finishing the same move may still need it.
+  redis.call('ZADD', KEYS[1] .. ':moves', 'XX', format_float(now), ARGV[2] .. outcome)
 end
 return redis.status_reply('OK')

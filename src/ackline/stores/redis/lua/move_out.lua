@@ -1,8 +1,9 @@
--- The first half of a move to a queue of another slot: take the job out of its line and keep
--- everything of it in :away, until it has arrived.
+-- The first half of a move to a queue in another slot: take the job out of its list and keep
+-- everything of it in :moving until it has arrived.
 --
 -- ARGV[2]  its id
--- ARGV[3]  the step (packed), see lib/apply.lua; `entry` is the name of the other queue
+-- ARGV[3]  the transition (packed), see lib/apply.lua; `entry` is the other queue's name in the
+--          registry, `move` the id of this move
 -- Returns  a verdict
 --
 -- include lib/queue.lua
@@ -13,26 +14,27 @@
 -- include lib/apply.lua
 -- include lib/read_jobs.lua
 
-local queue = open_queue(KEYS[1])
-local id, step = ARGV[2], cmsgpack.unpack(ARGV[3])
+local queue = load_queue(KEYS[1])
+local id, transition = ARGV[2], cmsgpack.unpack(ARGV[3])
 local job = queue and load_jobs(queue, {id})[id]
-if not job or job.over then
-  return GONE
-elseif not guard(queue, job, step) then
+if not job or job.past_retention then
+  return NO_JOB
+elseif not check_guard(queue, job, transition) then
   return REFUSED + job.state
 end
-insist()
-local at, left = exact(at_of(queue, job)), {}
-local seen = look_up(queue, {job.member}, {at}, math.huge)
-clear(job, HELD)
-redis.call('HSET', queue.base .. ':away', id, cmsgpack.pack({
-  entry = step.entry, move = step.move, at = at, body = seen[2], place = write_place(job),
-  result = has(job, RESULT) and seen[5] or nil, progress = seen[6] or nil, history = seen[7],
-  by = step.by, moved = step.moved,
+allow_when_full()
+local at, freed = format_float(at_of(queue, job)), {}
+local found = read_jobs(queue, {job.member}, {at}, math.huge)
+clear_flag(job, PARKED)
+redis.call('HSET', queue.base .. ':moving', id, cmsgpack.pack({
+  entry = transition.entry, move = transition.move, at = at, body = found[2],
+  state = write_state(job), result = has_flag(job, RESULT) and found[5] or nil,
+  progress = found[6] or nil, history = found[7],
+  by = transition.by, moved = transition.moved,
 }))
-drop_jobs(queue, {job})
-note_move(queue, job, job.state, NOWHERE, step.by, step.moved)
-mind_group(queue, left, job, job.state)
-free_groups(queue, left)
+delete_jobs(queue, {job})
+add_move_entry(queue, job, job.state, NO_STATE, transition.by, transition.moved)
+track_group(queue, freed, job, job.state)
+free_groups(queue, freed)
 close_queue(queue)
 return job.state

@@ -1,38 +1,38 @@
--- Some jobs of one state, in the order of their line.
+-- Some jobs of one state, in the order of their list.
 --
--- ARGV[2]  the state; not that of leased jobs, which are listed by age
--- ARGV[3]  where the last page ended, or '': at
--- ARGV[4]  and the number of its last job
--- ARGV[5]  how many at most
--- ARGV[6]  'newest' to begin with the end of the line, or ''
--- ARGV[7]  after how many bytes of jobs to stop
--- Returns  {now, flat {id, body, place, at, result, progress, ended attempts}, 1 if it stopped
---          before the last of them, else 0}
+-- ARGV[2]  the state; not processing, whose jobs are listed by age
+-- ARGV[3]  the `at` of the last job of the page before, or ''
+-- ARGV[4]  the number of that job
+-- ARGV[5]  the most jobs
+-- ARGV[6]  'newest' to start at the end of the list, or ''
+-- ARGV[7]  the most bytes of jobs: it stops once it has them
+-- Returns  {now, flat {id, body, state, at, result, progress, history}, 1 if it stopped before the
+--          last of them, else 0}
 --
 -- include lib/queue.lua
 -- include lib/job.lua
 -- include lib/read_jobs.lua
 
-local queue = open_queue(KEYS[1])
+local queue = load_queue(KEYS[1])
 if not queue then
-  return {exact(now), {}, 0}
+  return {format_float(now), {}, 0}
 end
 local state, after, limit = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
 local after_number = tonumber(ARGV[4])
 local newest_first = ARGV[6] == 'newest'
 local range = newest_first and 'ZREVRANGE' or 'ZRANGE'
 
-local function queued_lines()
-  local lines = {}
+local function queued_lists()
+  local lists = {}
   for _, kind in ipairs(redis.call('SMEMBERS', queue.base .. ':kinds')) do
-    lines[#lines + 1] = ready_line(queue, kind)
+    lists[#lists + 1] = ready_key(queue, kind)
   end
-  for _, group in ipairs(redis.call('SMEMBERS', queue.base .. ':held')) do
-    for _, kind in ipairs(redis.call('SMEMBERS', queue.base .. ':holding:' .. group)) do
-      lines[#lines + 1] = held_line(queue, group, kind)
+  for _, group in ipairs(redis.call('SMEMBERS', queue.base .. ':parked')) do
+    for _, kind in ipairs(redis.call('SMEMBERS', queue.base .. ':parked_kinds:' .. group)) do
+      lists[#lists + 1] = parked_key(queue, group, kind)
     end
   end
-  return lines
+  return lists
 end
 
 local function comes_before(at, number, other_at, other_number)
@@ -46,16 +46,16 @@ local function comes_first(one, other)
   return comes_before(one[1], one[2], other[1], other[2])
 end
 
--- The rank of the first job behind the end of the last page. By binary search, because many jobs
--- may have the same place in a line, and the last one seen may be gone.
-local function start_of(line)
+-- The index of the first job after the last page. By binary search, because many jobs may have the
+-- same `at`, and the last job of that page may no longer exist.
+local function start_index(list)
   if not after then
     return 0
   end
-  local low, high = 0, redis.call('ZCARD', line)
+  local low, high = 0, redis.call('ZCARD', list)
   while low < high do
     local middle = math.floor((low + high) / 2)
-    local found = redis.call(range, line, middle, middle, 'WITHSCORES')
+    local found = redis.call(range, list, middle, middle, 'WITHSCORES')
     if comes_before(after, after_number, tonumber(found[2]), number_of(found[1])) then
       high = middle
     else
@@ -65,15 +65,15 @@ local function start_of(line)
   return low
 end
 
--- The lines with the best heads: of many lines, only these can have the first jobs.
--- gate
-local function best_lines(lines)
+-- The lists with the best first jobs: of many lists, only these can have jobs of the page.
+-- on_demand
+local function best_lists(lists)
   local heads = {}
-  for _, line in ipairs(lines) do
-    local first = start_of(line)
-    local head = redis.call(range, line, first, first, 'WITHSCORES')
+  for _, list in ipairs(lists) do
+    local first = start_index(list)
+    local head = redis.call(range, list, first, first, 'WITHSCORES')
     if head[1] then
-      heads[#heads + 1] = {tonumber(head[2]), number_of(head[1]), line}
+      heads[#heads + 1] = {tonumber(head[2]), number_of(head[1]), list}
     end
   end
   table.sort(heads, comes_first)
@@ -84,23 +84,23 @@ local function best_lines(lines)
   return best
 end
 
-local lines = state == QUEUED and queued_lines() or {queue.base .. ':' .. LINES[state]}
-if #lines > limit then
-  lines = best_lines(lines)
+local lists = state == QUEUED and queued_lists() or {queue.base .. ':' .. LISTS[state]}
+if #lists > limit then
+  lists = best_lists(lists)
 end
 local found = {}
-for _, line in ipairs(lines) do
-  local first = start_of(line)
-  local members, ats = split(redis.call(range, line, first, first + limit - 1, 'WITHSCORES'))
+for _, list in ipairs(lists) do
+  local first = start_index(list)
+  local members, ats = split_pairs(redis.call(range, list, first, first + limit - 1, 'WITHSCORES'))
   for index, member in ipairs(members) do
     found[#found + 1] = {tonumber(ats[index]), number_of(member), member, ats[index]}
   end
 end
-if #lines > 1 then
+if #lists > 1 then
   table.sort(found, comes_first)
 end
 local members, ats = {}, {}
 for index = 1, math.min(limit, #found) do
   members[index], ats[index] = found[index][3], found[index][4]
 end
-return {exact(now), look_up(queue, members, ats, tonumber(ARGV[7]))}
+return {format_float(now), read_jobs(queue, members, ats, tonumber(ARGV[7]))}

@@ -1,10 +1,10 @@
--- The keys between two, in order.
+-- The entries between two keys, in order.
 --
--- KEYS[1]  the tenant's room for keys
+-- KEYS[1]  the base name of a key-value store
 -- ARGV[1]  the lowest encoded key that may be read
 -- ARGV[2]  the upper bound, which is not read
--- ARGV[3]  how many at most
--- ARGV[4]  after how many bytes of values to stop, or ''
+-- ARGV[3]  the most entries
+-- ARGV[4]  the most bytes of values, or '': it stops once it has them
 -- Returns  flat {encoded key, version (8 bytes) and value}
 
 local names = redis.call(

@@ -1,4 +1,4 @@
--- Let jobs into line that their groups hold back and may have room for now.
+-- Unpark jobs of groups that may have capacity for them now.
 --
 -- ARGV[2…]  groups
 -- Returns   OK
@@ -7,11 +7,11 @@
 -- include lib/job.lua
 -- include lib/groups.lua
 
-local queue = open_queue(KEYS[1])
+local queue = load_queue(KEYS[1])
 if queue then
-  insist()
+  allow_when_full()
   for index = 2, #ARGV do
-    open_group(queue, ARGV[index])
+    unpark_group(queue, ARGV[index])
   end
   close_queue(queue)
 end

@@ -1,10 +1,10 @@
--- Write something, so that a server has something to wait for: a change that was sent again may
--- have changed nothing, and another connection's writes do not count.
+-- Write something, so that WAIT and WAITAOF have a write of this connection to wait for: a change
+-- that was sent again may have written nothing.
 --
 -- Returns  OK
 --
 -- include lib/queue.lua
 
-insist()
-redis.call('HINCRBY', KEYS[2], 'waited', 1)
+allow_when_full()
+redis.call('HINCRBY', KEYS[2], 'marker', 1)
 return redis.status_reply('OK')

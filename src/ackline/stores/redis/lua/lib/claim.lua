@@ -1,60 +1,61 @@
--- Promote due jobs, and lease the next jobs in line.
+-- Promote due jobs, and lease the next queued jobs.
 
--- The most due jobs that one claim promotes, and the most lapsed ones that it reports.
+-- The most due jobs that one claim promotes, and the most lapsed jobs that it reports.
 local CLAIM_MAINTENANCE_LIMIT = 200
 
--- About how many bytes of bodies one claim returns, unless its request says when to stop: more would
--- make all other clients wait.
-local MOST_BYTES = 8 * 1024 * 1024
-local FIRST_CHECK_DELAY = 4
+-- About how many bytes of bodies one claim returns, unless its request has a limit of its own: more
+-- would make all other clients wait.
+local MAX_BYTES = 8 * 1024 * 1024
+local FIRST_READ_SIZE = 4
 
--- The most jobs of full groups that one claim holds back: the next claim goes on from there.
-local MAX_JOBS = 5000
+-- The most jobs of full groups that one claim parks: the next claim continues from there.
+local MAX_PARKED = 5000
 
-local function head_of(line)
-  local first = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
+local function first_at(list)
+  local first = redis.call('ZRANGE', list, 0, 0, 'WITHSCORES')
   return tonumber(first[2])
 end
 
-local function sooner(one, other)
+local function min_time(one, other)
   return one and other and math.min(one, other) or one or other
 end
 
--- When the first scheduled or failing job is due.
+-- When the next scheduled or failing job is due.
 local function next_due(queue)
-  return sooner(head_of(queue.base .. ':scheduled'), head_of(queue.base .. ':failing'))
+  return min_time(first_at(queue.base .. ':scheduled'), first_at(queue.base .. ':failing'))
 end
 
 -- Promoting --------------------------------------------------------------------------------
 
-local function due_in(queue, state, limit)
-  local line = queue.base .. ':' .. LINES[state]
-  return redis.call('ZRANGEBYSCORE', line, '-inf', exact(now), 'WITHSCORES', 'LIMIT', 0, limit)
+local function due_members(queue, state, limit)
+  local list = queue.base .. ':' .. LISTS[state]
+  local latest = format_float(now)
+  return redis.call('ZRANGEBYSCORE', list, '-inf', latest, 'WITHSCORES', 'LIMIT', 0, limit)
 end
 
-local function earlier(one, other)
+local function is_earlier(one, other)
   return one.at < other.at or (one.at == other.at and one.number < other.number)
 end
 
--- gate
-local function promote_these(queue, ids, limit)
+-- on_demand
+local function promote_jobs(queue, ids, limit)
   local jobs = {}
   for _, job in pairs(load_jobs(queue, ids)) do
     at_of(queue, job)
     jobs[#jobs + 1] = job
   end
-  table.sort(jobs, earlier)
+  table.sort(jobs, is_earlier)
   for index = #jobs, limit + 1, -1 do
     jobs[index] = nil
   end
   for _, job in ipairs(jobs) do
-    note(queue, 'promote', job.state, QUEUED, 0, '', '', '', job.id, job.kind, job.attempts)
-    shift(queue, job.state, QUEUED, 1)
+    add_entry(queue, 'promote', job.state, QUEUED, 0, '', '', '', job.id, job.kind, job.attempts)
+    change_counts(queue, job.state, QUEUED, 1)
     job.state, job.at = QUEUED, job.at - job.priority * queue.ageing
     job.rank = job.at
   end
   save_jobs(queue, jobs)
-  tell(queue, 'ready')
+  notify_topic(queue, 'ready')
   return #jobs
 end
 
@@ -62,98 +63,98 @@ end
 local function promote(queue, limit)
   local ids = {}
   for _, state in ipairs({SCHEDULED, FAILING}) do
-    local due = due_in(queue, state, limit)
+    local due = due_members(queue, state, limit)
     for index = 1, #due, 2 do
       ids[#ids + 1] = id_of(due[index])
     end
   end
-  return #ids > 0 and promote_these(queue, ids, limit) or 0
+  return #ids > 0 and promote_jobs(queue, ids, limit) or 0
 end
 
--- Handing out ------------------------------------------------------------------------------
+-- Leasing ----------------------------------------------------------------------------------
 
--- Lines to claim from: {key, kind, found, at, taken}, each with the rank and member of its head.
--- They are read in pieces, and the taken jobs are removed from them at the end, all at once.
+-- Lists to claim from: {key, kind, found, at, taken}, each with the rank and the member of its next
+-- job. Each is read a part at a time, and loses its leased jobs at the end, all at once.
 
-local LEAST_PIECE = 8
+local MIN_READ_SIZE = 8
 
--- Look at the next job of a line; false if there is none.
-local function advance(line, piece)
-  if line.at > #line.found then
-    if line.whole then
+-- Go to the next job of a list; false if there is none.
+local function next_in_list(list, read_size)
+  if list.at > #list.found then
+    if list.read_whole then
       return false
     end
-    local last = line.taken + piece - 1
-    line.found = redis.call('ZRANGE', line.key, line.taken, last, 'WITHSCORES')
-    line.at, line.whole = 1, #line.found < 2 * piece
-    if #line.found == 0 then
+    local last = list.taken + read_size - 1
+    list.found = redis.call('ZRANGE', list.key, list.taken, last, 'WITHSCORES')
+    list.at, list.read_whole = 1, #list.found < 2 * read_size
+    if #list.found == 0 then
       return false
     end
   end
-  line.member = line.found[line.at]
-  if line.found[line.at + 1] ~= line.score then
-    line.score = line.found[line.at + 1]
-    line.rank = tonumber(line.score)
+  list.member = list.found[list.at]
+  if list.found[list.at + 1] ~= list.score then
+    list.score = list.found[list.at + 1]
+    list.rank = tonumber(list.score)
   end
   return true
 end
 
-local function before(one, other)
+local function is_before(one, other)
   if one.rank ~= other.rank then
     return one.rank < other.rank
   end
   return number_of(one.member) < number_of(other.member)
 end
 
--- The lines are a heap: the one with the best head is the first.
-local function sink(lines, index)
+-- The lists are a heap: the one with the best next job is the first.
+local function sift_down(lists, index)
   while true do
-    local best, left = index, 2 * index
-    for child = left, left + 1 do
-      if lines[child] and before(lines[child], lines[best]) then
+    local best = index
+    for child = 2 * index, 2 * index + 1 do
+      if lists[child] and is_before(lists[child], lists[best]) then
         best = child
       end
     end
     if best == index then
       return
     end
-    lines[index], lines[best] = lines[best], lines[index]
+    lists[index], lists[best] = lists[best], lists[index]
     index = best
   end
 end
 
-local function ready_lines(queue, kinds, limit)
+local function ready_lists(queue, kinds, limit)
   kinds = kinds or redis.call('SMEMBERS', queue.base .. ':kinds')
-  local piece = math.min(limit, math.max(LEAST_PIECE, math.ceil(2 * limit / #kinds)))
-  local lines, empty = {piece = piece, all = {}}, {}
+  local read_size = math.min(limit, math.max(MIN_READ_SIZE, math.ceil(2 * limit / #kinds)))
+  local lists, empty = {read_size = read_size, all = {}}, {}
   for _, kind in ipairs(kinds) do
-    local line = {key = ready_line(queue, kind), kind = kind, found = {}, at = 1, taken = 0}
-    if advance(line, piece) then
-      lines[#lines + 1] = line
+    local list = {key = ready_key(queue, kind), kind = kind, found = {}, at = 1, taken = 0}
+    if next_in_list(list, read_size) then
+      lists[#lists + 1] = list
     else
       empty[#empty + 1] = kind
     end
   end
   call_many('SREM', queue.base .. ':kinds', empty)
-  for index = #lines, 1, -1 do
-    lines.all[index] = lines[index]
-    sink(lines, index)
+  for index = #lists, 1, -1 do
+    lists.all[index] = lists[index]
+    sift_down(lists, index)
   end
-  return lines
+  return lists
 end
 
--- The same from a single line, in which nothing has to be compared.
-local function take_from(lines, limit)
+-- The same as `pop_best` for a single list, where no jobs have to be compared.
+local function pop_from(lists, limit)
   local members, kinds, ranks, count = {}, {}, {}, 0
-  local line = lines[1]
+  local list = lists[1]
   while count < limit do
-    if line.at > #line.found and not advance(line, lines.piece) then
-      lines[1] = nil
+    if list.at > #list.found and not next_in_list(list, lists.read_size) then
+      lists[1] = nil
       break
     end
-    local found, kind, score, rank = line.found, line.kind, line.score, line.rank
-    local last = math.min(#found, line.at + 2 * (limit - count) - 1)
-    for index = line.at, last, 2 do
+    local found, kind, score, rank = list.found, list.kind, list.score, list.rank
+    local last = math.min(#found, list.at + 2 * (limit - count) - 1)
+    for index = list.at, last, 2 do
       if found[index + 1] ~= score then
         score = found[index + 1]
         rank = tonumber(score)
@@ -161,252 +162,253 @@ local function take_from(lines, limit)
       count = count + 1
       members[count], kinds[count], ranks[count] = found[index], kind, rank
     end
-    line.taken, line.at = line.taken + (last - line.at + 1) / 2, last + 1
+    list.taken, list.at = list.taken + (last - list.at + 1) / 2, last + 1
   end
   return members, kinds, ranks
 end
 
 -- The best jobs, up to a limit: their members, kinds and ranks.
-local function take_best(lines, limit)
-  if #lines == 1 then
-    return take_from(lines, limit)
+local function pop_best(lists, limit)
+  if #lists == 1 then
+    return pop_from(lists, limit)
   end
   local members, kinds, ranks = {}, {}, {}
   for count = 1, limit do
-    local line = lines[1]
-    if not line then
+    local list = lists[1]
+    if not list then
       break
     end
-    members[count], kinds[count], ranks[count] = line.member, line.kind, line.rank
-    line.taken, line.at = line.taken + 1, line.at + 2
-    if not advance(line, lines.piece) then
-      lines[1] = lines[#lines]
-      lines[#lines] = nil
+    members[count], kinds[count], ranks[count] = list.member, list.kind, list.rank
+    list.taken, list.at = list.taken + 1, list.at + 2
+    if not next_in_list(list, lists.read_size) then
+      lists[1] = lists[#lists]
+      lists[#lists] = nil
     end
-    if lines[2] then
-      sink(lines, 1)
+    if lists[2] then
+      sift_down(lists, 1)
     end
   end
   return members, kinds, ranks
 end
 
-local function leave_lines(lines)
-  for _, line in ipairs(lines.all) do
-    if line.taken > 0 then
-      redis.call('ZREMRANGEBYRANK', line.key, 0, line.taken - 1)
+local function remove_taken(lists)
+  for _, list in ipairs(lists.all) do
+    if list.taken > 0 then
+      redis.call('ZREMRANGEBYRANK', list.key, 0, list.taken - 1)
     end
   end
 end
 
--- A token above every earlier one. It is the time, so that tokens that were lost with the server's
--- last moments (by a failover or a restore) are not given out again. While the clock is behind, a
--- random number drawn by the claimer, `leap`, prevents that. It is not always added: tokens would
--- run ahead of the clock for good, up to where a double cannot tell two numbers apart.
-local function next_token(queue, leap)
+-- A token above all earlier ones. It is the time, so that tokens that a failover or a restore has
+-- lost are not issued again. While the clock is behind the last token, a random number drawn by the
+-- client, `token_jump`, prevents that. It is not always added: tokens would run ahead of the clock
+-- for good, up to where a double cannot tell two numbers apart.
+local function next_token(queue, token_jump)
   local token = math.floor(now * 1e6)
   if token <= queue.token then
-    token = queue.token + leap
+    token = queue.token + token_jump
   end
   queue.token = token
   return token
 end
 
--- Keep the last token, and whether waiting workers want to be woken for new jobs.
-local function save_lease(queue, token, wanting)
-  if token and wanting then
-    redis.call('HSET', queue.base .. ':queue', 'token', whole(token), 'idle', '1')
+-- Save the last token, and whether waiting workers want to be woken for new jobs.
+local function save_token(queue, token, wants_wakeup)
+  if token and wants_wakeup then
+    redis.call('HSET', queue.base .. ':queue', 'token', format_int(token), 'wake_requested', '1')
   elseif token then
-    redis.call('HSET', queue.base .. ':queue', 'token', whole(token))
-  elseif wanting then
-    redis.call('HSET', queue.base .. ':queue', 'idle', '1')
+    redis.call('HSET', queue.base .. ':queue', 'token', format_int(token))
+  elseif wants_wakeup then
+    redis.call('HSET', queue.base .. ':queue', 'wake_requested', '1')
   end
 end
 
-local function has_room(queue, lease, group)
+local function group_has_capacity(queue, lease, group)
   local running = lease.running
-  running[group] = running[group] or running_in(queue, group)
-  if running[group] >= queue.group_limit and not lease.ignores_groups then
+  running[group] = running[group] or leases_of_group(queue, group)
+  if running[group] >= queue.group_limit and not lease.ignore_group_limit then
     return false
   end
   running[group] = running[group] + 1
-  enter_group(queue, group)
+  add_group_lease(queue, group)
   return true
 end
 
 local function new_lease(queue, request)
   return {
-    worker = request.worker, usual = request.lease, of_kind = request.leases,
-    token = next_token(queue, request.leap), running = {}, held = {}, known = {},
-    ignores_groups = request.ignores_groups,
+    worker = request.worker, default = request.lease, of_kind = request.lease_of_kind,
+    token = next_token(queue, request.token_jump), running = {}, parked = {}, known = {},
+    ignore_group_limit = request.ignore_group_limit,
   }
 end
 
--- A leased job's place without the rank and the number at its end.
-local function leased_head(lease, head, flags, attempts)
+-- The state of a leased job without the rank and the number at its end.
+local function leased_state(lease, head, flags, attempts)
   return struct.pack('>BBBdBI4I8d', PROCESSING, 0, flags, 0, head.priority, attempts, lease.token,
     now) .. head.names
 end
 
--- The fields of bodies of one kind that are alike from their priority to their options.
-local function read_head(lease, body, kind)
+-- What bodies have in common that are the same from their priority to their options.
+local function read_body_head(lease, body, kind)
   local _, priority, seconds, _, group, rest = struct.unpack(BODY, body)
   if seconds == 0 then
-    seconds = lease.of_kind[kind] or lease.usual
+    seconds = lease.of_kind[kind] or lease.default
   end
   local head = {
     text = string.sub(body, 9, rest - 1), priority = priority, group = group, seconds = seconds,
-    deadline = exact(now + seconds),
+    deadline = format_float(now + seconds),
     names = struct.pack('>Hc0Hc0Hc0', #lease.worker, lease.worker, #kind, kind, #group, group),
   }
-  head.first = leased_head(lease, head, 0, 1)
+  head.first = leased_state(lease, head, 0, 1)
   return head
 end
 
--- The place of a job that no worker has had before, up to its number.
-local function start_cursor(head, rank)
+-- The state of a job that is leased for the first time, without the number at its end.
+local function first_state(head, rank)
   return head.first .. struct.pack('>d', rank)
 end
 
--- The next place of a job that some worker has had before; returns its attempts and flags, too.
-local function lease_again(queue, lease, head, id, place, rank)
-  local had = string.byte(place, FLAGS_AT)
+-- The state of a job that was leased before; also returns its attempts and flags.
+local function redelivered_state(queue, lease, head, id, packed, rank)
+  local had = string.byte(packed, FLAGS_AT)
   local flags = bit.band(had, bit.bnot(PROGRESS))
   if flags ~= had then
     redis.call('HDEL', queue.base .. ':progress', id)
   end
-  local attempts = struct.unpack('>I4', place, ATTEMPTS_AT) + 1
-  return leased_head(lease, head, flags, attempts) .. struct.pack('>d', rank)
-    .. string.sub(place, -8), attempts, flags
+  local attempts = struct.unpack('>I4', packed, ATTEMPTS_AT) + 1
+  return leased_state(lease, head, flags, attempts) .. struct.pack('>d', rank)
+    .. string.sub(packed, -8), attempts, flags
 end
 
-local function put_aside(queue, lease, id, body, place, rank)
-  local job = place and read_place(id, place) or read_fresh(id, body)
+local function park_job(queue, lease, id, body, packed, rank)
+  local job = packed and read_state(id, packed) or read_never_leased(id, body)
   job.rank, job.at = rank, rank
-  hold_back(queue, job, lease.known)
-  table.insert(lease.held, job)
+  park(queue, job, lease.known)
+  table.insert(lease.parked, job)
 end
 
--- How many jobs to take next: as many as wanted, unless the first ones were large.
-local function next_look(limit, count, bytes, most)
+-- How many jobs to read next: as many as wanted, unless the first ones were large.
+local function next_read_size(limit, count, bytes, max_bytes)
   if count == 0 then
-    return math.min(limit, FIRST_CHECK_DELAY)
+    return math.min(limit, FIRST_READ_SIZE)
   end
-  return math.min(limit - count, math.max(1, math.floor((most - bytes) / (bytes / count + 1))))
+  return math.min(limit - count, math.max(1, math.floor((max_bytes - bytes) / (bytes / count + 1))))
 end
 
--- The jobs to look at next: those that a look before has left, or the best ones in the lines.
-local function next_jobs(lines, left, limit)
-  if left then
-    return left.members, left.kinds, left.ranks
+-- The jobs to read next: the rest of those read before, or the best ones of the lists.
+local function next_jobs(lists, rest, limit)
+  if rest then
+    return rest.members, rest.kinds, rest.ranks
   end
-  return take_best(lines, limit)
+  return pop_best(lists, limit)
 end
 
--- Leave the jobs behind the one with which these have that many bytes; nil if there are none.
-local function leave_rest(queue, members, kinds, ranks, bytes)
-  local left = nil
+-- Remove the jobs that follow once the first ones have that many bytes, and return them, else nil.
+local function keep_rest(queue, members, kinds, ranks, bytes)
+  local rest = nil
   for index, member in ipairs(members) do
-    if left then
-      local at = #left.members + 1
-      left.members[at], left.kinds[at], left.ranks[at] = member, kinds[index], ranks[index]
+    if rest then
+      local at = #rest.members + 1
+      rest.members[at], rest.kinds[at], rest.ranks[at] = member, kinds[index], ranks[index]
       members[index] = nil
     else
       bytes = bytes - redis.call('HSTRLEN', queue.base .. ':job', id_of(member))
       if bytes <= 0 and members[index + 1] then
-        left = {members = {}, kinds = {}, ranks = {}}
+        rest = {members = {}, kinds = {}, ranks = {}}
       end
     end
   end
-  return left
+  return rest
 end
 
-local function put_back(lines, left)
+local function push_back(lists, rest)
   local of_kind = {}
-  for _, line in ipairs(lines.all) do
-    of_kind[line.kind] = line
+  for _, list in ipairs(lists.all) do
+    of_kind[list.kind] = list
   end
-  for _, kind in ipairs(left.kinds) do
+  for _, kind in ipairs(rest.kinds) do
     of_kind[kind].taken = of_kind[kind].taken - 1
   end
 end
 
--- request: worker, limit, lease, leap, kinds or nil, leases of kinds that differ, bytes or nil
--- lines: those to claim from, of which there is at least one
--- Returns the token, flat {id, body}, and flat {index, attempts, flags} of those that are not new.
--- gate
-local function take(queue, request, lines)
+-- request: worker, limit, lease, token_jump, kinds or nil, lease_of_kind where it differs,
+--          max_bytes or nil
+-- lists:   those to claim from, at least one
+-- Returns the token, flat {id, body}, and flat {index, attempts, flags} of jobs leased before.
+-- on_demand
+local function lease_next(queue, request, lists)
   local sub, find = string.sub, string.find
-  local jobs, again, leased, places = {}, {}, {}, {}
-  local lease, count, repeats, bytes, left = nil, 0, 0, 0, nil
-  local most = request.bytes or MOST_BYTES
+  local jobs, redelivered, leased, new_states = {}, {}, {}, {}
+  local lease, count, bytes, rest = nil, 0, 0, nil
+  local max_bytes = request.max_bytes or MAX_BYTES
   while
     count < request.limit
-    and (bytes < most or count == 0)
-    and (not lease or #lease.held < MAX_JOBS)
+    and (bytes < max_bytes or count == 0)
+    and (not lease or #lease.parked < MAX_PARKED)
   do
-    local size = next_look(request.limit, count, bytes, most)
-    local members, kinds, ranks = next_jobs(lines, left, size)
+    local size = next_read_size(request.limit, count, bytes, max_bytes)
+    local members, kinds, ranks = next_jobs(lists, rest, size)
     if #members == 0 then
       break
     end
-    left = request.bytes and leave_rest(queue, members, kinds, ranks, most - bytes)
+    rest = request.max_bytes and keep_rest(queue, members, kinds, ranks, max_bytes - bytes)
     lease = lease or new_lease(queue, request)
     local ids = {}
     for index = 1, #members do
       ids[index] = sub(members[index], 7)
     end
     local bodies = get_many('HMGET', queue.base .. ':job', ids)
-    local known = get_many('HMGET', queue.base .. ':place', ids)
-    local kind, head, first, same
-    local noted_ids, noted_kinds, load_max_attempts, noted = {}, {}, {}, 0
+    local old_states = get_many('HMGET', queue.base .. ':state', ids)
+    local kind, head, first, same_rank
+    local entry_ids, entry_kinds, entry_attempts, entries = {}, {}, {}, 0
     for index = 1, #ids do
-      local id, body, place, rank = ids[index], bodies[index], known[index], ranks[index]
+      local id, body, packed, rank = ids[index], bodies[index], old_states[index], ranks[index]
       if kinds[index] ~= kind or find(body, head.text, 9, true) ~= 9 then
-        kind, same = kinds[index], nil
-        head = read_head(lease, body, kind)
+        kind, same_rank = kinds[index], nil
+        head = read_body_head(lease, body, kind)
       end
-      if head.group ~= '' and not has_room(queue, lease, head.group) then
-        put_aside(queue, lease, id, body, place, rank)
+      if head.group ~= '' and not group_has_capacity(queue, lease, head.group) then
+        park_job(queue, lease, id, body, packed, rank)
       else
         local attempts, at = 1, 2 * count + 1
-        if place then
-          local flags
-          places[at + 1], attempts, flags = lease_again(queue, lease, head, id, place, rank)
-          again[repeats + 1], again[repeats + 2], again[repeats + 3] = count, attempts, flags
-          repeats = repeats + 3
+        if packed then
+          local state, had, flags = nil, #redelivered, nil
+          state, attempts, flags = redelivered_state(queue, lease, head, id, packed, rank)
+          redelivered[had + 1], redelivered[had + 2], redelivered[had + 3] = count, attempts, flags
+          new_states[at + 1] = state
         else
-          if rank ~= same then
-            same, first = rank, start_cursor(head, rank)
+          if rank ~= same_rank then
+            same_rank, first = rank, first_state(head, rank)
           end
-          places[at + 1] = first .. sub(body, -8)
+          new_states[at + 1] = first .. sub(body, -8)
         end
-        places[at] = id
+        new_states[at] = id
         leased[at], leased[at + 1] = head.deadline, members[index]
         jobs[at], jobs[at + 1] = id, body
-        bytes, count, noted = bytes + #body, count + 1, noted + 1
-        noted_ids[noted], noted_kinds[noted], load_max_attempts[noted] = id, kind, attempts
+        bytes, count, entries = bytes + #body, count + 1, entries + 1
+        entry_ids[entries], entry_kinds[entries], entry_attempts[entries] = id, kind, attempts
       end
     end
-    note_run(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, '', '', noted_kinds,
-      load_max_attempts, noted_ids)
+    add_entries(queue, 'claim', QUEUED, PROCESSING, lease.token, lease.worker, '', '', entry_kinds,
+      entry_attempts, entry_ids)
   end
-  if left then
-    put_back(lines, left)
+  if rest then
+    push_back(lists, rest)
   end
-  leave_lines(lines)
+  remove_taken(lists)
   call_many('ZADD', queue.base .. ':processing', leased)
-  call_many('HSET', queue.base .. ':place', places)
-  if lease and #lease.held > 0 then
-    save_jobs(queue, lease.held)
+  call_many('HSET', queue.base .. ':state', new_states)
+  if lease and #lease.parked > 0 then
+    save_jobs(queue, lease.parked)
   end
-  shift(queue, QUEUED, PROCESSING, count)
+  change_counts(queue, QUEUED, PROCESSING, count)
   if count > 0 then
-    hold(queue, request.worker, count)
+    change_lease_count(queue, request.worker, count)
   end
-  if count < request.limit and (left or #lines > 0) then
-    -- There are more jobs than one claim may look at: the worker must claim again at once.
-    queue.idle = true
-    tell(queue, 'ready')
+  if count < request.limit and (rest or #lists > 0) then
+    -- There are more jobs than one claim may read: the worker must claim again immediately.
+    queue.wake_requested = true
+    notify_topic(queue, 'ready')
   end
-  return lease and lease.token, jobs, again
+  return lease and lease.token, jobs, redelivered
 end

@@ -1,35 +1,35 @@
--- Groups: how many jobs of one group may be processing at once.
+-- Groups: at most `group_limit` jobs of a group may be processing at the same time.
 --
--- A claim holds back the queued jobs of a full group in lines of their own, so that it does not
--- meet them again and again. When a place may have become free, as many jobs as fit go back into
--- their line. One too many does no harm: the next claim holds it back again.
+-- A claim parks the queued jobs of a full group in lists of their own, so that later claims do not
+-- read them again and again. When a lease of the group ends, as many jobs as it then has capacity
+-- for are unparked. One too many does no harm: the next claim parks it again.
 
-local function running_in(queue, group)
+local function leases_of_group(queue, group)
   return tonumber(redis.call('HGET', queue.base .. ':groups', group) or 0)
 end
 
-local function enter_group(queue, group)
+local function add_group_lease(queue, group)
   redis.call('HINCRBY', queue.base .. ':groups', group, 1)
 end
 
--- `known`: the lines that hold jobs back already.
-local function hold_back(queue, job, known)
-  set(job, HELD)
-  local line = held_line(queue, job.group, job.kind)
-  if not known[line] then
-    known[line] = true
-    redis.call('SADD', queue.base .. ':held', job.group)
-    redis.call('SADD', queue.base .. ':holding:' .. job.group, job.kind)
+-- `known` has the lists in which jobs were already parked by this claim.
+local function park(queue, job, known)
+  set_flag(job, PARKED)
+  local list = parked_key(queue, job.group, job.kind)
+  if not known[list] then
+    known[list] = true
+    redis.call('SADD', queue.base .. ':parked', job.group)
+    redis.call('SADD', queue.base .. ':parked_kinds:' .. job.group, job.kind)
   end
 end
 
--- The most jobs that are let into line at once; the others follow when the next ones end.
-local MOST_FORWARD = 1000
+-- The most jobs that are unparked at once; others follow when the next leases end.
+local MAX_UNPARKED = 1000
 
-local function let_forward(queue, group, kind, room)
-  local line = held_line(queue, group, kind)
+local function unpark(queue, group, kind, free_slots)
+  local list = parked_key(queue, group, kind)
   local jobs, ids = {}, {}
-  local popped = redis.call('ZRANGE', line, 0, math.min(room, MOST_FORWARD) - 1, 'WITHSCORES')
+  local popped = redis.call('ZRANGE', list, 0, math.min(free_slots, MAX_UNPARKED) - 1, 'WITHSCORES')
   for index = 1, #popped, 2 do
     ids[#ids + 1] = id_of(popped[index])
   end
@@ -37,49 +37,49 @@ local function let_forward(queue, group, kind, room)
   for _, id in ipairs(ids) do
     local job = found[id]
     at_of(queue, job)
-    clear(job, HELD)
+    clear_flag(job, PARKED)
     jobs[#jobs + 1] = job
   end
   if #jobs > 0 then
     save_jobs(queue, jobs)
-    tell(queue, 'ready')
+    notify_topic(queue, 'ready')
   end
-  if redis.call('EXISTS', line) == 0 then
-    redis.call('SREM', queue.base .. ':holding:' .. group, kind)
+  if redis.call('EXISTS', list) == 0 then
+    redis.call('SREM', queue.base .. ':parked_kinds:' .. group, kind)
   end
 end
 
--- Let as many jobs of each kind into line as the group has room for: a claim may want only some.
-local function open_group(queue, group)
-  local kinds = redis.call('SMEMBERS', queue.base .. ':holding:' .. group)
-  local room = #kinds > 0 and queue.group_limit - running_in(queue, group) or 0
-  if room > 0 then
+-- Unpark as many jobs of each kind as the group has capacity for: a claim may want only some kinds.
+local function unpark_group(queue, group)
+  local kinds = redis.call('SMEMBERS', queue.base .. ':parked_kinds:' .. group)
+  local free_slots = #kinds > 0 and queue.group_limit - leases_of_group(queue, group) or 0
+  if free_slots > 0 then
     for _, kind in ipairs(kinds) do
-      let_forward(queue, group, kind, room)
+      unpark(queue, group, kind, free_slots)
     end
-    if redis.call('EXISTS', queue.base .. ':holding:' .. group) == 0 then
-      redis.call('SREM', queue.base .. ':held', group)
+    if redis.call('EXISTS', queue.base .. ':parked_kinds:' .. group) == 0 then
+      redis.call('SREM', queue.base .. ':parked', group)
     end
   end
 end
 
--- `left` counts the leases of each group that have ended; 0 if only its line has changed.
--- gate
-local function free_groups(queue, left)
-  for group, count in pairs(left) do
+-- `freed` counts the leases of each group that ended; 0 if it only has fewer queued jobs.
+-- on_demand
+local function free_groups(queue, freed)
+  for group, count in pairs(freed) do
     if count > 0 and redis.call('HINCRBY', queue.base .. ':groups', group, -count) <= 0 then
       redis.call('HDEL', queue.base .. ':groups', group)
     end
-    open_group(queue, group)
+    unpark_group(queue, group)
   end
 end
 
-local function mind_group(queue, left, job, source)
+local function track_group(queue, freed, job, source)
   if job.group == '' then
     return
   elseif source == PROCESSING and job.state ~= PROCESSING then
-    left[job.group] = (left[job.group] or 0) + 1
+    freed[job.group] = (freed[job.group] or 0) + 1
   elseif source == QUEUED then
-    left[job.group] = left[job.group] or 0
+    freed[job.group] = freed[job.group] or 0
   end
 end

@@ -1,26 +1,26 @@
--- The small key-value room of a tenant, under its base name:
+-- The key-value store of a tenant, under its base name:
 --   :names    sorted set of the encoded keys, all with score 0, so that they have an order
 --   :values   hash: encoded key → version (8 bytes) and value
---   :version  the last version given out
+--   :version  the last version issued
 
-local function put_key(room, name, value)
-  local version = redis.call('INCR', room .. ':version')
-  redis.call('ZADD', room .. ':names', 0, name)
-  redis.call('HSET', room .. ':values', name, struct.pack('>I8', version) .. value)
+local function write_key(base, name, value)
+  local version = redis.call('INCR', base .. ':version')
+  redis.call('ZADD', base .. ':names', 0, name)
+  redis.call('HSET', base .. ':values', name, struct.pack('>I8', version) .. value)
 end
 
-local function drop_key(room, name)
-  redis.call('ZREM', room .. ':names', name)
-  redis.call('HDEL', room .. ':values', name)
+local function delete_key(base, name)
+  redis.call('ZREM', base .. ':names', name)
+  redis.call('HDEL', base .. ':values', name)
 end
 
--- Writes stand in ARGV, four arguments each: encoded key, expected version or '', 'set' or 'drop',
--- value. Whether all versions from `first` to `last` are as expected:
-local function as_expected(room, first, last)
+-- ARGV has four arguments for each write: encoded key, expected version or '', 'set' or 'delete',
+-- value. Whether all versions of the writes ARGV[first] to ARGV[last] are the expected ones:
+local function versions_match(base, first, last)
   for index = first, last, 4 do
     if ARGV[index + 1] ~= '' then
-      local there = redis.call('HGET', room .. ':values', ARGV[index])
-      local version = there and struct.unpack('>I8', there) or 0
+      local value = redis.call('HGET', base .. ':values', ARGV[index])
+      local version = value and struct.unpack('>I8', value) or 0
       if version ~= tonumber(ARGV[index + 1]) then
         return false
       end
@@ -29,13 +29,13 @@ local function as_expected(room, first, last)
   return true
 end
 
--- gate
-local function write_given(room, first, last)
+-- on_demand
+local function write_keys_from_argv(base, first, last)
   for index = first, last, 4 do
     if ARGV[index + 2] == 'set' then
-      put_key(room, ARGV[index], ARGV[index + 3])
+      write_key(base, ARGV[index], ARGV[index + 3])
     else
-      drop_key(room, ARGV[index])
+      delete_key(base, ARGV[index])
     end
   end
 end

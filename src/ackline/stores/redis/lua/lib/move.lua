@@ -1,25 +1,25 @@
--- Hand a job to another queue of the same server.
+-- Move a job to another queue on the same server.
 
-local arrivals = {}
+local target_queues = {}
 
--- `settings` are the fields of a new queue, `entry` its name among all queues.
-local function make_queue(base, registry, entry, settings)
+-- `settings` are the fields of a new queue, `entry` is its name in the registry.
+local function create_queue(base, registry, entry, settings)
   redis.call('HSET', base .. ':queue', unpack(settings))
   redis.call('SADD', registry, entry)
-  return open_queue(base)
+  return load_queue(base)
 end
 
-local function make_way(target, id)
+local function delete_expired_duplicate(target, id)
   local old = load_jobs(target, {id})[id]
-  if old and old.over then
-    drop_jobs(target, {old})
+  if old and old.past_retention then
+    delete_jobs(target, {old})
   end
-  return not old or old.over
+  return not old or old.past_retention
 end
 
--- Everything that is kept of a job outside its line moves with it.
-local function carry(queue, target, id)
-  for _, hash in ipairs({'job', 'place', 'result', 'progress'}) do
+-- Move everything that is stored for a job except its position in a list.
+local function move_job_data(queue, target, id)
+  for _, hash in ipairs({'job', 'state', 'result', 'progress'}) do
     local value = redis.call('HGET', queue.base .. ':' .. hash, id)
     if value then
       redis.call('HSET', target.base .. ':' .. hash, id, value)
@@ -31,39 +31,39 @@ local function carry(queue, target, id)
   end
 end
 
--- gate
-local function move_job(queue, job, step, left)
-  local there = open_queue(step.target[1])
-  if there and not make_way(there, job.id) then
+-- on_demand
+local function move_job(queue, job, transition, freed)
+  local existing = load_queue(transition.target[1])
+  if existing and not delete_expired_duplicate(existing, job.id) then
     return REFUSED + job.state
   end
-  local target = there or make_queue(unpack(step.target))
+  local target = existing or create_queue(unpack(transition.target))
   save_jobs(queue, {job})
   local at, state = at_of(queue, job), job.state
-  redis.call('ZREM', job.line, job.member)
-  carry(queue, target, job.id)
-  shift(queue, state, nil, 1)
-  note_move(queue, job, state, NOWHERE, step.by, step.moved)
-  mind_group(queue, left, job, state)
-  clear(job, HELD)
-  job.was, job.at = nil, at
+  redis.call('ZREM', job.list, job.member)
+  move_job_data(queue, target, job.id)
+  change_counts(queue, state, nil, 1)
+  add_move_entry(queue, job, state, NO_STATE, transition.by, transition.moved)
+  track_group(queue, freed, job, state)
+  clear_flag(job, PARKED)
+  job.old_list, job.at = nil, at
   save_jobs(target, {job})
-  shift(target, nil, state, 1)
+  change_counts(target, nil, state, 1)
   if job.token > target.token then
-    -- A job's tokens must grow, whichever queue hands them out.
-    redis.call('HSET', target.base .. ':queue', 'token', whole(job.token))
+    -- The tokens of a job must grow, also from one queue to the next.
+    redis.call('HSET', target.base .. ':queue', 'token', format_int(job.token))
   end
-  note_move(target, job, NOWHERE, state, step.by, step.moved)
-  tell_priority(target, job.priority, 1)
-  tell(target, 'ready')
-  arrivals[#arrivals + 1] = target
-  job.gone = true
+  add_move_entry(target, job, NO_STATE, state, transition.by, transition.moved)
+  add_priorities(target, job.priority, 1)
+  notify_topic(target, 'ready')
+  target_queues[#target_queues + 1] = target
+  job.has_moved = true
   return state
 end
 
--- Write the arrivals to the other queues' journals, after this queue's journal has the departures.
-local function close_arrivals()
-  for _, target in ipairs(arrivals) do
+-- Write the journals of the other queues, after this queue's journal has the departures.
+local function close_target_queues()
+  for _, target in ipairs(target_queues) do
     close_queue(target)
   end
 end
