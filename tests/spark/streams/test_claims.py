@@ -202,7 +202,7 @@ def test_what_was_cancelled_meanwhile_is_kept_as_its_queue_says(email, start, ch
     put(email, 1)
     driver = start(checkpoint)
     driver.call("initialOffset")
-    stray = email.claim(1, worker=driver.reader.options.worker)[0]
+    stray = email.claim(1, worker=driver.reader.options.worker_id)[0]
     email.cancel(stray.id)
 
     start(checkpoint).run()
@@ -964,7 +964,7 @@ class TestPoison:
         driver = start(checkpoint)
         before = ManifestStore(email.store, email.key, "lake")
         before.begin(lambda _state: None)
-        [job] = email.claim(1, worker=driver.reader.options.worker, lease=LEASE)
+        [job] = email.claim(1, worker=driver.reader.options.worker_id, lease=LEASE)
         before.save(before.state, added=[PendingBatch(leases_of([job.record]), 1)])
         driver.call("initialOffset")
         store = driver.store

@@ -340,7 +340,7 @@ def test_a_named_queue_goes_on_without_what_was_dropped(queues, start, checkpoin
     kept = [event.id for event in queues["b"].events()]
     assert [id for queue, _, id in told(checkpoint) if queue == "b"] == kept
     [gap] = gaps_told(checkpoint)
-    reached = json.loads(checkpoint.offsets[0])["queues"]["a"]
+    reached = json.loads(checkpoint.offsets[0])["cursors"]["a"]
     assert (gap["queue"], gap["after"]) == ("b", reached)
     assert gap["kept_from"] == next(iter(queues["b"].events())).at
     assert gap["skipped_at"] == queues.store.now()
@@ -377,7 +377,7 @@ def test_a_stream_that_always_skips_has_a_checkpoint_that_does_not_grow(
 
     assert of_other["queue"] == "other"
     assert [gap.get("count", 1) for gap in old_and_new] == [4, 1, 1]
-    reached = json.loads(checkpoint.offsets[0])["queues"]["other"]
+    reached = json.loads(checkpoint.offsets[0])["cursors"]["other"]
     assert old_and_new[0]["after"] == reached
     ends = [read_cursor(gap["until"]) for gap in old_and_new]
     assert ends == sorted(ends)
@@ -410,7 +410,7 @@ def test_what_a_planned_batch_lacks_is_told_though_nothing_follows(queues, start
 
     assert told(checkpoint) == []
     lacks, since = gaps_told(checkpoint)
-    assert (lacks["after"], lacks["until"]) == (planned["begun"]["a"], planned["queues"]["a"])
+    assert (lacks["after"], lacks["until"]) == (planned["batch_start"]["a"], planned["cursors"]["a"])
     assert since["after"] == lacks["until"]
 
 
@@ -428,7 +428,7 @@ def test_what_a_planned_batch_lacks_is_told_by_whichever_run_goes_on(
     start(checkpoint, **options).run()
 
     [gap] = gaps_told(checkpoint)
-    assert gap["after"] == json.loads(checkpoint.offsets[0])["begun"]["a"]
+    assert gap["after"] == json.loads(checkpoint.offsets[0])["batch_start"]["a"]
     assert told(checkpoint) == [("a", "enqueue", id) for id in ("second", "third")]
     queues["a"].enqueue(1, id="last")
     start(checkpoint, **options).run()
@@ -605,7 +605,7 @@ class TestDroppedQueues:
     def test_they_are_forgotten(self, queues, driver, checkpoint):
         last = json.loads(checkpoint.offsets[max(checkpoint.offsets)])
 
-        assert list(last["queues"]) == ["stays"]
+        assert list(last["cursors"]) == ["stays"]
         keys = queues.keys("ackline", "readers")
         assert [entry.key[2] for entry in keys] == [ALL_QUEUES, "stays"]
 

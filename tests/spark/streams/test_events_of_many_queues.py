@@ -178,7 +178,7 @@ def test_a_checkpoint_that_has_searched_further_than_the_store_reaches_is_refuse
 ):
     start(maxEventsPerTrigger="2").trigger()
     offset = json.loads(checkpoint.offsets[0])
-    offset["searched"] = make_cursor(1000 * read_cursor(offset["searched"])[0], 0)
+    offset["searched_to"] = make_cursor(1000 * read_cursor(offset["searched_to"])[0], 0)
     checkpoint.offsets[0] = json.dumps(offset)
 
     with pytest.raises(StreamMismatch, match="backup"):

@@ -81,7 +81,7 @@ batches = st.lists(
         at=st.integers(0, 2**31).map(float),
         queue=st.sampled_from([MAIL, HOOKS]),
         entries=st.lists(entries, min_size=1, max_size=6),
-        used=st.integers(0, 3),
+        offset=st.integers(0, 3),
     ),
     max_size=6,
 )

@@ -65,7 +65,7 @@ def test_a_relative_folder_is_that_of_the_machine_that_plans(tmp_path, monkeypat
     planned = pickle.dumps(RejectedRowsTarget.create("rejected", "write", 1000))
 
     monkeypatch.chdir("task")
-    with pickle.loads(planned).opened(HERE) as rejects:
+    with pickle.loads(planned).open(HERE) as rejects:
         rejects.add([RejectedRow.of(LARGE, ValueError("no"))], 0)
 
     assert pyarrow.parquet.read_table(tmp_path / "rejected").num_rows == 1
