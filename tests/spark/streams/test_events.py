@@ -342,7 +342,7 @@ def test_a_named_queue_goes_on_without_what_was_dropped(queues, start, checkpoin
     [gap] = gaps_told(checkpoint)
     reached = json.loads(checkpoint.offsets[0])["cursors"]["a"]
     assert (gap["queue"], gap["after"]) == ("b", reached)
-    assert gap["kept_from"] == next(iter(queues["b"].events())).at
+    assert gap["retained_from"] == next(iter(queues["b"].events())).at
     assert gap["skipped_at"] == queues.store.now()
     assert "queue 'b' has dropped events" in caplog.text
 
