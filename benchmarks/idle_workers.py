@@ -23,7 +23,7 @@ import ackline
 from ackline.stores.contract import Store
 
 VERBS = [name for name, value in vars(Store).items() if name[0] != "_" and callable(value)]
-LOOPS = ("promoter", "reaper", "pruner", "watcher")
+LOOPS = ("promoter", "reaper", "pruner", "store monitor")
 
 
 def count_calls(store: Any) -> Counter[str]:

@@ -13,14 +13,14 @@ from ackline.queue import JournalReader
 
 INNER = {
     # What the worker, maintenance and this face build upon; not for users.
-    "announce",
-    "answer",
+    "record_callbacks",
+    "from_receipt",
     "apply",
     "claim_from",
     "claim_records",
     "claim_request",
     "complete_async",
-    "enqueue_chunks",
+    "enqueue_batches",
     "expire",
     "put",
     "settle",

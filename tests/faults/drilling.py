@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.drill import Drill
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import Drill, DrillOptions
 
 
 def run_drill(drill: Drill, place: Path, *, count: int, seed: int) -> Report:

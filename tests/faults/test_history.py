@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.harness.faults.checks.history import History, Phase, Step, What
 history = History(Path(sys.argv[1]), "killed")
 for number in range(100):
-    history.write(Step(what=What.DELIVERY, phase=Phase.INVOKE, id=str(number)))
+    history.write(Step(type=StepType.DELIVERY, phase=Phase.INVOKE, id=str(number)))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -41,7 +41,7 @@ def test_a_torn_last_line_never_happened(tmp_path):
     history = History(tmp_path, "one")
     history.write(STARTED)
     with path_of(tmp_path, "one").open("ab") as file:
-        file.write(b'{"what":"delivery","pha')
+        file.write(b'{"type":"delivery","pha')
 
     assert [step.act for step in read_all(tmp_path)] == ["started"]
     history.close()

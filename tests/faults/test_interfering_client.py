@@ -28,7 +28,7 @@ def test_a_fault_lasts_from_before_the_act_until_after_it(
         history=History(tmp_path, "interfering_client"),
     )
     meddler = InterferingClient(cast(Any, post))
-    for act in ("abandon", "settle_late", "sweep", "operate", "move", "tidy"):
+    for act in ("abandon", "settle_late", "sweep", "operate", "move", "promote_and_prune"):
         monkeypatch.setattr(meddler, act, abandon)
 
     meddler.interfere()

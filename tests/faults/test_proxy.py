@@ -7,10 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.faults.cuts import CutSchedule
-from tests.harness.faults.door import ProxyListener
 from tests.harness.faults.processes import wait_for
-from tests.harness.faults.proxy import Proxy
+from tests.harness.faults.proxy import CutSchedule, Proxy, ProxyListener
 
 
 class Echo:

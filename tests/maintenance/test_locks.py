@@ -93,7 +93,7 @@ def test_each_process_goes_by_its_own_interval(queues: Queues, clock: ManualCloc
 def test_locks_that_one_look_does_not_show_are_seen_all_the_same(
     queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ackline.maintenance.locks.AT_ONCE", 3)
+    monkeypatch.setattr("ackline.maintenance.locks.LOOKUP_BATCH", 3)
     monkeypatch.setattr("ackline.maintenance.locks.LOCK_BATCH", 4)
     wanted = every(*(queues[f"queue-{number}"] for number in range(10)))
     assert len(MaintenanceLocks("sweep").acquire(wanted)) == 10
@@ -206,7 +206,7 @@ class TestManyProcesses:
     ) -> None:
         """The control, without locks, sweeps once for each process."""
         if not locked:
-            monkeypatch.setattr("ackline.maintenance.loop.Locks", NoLocks)
+            monkeypatch.setattr("ackline.maintenance.loop.MaintenanceLocks", NoLocks)
         fleet = self.fleet(queues)
         for queue in queues:
             queue.enqueue(1)
@@ -228,7 +228,7 @@ class TestManyProcesses:
         locked: bool,
     ) -> None:
         if not locked:
-            monkeypatch.setattr("ackline.maintenance.loop.Locks", NoLocks)
+            monkeypatch.setattr("ackline.maintenance.loop.MaintenanceLocks", NoLocks)
         pruners = [Pruner(queues, 30.0) for _ in range(self.PROCESSES)]
         for pruner in pruners:
             pruner.step()

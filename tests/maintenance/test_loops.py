@@ -319,7 +319,12 @@ class TestMaintenance:
         maintenance.step()
         stats = maintenance.stats()
         assert (stats.promoted, stats.expired, stats.dead_lettered, stats.pruned) == (1, 1, 1, 1)
-        assert [loop.name for loop in stats.loops] == ["promoter", "reaper", "pruner", "watcher"]
+        assert [loop.name for loop in stats.loops] == [
+            "promoter",
+            "reaper",
+            "pruner",
+            "store monitor",
+        ]
         assert all(loop.runs == 1 and loop.last_run is not None for loop in stats.loops)
 
     def test_works_in_threads_within_a_block(self) -> None:

@@ -1,4 +1,4 @@
-"""What a store complains of comes into the log: once, and again if it lasts."""
+"""A store's health issues are logged once, and again if they last."""
 
 from __future__ import annotations
 
@@ -20,61 +20,61 @@ def queue(queues):
 
 
 @pytest.fixture
-def complain(queue, monkeypatch):
-    """Let the store have these troubles."""
+def set_issues(queue, monkeypatch):
+    """Make the store report these health issues."""
     info = queue.store.info
 
-    def have(*troubles):
+    def report(*issues):
         monkeypatch.setattr(
-            queue.store, "info", lambda: msgspec.structs.replace(info(), troubles=troubles)
+            queue.store, "info", lambda: msgspec.structs.replace(info(), issues=issues)
         )
 
-    return have
+    return report
 
 
 @pytest.fixture
-def told(caplog):
+def log_lines(caplog):
     caplog.set_level(logging.WARNING, "ackline")
     return lambda: [message.split(": ", 1)[1] for message in caplog.messages]
 
 
-def test_a_trouble_is_told_once_while_it_lasts(queue, complain, told):
-    watcher = StoreMonitor([queue], 60.0)
-    complain(OLD)
-    watcher.step()
-    complain(msgspec.structs.replace(OLD, says="a session is older"))
-    watcher.step()
+def test_an_issue_is_logged_once_while_it_lasts(queue, set_issues, log_lines):
+    monitor = StoreMonitor([queue], 60.0)
+    set_issues(OLD)
+    monitor.step()
+    set_issues(msgspec.structs.replace(OLD, message="a session is older"))
+    monitor.step()
 
-    assert told() == ["a session is old. end it"]
-
-
-def test_it_is_told_again_when_it_comes_back(queue, complain, told):
-    watcher = StoreMonitor([queue], 60.0)
-    for troubles in ([OLD], [], [OLD]):
-        complain(*troubles)
-        watcher.step()
-
-    assert len(told()) == 2
+    assert log_lines() == ["a session is old. end it"]
 
 
-def test_it_is_told_again_when_it_lasts_long(queue, complain, told, monkeypatch):
+def test_it_is_logged_again_when_it_comes_back(queue, set_issues, log_lines):
+    monitor = StoreMonitor([queue], 60.0)
+    for issues in ([OLD], [], [OLD]):
+        set_issues(*issues)
+        monitor.step()
+
+    assert len(log_lines()) == 2
+
+
+def test_it_is_logged_again_when_it_lasts_long(queue, set_issues, log_lines, monkeypatch):
     monkeypatch.setattr(module, "LOG_INTERVAL", 0.0)
-    watcher = StoreMonitor([queue], 60.0)
-    complain(OLD)
-    watcher.step()
-    watcher.step()
+    monitor = StoreMonitor([queue], 60.0)
+    set_issues(OLD)
+    monitor.step()
+    monitor.step()
 
-    assert len(told()) == 2
+    assert len(log_lines()) == 2
 
 
-def test_what_is_only_good_to_know_is_not_told(queue, complain, told):
-    complain(msgspec.structs.replace(OLD, grave=False))
+def test_an_issue_that_is_not_critical_is_not_logged(queue, set_issues, log_lines):
+    set_issues(msgspec.structs.replace(OLD, critical=False))
     StoreMonitor([queue], 60.0).step()
 
-    assert told() == []
+    assert log_lines() == []
 
 
-def test_maintenance_watches_each_store_once(queue):
-    loops = [loop for loop in Maintenance([queue, queue]).loops if loop.name == "watcher"]
+def test_maintenance_monitors_each_store_once(queue):
+    loops = [loop for loop in Maintenance([queue, queue]).loops if loop.name == "store monitor"]
 
     assert [loop.queues for loop in loops] == [(queue,)]

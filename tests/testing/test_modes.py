@@ -32,7 +32,7 @@ from ackline.testing import (
     modes,
     refute_enqueued,
 )
-from ackline.worker.handler_outcome import Execution, Hooks
+from ackline.worker.hooks import Execution, Hooks
 
 
 class Mail(msgspec.Struct):

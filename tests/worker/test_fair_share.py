@@ -28,7 +28,7 @@ class TestFairShare:
         had = [0] * len(takers)
         for _ in range(count):
             for n, taker in enumerate(takers):
-                if wanting[n] and taker.take(jobs):
+                if wanting[n] and taker.try_take(jobs):
                     had[n] += jobs
         return had
 

@@ -202,14 +202,14 @@ def test_one_step_of_the_stop_that_fails_keeps_nobody_from_the_others(queue, mon
             failed.add(step)
             raise RuntimeError(f"a bug of ours in {step}")
 
-        monkeypatch.setattr(f"ackline.worker.worker.{step}", fail)
+        monkeypatch.setattr(f"ackline.worker.queue_runner.{step}", fail)
 
     queue.enqueue(1, id="a")
     worker = Worker(queue, grace=0.05)
     worker.start()
     assert began.wait(SOON)
     monkeypatch.setattr("ackline.worker.worker.INTERRUPT_SECONDS", 0.05)
-    steps = {"Station.interrupt_all", "Timekeeper.stop"}
+    steps = {"QueueRunner.interrupt_handlers", "Timers.stop"}
     for step in steps:
         break_step(step)
     worker.stop()

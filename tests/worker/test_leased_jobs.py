@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from ackline.worker.held import LeasedJob
+from ackline.worker.leased_jobs import LeasedJob
 from tests.slow_handler import SOON
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

@@ -75,7 +75,7 @@ def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_place
     queue, start, monkeypatch, way
 ):
     monkeypatch.setattr(executor, "STOP_TIMEOUT", 0.05)
-    monkeypatch.setattr("ackline.worker.worker.STOP_TIMEOUT", 0.05)
+    monkeypatch.setattr("ackline.worker.queue_runner.STOP_TIMEOUT", 0.05)
     began, go_on = threading.Event(), threading.Event()
 
     @queue.handler("deaf", timeout=0.05 if way == "timeout" else None, max_attempts=1)
@@ -101,7 +101,7 @@ def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_place
 
 
 def test_a_sync_handler_of_a_lost_lease_does_not_keep_its_lane(queue, start, monkeypatch):
-    monkeypatch.setattr("ackline.worker.worker.STOP_TIMEOUT", 0.05)
+    monkeypatch.setattr("ackline.worker.queue_runner.STOP_TIMEOUT", 0.05)
     began, go_on = threading.Event(), threading.Event()
     running, most = 0, 0
     lock = threading.Lock()
@@ -279,9 +279,9 @@ def test_a_worker_is_known_to_the_store_and_says_goodbye(queue, start):
     queue.handler(lambda job: None)
     worker = start(queue, concurrency=7)
     (known,) = queue.workers()
-    assert known.beat.id == worker.id
-    assert known.beat.concurrency == 7
-    assert known.beat.kinds == ("default",)
+    assert known.heartbeat.id == worker.id
+    assert known.heartbeat.concurrency == 7
+    assert known.heartbeat.kinds == ("default",)
     worker.stop()
     assert queue.workers() == []
 

@@ -194,11 +194,11 @@ def test_a_pause_is_not_undone_by_a_worker_that_starts(queue):
             looked.append(1)
             ackline.Queues(queue.store)[queue.name].pause()
             return stored
-        return type(queue.policies).stored(queue.policies)
+        return type(queue.policies).stored_settings(queue.policies)
 
-    queue.policies.stored = pause_after_the_look
+    queue.policies.stored_settings = pause_after_the_look
     queue.policies.publish()
-    del queue.policies.stored
+    del queue.policies.stored_settings
     settings = queue.settings()
     assert settings.paused
     assert settings.kinds["risky"].max_attempts == 9
@@ -366,7 +366,7 @@ def test_a_worker_whose_store_was_closed_first_is_stopped_at_once(queue, caplog)
     worker.stop()
 
     assert time.monotonic() - before < 3
-    assert caplog.text.count("stops: the") == 1
+    assert caplog.text.count("is stopping: the") == 1
     assert "trying again" not in caplog.text
     assert caplog.text.count("could not be stored") >= 1
     assert not [thread for thread in threading.enumerate() if "ackline claims" in thread.name]

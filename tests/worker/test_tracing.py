@@ -166,14 +166,14 @@ def test_what_is_no_traceparent_is_ignored(text):
 def test_a_program_that_does_not_trace_does_not_import_it():
     program = (
         "import sys, ackline\n"
-        "from ackline import tracing\n"
+        "from ackline.queue import tracing\n"
         "from ackline.worker import Worker\n"
         "queue = ackline.open('memory://')['q']\n"
         "queue.handler(lambda job: 3)\n"
         "queue.enqueue(1, id='a')\n"
         "worker = Worker(queue, maintenance=False); worker.start()\n"
         "assert queue.result('a', 10) == 3; worker.stop()\n"
-        "assert tracing.current() is None and tracing.spans() is None\n"
+        "assert tracing.current_traceparent() is None and tracing.handler_spans() is None\n"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
@@ -183,14 +183,14 @@ def test_a_program_that_only_loads_it_pays_for_no_spans_until_it_traces():
     program = (
         "import opentelemetry.trace as api\n"
         "import ackline\n"
-        "from ackline import tracing\n"
+        "from ackline.queue import tracing\n"
         "from ackline.worker import Worker\n"
         "from opentelemetry.sdk.trace import TracerProvider\n"
         "queue = ackline.open('memory://')['q']\n"
         "traced = lambda job: api.get_current_span().get_span_context().is_valid\n"
         "queue.handler(traced)\n"
         "worker = Worker(queue, maintenance=False); worker.start()\n"
-        "assert tracing.spans() is None\n"
+        "assert tracing.handler_spans() is None\n"
         "assert queue.enqueue_and_wait(1, timeout=10) is False\n"
         "api.set_tracer_provider(TracerProvider())\n"
         "assert queue.enqueue_and_wait(2, timeout=10) is True; worker.stop()\n"

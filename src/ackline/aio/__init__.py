@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, NoReturn
 
+from ackline.aio.journal import AsyncJournalReader, AsyncWatcher
 from ackline.aio.queues import AsyncQueue, AsyncQueues, open
-from ackline.aio.reader import AsyncJournalReader
-from ackline.aio.watching import AsyncWatcher
 
 __all__ = ["AsyncJournalReader", "AsyncQueue", "AsyncQueues", "AsyncWatcher", "open"]
 

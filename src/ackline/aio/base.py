@@ -1,14 +1,14 @@
-"""What the asyncio sides of a queue have in common: the queue, and threads to call it from."""
+"""What the asyncio classes of a queue have in common: the queue, and threads to call it from."""
 
 from __future__ import annotations
 
-import asyncio
 import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from ackline.aio.coalescer import Coalescer
+from ackline.aio.journal import AsyncWatcher
+from ackline.aio.thread_pools import ThreadPools
 from ackline.core.job import Draft
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.queue import Job, Queue
@@ -18,53 +18,11 @@ from ackline.queue.settling import require_applied
 from ackline.queue.transactions import run_joined
 from ackline.stores.contract import JoinedTransaction, Receipt
 
-if TYPE_CHECKING:
-    from ackline.aio.watching import AsyncWatcher
-
 T = TypeVar("T")
 Q = ParamSpec("Q")
 
 MakeTransition = Callable[[], Transition]
 """Decides on a transition, in a thread: it may have to read the queue's settings."""
-
-
-class ThreadPools:
-    """The threads that blocking calls run in, shared by all queues of a store."""
-
-    def __init__(
-        self, calls: int = 8, waits: int = 256, enqueues: int = 8, settles: int = 8
-    ) -> None:
-        self._calls = ThreadPoolExecutor(calls, "ackline call")
-        # Apart, because an enqueue may have to wait for somebody's open transaction.
-        self.enqueues = ThreadPoolExecutor(enqueues, "ackline enqueue")
-        self.settles = ThreadPoolExecutor(settles, "ackline settle")
-        # Apart from the calls, so that callers that wait never take the threads of those that work.
-        self._waits = ThreadPoolExecutor(waits, "ackline wait")
-
-    def call(
-        self, function: Callable[Q, T], /, *args: Q.args, **kwargs: Q.kwargs
-    ) -> asyncio.Future[T]:
-        """Run something short."""
-        loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._calls, lambda: function(*args, **kwargs))
-
-    def wait(self, function: Callable[[float], T], seconds: float) -> asyncio.Future[T]:
-        """Run something that mostly waits."""
-        return asyncio.get_running_loop().run_in_executor(self._waits, function, seconds)
-
-    def run_soon(self, function: Callable[[], object]) -> None:
-        """Run something that nobody waits for; it must not raise."""
-        try:
-            self._calls.submit(function)
-        except RuntimeError:  # closed already
-            function()
-
-    def close(self) -> None:
-        """Let the threads end."""
-        self._calls.shutdown(wait=False)
-        self.enqueues.shutdown(wait=False)
-        self.settles.shutdown(wait=False)
-        self._waits.shutdown(wait=False)
 
 
 class AsyncQueueBase(Generic[P, R]):

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import Self
 
-from ackline.aio.base import ThreadPools
+from ackline.aio.thread_pools import ThreadPools
 from ackline.core.job import QueueKey
 from ackline.stores.contract import Listener, Store, Topic
 

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from ackline.aio.base import AsyncQueueBase
-from ackline.aio.reader import AsyncJournalReader
-from ackline.aio.watching import AsyncWatcher, Callback, follow_events
+from ackline.aio.journal import AsyncJournalReader, AsyncWatcher, Callback, follow_events
 from ackline.core.config import QueueSettings
 from ackline.core.events import Act, Event
 from ackline.core.job import State

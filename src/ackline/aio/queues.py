@@ -9,10 +9,10 @@ from collections.abc import Generator
 from typing import Any, Self, Unpack, overload
 
 from ackline import queues
-from ackline.aio.base import ThreadPools
 from ackline.aio.consumer import AsyncConsumer
 from ackline.aio.operator import AsyncOperator
 from ackline.aio.producer import AsyncProducer
+from ackline.aio.thread_pools import ThreadPools
 from ackline.core import codec
 from ackline.core.clock import Clock
 from ackline.core.codec import Serde, SerdeLike

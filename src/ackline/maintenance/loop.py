@@ -1,4 +1,4 @@
-"""One small duty, done again and again for some queues, in a thread of its own."""
+"""A kind of maintenance that a background thread repeats for some queues."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ackline.stores.contract import NextDue
 logger = logging.getLogger("ackline")
 
 AFTER_INTERVAL = math.inf
-"""What `look_after` returns when the usual interval will do."""
+"""Returned by `maintain`: nothing more to do until the usual interval has passed."""
 
 MAX_NAMED = 3
-"""How many queues a line of the log names."""
+"""How many queues a log line names."""
 
 
 class LoopStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,23 +41,25 @@ class LoopStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MaintenanceLoop(ABC):
-    """Every process may run one: if two act at once, the store's compare-and-set keeps them apart.
+    """Every process may run one: if two act at once, the store's compare-and-set lets one succeed.
 
-    Its queues are in one store. A loop with a duty looks after a queue only if no other process has
-    done so for an interval (see `Locks`).
+    Its queues are in one store. A loop with a `lock_name` maintains a queue only if no other
+    process has done so for an interval (see `MaintenanceLocks`).
 
-    No loop listens to its store: some stores send the wake-up for a claimable job to one waiter
+    No loop listens to its store: some stores send the notification of a ready job to one listener
     only, and a loop would take it from the workers.
     """
 
     name: ClassVar[str]
     lock_name: str | None = None
     counters: ClassVar[tuple[str, ...]] = ()
-    """What it counts, from 0 on: a figure that is missing at first cannot be seen to rise."""
+    """Its counters, which start at 0: a metric that is missing at first does not show a rise."""
 
     def __init__(self, queues: Sequence[Queue[Any, Any]], interval: float) -> None:
         if not interval > 0:
-            raise ConfigError(f"the {self.name} needs an interval above 0 s, not {interval!r}")
+            raise ConfigError(
+                f"the interval of the {self.name} must be above 0 s, not {interval!r}"
+            )
         self.queues = tuple(queues)
         self.interval = interval
         self._locks = MaintenanceLocks(self.lock_name) if self.lock_name is not None else None
@@ -72,69 +74,69 @@ class MaintenanceLoop(ABC):
 
     @abstractmethod
     def maintain(self, queue: Queue[Any, Any]) -> float:
-        """Do what is due; returns in how many seconds there is more, or `AFTER_INTERVAL`."""
+        """Do what is due; returns the seconds until more is due, or `AFTER_INTERVAL`."""
 
     def due(self) -> Mapping[Queue[Any, Any], float]:
-        """The queues that need it, each with the seconds until then; by default, all do now."""
+        """The queues to maintain, each with the seconds until it is due; by default, all of them now."""
         return dict.fromkeys(self.queues, 0.0)
 
     def interval_of(self, queue: Queue[Any, Any]) -> float:
-        """Seconds for which others leave a queue alone that was looked after."""
+        """Seconds during which other processes do not maintain a queue again."""
         del queue
         return self.interval
 
     def step(self) -> float:
-        """Look after every queue once; returns in how many seconds to do so again.
+        """Maintain every queue once; returns the seconds until the next run.
 
-        An error with one queue does not keep it from the others: it is raised at the end.
+        An error of one queue does not stop the others: it is raised at the end.
         """
-        pause, troubles = self._run_once(QueueBackoff())
-        if troubles:
-            raise ExceptionGroup(f"the {self.name} failed", list(troubles.values()))
-        return pause
+        delay, errors = self._run_once(QueueBackoff())
+        if errors:
+            raise ExceptionGroup(f"{self.name} failed", list(errors.values()))
+        return delay
 
-    def _run_once(self, setbacks: QueueBackoff) -> tuple[float, dict[FailedQueue, Exception]]:
-        """Look after the queues that do not rest; returns when to go on, and what failed."""
+    def _run_once(self, backoff: QueueBackoff) -> tuple[float, dict[FailedQueue, Exception]]:
+        """Maintain the queues that are due; returns the delay until the next run, and what failed."""
         errors = dict[FailedQueue, Exception]()
-        queues, pause = self._queues_due(setbacks, errors)
+        queues, delay = self._queues_due(backoff, errors)
         for queue in queues:
             try:
-                pause = min(pause, self.maintain(queue))
+                delay = min(delay, self.maintain(queue))
             except Exception as error:
                 error.add_note(f"{self.name} of queue {queue.key}")
                 errors[queue] = error
                 continue
-            setbacks.succeeded(queue)
+            backoff.succeeded(queue)
         self._count_run(errors)
-        return max(0.0, pause), errors
+        return max(0.0, delay), errors
 
     def _queues_due(
-        self, setbacks: QueueBackoff, troubles: dict[FailedQueue, Exception]
+        self, backoff: QueueBackoff, errors: dict[FailedQueue, Exception]
     ) -> tuple[Sequence[Queue[Any, Any]], float]:
-        """The queues to look after now, and the seconds until more of them need it."""
+        """The queues to maintain now, and the seconds until more of them are due."""
         try:
             due = self.due().items()
-            waits = {queue: max(wait, setbacks.seconds_left(queue)) for queue, wait in due}
-            pause = min([self.interval, *(wait for wait in waits.values() if wait > 0)])
+            waits = {queue: max(wait, backoff.seconds_left(queue)) for queue, wait in due}
+            delay = min([self.interval, *(wait for wait in waits.values() if wait > 0)])
             ready = [queue for queue, wait in waits.items() if wait <= 0]
             if self._locks is not None:
                 ready = self._locks.acquire({queue: self.interval_of(queue) for queue in ready})
         except Exception as error:
-            troubles[None] = error
+            errors[None] = error
             return (), self.interval
-        return ready, pause
+        return ready, delay
 
-    def _count_run(self, troubles: Mapping[FailedQueue, Exception]) -> None:
+    def _count_run(self, errors: Mapping[FailedQueue, Exception]) -> None:
         self._runs += 1
         self._last_run = time.time()
-        if troubles:
+        if errors:
             self._failures += 1
-            self._last_error = repr(next(iter(troubles.values())))
+            self._last_error = repr(next(iter(errors.values())))
 
     def start(self) -> None:
-        """Run in a thread until `stop`."""
+        """Run in a background thread until `stop`."""
         if self._thread is None:
-            # Each thread has its own flag: one that outlives its stop cannot be revived.
+            # Each thread has its own event: one that outlives `stop` must not go on after a new start.
             self._stopping = threading.Event()
             self._thread = threading.Thread(
                 target=self._run, args=[self._stopping], name=f"ackline {self.name}", daemon=True
@@ -142,14 +144,14 @@ class MaintenanceLoop(ABC):
             self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End after the step that is under way."""
+        """Stop after the current step."""
         thread, self._thread = self._thread, None
         self._stopping.set()
         if thread is None or thread is threading.current_thread():
             return
         thread.join(timeout)
         if thread.is_alive():
-            logger.warning("the %s still hangs in its step %g s after its stop", self.name, timeout)
+            logger.warning("%s did not stop within %g s", self.name, timeout)
 
     def stats(self) -> LoopStats:
         """What it has done so far."""
@@ -162,61 +164,61 @@ class MaintenanceLoop(ABC):
             done=dict(self._done),
         )
 
-    def count(self, what: str, how_many: int) -> None:
-        """Add to one of the counts."""
-        self._done[what] = self._done.get(what, 0) + how_many
+    def count(self, counter: str, increase: int) -> None:
+        """Increase one of the counters."""
+        self._done[counter] = self._done.get(counter, 0) + increase
 
     def _run(self, stopping: threading.Event) -> None:
-        setbacks = QueueBackoff()
+        backoff = QueueBackoff()
         while not stopping.is_set():
-            stopping.wait(self._run_and_back_off(setbacks))
+            stopping.wait(self._run_and_back_off(backoff))
 
-    def _run_and_back_off(self, setbacks: QueueBackoff) -> float:
-        """Go round, and keep the loop's own pace even if a queue is in trouble."""
-        pause, troubles = self._run_once(setbacks)
-        rests = setbacks.failed(troubles, self._random.uniform(0.5, 1.0))
-        if news := setbacks.to_log(troubles):
-            self._log_errors(news, rests)
-        if None in troubles:
-            return rests[None]
-        setbacks.succeeded(None)
-        return self._add_jitter(min([pause, *rests.values()]))
+    def _run_and_back_off(self, backoff: QueueBackoff) -> float:
+        """Run once, log what failed, and return the delay until the next run."""
+        delay, errors = self._run_once(backoff)
+        delays = backoff.failed(errors, self._random.uniform(0.5, 1.0))
+        if unlogged := backoff.to_log(errors):
+            self._log_errors(unlogged, delays)
+        if None in errors:
+            return delays[None]
+        backoff.succeeded(None)
+        return self._add_jitter(min([delay, *delays.values()]))
 
     def _log_errors(
-        self, news: Mapping[FailedQueue, Exception], rests: Mapping[FailedQueue, float]
+        self, errors: Mapping[FailedQueue, Exception], delays: Mapping[FailedQueue, float]
     ) -> None:
-        causes = list(news.values())
-        # If a store is away, a traceback says nothing; and its message once is enough for all.
-        passing = all(isinstance(cause, TRANSIENT_ERRORS) for cause in causes)
+        causes = list(errors.values())
+        # If a store is unavailable, a traceback does not help, and one message is enough for all.
+        transient = all(isinstance(cause, TRANSIENT_ERRORS) for cause in causes)
         logger.error(
-            "the %s failed%s: %s; it goes on in %.1f s",
+            "%s failed%s: %s; retrying in %.1f s",
             self.name,
-            _describe_queues(news),
+            _describe_queues(errors),
             "; ".join(dict.fromkeys(map(str, causes))),
-            min(rests[place] for place in news),
-            exc_info=None if passing else ExceptionGroup(f"the {self.name} failed", causes),
+            min(delays[queue] for queue in errors),
+            exc_info=None if transient else ExceptionGroup(f"{self.name} failed", causes),
         )
 
-    def _add_jitter(self, pause: float) -> float:
-        """Spread the processes of a fleet, unless it is known exactly when there is more to do."""
-        return pause * self._random.uniform(0.8, 1.0) if pause == self.interval else pause
+    def _add_jitter(self, delay: float) -> float:
+        """Spread the runs of many processes, unless the next due time is known exactly."""
+        return delay * self._random.uniform(0.8, 1.0) if delay == self.interval else delay
 
 
 def next_due(queues: Sequence[Queue[Any, Any]]) -> dict[Queue[Any, Any], NextDue]:
-    """For each of these queues of one store, when its next job is due and its next lease ends."""
+    """For each of these queues of one store: when its next job is due and its next lease ends."""
     if not queues:
         return {}
     due = queues[0].store.next_due([queue.key for queue in queues])
     return dict(zip(queues, due, strict=True))
 
 
-def _describe_queues(places: Iterable[FailedQueue]) -> str:
-    """Which queues are in trouble; nothing if the loop itself is.
+def _describe_queues(queues: Iterable[FailedQueue]) -> str:
+    """Name the queues that failed; nothing if the loop itself did.
 
-    >>> _where([None])
+    >>> _describe_queues([None])
     ''
     """
-    names = [str(queue.key) for queue in places if queue is not None]
+    names = [str(queue.key) for queue in queues if queue is not None]
     if not names:
         return ""
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""

@@ -1,4 +1,4 @@
-"""Promotes jobs that were scheduled, or wait for their next attempt, when they are due."""
+"""Makes scheduled jobs and retries ready when they are due."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ackline.queue import Queue
 BATCH = 500
 
 MIN_INTERVAL = 0.05
-"""Seconds; a job that is due may be locked by somebody else, who lets go of it soon."""
+"""Seconds between two steps; a due job may be locked by another process for a moment."""
 
 
 class Promoter(MaintenanceLoop):
-    """Never early, at most an interval late; workers that wait for jobs are more precise still."""
+    """Promotes jobs, never early and at most an interval late; waiting workers are more precise."""
 
     name = "promoter"
     lock_name = "promote"
@@ -36,7 +36,7 @@ class Promoter(MaintenanceLoop):
 
 
 def _seconds_until_due(queues: Sequence[Queue[Any, Any]]) -> dict[Queue[Any, Any], float]:
-    """For each queue with jobs that wait for their time, the seconds until the first is due."""
+    """The seconds until the next job of each queue is due; queues without such jobs are omitted."""
     waiting = {
         queue: due.job_at for queue, due in next_due(queues).items() if due.job_at is not None
     }

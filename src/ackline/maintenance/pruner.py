@@ -1,4 +1,4 @@
-"""Drops finished jobs, journal entries and dead workers whose time is over."""
+"""Deletes finished jobs, journal entries and dead workers after their retention."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ackline.queue import Queue
 from ackline.queue.journal.reader import oldest_needed_cursor
 
 BATCH = 500
-"""Jobs per step, so that nobody waits long for a store that is busy pruning."""
+"""Jobs per step, so that a store that is pruning does not block others for long."""
 
 
 class Pruner(MaintenanceLoop):
-    """Keeps every collection bounded."""
+    """Prunes what the retention of each queue no longer keeps."""
 
     name = "pruner"
     lock_name = "prune"

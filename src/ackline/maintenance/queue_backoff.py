@@ -1,4 +1,4 @@
-"""What failed recently: a queue that failed is left alone for a while, and no other with it."""
+"""Backoff for queues whose maintenance failed, without delaying the others."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ackline.core.backoff import ExponentialDelay
 from ackline.queue import Queue
 
 RETRY_DELAYS = (0.1, 30.0)
-"""Seconds before what failed is tried again: doubled each time, up to the last."""
+"""First and longest delay in seconds before a failed queue is retried; it doubles each time."""
 
 LOG_INTERVAL = 600.0
 """Seconds after which an error that lasts is logged again."""
 
 FailedQueue = Queue[Any, Any] | None
-"""Where it failed: None is the loop itself, which could not learn what is due."""
+"""What failed: a queue, or None for the loop itself, which could not learn what is due."""
 
 
 class FailingQueue:
-    """One place that failed, and has not succeeded since."""
+    """A queue that failed, and has not succeeded since."""
 
     def __init__(self) -> None:
         self.delay = ExponentialDelay(*RETRY_DELAYS)
@@ -31,47 +31,47 @@ class FailingQueue:
 
 
 class QueueBackoff:
-    """How long each queue rests. One that fails for hours costs the others nothing.
+    """How long each failed queue is left alone.
 
-    Queues that failed in the same round rest for equally long, so that a store that is away is
-    logged in one line and not in one for each queue.
+    Queues that failed in the same run are delayed equally, so that an unavailable store is logged
+    in one line and not in one for each queue.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._of: dict[FailedQueue, FailingQueue] = {}
+        self._failing: dict[FailedQueue, FailingQueue] = {}
 
-    def seconds_left(self, place: FailedQueue) -> float:
-        """Seconds for which to leave it alone; 0 if it is not resting."""
-        setback = self._of.get(place)
-        return max(0.0, setback.until - self._clock()) if setback is not None else 0.0
+    def seconds_left(self, queue: FailedQueue) -> float:
+        """Seconds until the queue may be retried; 0 if it may be now."""
+        failing = self._failing.get(queue)
+        return max(0.0, failing.until - self._clock()) if failing is not None else 0.0
 
-    def failed(self, places: Iterable[FailedQueue], jitter: float) -> dict[FailedQueue, float]:
-        """Note that these failed; returns how long each rests: this share of its full pause."""
+    def failed(self, queues: Iterable[FailedQueue], jitter: float) -> dict[FailedQueue, float]:
+        """Record that these failed; returns the delay of each: this fraction of its backoff."""
         now = self._clock()
         self._forget_before(now - LOG_INTERVAL)
-        rests = {}
-        for place in places:
-            setback = self._of.setdefault(place, FailingQueue())
-            rests[place] = setback.delay.next() * jitter
-            setback.until = now + rests[place]
-        return rests
+        delays = {}
+        for queue in queues:
+            failing = self._failing.setdefault(queue, FailingQueue())
+            delays[queue] = failing.delay.next() * jitter
+            failing.until = now + delays[queue]
+        return delays
 
-    def succeeded(self, place: FailedQueue) -> None:
-        """Note that it succeeded."""
-        self._of.pop(place, None)
+    def succeeded(self, queue: FailedQueue) -> None:
+        """Record that it succeeded."""
+        self._failing.pop(queue, None)
 
-    def to_log(self, troubles: Mapping[FailedQueue, Exception]) -> dict[FailedQueue, Exception]:
+    def to_log(self, errors: Mapping[FailedQueue, Exception]) -> dict[FailedQueue, Exception]:
         """Those that were not logged recently; they count as logged now."""
-        now, news = self._clock(), {}
-        for place, error in troubles.items():
-            setback, text = self._of[place], repr(error)
-            if setback.logged != text or now - setback.logged_at >= LOG_INTERVAL:
-                setback.logged, setback.logged_at = text, now
-                news[place] = error
-        return news
+        now, unlogged = self._clock(), {}
+        for queue, error in errors.items():
+            failing, text = self._failing[queue], repr(error)
+            if failing.logged != text or now - failing.logged_at >= LOG_INTERVAL:
+                failing.logged, failing.logged_at = text, now
+                unlogged[queue] = error
+        return unlogged
 
-    def _forget_before(self, moment: float) -> None:
-        """Forget old setbacks: those of queues not looked after any more would stay for ever."""
-        for place in [place for place, setback in self._of.items() if setback.until < moment]:
-            del self._of[place]
+    def _forget_before(self, time: float) -> None:
+        """Forget old failures: those of queues no longer maintained would stay forever."""
+        for queue in [queue for queue, failing in self._failing.items() if failing.until < time]:
+            del self._failing[queue]

@@ -1,4 +1,4 @@
-"""Logs when a store is not as it should be, before it does harm."""
+"""Logs what is wrong with a store, before it does harm."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ackline.queue import Queue
 logger = logging.getLogger("ackline")
 
 LOG_INTERVAL = 600.0
-"""Seconds after which a trouble that lasts is logged again."""
+"""Seconds after which an issue that lasts is logged again."""
 
 
 class StoreMonitor(MaintenanceLoop):
-    """Asks a store for its troubles now and then, and logs what `ackline doctor` would say."""
+    """Logs a store's critical health issues, as `ackline doctor` shows them."""
 
-    name = "watcher"
+    name = "store monitor"
 
     def __init__(self, queues: Sequence[Queue[Any, Any]], interval: float) -> None:
-        # One queue is enough to reach the store that all of them are in.
+        # One queue is enough to reach the store, which all of them share.
         super().__init__(queues[:1], interval)
         self._logged_at: dict[str, float] = {}
 
     def maintain(self, queue: Queue[Any, Any]) -> float:
         info, now = queue.store.info(), time.monotonic()
-        troubles = {trouble.code: trouble for trouble in info.issues if trouble.critical}
-        self._logged_at = {what: at for what, at in self._logged_at.items() if what in troubles}
-        for what, trouble in troubles.items():
-            if now - self._logged_at.get(what, -LOG_INTERVAL) >= LOG_INTERVAL:
-                self._logged_at[what] = now
+        issues = {issue.code: issue for issue in info.issues if issue.critical}
+        self._logged_at = {code: at for code, at in self._logged_at.items() if code in issues}
+        for code, issue in issues.items():
+            if now - self._logged_at.get(code, -LOG_INTERVAL) >= LOG_INTERVAL:
+                self._logged_at[code] = now
                 logger.warning(
-                    "%s %s: %s. %s", info.name, info.location, trouble.message, trouble.advice
+                    "%s %s: %s. %s", info.name, info.location, issue.message, issue.advice
                 )
         return AFTER_INTERVAL

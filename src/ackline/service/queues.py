@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ackline.aio import AsyncQueue
-from ackline.aio.base import MakeTransition, ThreadPools
+from ackline.aio.base import MakeTransition
+from ackline.aio.thread_pools import ThreadPools
 from ackline.core.codec import Json
 from ackline.core.job import Draft, QueueKey
 from ackline.core.lifecycle import Transition, Verdict

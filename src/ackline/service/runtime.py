@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from ackline.aio.base import ThreadPools
+from ackline.aio.thread_pools import ThreadPools
 from ackline.core.job import QueueKey
 from ackline.journal_views.throughput import ThroughputReader
 from ackline.queue.consume import new_worker_id

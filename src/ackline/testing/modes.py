@@ -19,7 +19,8 @@ from ackline.queue import Handler, Job, Queue, StopReason
 from ackline.queues import DEFAULT_TENANT, Queues
 from ackline.stores.contract import ClaimRequest, KeyWrite, Receipt, Store
 from ackline.stores.memory import MemoryStore
-from ackline.worker.handler_outcome import NO_HOOKS, HandlerTimeout, Hooks, transition_for
+from ackline.worker.handler_outcome import HandlerTimeout, transition_for
+from ackline.worker.hooks import NO_HOOKS, Hooks
 
 MAX_RUNS = 10_000
 """A drain that runs more jobs than this is taken for an endless one."""

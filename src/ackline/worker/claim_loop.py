@@ -44,9 +44,7 @@ from ackline.stores.contract import (
     DirectDelivery,
 )
 from ackline.worker.fair_share import FairShare
-from ackline.worker.held import LeasedJob
-from ackline.worker.leased_jobs import LeasedJobs
-from ackline.worker.outbox import Settled
+from ackline.worker.leased_jobs import LeasedJob, LeasedJobs, Settled
 from ackline.worker.prefetch import Prefetch
 
 logger = logging.getLogger("ackline")

@@ -5,20 +5,20 @@ from __future__ import annotations
 import inspect
 import logging
 import random
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from ackline.core import lifecycle
 from ackline.core.config import ResolvedPolicy
-from ackline.core.errors import ConfigError, InvalidJob, InvalidPayload
+from ackline.core.errors import InvalidJob, InvalidPayload
 from ackline.core.job import Failure, Record
 from ackline.core.lifecycle import Transition
 from ackline.core.limits import require_seconds
 from ackline.core.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
 from ackline.queue import Job, Queue
 from ackline.queue.failures import failure_from
+from ackline.worker.hooks import NO_HOOKS, Execution, Hooks, run_after_hooks
 
 logger = logging.getLogger("ackline")
 
@@ -36,43 +36,6 @@ class LeaseNotKept(Exception):
 
 class NotCommitted(Exception):
     """The transaction in which a job was completed was rolled back."""
-
-
-class Execution:
-    """How a handler ended; an `after` hook may change all three before it is settled."""
-
-    __slots__ = ("error", "result", "result_ttl")
-
-    def __init__(self, result: Any, error: BaseException | None) -> None:
-        self.result = result
-        self.error = error
-        self.result_ttl: float | None = None
-
-
-class Hooks(msgspec.Struct, frozen=True):
-    """Functions called around each handler, in the thread that runs it.
-
-    A `before` hook that raises fails the attempt; an `after` hook sees and may change the
-    execution.
-    """
-
-    before: Sequence[Callable[[Job[Any]], None]] = ()
-    after: Sequence[Callable[[Job[Any], Execution], None]] = ()
-
-    def __post_init__(self) -> None:
-        _require_functions("before", self.before)
-        _require_functions("after", self.after)
-
-
-def _require_functions(when: str, hooks: Any) -> None:
-    callables = isinstance(hooks, Sequence) and all(callable(hook) for hook in hooks)
-    if not callables or any(inspect.iscoroutinefunction(hook) for hook in hooks):
-        raise ConfigError(
-            f"{when} hooks must be a list of plain (not async) functions, not {hooks!r}"
-        )
-
-
-NO_HOOKS = Hooks()
 
 
 def transition_for(
@@ -101,17 +64,6 @@ def transition_for(
         return lifecycle.complete(record, None, policy)  # as below, but faster
     outcome = result if isinstance(result, OUTCOMES) else Done(result)
     return _outcome_transition(queue, record, outcome, policy, queue.random)
-
-
-def run_after_hooks(job: Job[Any], execution: Execution, hooks: Hooks) -> BaseException | None:
-    """Run the `after` hooks; returns what one of them raised, even if that is a `SystemExit`."""
-    for hook in hooks.after:
-        try:
-            hook(job, execution)
-        except BaseException as error:
-            logger.exception("an after hook failed for job %r; the attempt fails", job.id)
-            return error
-    return None
 
 
 def _outcome_transition(

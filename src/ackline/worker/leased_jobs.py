@@ -1,19 +1,167 @@
-"""The leased jobs of one queue that a worker has in hand."""
+"""A leased job from its claim until its outcome is stored, and the outcomes on their way."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import sys
+import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ackline.core import lifecycle
 from ackline.core.config import ResolvedPolicy
+from ackline.core.fork_safety import renew_locks_after_fork
 from ackline.core.job import NO_OPTIONS, Record, State
 from ackline.core.lifecycle import Transition, Verdict, journal_note
-from ackline.queue import Handler, Queue
+from ackline.queue import Handler, Job, Queue
 from ackline.worker.handler_outcome import NotCommitted
-from ackline.worker.held import LeasedJob
-from ackline.worker.outbox import SettleBuffer, Settled
+from ackline.worker.timers import Timer
+
+_decision_lock = threading.Lock()
+"""Held while it is decided how a job ends. All jobs share it, because it is held briefly."""
+renew_locks_after_fork(sys.modules[__name__], "_decision_lock")
+
+
+class LeasedJob(Job[Any]):
+    """One leased job, from its claim until it is settled or lost; its handler sees a `Job`."""
+
+    __slots__ = (
+        "buffered_at",
+        "given_up",
+        "handler",
+        "handler_ended",
+        "home_queue",
+        "leased_until",
+        "lost",
+        "on_forgotten",
+        "policy",
+        "release_requested",
+        "settling",
+        "task",
+        "task_started",
+        "timed_out",
+        "timeout_timer",
+    )
+
+    def __init__(
+        self, queue: Queue[Any, Any], record: Record, handler: Handler, policy: ResolvedPolicy
+    ) -> None:
+        super().__init__(record, queue, handler.payload_type)
+        self.home_queue = queue
+        self.handler = handler
+        self.policy = policy
+        self.task: asyncio.Task[None] | None = None
+        self.timeout_timer: Timer | None = None
+        self.buffered_at = 0.0
+        """When an executor took it in, by this process's monotonic clock; 0 before."""
+        self.on_forgotten: Callable[[], None] | None = None
+        """Called by `finish`, when the outcome is stored or the job is no longer this worker's."""
+        self.leased_until = 0.0
+        """Until then, by the same clock, the lease is ours, even if nothing reaches the store."""
+        self.lost = False
+        self.handler_ended = False
+        self.release_requested = False
+        self.settling = False
+        self.task_started = False
+        """Whether its task has begun to run: if cancelled before, it would never settle the job."""
+        self.timed_out = False
+        self.given_up = False
+        """Its handler does not stop; its lane is no longer counted."""
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether its signal is set; unlike `signal`, this makes none."""
+        return self._signal is not None and self._signal.is_set()
+
+    def claim_settling(self) -> bool:
+        """Decide for this outcome; False if another came first, or the lease is lost."""
+        with _decision_lock:
+            if self.lost or self.settling:
+                return False
+            self.settling = True
+            return True
+
+    def mark_lost(self) -> bool:
+        """Mark the lease as lost; False if it was, or if an outcome is on its way already."""
+        with _decision_lock:
+            if self.lost or self.settling:
+                return False
+            self.lost = True
+            return True
+
+    def forget(self) -> None:
+        """Call `let_go` only once: by a second time, the slot it frees may be another job's."""
+        if self.on_forgotten is None:
+            return
+        with _decision_lock:
+            let_go, self.on_forgotten = self.on_forgotten, None
+        if let_go is not None:
+            let_go()
+
+    def extend(self, seconds: float) -> None:
+        asked_at = time.monotonic()
+        super().extend(seconds)
+        self.leased_until = max(self.leased_until, asked_at + seconds)
+
+    @property
+    def lease(self) -> float:
+        """Seconds that each heartbeat asks for."""
+        return self.policy.lease
+
+
+Settled = tuple[LeasedJob, Transition]
+
+
+class SettleBuffer:
+    """Executors put outcomes in, the claim loop takes batches out."""
+
+    def __init__(self, flush_at: int, flush_now: Callable[[], bool]) -> None:
+        self._settled: deque[Settled] = deque()
+        self._enough = flush_at
+        self._urgent = flush_now
+        self._wake: Callable[[], None] = lambda: None
+        self._wake_requested = False
+        """Whether the claim loop was called and has not looked yet: it will see later ones, too."""
+
+    def on_ready(self, wake: Callable[[], None]) -> None:
+        """Call this when a batch is worth a round trip."""
+        self._wake = wake
+
+    def put(self, held: LeasedJob, transition: Transition) -> None:
+        """Hand in what became of a job; only the first outcome counts, and none of a lost lease."""
+        if not held.claim_settling():
+            return
+        self._settled.append((held, transition))
+        size = len(self._settled)
+        # The first outcome, too: the claim loop lets it wait for others, but not for long.
+        if not self._wake_requested and (size == 1 or size >= self._enough or self._urgent()):
+            self._wake_requested = True
+            self._wake()
+
+    def rearm(self) -> None:
+        """The claim loop is about to look: what comes in from now on is worth another call."""
+        self._wake_requested = False
+
+    def put_back(self, batch: list[Settled]) -> None:
+        """Return a batch that could not be sent; it is safe to send again."""
+        self._settled.extendleft(reversed(batch))
+
+    def take(self, limit: int) -> list[Settled]:
+        """The oldest outcomes, up to a limit."""
+        batch: list[Settled] = []
+        try:
+            while len(batch) < limit:
+                batch.append(self._settled.popleft())
+        except IndexError:
+            pass
+        return batch
+
+    def __len__(self) -> int:
+        return len(self._settled)
+
 
 logger = logging.getLogger("ackline")
 

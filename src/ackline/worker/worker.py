@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 from ackline.core.config import suggests_options
-from ackline.core.errors import AcklineError, ConfigError, HandlersHang
-from ackline.core.limits import require_name
+from ackline.core.errors import AcklineError, ConfigError, InvalidOption
+from ackline.core.limits import require_name, require_seconds
 from ackline.maintenance import Maintenance
-from ackline.queue import Queue, StopReason
+from ackline.queue import Queue, require_queue
 from ackline.queue.consume import new_worker_id
-from ackline.queue.handlers import Handler
-from ackline.stores.contract import Heartbeat
-from ackline.worker.claim_loop import ClaimLoop
-from ackline.worker.execute.async_executor import AsyncExecutor
-from ackline.worker.execute.executor import Executor, ExecutorContext
-from ackline.worker.execute.thread_executor import ThreadExecutor
 from ackline.worker.fair_share import FairShare
-from ackline.worker.handler_outcome import NO_HOOKS, Hooks
-from ackline.worker.heartbeat import HEARTBEAT_TTL, HeartbeatSender
-from ackline.worker.held import LeasedJob
-from ackline.worker.leased_jobs import LeasedJobs
-from ackline.worker.options import (
-    require_concurrency,
-    require_grace,
-    require_handlers,
-    require_hooks,
-    require_weights,
-)
-from ackline.worker.outbox import SettleBuffer
-from ackline.worker.processes.started_jobs import inherited_writer
+from ackline.worker.hooks import NO_HOOKS, Hooks
 from ackline.worker.processes.stop_signals import handle_stop_signals
+from ackline.worker.queue_runner import QueueRunner
 from ackline.worker.startup_retry import retry_until_available
-from ackline.worker.timers import STOP_TIMEOUT, Timers
 
 logger = logging.getLogger("ackline")
 
@@ -47,15 +28,15 @@ INTERRUPT_SECONDS = 2.0
 """Seconds that interrupted handlers have to end after the grace period."""
 
 GIVE_BACK_TIMEOUT = 2.0
-"""Seconds that the store has, after a second request to stop, to take what is given back."""
+"""Seconds to wait for the store to take released jobs, after a second request to stop."""
 
 
 class Worker:
     """Runs the handlers of one or more queues.
 
-    `concurrency` is how many jobs of a queue it works on at once; quick ones are fetched ahead.
-    Queues that have more jobs than it can work off get shares by their `weights`, one for each
-    queue; equal by default. SIGTERM, SIGINT or SIGHUP stops claiming and gives
+    `concurrency` is how many jobs of a queue run at once; quick ones are fetched ahead.
+    If the queues have more jobs than it can run, each gets a share of it by its `weights`, one
+    for each queue; they are equal by default. SIGTERM, SIGINT or SIGHUP stops claiming and gives
     running jobs `grace` seconds; a second one does not wait.
 
     >>> ackline.Worker(queue, concurrency=64).run()  # doctest: +SKIP
@@ -73,12 +54,12 @@ class Worker:
         maintenance: bool = True,
         recovery: bool = True,
     ) -> None:
-        require_handlers(queues)
-        require_concurrency(concurrency)
+        _require_handlers(queues)
+        _require_concurrency(concurrency)
         weights = [1.0] * len(queues) if weights is None else weights
-        require_weights(weights, len(queues))
-        require_grace(grace)
-        require_hooks(hooks)
+        _require_weights(weights, len(queues))
+        _require_grace(grace)
+        _require_hooks(hooks)
         self.id = new_worker_id() if id is None else id
         require_name("worker's id", self.id)
         self.queues = queues
@@ -96,17 +77,17 @@ class Worker:
         self._error: AcklineError | None = None
 
     def run(self) -> None:
-        """Work until a signal or `stop` says otherwise; a store that is down is waited for.
+        """Work until a signal or `request_stop`; at the start, wait for a store that is down.
 
         Raises `HandlersHang` when too many handlers do not stop: only a restart gets rid of them.
-        Raises `StoreClosed` when this program has closed the store: that does not pass.
+        Raises `StoreClosed` when this program has closed the store, which is permanent.
         """
         main = threading.current_thread() is threading.main_thread()
         restore_signals = handle_stop_signals(lambda _number: self.request_stop()) if main else None
         try:
-            # A request may have come before the start, as from a parent that is gone.
+            # The request may come before the start, for example from a parent that has exited.
             retry_until_available(self.start, self._stop)
-            # Woken now and then so that signals are seen on every platform. Between two waits,
+            # Wakes regularly so that signals are seen on every platform. Between two waits,
             # another thread may have stopped the worker and cleared the request again.
             while self._runners and not self._stop.wait(0.5):
                 continue
@@ -118,7 +99,7 @@ class Worker:
                 restore_signals()
 
     def start(self) -> None:
-        """Begin to work, in threads of its own."""
+        """Start working, in background threads."""
         if self._runners:
             raise ConfigError(
                 f"worker {self.id} is already running: stop it first, or create another"
@@ -140,23 +121,33 @@ class Worker:
         shares = FairShare()
         for queue, weight in zip(self.queues, self.weights, strict=True):
             queue.policies.publish()
-            self._runners.append(QueueRunner(self, queue, shares, weight))
-        for station in self._runners:
-            station.start()
+            self._runners.append(
+                QueueRunner(
+                    queue,
+                    worker_id=self.id,
+                    concurrency=self.concurrency,
+                    hooks=self._hooks,
+                    shares=shares,
+                    weight=weight,
+                    stop_worker=self.stop_with_error,
+                )
+            )
+        for runner in self._runners:
+            runner.start()
 
     def stop(self) -> None:
         """Stop claiming, let running jobs end within the grace period, release the rest."""
         self._stop.set()
-        hurry = self._stop_now
-        # In a thread, so that a store which does not answer cannot hold up a stop in a hurry.
+        stop_now = self._stop_now
+        # In a thread, so that a store that does not respond cannot delay an immediate stop.
         shutdown = threading.Thread(
             target=self._shut_down,
-            args=[self.grace, INTERRUPT_SECONDS, hurry],
+            args=[self.grace, INTERRUPT_SECONDS, stop_now],
             name="ackline stop",
             daemon=True,
         )
         shutdown.start()
-        while shutdown.is_alive() and not hurry.is_set():
+        while shutdown.is_alive() and not stop_now.is_set():
             shutdown.join(0.05)
         shutdown.join(GIVE_BACK_TIMEOUT)
         if shutdown.is_alive():
@@ -164,208 +155,90 @@ class Worker:
         self._runners, self._maintenance = [], None
         # Not at the start: a request to stop must not be forgotten because it came early.
         self._stop.clear()
-        # A new event: threads that are left behind must stay in a hurry.
+        # A new event: threads that are left behind must still see that they have to stop now.
         self._stop_now = threading.Event()
         logger.info("worker %s stopped", self.id)
 
-    def _shut_down(self, grace: float, last_moment: float, hurry: threading.Event) -> None:
-        stations, maintenance = self._runners, self._maintenance
-        _for_each_runner(stations, QueueRunner.stop_claiming)
-        _wait_for_handlers(stations, grace, hurry)
-        _for_each_runner(stations, QueueRunner.interrupt_handlers)
-        _wait_for_handlers(stations, last_moment, hurry)
-        # All of them before any is waited for: one store may answer, and another not.
-        _for_each_runner(stations, QueueRunner.release_all)
-        _for_each_runner(stations, QueueRunner.close)
+    def _shut_down(self, grace: float, interrupt_seconds: float, stop_now: threading.Event) -> None:
+        runners, maintenance = self._runners, self._maintenance
+        _for_each_runner(runners, QueueRunner.stop_claiming)
+        _wait_for_handlers(runners, grace, stop_now)
+        _for_each_runner(runners, QueueRunner.interrupt_handlers)
+        _wait_for_handlers(runners, interrupt_seconds, stop_now)
+        # Release the jobs of all queues before closing any: one store may respond, another not.
+        _for_each_runner(runners, QueueRunner.release_all)
+        _for_each_runner(runners, QueueRunner.close)
         if maintenance is not None:
             maintenance.stop()
 
     @property
     def error(self) -> AcklineError | None:
-        """Why it has given up and claims no more, since its last start; mostly None.
+        """The error that made it stop claiming since its last start, if any.
 
-        `run` raises it. A program that uses `start` has to look here, and stop the worker.
+        `run` raises it. A program that uses `start` has to check it, and stop the worker.
         """
         return self._error
 
-    def stop_with_error(self, trouble: AcklineError) -> None:
-        """Claim no more, and make `run` end and raise this: it does not pass."""
+    def stop_with_error(self, error: AcklineError) -> None:
+        """Stop claiming because of a permanent error, which `run` then raises."""
         with self._error_lock:
             if self._error is not None:
                 return
-            self._error = trouble
-        logger.error("worker %s stops: %s", self.id, trouble)
-        for station in self._runners:
-            station.stop_claiming()
+            self._error = error
+        logger.error("worker %s is stopping: %s", self.id, error)
+        for runner in self._runners:
+            runner.stop_claiming()
         self._stop.set()
 
     def request_stop(self) -> None:
-        """Make `run` stop; called a second time, at once."""
+        """Make `run` stop; a second call makes it stop immediately."""
         if self._stop.is_set():
             self._stop_now.set()
         self._stop.set()
 
 
 def _wait_for_handlers(
-    stations: Sequence[QueueRunner], seconds: float, hurry: threading.Event
+    runners: Sequence[QueueRunner], seconds: float, stop_now: threading.Event
 ) -> None:
-    """Wait for running jobs, unless there is a hurry."""
     until = time.monotonic() + seconds
-    while any(station.busy for station in stations) and time.monotonic() < until:
-        if hurry.wait(0.01):
+    while any(runner.busy for runner in runners) and time.monotonic() < until:
+        if stop_now.wait(0.01):
             return
 
 
-def _for_each_runner(stations: Sequence[QueueRunner], step: Callable[[QueueRunner], None]) -> None:
-    for station in stations:
-        station.try_step(partial(step, station))
+def _for_each_runner(runners: Sequence[QueueRunner], step: Callable[[QueueRunner], None]) -> None:
+    for runner in runners:
+        runner.try_step(partial(step, runner))
 
 
-class QueueRunner:
-    """Everything that works on one queue."""
+def _require_handlers(queues: Sequence[Queue[Any, Any]]) -> None:
+    if not queues:
+        raise ConfigError("a worker needs at least one queue")
+    for queue in queues:
+        require_queue("Worker", queue)
+        if not queue.handlers:
+            raise ConfigError(f"queue {queue.key} has no handler: add one with @queue.handler")
 
-    def __init__(
-        self, worker: Worker, queue: Queue[Any, Any], shares: FairShare, weight: float
-    ) -> None:
-        self.queue = queue
-        self._stop_worker = worker.stop_with_error
-        self._timers = Timers()
-        outbox = SettleBuffer(
-            queue.store.capabilities.batch_size // 2, lambda: not self._buffered_jobs()
+
+def _require_concurrency(concurrency: object) -> None:
+    if type(concurrency) is not int or concurrency < 1:
+        raise ConfigError(f"concurrency must be a whole number, 1 or more, not {concurrency!r}")
+
+
+def _require_weights(weights: Any, queues: int) -> None:
+    one_each = isinstance(weights, Sequence) and len(weights) == queues
+    if not one_each or not all(type(each) in (int, float) and 0 < each < inf for each in weights):
+        raise ConfigError(f"weights must be one number above 0 for each queue, not {weights!r}")
+
+
+def _require_grace(grace: float | None) -> None:
+    if grace is None:
+        raise InvalidOption(
+            "grace must be a number of seconds, not None; for no limit, use a large number"
         )
-        self._leased = LeasedJobs(queue, outbox, self._submit)
-        self._claim_loop = ClaimLoop(
-            self._leased,
-            worker.id,
-            worker.concurrency,
-            self._buffered_jobs,
-            self._waits_for_cpu,
-            shares,
-            weight,
-            worker.stop_with_error,
-        )
-        outbox.on_ready(self._claim_loop.wake)
-        self._executors = self._make_executors(worker)
-        self._buffers = [executor.buffer for executor in self._executors.values()]
-        self._heartbeat = HeartbeatSender(
-            self._leased,
-            _worker_heartbeat(worker, queue),
-            self._interrupt,
-            self._after_heartbeat,
-            self._timers,
-            worker.stop_with_error,
-        )
-        self._stop_checking_handlers = queue.handlers.on_add(self._require_executor)
-
-    def start(self) -> None:
-        """Begin to claim and run."""
-        for executor in self._executors.values():
-            executor.start()
-        self._heartbeat.start()
-        self._claim_loop.start()
-
-    def stop_claiming(self) -> None:
-        """Claim no more, and give back what has not begun."""
-        self._claim_loop.stop_claiming()
-        self._stop_checking_handlers()
-        for executor in self._executors.values():
-            self._leased.release(executor.take_buffered())
-
-    @property
-    def busy(self) -> bool:
-        """Whether a handler runs, or an outcome is still on its way."""
-        return bool(self._leased.jobs)
-
-    def interrupt_handlers(self) -> None:
-        """Tell every handler that still runs to stop; its job will be released."""
-        for held in list(self._leased.jobs):
-            if not held.settling:
-                held.release_requested = True
-                self._interrupt(held, StopReason.WORKER_STOPS)
-
-    def release_all(self) -> None:
-        """Release what is left."""
-        self._leased.release(list(self._leased.jobs))
-
-    def close(self) -> None:
-        """Settle everything, say goodbye."""
-        self.try_step(self._end_claim_loop)
-        self.try_step(self._claim_loop.listener.close)
-        self.try_step(self._heartbeat.stop)
-        self.try_step(self._timers.stop)
-        for executor in self._executors.values():
-            self.try_step(executor.stop)
-
-    def try_step(self, step: Callable[[], None]) -> None:
-        """Take one step of a stop; if it fails, the others are still to be taken."""
-        try:
-            step()
-        except Exception:
-            logger.exception("queue %s did not shut down cleanly", self.queue.key)
-
-    def _end_claim_loop(self) -> None:
-        if not self._claim_loop.stop(timeout=10):
-            logger.error("queue %s: the last outcomes could not be stored", self.queue.key)
-
-    def _make_executors(self, worker: Worker) -> dict[bool, Executor]:
-        sorts = {self.queue.handlers[kind].is_async for kind in self.queue.handlers.kinds}
-        makers: dict[bool, type[Executor]] = {True: AsyncExecutor, False: ThreadExecutor}
-        setting = ExecutorContext(
-            self._leased.settle_buffer.put,
-            worker._hooks,
-            self._timers,
-            self._claim_loop.before_running,
-            inherited_writer(),
-        )
-        return {sort: makers[sort](worker.concurrency, setting) for sort in sorts}
-
-    def _require_executor(self, handler: Handler) -> None:
-        if handler.is_async not in self._executors:
-            sort = "async" if handler.is_async else "sync"
-            raise ConfigError(
-                f"the worker of queue {self.queue.key} was started without {sort} handlers: "
-                f"register {handler.function} before starting it"
-            )
-
-    def _submit(self, batch: Sequence[LeasedJob]) -> None:
-        self._heartbeat.add_lease(min(held.lease for held in batch))
-        # Only a job that was claimed alone: others would have to wait for its end.
-        if len(batch) == 1 and self._executors[batch[0].handler.is_async].run_inline(batch[0]):
-            return
-        if len(self._executors) == 1:
-            next(iter(self._executors.values())).submit(batch)
-            return
-        for sort, executor in self._executors.items():
-            if mine := [held for held in batch if held.handler.is_async is sort]:
-                executor.submit(mine)
-
-    def _buffered_jobs(self) -> int:
-        return sum(map(len, self._buffers))
-
-    def _waits_for_cpu(self) -> bool:
-        return any(executor.waits_for_cpu for executor in self._executors.values())
-
-    def _interrupt(self, held: LeasedJob, reason: StopReason) -> None:
-        executor = self._executors[held.handler.is_async]
-        executor.interrupt(held, reason)
-        if reason is StopReason.LEASE_LOST:
-            # The handler may ignore its signal, and must not keep its lane for ever.
-            self._timers.call_later(STOP_TIMEOUT, lambda: executor.give_up_on(held))
-
-    def _after_heartbeat(self) -> None:
-        for executor in self._executors.values():
-            self._leased.release(executor.take_stale(), "waited too long for a free lane")
-            if executor.blocked_by_hung_handlers:
-                self._stop_worker(HandlersHang(str(self.queue.key)))
+    require_seconds("grace", grace)
 
 
-def _worker_heartbeat(worker: Worker, queue: Queue[Any, Any]) -> Heartbeat:
-    return Heartbeat(
-        id=worker.id,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        started_at=queue.store.now(),
-        concurrency=worker.concurrency,
-        kinds=tuple(sorted(queue.handlers.kinds)),
-        ttl=HEARTBEAT_TTL,
-    )
+def _require_hooks(hooks: object) -> None:
+    if not isinstance(hooks, Hooks):
+        raise ConfigError(f"hooks must be ackline.Hooks(before=[…], after=[…]), not {hooks!r}")

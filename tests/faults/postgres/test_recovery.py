@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.outage_recovery import OUTAGES, full_speed, next_job, table
 from tests.harness.faults.postgres.server import KillablePostgres
 

@@ -9,15 +9,137 @@ may take such a message for the answer.
 from __future__ import annotations
 
 import contextlib
+import random
+import select
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
 
-from tests.harness.faults.cuts import ConnectionCut, CutPoint, CutSchedule
-from tests.harness.faults.door import ProxyListener
-from tests.harness.servers.ports import HOST
+import msgspec
+
+from tests.harness.servers.ports import HOST, free_port
+
+CutPoint = Literal["before", "after", "delivered"]
+"""Before the request reaches the server, after the server has answered it, or when the client has
+its answer."""
+
+
+class ConnectionCut(msgspec.Struct):
+    """The next `count` cuts, of exchanges with these bytes in the request or the answer."""
+
+    moment: CutPoint
+    count: int = 1
+    skip: int = 0
+    matching: bytes = b""
+    answering: bytes = b""
+
+
+class CutSchedule:
+    """Decides for each exchange whether it is cut; any thread may ask."""
+
+    def __init__(self) -> None:
+        self.done: Counter[CutPoint] = Counter()
+        self._cuts: list[ConnectionCut] = []
+        self._probability = 0.0
+        self._chance = random.Random()
+        self._lock = threading.Lock()
+
+    def add(self, cut: ConnectionCut) -> None:
+        """Cut the next exchanges that match, after letting `skip` of them pass."""
+        with self._lock:
+            self._cuts.append(msgspec.structs.replace(cut))
+
+    def at_random(self, probability: float, seed: int) -> None:
+        """Cut each exchange with this probability, at one moment or the other; 0 ends it."""
+        with self._lock:
+            self._probability = probability
+            self._chance = random.Random(seed)
+
+    def clear(self) -> None:
+        """No more cuts."""
+        with self._lock:
+            self._cuts.clear()
+            self._probability = 0.0
+
+    def decide(self, request: bytes) -> CutPoint | None:
+        """When to cut the exchange that begins with this request, if at all."""
+        with self._lock:
+            fitting = [cut for cut in self._cuts if not cut.answering and cut.matching in request]
+            return self._count(self._next(fitting) or self._random_cut())
+
+    def decide_on_answer(self, answer: bytes) -> CutPoint | None:
+        """When to cut the exchange with this answer, if at all."""
+        with self._lock:
+            fitting = [cut for cut in self._cuts if cut.answering and cut.answering in answer]
+            return self._count(self._next(fitting))
+
+    def _count(self, moment: CutPoint | None) -> CutPoint | None:
+        if moment is not None:
+            self.done[moment] += 1
+        return moment
+
+    def _next(self, fitting: Sequence[ConnectionCut]) -> CutPoint | None:
+        for cut in fitting:
+            if cut.skip:
+                cut.skip -= 1
+                continue
+            cut.count -= 1
+            if cut.count == 0:
+                self._cuts.remove(cut)
+            return cut.moment
+        return None
+
+    def _random_cut(self) -> CutPoint | None:
+        if self._chance.random() >= self._probability:
+            return None
+        return self._chance.choice(("before", "after"))
+
+
+MAX_TRIES = 20
+"""How often to try to listen on a port."""
+
+
+class ProxyListener:
+    """Listens on a port, a free one unless it is given, until it is closed."""
+
+    def __init__(self, let_in: Callable[[socket.socket], None], port: int = 0) -> None:
+        self._on_connection = let_in
+        self._listener = _listen(port)
+        self.port: int = self._listener.getsockname()[1]
+        self._inside, self._outside = socket.socketpair()
+        self._thread = threading.Thread(target=self._accept, name="proxy door", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """From now on, connections are refused."""
+        self._outside.close()
+        self._thread.join()
+
+    def _accept(self) -> None:
+        with self._listener, self._inside:
+            while True:
+                ready, _, _ = select.select([self._listener, self._inside], [], [])
+                if self._inside in ready:
+                    return
+                with contextlib.suppress(OSError):
+                    self._on_connection(self._listener.accept()[0])
+
+
+def _listen(port: int) -> socket.socket:
+    for _ in range(MAX_TRIES):
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port or free_port()))
+            listener.listen(128)
+        except OSError:
+            listener.close()
+        else:
+            return listener
+    raise OSError(f"no port to listen on (asked for {port or 'any'})")
+
 
 Address = tuple[str, int]
 

@@ -7,10 +7,9 @@ from functools import partial
 
 import redis
 
-from tests.harness.servers.group import ServerGroup
 from tests.harness.servers.ports import HIGHEST, HOST, LOWEST
-from tests.harness.servers.redis import RedisServer
-from tests.harness.servers.settings import Persistence
+from tests.harness.servers.redis import Persistence, RedisServer
+from tests.harness.servers.server import ServerGroup
 
 SLOTS = 16_384
 MASTERS = 3

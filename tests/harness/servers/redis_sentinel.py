@@ -7,12 +7,11 @@ from pathlib import Path
 
 import redis
 
-from tests.harness.servers.group import ServerGroup
 from tests.harness.servers.ports import HOST
-from tests.harness.servers.redis import RedisServer
+from tests.harness.servers.redis import Persistence, RedisServer
 from tests.harness.servers.redis_program import redis_program
 from tests.harness.servers.redis_replication import wait_until_synced
-from tests.harness.servers.settings import Persistence
+from tests.harness.servers.server import ServerGroup
 
 SERVICE = "ackline"
 """The name under which the sentinel knows the master."""

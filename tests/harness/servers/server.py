@@ -1,7 +1,8 @@
-"""What all private servers have in common: a folder, a port, a process, a log."""
+"""Private servers, one or several that belong together: folder, port, process, log."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 import tempfile
@@ -135,3 +136,31 @@ class PrivateServer(ABC):
             if TAKEN not in tail(self.log):
                 break
         raise ServerNotStarted("the server has ended by itself", self.log)
+
+
+class ServerGroup(ABC):
+    """Starts all of them, or none; ends them in reverse."""
+
+    def __init__(self) -> None:
+        self._started = contextlib.ExitStack()
+
+    def start(self) -> Self:
+        """Start them, and wait until they work together."""
+        with contextlib.ExitStack() as stack:
+            self._start(stack)
+            self._started = stack.pop_all()
+        return self
+
+    @abstractmethod
+    def _start(self, stack: contextlib.ExitStack) -> None:
+        """Enter each server into the stack, and wait until they agree."""
+
+    def stop(self) -> None:
+        """End all of it."""
+        self._started.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()

@@ -61,7 +61,7 @@ def calls_of_idle_steps(store: Counting, caretaker: BackgroundLoops, queues: int
     """What all loops but the pruner ask while nothing happens in so many queues."""
     for n in range(queues):
         Queues(store)[f"q{n}"].enqueue(1)
-    often = ("queue discovery", "promoter", "sweeper", "dispatcher", "watcher")
+    often = ("queue discovery", "promoter", "sweeper", "dispatcher", "store monitor")
     step(caretaker, *often)
     step(caretaker, *often)
     store.calls.clear()

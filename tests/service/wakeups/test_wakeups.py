@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.harness.faults.wrapped_store import WrappedStore
 
-from ackline.aio.base import ThreadPools
+from ackline.aio.thread_pools import ThreadPools
 from ackline.core.config import QueueSettings
 from ackline.core.job import Draft, QueueKey
 from ackline.service.wakeups import registry

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.harness.faults.cuts import CutPoint
-from tests.harness.faults.proxy import Proxy
+from tests.harness.faults.proxy import CutPoint, Proxy
 from tests.harness.servers.ports import HOST
 from tests.stores.redis.conftest import (
     BEAT,

@@ -14,8 +14,8 @@ from ackline.core.lifecycle import Transition
 from ackline.worker.execute.async_executor import AsyncExecutor
 from ackline.worker.execute.executor import Executor, ExecutorContext
 from ackline.worker.execute.thread_executor import ThreadExecutor
-from ackline.worker.handler_outcome import NO_HOOKS
-from ackline.worker.held import LeasedJob
+from ackline.worker.hooks import NO_HOOKS
+from ackline.worker.leased_jobs import LeasedJob
 from ackline.worker.timers import Timers
 
 SOON = 10.0

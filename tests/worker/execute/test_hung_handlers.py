@@ -16,7 +16,7 @@ SOON = 10.0
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    for module in ("executor", "loop", "worker"):
+    for module in ("execute.executor", "execute.async_executor", "queue_runner"):
         monkeypatch.setattr(f"ackline.worker.{module}.STOP_TIMEOUT", 0.05)
     monkeypatch.setattr("ackline.worker.execute.thread_executor.MAX_HUNG_FACTOR", 2)
     monkeypatch.setattr("ackline.worker.heartbeat.HEARTBEAT_INTERVAL", 0.1)

@@ -7,16 +7,16 @@ import threading
 import time
 
 import pytest
-from tests.slow_handler import SOON, SlowHandler
-from tests.waiting import until
 
 from ackline import JobFailed, NewJob, State, Worker
 from ackline.worker.execute import executor, thread_executor
 from ackline.worker.execute.executor import ExecutorContext
 from ackline.worker.execute.thread_executor import ThreadExecutor
-from ackline.worker.handler_outcome import NO_HOOKS
-from ackline.worker.held import LeasedJob
+from ackline.worker.hooks import NO_HOOKS
+from ackline.worker.leased_jobs import LeasedJob
 from ackline.worker.timers import Timers
+from tests.slow_handler import SOON, SlowHandler
+from tests.waiting import until
 
 
 class InlineFixture(SlowHandler):

@@ -10,8 +10,8 @@ import pytest
 from ackline import Queue
 from ackline.worker.execute.executor import ExecutorContext
 from ackline.worker.execute.thread_executor import ThreadExecutor
-from ackline.worker.handler_outcome import NO_HOOKS
-from ackline.worker.held import LeasedJob
+from ackline.worker.hooks import NO_HOOKS
+from ackline.worker.leased_jobs import LeasedJob
 from ackline.worker.timers import Timers
 
 SOON = 10.0

@@ -12,8 +12,7 @@ from ackline import Queue, State
 from ackline.core import lifecycle
 from ackline.core.config import DEFAULTS
 from ackline.maintenance.reaper import RecoveredJobs, expire_worker
-from ackline.worker.held import LeasedJob
-from ackline.worker.outbox import SettleBuffer
+from ackline.worker.leased_jobs import LeasedJob, SettleBuffer
 from ackline.worker.processes import started_jobs as module
 from ackline.worker.processes.started_jobs import (
     SIZE,
@@ -25,15 +24,15 @@ from ackline.worker.processes.started_jobs import (
 
 
 @pytest.fixture
-def begun():
-    begun = StartedJobs()
-    yield begun
-    begun.close()
+def started():
+    started = StartedJobs()
+    yield started
+    started.close()
 
 
 @pytest.fixture
-def board(begun: StartedJobs) -> StartedJobsWriter:
-    return StartedJobsWriter(mmap.mmap(begun.file, SIZE))
+def writer(started: StartedJobs) -> StartedJobsWriter:
+    return StartedJobsWriter(mmap.mmap(started.file, SIZE))
 
 
 def claim(queue: Queue[Any, Any], count: int) -> list[LeasedJob]:
@@ -44,63 +43,63 @@ def claim(queue: Queue[Any, Any], count: int) -> list[LeasedJob]:
     return [LeasedJob(queue, job.record, handler, queue.policies.of(job.record)) for job in jobs]
 
 
-def test_what_has_begun_and_is_not_settled_is_known(queue, begun, board):
+def test_what_has_begun_and_is_not_settled_is_known(queue, started, writer):
     first, second, third = claim(queue, 3)
-    board.begin(first)
-    board.begin(second)
+    writer.add(first)
+    writer.add(second)
     second.forget()
     records = [first.record, second.record, third.record]
-    assert begun.unbegun(records) == [second.record, third.record]
+    assert started.never_started(records) == [second.record, third.record]
 
 
-def test_a_mark_is_wiped_once_for_its_slot_may_be_another_jobs_by_then(queue, begun, board):
+def test_a_mark_is_wiped_once_for_its_slot_may_be_another_jobs_by_then(queue, started, writer):
     first, second = claim(queue, 2)
-    board.begin(first)
+    writer.add(first)
     first.forget()
-    board.begin(second)
+    writer.add(second)
 
     first.forget()
 
-    assert begun.unbegun([second.record]) == []
+    assert started.never_started([second.record]) == []
 
 
-def test_a_job_that_was_lost_before_its_mark_keeps_no_slot(queue, begun, board):
-    [held] = claim(queue, 1)
-    assert held.mark_lost()
+def test_a_job_that_was_lost_before_its_mark_keeps_no_slot(queue, started, writer):
+    [job] = claim(queue, 1)
+    assert job.mark_lost()
 
-    board.begin(held)
+    writer.add(job)
 
-    assert begun.unbegun([held.record]) == [held.record]
+    assert started.never_started([job.record]) == [job.record]
 
 
 def test_an_outcome_on_its_way_is_not_lost_as_well(queue):
-    [held] = claim(queue, 1)
-    outbox = SettleBuffer(1, lambda: False)
+    [job] = claim(queue, 1)
+    buffer = SettleBuffer(1, lambda: False)
 
-    outbox.put(held, lifecycle.release(held.record, DEFAULTS))
-    outbox.put(held, lifecycle.release(held.record, DEFAULTS))
+    buffer.put(job, lifecycle.release(job.record, DEFAULTS))
+    buffer.put(job, lifecycle.release(job.record, DEFAULTS))
 
-    assert not held.mark_lost()
-    assert not held.lost
-    assert len(outbox) == 1
+    assert not job.mark_lost()
+    assert not job.lost
+    assert len(buffer) == 1
 
 
 def test_of_a_lost_lease_no_outcome_is_sent(queue):
-    [held] = claim(queue, 1)
-    outbox = SettleBuffer(1, lambda: False)
-    assert held.mark_lost()
+    [job] = claim(queue, 1)
+    buffer = SettleBuffer(1, lambda: False)
+    assert job.mark_lost()
 
-    outbox.put(held, lifecycle.release(held.record, DEFAULTS))
+    buffer.put(job, lifecycle.release(job.record, DEFAULTS))
 
-    assert not held.mark_lost()
-    assert len(outbox) == 0
+    assert not job.mark_lost()
+    assert len(buffer) == 0
 
 
-def test_to_those_that_had_not_begun_a_death_costs_nothing(queue, begun, board):
+def test_to_those_that_had_not_begun_a_death_costs_nothing(queue, started, writer):
     first, second, third = claim(queue, 3)
-    board.begin(first)
+    writer.add(first)
 
-    assert expire_worker(queue, "w", "killed", begun.unbegun) == RecoveredJobs(
+    assert expire_worker(queue, "w", "killed", started.never_started) == RecoveredJobs(
         expired=1, released=2
     )
 
@@ -116,24 +115,24 @@ def test_control_without_it_all_of_them_pay(queue):
     assert expire_worker(queue, "w", "killed") == RecoveredJobs(expired=3)
 
 
-def test_a_process_that_marks_nothing_may_have_begun_anything(queue, begun):
-    held = claim(queue, 2)
-    assert begun.unbegun([one.record for one in held]) == []
+def test_a_process_that_marks_nothing_may_have_begun_anything(queue, started):
+    jobs = claim(queue, 2)
+    assert started.never_started([one.record for one in jobs]) == []
 
 
-def test_when_there_is_no_room_for_a_mark_anything_may_have_begun(queue, begun, monkeypatch):
+def test_when_there_is_no_room_for_a_mark_anything_may_have_begun(queue, started, monkeypatch):
     monkeypatch.setattr(module, "SLOTS", 2)
-    board = StartedJobsWriter(mmap.mmap(begun.file, SIZE))
-    held = claim(queue, 3)
-    for one in held[:2]:
-        board.add(one)
-    assert begun.unbegun([one.record for one in held]) == []
+    writer = StartedJobsWriter(mmap.mmap(started.file, SIZE))
+    jobs = claim(queue, 3)
+    for one in jobs[:2]:
+        writer.add(one)
+    assert started.never_started([one.record for one in jobs]) == []
     assert SLOTS > 1000
 
 
-def test_a_process_writes_only_on_the_board_that_is_meant(begun, monkeypatch):
+def test_a_process_writes_only_on_the_board_that_is_meant(started, monkeypatch):
     inherited_writer.cache_clear()
-    [(name, value)] = begun.environment.items()
+    [(name, value)] = started.environment.items()
     number, device, inode = value.split()
     monkeypatch.setenv(name, f"{number} {device} {int(inode) + 1}")
     assert inherited_writer() is None

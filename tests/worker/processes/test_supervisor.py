@@ -25,11 +25,11 @@ SUPERVISE = """
 import logging, sys, time
 import ackline
 from ackline import StoreUnavailable
-from ackline.worker import supervisor
+from ackline.worker.processes import supervisor
 
 logging.basicConfig(level=logging.INFO, format="%(message)s")
-supervisor.PING_INTERVAL, supervisor.SILENCE = 0.05, 0.5
-supervisor.LEEWAY = supervisor.HURRY = 0.3
+supervisor.PING_INTERVAL, supervisor.PING_TIMEOUT = 0.05, 0.5
+supervisor.KILL_AFTER_GRACE = supervisor.SECOND_SIGNAL_TIMEOUT = 0.3
 folder, conduct, grace, store = sys.argv[1:]
 queue = ackline.open(f"sqlite:///{folder}/jobs.db")["work"]
 
@@ -50,9 +50,9 @@ supervisor.Supervisor(Queues(), command, processes=1, grace=float(grace)).run()
 CHILD = """
 import ctypes, os, pathlib, signal, sys, threading, time
 import ackline
-from ackline.worker import child
+from ackline.worker.processes import child_process
 
-child.PING_INTERVAL = 0.05
+child_process.PING_INTERVAL = 0.05
 id, folder = sys.argv[1:]
 first = not pathlib.Path(folder, "begun").exists()
 pathlib.Path(folder, "begun").touch()
@@ -64,7 +64,7 @@ def begin():
     print(os.getpid(), "began with", len(jobs), file=sys.stderr, flush=True)
 """
 
-SEND_PINGS = "child.stop_with_parent(stopping.set)\n"
+SEND_PINGS = "child_process.stop_with_parent(stopping.set)\n"
 OBEY = "signal.signal(signal.SIGTERM, lambda *_: os._exit(0))\n"
 LIVE = "begin()\nstopping.wait(30)\n"
 

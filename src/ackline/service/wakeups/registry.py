@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from ackline.aio.base import ThreadPools
+from ackline.aio.thread_pools import ThreadPools
 from ackline.core.job import QueueKey
 from ackline.service.wakeups.subscriber import Subscriber
 from ackline.service.wakeups.wakeup import PollTimer, TenantWakeup, Wakeup

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Executors: sync handlers run on threads, async handlers as tasks of an event loop."""

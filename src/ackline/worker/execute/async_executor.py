@@ -13,7 +13,7 @@ from typing import Any
 from ackline.queue import StopReason
 from ackline.worker.execute.daemon_thread_pool import DaemonThreadPool
 from ackline.worker.execute.executor import Executor, ExecutorContext
-from ackline.worker.held import LeasedJob
+from ackline.worker.leased_jobs import LeasedJob
 from ackline.worker.timers import STOP_TIMEOUT
 
 logger = logging.getLogger("ackline")

@@ -17,16 +17,9 @@ from ackline.core.events import Act
 from ackline.core.job import Failure
 from ackline.core.lifecycle import Transition
 from ackline.queue import StopReason, tracing
-from ackline.worker.handler_outcome import (
-    NO_HOOKS,
-    Execution,
-    HandlerTimeout,
-    Hooks,
-    LeaseNotKept,
-    run_after_hooks,
-    transition_for,
-)
-from ackline.worker.held import LeasedJob
+from ackline.worker.handler_outcome import HandlerTimeout, LeaseNotKept, transition_for
+from ackline.worker.hooks import NO_HOOKS, Execution, Hooks, run_after_hooks
+from ackline.worker.leased_jobs import LeasedJob
 from ackline.worker.processes.started_jobs import StartedJobsWriter
 from ackline.worker.timers import STOP_TIMEOUT, Timers
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ackline.queue import StopReason
 from ackline.worker.execute.executor import Executor, ExecutorContext
-from ackline.worker.held import LeasedJob
+from ackline.worker.leased_jobs import LeasedJob
 
 logger = logging.getLogger("ackline")
 

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from ackline.core.job import Record
-from ackline.worker.held import LeasedJob
+from ackline.worker.leased_jobs import LeasedJob
 
 ENVIRONMENT_VARIABLE = "ACKLINE_BEGUN"
 """Names the shared file to a process: its number, with device and inode to check that it is it."""

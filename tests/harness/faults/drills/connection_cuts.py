@@ -8,12 +8,11 @@ from functools import partial
 
 from tests.harness.faults.checks.checker import check
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.cuts import ConnectionCut, CutPoint
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.drills.workload_run import WorkloadRun
 from tests.harness.faults.processes import wait_for
-from tests.harness.faults.proxy import Address, Proxy
+from tests.harness.faults.proxy import Address, ConnectionCut, CutPoint, Proxy
 
 ROLES = ("producer", "worker")
 """Each has a proxy of its own, so that both are cut."""

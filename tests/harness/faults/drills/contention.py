@@ -13,7 +13,7 @@ from tests.harness.faults.checks.checker import BLOCKED, check
 from tests.harness.faults.checks.history import Phase, StepType
 from tests.harness.faults.checks.history import count as count_steps
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.processes import ManagedProcess
 from tests.harness.faults.workload import ASYNC, Task
@@ -30,7 +30,10 @@ def run_contention(url: str, order: DrillOptions, *, variant: str = "") -> Repor
         scene.has_one_queue = False
         members = [
             scene.start(
-                role, max_pause=0.02, concurrency=8, variant=variant if role == "interfering_client" else ""
+                role,
+                max_pause=0.02,
+                concurrency=8,
+                variant=variant if role == "interfering_client" else "",
             )
             for role, strength in CLIENTS.items()
             for _ in range(strength)

@@ -12,7 +12,15 @@ from pathlib import Path
 import msgspec
 
 from tests.harness.faults.checks.report import Report, Rule
-from tests.harness.faults.drills.order import DrillOptions
+
+
+class DrillOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How many faults, drawn by which seed, and where the histories are kept."""
+
+    count: int
+    folder: Path
+    seed: int = 1
+    lease: float = 1.0
 
 
 class Drill(msgspec.Struct, frozen=True):

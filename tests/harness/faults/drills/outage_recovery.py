@@ -20,7 +20,7 @@ from ackline.core.errors import StoreError
 from ackline.core.events import Act
 from ackline.queue import NewJob
 from tests.harness.faults.checks.evidence import Evidence
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.recovery_time import fault_times, recovery_times
 from tests.harness.faults.drills.server_restarts import KillableServer
 from tests.harness.faults.drills.server_scenario import ServerScenario, retry_while_unavailable

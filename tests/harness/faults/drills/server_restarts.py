@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tests.harness.faults.checks.allowed_loss import check_with_allowed_loss
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.recovery_time import add_recovery
 from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.drills.workload_run import DRAIN_TIMEOUT, WorkloadRun

@@ -12,7 +12,7 @@ from tests.harness.faults.broken_stores import RARE_POLL_SECONDS
 from tests.harness.faults.checks.checker import BLOCKED, check
 from tests.harness.faults.checks.history import Step, StepType
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.processes import ConditionTimeout, ManagedProcess, wait_for
 from tests.harness.faults.workload import Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.harness.faults.campaign import Campaign, CampaignPlan
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 
 
 def kill_workers(url: str, order: DrillOptions, *, variant: str = "") -> Report:

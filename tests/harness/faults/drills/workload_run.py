@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.harness.faults.checks.checker import BLOCKED
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.processes import ConditionTimeout, ManagedProcess, wait_for
 

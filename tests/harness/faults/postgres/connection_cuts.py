@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.cuts import ConnectionCut
 from tests.harness.faults.drills.connection_cuts import cut_connections, cut_producers_that_resend
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.postgres.server import KillablePostgres, url_of
+from tests.harness.faults.proxy import ConnectionCut
 
 COMMITTED = b"COMMIT\0"
 """What the server sends when a transaction is committed."""

@@ -11,7 +11,7 @@ import psycopg
 from tests.harness.faults.broken_stores import EARLY_ANSWER_SECONDS
 from tests.harness.faults.checks.checker import check
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.drills.workload_run import WorkloadRun
 from tests.harness.faults.postgres.server import KillablePostgres, url_of

@@ -8,7 +8,7 @@ import msgspec
 
 from tests.harness.faults.checks.report import Report
 from tests.harness.faults.drills.contention import run_contention
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.postgres.server import KillablePostgres
 
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ackline.queues import open as open_queues
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.server_restarts import kill_server
 from tests.harness.faults.postgres.server import KillablePostgres
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tests.harness.faults.checks.checker import check
 from tests.harness.faults.checks.report import Report
 from tests.harness.faults.drills import wakeups
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.drills.workload_run import WorkloadRun
 from tests.harness.faults.postgres.pause_points import PAUSE_POINTS, PausePoints

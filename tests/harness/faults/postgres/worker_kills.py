@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.harness.faults.checks.report import Report
 from tests.harness.faults.drills import worker_kills
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.postgres.server import KillablePostgres
 
 

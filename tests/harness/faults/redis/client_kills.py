@@ -6,7 +6,7 @@ import msgspec
 
 from tests.harness.faults.checks.checker import check
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.drills.workload_run import WorkloadRun
 from tests.harness.servers.redis import RedisServer

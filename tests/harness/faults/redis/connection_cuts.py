@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.cuts import ConnectionCut
 from tests.harness.faults.drills.connection_cuts import cut_connections, cut_producers_that_resend
-from tests.harness.faults.drills.order import DrillOptions
-from tests.harness.faults.proxy import Address
+from tests.harness.faults.drills.drill import DrillOptions
+from tests.harness.faults.proxy import Address, ConnectionCut
 from tests.harness.servers.redis import RedisServer
 
 CUTS = (ConnectionCut("before"), ConnectionCut("after"))

@@ -16,7 +16,7 @@ from tests.harness.faults.checks.checker import BLOCKED, check
 from tests.harness.faults.checks.evidence import Evidence
 from tests.harness.faults.checks.history import Phase, Step, StepType
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.workload import SYNC
 from tests.harness.servers.redis import RedisServer

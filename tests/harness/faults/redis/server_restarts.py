@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from tests.harness.faults.checks.allowed_loss import may_lose
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.server_restarts import kill_server
 from tests.harness.faults.drills.workload_run import DRAIN_TIMEOUT
-from tests.harness.servers.redis import RedisServer
-from tests.harness.servers.settings import Persistence
+from tests.harness.servers.redis import Persistence, RedisServer
 
 NOTES: dict[Persistence, str] = {"everysec": may_lose(2.0)}
 """What a kill may cost; without a note, nothing."""

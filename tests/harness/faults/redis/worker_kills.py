@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.harness.faults.checks.report import Report
 from tests.harness.faults.drills import worker_kills
-from tests.harness.faults.drills.order import DrillOptions
+from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.servers.redis import RedisServer
 from tests.harness.servers.redis_cluster import RedisCluster
 

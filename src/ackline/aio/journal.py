@@ -1,4 +1,4 @@
-"""Following the journal from asyncio: as an async iterator, or by callback on the loop."""
+"""Reading, following and watching a queue's journal from asyncio."""
 
 from __future__ import annotations
 
@@ -10,12 +10,56 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Self
 
-from ackline.aio.base import ThreadPools
 from ackline.aio.listener import AsyncListener
+from ackline.aio.thread_pools import ThreadPools
 from ackline.core.events import Act, Event
 from ackline.core.job import QueueKey, State
 from ackline.queue.journal.follow import MAX_WAIT, PAGE_SIZE, Watcher
+from ackline.queue.journal.reader import JournalReader
 from ackline.stores.contract import Store
+
+
+class AsyncJournalReader:
+    """Reads a queue's journal on from where this name last saved; for one task at a time.
+
+    >>> reader = queue.reader("audit")  # doctest: +SKIP
+    >>> for event in await reader.read():  # doctest: +SKIP
+    ...     await keep(event)
+    >>> await reader.save()  # doctest: +SKIP
+    """
+
+    def __init__(self, sync: JournalReader, threads: ThreadPools) -> None:
+        self.sync = sync
+        self.name = sync.name
+        self._threads = threads
+
+    @property
+    def cursor(self) -> str | None:
+        """After which event it continues; set it to read from elsewhere. None before it began."""
+        return self.sync.cursor
+
+    @cursor.setter
+    def cursor(self, cursor: str) -> None:
+        self.sync.cursor = cursor
+
+    async def read(self, limit: int = PAGE_SIZE) -> list[Event]:
+        """The next events, up to `limit`; empty when there are no more yet.
+
+        Raises `EventsDropped` if some that it has not read are gone.
+        """
+        return await self._threads.call(self.sync.read, limit)
+
+    async def save(self) -> None:
+        """Note that all that was read is done: from now on this name continues after it.
+
+        Raises `ReaderMoved`, and changes nothing, if someone else saved under this name.
+        """
+        await self._threads.call(self.sync.save)
+
+    async def forget(self) -> None:
+        """Give the name up: nothing is kept for it any more, and the next read starts over."""
+        await self._threads.call(self.sync.forget)
+
 
 logger = logging.getLogger("ackline")
 

@@ -1,0 +1,99 @@
+"""All maintenance loops for some queues, started and stopped together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import msgspec
+
+from ackline.core.cron import Schedule
+from ackline.maintenance.loop import LoopStats, MaintenanceLoop
+from ackline.maintenance.promoter import Promoter
+from ackline.maintenance.pruner import Pruner
+from ackline.maintenance.reaper import Reaper
+from ackline.maintenance.scheduler import Scheduler
+from ackline.maintenance.store_monitor import StoreMonitor
+from ackline.queue import Queue
+
+
+class MaintenanceStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done in all, and by which loop."""
+
+    promoted: int
+    expired: int
+    dead_lettered: int
+    pruned: int
+    fired: int
+    loops: tuple[LoopStats, ...]
+
+
+class Maintenance:
+    """All loops for some queues; `schedules` are added to those that the queues have.
+
+    With `recovery=False` it takes no leases back, and only reports those that are stuck.
+
+    >>> with Maintenance([queue]):
+    ...     serve()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        queues: Sequence[Queue[Any, Any]],
+        *,
+        schedules: Mapping[Queue[Any, Any], Sequence[Schedule]] | None = None,
+        promote_every: float = 1.0,
+        sweep_every: float = 1.0,
+        prune_every: float = 30.0,
+        stuck_after: float | None = None,
+        recovery: bool = True,
+        monitor_every: float = 60.0,
+    ) -> None:
+        self.loops: list[MaintenanceLoop] = []
+        # Loops of their own for each store: one that hangs holds up no other.
+        for group in _by_store(queues):
+            self.loops += [
+                Promoter(group, promote_every),
+                Reaper(group, sweep_every, stuck_after=stuck_after, recovery=recovery),
+                Pruner(group, prune_every),
+                StoreMonitor(group, monitor_every),
+            ]
+        for queue in dict.fromkeys([*queues, *(schedules or {})]):
+            if wanted := [*queue.schedules, *(schedules or {}).get(queue, ())]:
+                self.loops.append(Scheduler(queue, wanted))
+
+    def start(self) -> None:
+        """Start every loop in a thread of its own."""
+        for loop in self.loops:
+            loop.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End every loop after the step that is under way."""
+        for loop in self.loops:
+            loop.stop(timeout)
+
+    def step(self) -> None:
+        """Do all that is due now, once, in the caller's thread."""
+        for loop in self.loops:
+            loop.step()
+
+    def stats(self) -> MaintenanceStats:
+        """What has been done so far."""
+        loops = tuple(loop.stats() for loop in self.loops)
+        names = MaintenanceStats.__struct_fields__[:-1]
+        totals = {name: sum(loop.done.get(name, 0) for loop in loops) for name in names}
+        return MaintenanceStats(**totals, loops=loops)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+
+def _by_store(queues: Sequence[Queue[Any, Any]]) -> list[list[Queue[Any, Any]]]:
+    groups: dict[int, list[Queue[Any, Any]]] = {}
+    for queue in queues:
+        groups.setdefault(id(queue.store), []).append(queue)
+    return list(groups.values())

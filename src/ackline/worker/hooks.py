@@ -1,0 +1,63 @@
+"""Functions that are called before and after each handler."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ackline.core.errors import ConfigError
+from ackline.queue import Job
+
+logger = logging.getLogger("ackline")
+
+
+class Execution:
+    """How a handler ended; an `after` hook may change all three before it is settled."""
+
+    __slots__ = ("error", "result", "result_ttl")
+
+    def __init__(self, result: Any, error: BaseException | None) -> None:
+        self.result = result
+        self.error = error
+        self.result_ttl: float | None = None
+
+
+class Hooks(msgspec.Struct, frozen=True):
+    """Functions called around each handler, in the thread that runs it.
+
+    A `before` hook that raises fails the attempt; an `after` hook sees and may change the
+    execution.
+    """
+
+    before: Sequence[Callable[[Job[Any]], None]] = ()
+    after: Sequence[Callable[[Job[Any], Execution], None]] = ()
+
+    def __post_init__(self) -> None:
+        _require_functions("before", self.before)
+        _require_functions("after", self.after)
+
+
+def _require_functions(when: str, hooks: Any) -> None:
+    callables = isinstance(hooks, Sequence) and all(callable(hook) for hook in hooks)
+    if not callables or any(inspect.iscoroutinefunction(hook) for hook in hooks):
+        raise ConfigError(
+            f"{when} hooks must be a list of plain (not async) functions, not {hooks!r}"
+        )
+
+
+NO_HOOKS = Hooks()
+
+
+def run_after_hooks(job: Job[Any], execution: Execution, hooks: Hooks) -> BaseException | None:
+    """Run the `after` hooks; returns what one of them raised, even if that is a `SystemExit`."""
+    for hook in hooks.after:
+        try:
+            hook(job, execution)
+        except BaseException as error:
+            logger.exception("an after hook failed for job %r; the attempt fails", job.id)
+            return error
+    return None

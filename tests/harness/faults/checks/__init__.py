@@ -1,0 +1,1 @@
+"""From the histories of all processes to a verdict: were the promises kept?"""
