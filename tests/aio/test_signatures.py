@@ -22,7 +22,7 @@ INNER = {
     "complete_async",
     "enqueue_batches",
     "expire",
-    "put",
+    "store_drafts",
     "settle",
     "settle_async",
     "waiter",

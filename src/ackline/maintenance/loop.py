@@ -77,7 +77,7 @@ class MaintenanceLoop(ABC):
         """Do what is due; returns the seconds until more is due, or `AFTER_INTERVAL`."""
 
     def due(self) -> Mapping[Queue[Any, Any], float]:
-        """The queues to maintain, each with the seconds until it is due; by default, all of them now."""
+        """The queues to maintain, with the seconds until each is due; by default all are now."""
         return dict.fromkeys(self.queues, 0.0)
 
     def interval_of(self, queue: Queue[Any, Any]) -> float:
@@ -96,7 +96,7 @@ class MaintenanceLoop(ABC):
         return delay
 
     def _run_once(self, backoff: QueueBackoff) -> tuple[float, dict[FailedQueue, Exception]]:
-        """Maintain the queues that are due; returns the delay until the next run, and what failed."""
+        """Maintain the queues that are due; returns the delay until the next run and the errors."""
         errors = dict[FailedQueue, Exception]()
         queues, delay = self._queues_due(backoff, errors)
         for queue in queues:
@@ -136,7 +136,7 @@ class MaintenanceLoop(ABC):
     def start(self) -> None:
         """Run in a background thread until `stop`."""
         if self._thread is None:
-            # Each thread has its own event: one that outlives `stop` must not go on after a new start.
+            # Each thread has its own event: one that outlives `stop` must not resume at the next.
             self._stopping = threading.Event()
             self._thread = threading.Thread(
                 target=self._run, args=[self._stopping], name=f"ackline {self.name}", daemon=True

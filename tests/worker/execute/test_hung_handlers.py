@@ -58,7 +58,7 @@ def test_a_worker_whose_handlers_hang_ends_and_leaves_the_rest_to_others(queue, 
     error = run_until_it_ends(Worker(queue, concurrency=1, grace=1.0))
     assert isinstance(error, HandlersHang)
     assert "'work' hang" in str(error)
-    assert caplog.text.count("stops: too many handlers") == 1
+    assert caplog.text.count("is stopping: too many handlers") == 1
     # One, and two that took its place: no more may hang.
     assert len(ran) == 3
     counts = queue.counts()

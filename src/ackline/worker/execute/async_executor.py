@@ -88,7 +88,7 @@ class AsyncExecutor(Executor):
             self._run_until(ending.done)
         except Exception:
             # For example, a handler has closed its selector: no job can go on here.
-            self.stuck = True
+            self.blocked_by_hung_handlers = True
             logger.exception("the event loop of async handlers is broken")
         finally:
             self._loop.close()
@@ -181,7 +181,9 @@ class AsyncExecutor(Executor):
 
     def _check_loop_responds(self, held: LeasedJob) -> None:
         # If the loop has not come round to it, a handler blocks all the others.
-        self.stuck = self.stuck or not (held.handler_ended or held.given_up)
+        self.blocked_by_hung_handlers = self.blocked_by_hung_handlers or not (
+            held.handler_ended or held.given_up
+        )
 
     def _give_up_on(self, held: LeasedJob) -> None:
         if held.task is not None and not held.handler_ended and not held.given_up:

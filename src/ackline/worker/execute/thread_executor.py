@@ -89,7 +89,7 @@ class ThreadExecutor(Executor):
                 # The lane in whose place it runs is still there.
                 self._idle += 1
             elif self._hung >= MAX_HUNG_FACTOR * self.limit:
-                self.stuck = True
+                self.blocked_by_hung_handlers = True
                 return
             else:
                 self._hung += 1

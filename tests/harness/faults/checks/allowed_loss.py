@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
+
+from ackline.core.events import Act, Event
+from ackline.core.lifecycle import REPEATABLE
 from tests.harness.faults.checks.checker import check
 from tests.harness.faults.checks.evidence import SETTLING, Evidence
 from tests.harness.faults.checks.history import Phase, Step, StepType
 from tests.harness.faults.checks.report import Report
-
-from ackline.core.events import Act, Event
-from ackline.core.lifecycle import REPEATABLE
 
 MAX_LOG_DELAY = 0.25
 """Seconds that a busy process may take to note an answer that came before the fault."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+from ackline.core.events import Act, read_cursor
+from ackline.core.job import State
 from tests.harness.faults.checks.evidence import Evidence, SettlingKey, SortedEvidence
 from tests.harness.faults.checks.history import Phase, StepType
 from tests.harness.faults.checks.report import Report, Rule, Violation
-
-from ackline.core.events import Act, read_cursor
-from ackline.core.job import State
 
 DRAIN, ORPHANED, BLOCKED = "drain", "orphaned", "blocked"
 """Acts of process steps that the harness itself writes."""

@@ -8,12 +8,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from tests.harness.faults.checks.history import Phase, Step, StepType
-from tests.harness.faults.checks.job_timelines import Lease, replay
 
 from ackline.core.config import DEFAULTS
 from ackline.core.events import Act, Event
 from ackline.core.job import Record
+from tests.harness.faults.checks.history import Phase, Step, StepType
+from tests.harness.faults.checks.job_timelines import Lease, replay
 
 PAUSE = "pause"
 """The first word in the act of a fault that stops a process and lets it go on."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from tests.harness.faults.checks.report import Rule, Violation
-
 from ackline.core.events import Act, Event
 from ackline.core.job import State
 from ackline.core.lifecycle import FENCED_ACTS
 from ackline.testing.journal_checker import is_legal
+from tests.harness.faults.checks.report import Rule, Violation
 
 
 class Lease:

@@ -7,6 +7,7 @@ import random
 import signal
 
 import apsw
+
 from tests.harness.faults.checks.evidence import PAUSE
 from tests.harness.faults.checks.history import Phase, Step, StepType
 from tests.harness.faults.crash_points import CrashPoint, CrashTrigger, WatchedFiles, signal_self

@@ -6,8 +6,6 @@ from __future__ import annotations
 import random
 
 import msgspec
-from tests.harness.faults.checks.history import Phase, Step, StepType
-from tests.harness.faults.programs.options import Program, parse_command_line
 
 from ackline.core.config import DEFAULTS
 from ackline.core.job import QueueKey, Record, State
@@ -23,6 +21,8 @@ from ackline.core.lifecycle import (
 )
 from ackline.stores.contract import ClaimRequest, Filter
 from ackline.testing.fenced_transitions import fenced_transitions
+from tests.harness.faults.checks.history import Phase, Step, StepType
+from tests.harness.faults.programs.options import Program, parse_command_line
 
 SIDE_QUEUE = "side"
 """The queue that jobs are moved to, and back."""

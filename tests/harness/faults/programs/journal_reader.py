@@ -3,10 +3,9 @@ ASSIGNMENT`."""
 
 from __future__ import annotations
 
+from ackline.stores.contract import Filter
 from tests.harness.faults.checks.history import Phase, Step, StepType
 from tests.harness.faults.programs.options import Program, parse_command_line
-
-from ackline.stores.contract import Filter
 
 PAGE = 200
 

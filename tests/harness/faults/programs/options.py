@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.harness.faults.broken_stores import VARIANTS
-from tests.harness.faults.checks.history import History, Phase, Step, StepType
-from tests.harness.faults.recording_store import RecordingStore
 
 from ackline.core import retry
 from ackline.core.config import Policy
@@ -21,6 +18,9 @@ from ackline.stores.contract import Store
 from ackline.stores.registry import store_from_url
 from ackline.worker.processes.child_process import stop_with_parent
 from ackline.worker.processes.stop_signals import handle_stop_signals
+from tests.harness.faults.broken_stores import VARIANTS
+from tests.harness.faults.checks.history import History, Phase, Step, StepType
+from tests.harness.faults.recording_store import RecordingStore
 
 MAX_ATTEMPTS = 30
 """High enough that faults alone dead-letter no ordinary job."""

@@ -6,10 +6,9 @@ import contextlib
 import itertools
 import random
 
+from ackline.core.errors import StoreError
 from tests.harness.faults.programs.options import Program, parse_command_line
 from tests.harness.faults.workload import random_job
-
-from ackline.core.errors import StoreError
 
 BULK = 20
 

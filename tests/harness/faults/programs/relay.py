@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from unittest.mock import patch
 
 import msgspec
-from tests.harness.faults.programs.options import QUEUE, Program, parse_command_line
 
 from ackline.core.job import Record
 from ackline.queues import Queues
@@ -15,6 +14,7 @@ from ackline.relay import Relay
 from ackline.relay.ledger import Ledger, LedgerData, RelayedJobs, drafts_of
 from ackline.stores.contract import Receipt
 from ackline.stores.registry import store_from_url
+from tests.harness.faults.programs.options import QUEUE, Program, parse_command_line
 
 LEASE = 1.0
 """Seconds, so that a killed relay's jobs are soon taken over."""

@@ -8,9 +8,9 @@ import signal
 import threading
 
 import msgspec
-from tests.harness.faults.programs.options import Program, parse_command_line
 
 from ackline.worker.processes.supervisor import Supervisor
+from tests.harness.faults.programs.options import Program, parse_command_line
 
 
 def main() -> None:

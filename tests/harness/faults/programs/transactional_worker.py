@@ -6,14 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
-from tests.harness.faults.checks.history import Phase, Step, StepType
-from tests.harness.faults.programs.options import QUEUE, Program, parse_command_line
 
 from ackline.core.job import Record
 from ackline.queue import Queue
 from ackline.queues import Queues
 from ackline.stores.postgres.io.address import read_address
 from ackline.stores.registry import store_from_url
+from tests.harness.faults.checks.history import Phase, Step, StepType
+from tests.harness.faults.programs.options import QUEUE, Program, parse_command_line
 
 
 def main() -> None:

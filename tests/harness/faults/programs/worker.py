@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from ackline.worker import Worker
 from tests.harness.faults.programs.options import Program, parse_command_line
 from tests.harness.faults.workload import add_handlers
-
-from ackline.worker import Worker
 
 
 def main() -> None:

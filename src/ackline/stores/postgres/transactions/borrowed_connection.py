@@ -200,7 +200,7 @@ class BorrowedTransaction(Transaction):
 
     def __init__(self, connection: BorrowedSession, engine: Engine) -> None:
         super().__init__(CursorSender(connection, engine.statements), engine.clock_time())
-        self.made = True
+        self.created_queue = True
         self._engine = engine
 
     def next_token(self, above: int) -> int:
