@@ -20,7 +20,7 @@ STARTED = Step(type=StepType.PROCESS, phase=Phase.OK, act="started")
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from tests.harness.faults.checks.history import History, Phase, Step, What
+from tests.harness.faults.checks.history import History, Phase, Step, StepType
 history = History(Path(sys.argv[1]), "killed")
 for number in range(100):
     history.write(Step(type=StepType.DELIVERY, phase=Phase.INVOKE, id=str(number)))

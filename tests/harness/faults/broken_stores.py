@@ -46,9 +46,9 @@ class DropsHeartbeatReplies(WrappedStore):
     """Not broken, but a worker never hears of its lost leases, and so settles as a zombie."""
 
     def heartbeat(
-        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
     ) -> HeartbeatReply:
-        super().heartbeat(queue, beat, holds)
+        super().heartbeat(queue, heartbeat, extensions)
         return HeartbeatReply([], [])
 
 

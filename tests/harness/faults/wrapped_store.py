@@ -69,9 +69,9 @@ class WrappedStore:
         return self.inner.join(connection)
 
     def heartbeat(
-        self, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+        self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
     ) -> HeartbeatReply:
-        return self.inner.heartbeat(queue, beat, holds)
+        return self.inner.heartbeat(queue, heartbeat, extensions)
 
     def next_due(self, queues: Sequence[QueueKey]) -> list[NextDue]:
         return self.inner.next_due(queues)

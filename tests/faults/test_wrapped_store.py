@@ -1,4 +1,4 @@
-"""The store around a store has every verb of the seam, as it is written there."""
+"""A wrapped store has every method of the contract, with the same signature."""
 
 import inspect
 
@@ -11,7 +11,7 @@ VERBS = [name for name, verb in vars(Store).items() if inspect.isfunction(verb) 
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_has_the_signature_of_the_seam(verb):
+def test_a_method_has_the_signature_of_the_contract(verb):
     ours, theirs = getattr(WrappedStore, verb), getattr(Store, verb)
 
     assert inspect.signature(ours) == inspect.signature(theirs)
