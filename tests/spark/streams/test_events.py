@@ -410,7 +410,10 @@ def test_what_a_planned_batch_lacks_is_told_though_nothing_follows(queues, start
 
     assert told(checkpoint) == []
     lacks, since = gaps_told(checkpoint)
-    assert (lacks["after"], lacks["until"]) == (planned["batch_start"]["a"], planned["cursors"]["a"])
+    assert (lacks["after"], lacks["until"]) == (
+        planned["batch_start"]["a"],
+        planned["cursors"]["a"],
+    )
     assert since["after"] == lacks["until"]
 
 
