@@ -67,7 +67,7 @@ def audit(spark, sqlite_url, monkeypatch, capsys):
 
 def test_a_lost_job_ends_it_with_1(audit, sqlite_url):
     file = apsw.Connection(sqlite_url.removeprefix("sqlite:///"))
-    file.execute("DELETE FROM place WHERE job = 1")
+    file.execute("DELETE FROM job_state WHERE job = 1")
     file.execute("DELETE FROM job WHERE num = 1")
     file.close()
 

@@ -75,6 +75,6 @@ def lose(url: str, ids: Iterable[str]) -> None:
     file = apsw.Connection(str(sqlite_file_of(url)))
     for id in ids:
         [(number,)] = file.execute("SELECT num FROM job WHERE id = ?", (id,)).fetchall()
-        file.execute("DELETE FROM place WHERE job = ?", (number,))
+        file.execute("DELETE FROM job_state WHERE job = ?", (number,))
         file.execute("DELETE FROM job WHERE num = ?", (number,))
     file.close()

@@ -41,16 +41,16 @@ def test_it_takes_few_statements(store, writer):
     assert [names.get(text, text) for text in ran] == [
         "BEGIN IMMEDIATE",
         "add_job",
-        "add_place",
+        "add_state",
         "add_batch",
-        *["count_slot"] * 3,
+        *["change_count"] * 3,
         "COMMIT",
     ]
     assert "RETURNING" not in "".join(ran), "it costs as much as several statements"
 
 
 def test_it_changes_few_pages(store, writer):
-    """A job, its place and their indexes, a batch of the journal, the counts."""
+    """A job, its state and their indexes, a batch of the journal, the counts."""
     lengths: list[int] = []
 
     def note(_connection, _name, pages):

@@ -25,7 +25,7 @@ from ackline.stores.sqlite.io.engine import MAX_IDLE_CONNECTIONS, Engine, ReadCo
 from ackline.stores.sqlite.io.locks import WriteLock
 from ackline.stores.sqlite.io.writer import Writer
 
-PUT = "INSERT INTO keyval VALUES ('crowd', CAST(?1 || char(0, 1) AS BLOB), x'', 1)"
+PUT = "INSERT INTO key_value VALUES ('crowd', CAST(?1 || char(0, 1) AS BLOB), x'', 1)"
 
 
 def count_commits(connection):
@@ -363,7 +363,7 @@ def test_prune_trims_the_whole_journal(store, path, monkeypatch):
     store.prune(QUEUE, 100)
 
     assert read(path, "SELECT count(*) FROM journal") == [(5,)]
-    assert read(path, "SELECT n FROM slot WHERE code = 8") == [(5,)]
+    assert read(path, "SELECT count FROM job_list WHERE code = 8") == [(5,)]
 
 
 def test_prune_drops_the_lines_of_kinds_gone_by(store, path, monkeypatch):
@@ -374,7 +374,7 @@ def test_prune_drops_the_lines_of_kinds_gone_by(store, path, monkeypatch):
 
     store.prune(QUEUE, 100)
 
-    assert read(path, "SELECT kind FROM slot WHERE code IN (1, 7)") == [("mail",)]
+    assert read(path, "SELECT kind FROM job_list WHERE code IN (1, 7)") == [("mail",)]
     store.enqueue(QUEUE, [Draft("again", "kind3", b"")])
     assert {job.id for job in store.claim(QUEUE, REQUEST).jobs} == {"id0", "again"}
 

@@ -55,7 +55,7 @@ def test_whoever_is_interrupted_while_waiting_leaves_the_line():
 
 def test_an_interrupted_write_leaves_nothing_and_the_next_one_goes_on(store, engine):
     def write(tx):
-        tx.execute("INSERT INTO keyval VALUES ('half', x'', x'', 1)")
+        tx.execute("INSERT INTO key_value VALUES ('half', x'', x'', 1)")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -27,11 +27,13 @@ def test_no_statement_scans_jobs(writer, name):
     assert name in MAY_SCAN or not scans, plan
 
 
-@pytest.mark.parametrize("name", ["line", "due", "lapsed", "over", "list_line", "list_line_newest"])
-def test_lines_are_read_in_order_without_sorting(writer, name):
+@pytest.mark.parametrize(
+    "name", ["read_list", "due", "lapsed", "past_retention", "list_jobs", "list_jobs_newest"]
+)
+def test_lists_are_read_in_order_without_sorting(writer, name):
     plan = plan_of(writer, sql(name))
 
-    assert any("place_line" in step for step in plan)
+    assert any("job_state_list" in step for step in plan)
     assert not any("TEMP B-TREE" in step for step in plan)
 
 
@@ -51,20 +53,20 @@ MANY_KINDS = [Draft(f"id{n}", f"kind{n % 300}", b"") for n in range(900)]
 
 @pytest.fixture
 def opened(store, monkeypatch):
-    """The lines that were opened to read them in order."""
+    """The lists that were opened."""
     store.enqueue(QUEUE, MANY_KINDS)
-    slots = []
+    lists = []
 
-    def counted(heads, read, place):
-        def read_counted(slot):
-            slots.append(slot)
-            return read(slot)
+    def counted(heads, read, sort_key):
+        def read_counted(list_id):
+            lists.append(list_id)
+            return read(list_id)
 
-        return rows.merge_lists(heads, read_counted, place)
+        return rows.merge_lists(heads, read_counted, sort_key)
 
     monkeypatch.setattr(claim, "merge_lists", counted)
     monkeypatch.setattr(queries, "merge_lists", counted)
-    return slots
+    return lists
 
 
 def test_a_claim_of_few_jobs_opens_few_of_many_kinds(store, opened):

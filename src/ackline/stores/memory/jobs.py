@@ -153,7 +153,7 @@ def heartbeat(
         return (job, job.token, job.at, job.cancel_requested)
 
     plan = plan_heartbeat(enumerate(holds), find, now)
-    for job, deadline in plan.kept:
+    for job, deadline in plan.extended:
         data.set_state(job, State.PROCESSING, deadline)
     return HeartbeatReply(plan.lost, plan.cancelled)
 

@@ -469,7 +469,7 @@ def _extend(tx: Transaction, cached: CachedQueue, holds: Extensions) -> ExtendRe
         return (num, lease.token, lease.deadline, num in lease.cancel_requested)
 
     plan = plan_heartbeat(holds.items(), find, tx.now)
-    for num, deadline in plan.kept:
+    for num, deadline in plan.extended:
         leases.extend(num, deadline)
     leases.write()
     found = ExtendResult([], plan.cancelled, [])

@@ -1,4 +1,4 @@
-"""What a heartbeat does, given the leases that the jobs have."""
+"""Which leases a heartbeat extends, given the current leases of the jobs."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ T = TypeVar("T")
 
 
 JobLease = tuple[T, int, float, bool]
-"""The lease of a job, however the store knows that: its token, its deadline, and whether the job
-was asked to stop."""
+"""The lease of a job: the store's own handle of the job, the token, the deadline, and whether
+cancelling was requested."""
 
 
 class HeartbeatPlan(msgspec.Struct, Generic[T]):
-    """The leases to extend, each with its new deadline, and which of the holds to answer with."""
+    """The leases to extend with their new deadlines; lost and cancelled ones as indexes."""
 
-    kept: list[tuple[T, float]]
+    extended: list[tuple[T, float]]
     lost: list[int]
     cancelled: list[int]
 
 
 def plan_heartbeat(
-    holds: Iterable[tuple[int, LeaseExtension]],
+    extensions: Iterable[tuple[int, LeaseExtension]],
     find: Callable[[str], JobLease[T] | None],
     now: float,
 ) -> HeartbeatPlan[T]:
-    """Which of a worker's leases go on, and until when; `find` is None for a job without one."""
+    """Decide which leases to extend, and until when; `find` returns None for a job without one."""
     plan: HeartbeatPlan[T] = HeartbeatPlan([], [], [])
-    for index, hold in holds:
-        lease = find(hold.id)
+    for index, extension in extensions:
+        lease = find(extension.id)
         if lease is None:
             plan.lost.append(index)
             continue
         job, token, deadline, cancel_requested = lease
-        if not may_extend(hold.token, token, deadline, now):
+        if not may_extend(extension.token, token, deadline, now):
             plan.lost.append(index)
             continue
-        plan.kept.append((job, extended_deadline(deadline, now, hold.seconds)))
+        plan.extended.append((job, extended_deadline(deadline, now, extension.seconds)))
         if cancel_requested:
             plan.cancelled.append(index)
     return plan

@@ -1,4 +1,4 @@
-"""Apply decided transitions, each if its guard holds."""
+"""Apply transitions, each if its guard holds."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from ackline.stores.sqlite.sql import sql
 _COMPLETE, _PROCESSING = Act.COMPLETE, State.PROCESSING
 
 ID, KIND, GROUP, LIST, AT, ATTEMPTS, TOKEN, WORKER, CANCEL_REQUESTED = 1, 2, 3, 5, 6, 8, 9, 10, 14
-"""Columns of a row of `standings`."""
+"""Columns of a row of `jobs_by_ids`."""
 
 
 class JobRow(MutableJob):
-    """A job within a batch of transitions; its changes are written at the end of the batch."""
+    """A job in a batch of transitions; its changes are written at the end of the batch."""
 
     __slots__ = ("list_id",)
 
     def __init__(self, row: Row) -> None:
-        num, id, kind, group, priority, *stands = row
+        num, id, kind, group, priority, *state = row
         super().__init__(num, id, kind, group, priority)
         (
             self.list_id, self.at, self.rank, self.attempts, self.token, self.worker,
             self.started_at, self.finished_at, act, cancel, self.progress,
-        ) = stands  # fmt: skip
+        ) = state  # fmt: skip
         self.state = state_of_list(self.list_id)
         self.act = None if act is None else SETTLING_ACTS[act]
         self.cancel_requested = cancel != 0
 
-    def change_list(self, lines: QueueWriter, source: State) -> None:
-        """Go from the line of this state to that of its state now, if that is another state."""
-        slot = self.list_id
+    def change_list(self, writer: QueueWriter, source: State) -> None:
+        """Move from the list of the state `source` to that of its current state."""
+        old_list = self.list_id
         if self.state is not source:
             queued = self.state is State.QUEUED
             self.list_id = (
-                lines.ready_list(self.kind) if queued else lines.list_of_state(self.state)
+                writer.ready_list(self.kind) if queued else writer.list_of_state(self.state)
             )
-        lines.change_counts(slot, self.list_id)
+        writer.change_counts(old_list, self.list_id)
 
     def row(self) -> Row:
-        """What `set_standing` writes."""
+        """What `save_job_state` writes."""
         act = None if self.act is None else ACT_CODES[self.act]
         return (
             self.num, self.list_id, self.at, self.rank, self.attempts, self.finished_at, act,
@@ -61,21 +61,21 @@ class JobRow(MutableJob):
         )  # fmt: skip
 
 
-def save_rows(lines: QueueWriter, changed: list[JobRow]) -> None:
-    """Write where these jobs stand now."""
+def save_rows(writer: QueueWriter, changed: list[JobRow]) -> None:
+    """Write the state of these jobs."""
     if changed:
-        lines.tx.executemany(sql("set_standing"), [standing.row() for standing in changed])
+        writer.tx.executemany(sql("save_job_state"), [job.row() for job in changed])
 
 
-def apply(lines: QueueWriter, transitions: Sequence[Transition], now: float) -> list[Verdict]:
-    """Apply a batch; the verdicts come in its order."""
+def apply(writer: QueueWriter, transitions: Sequence[Transition], now: float) -> list[Verdict]:
+    """Apply a batch; returns the verdicts in the same order."""
     ids = [transition.id for transition in transitions]
-    rows = rows_by_ids(lines.tx.execute, "standings", "standing", lines.num, ids)
-    batch = _ApplyPlan(lines, {row[ID]: row for row in rows}, len(ids), now)
+    rows = rows_by_ids(writer.tx.execute, "jobs_by_ids", "job_by_id", writer.num, ids)
+    batch = _ApplyPlan(writer, {row[ID]: row for row in rows}, len(ids), now)
     if len(set(ids)) == len(ids):
         others = batch.complete(transitions)
     else:
-        # One by one: a later transition must see what an earlier one did to the same job.
+        # One by one: a later transition of a job must see what an earlier one did.
         others = list(enumerate(transitions))
     for index, transition in others:
         batch.apply(index, transition)
@@ -84,25 +84,22 @@ def apply(lines: QueueWriter, transitions: Sequence[Transition], now: float) -> 
 
 
 class _ApplyPlan(ApplyPlan[JobRow]):
-    """The transitions of one call, on their way into the file."""
+    """The transitions of one call, to be written to the file."""
 
-    def __init__(self, lines: QueueWriter, rows: dict[str, Row], size: int, now: float) -> None:
-        super().__init__(lines.key, lines.settings, size, now)
-        self._lines = lines
+    def __init__(self, writer: QueueWriter, rows: dict[str, Row], size: int, now: float) -> None:
+        super().__init__(writer.key, writer.settings, size, now)
+        self._writer = writer
         self._rows = rows
         self._jobs: dict[str, JobRow | None] = {}
         self._changed: dict[int, JobRow] = {}
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
-        """Apply all plain completions of a lease in a few statements; returns the other ones."""
+        """Apply all plain completions in a few statements; returns the other transitions."""
         others: list[tuple[int, Transition]] = []
         by_keep: dict[float, list[int]] = {}
         results: list[tuple[int, bytes]] = []
-        processing, rows, note = (
-            self._lines.list_of_state(_PROCESSING),
-            self._rows,
-            self.record_completion,
-        )
+        processing = self._writer.list_of_state(_PROCESSING)
+        rows, record_completion = self._rows, self.record_completion
         for index, transition in enumerate(transitions):
             row = rows.get(transition.id)
             if (
@@ -118,7 +115,7 @@ class _ApplyPlan(ApplyPlan[JobRow]):
             by_keep.setdefault(transition.keep, []).append(num)
             if transition.result is not None:
                 results.append((num, transition.result))
-            note(
+            record_completion(
                 index, transition, num, row[KIND], row[GROUP], row[ATTEMPTS], row[TOKEN],
                 row[WORKER],
             )  # fmt: skip
@@ -128,14 +125,14 @@ class _ApplyPlan(ApplyPlan[JobRow]):
     def _finish_many(
         self, by_keep: dict[float, list[int]], results: list[tuple[int, bytes]]
     ) -> None:
-        lines, now = self._lines, self.now
-        completed = lines.list_of_state(State.COMPLETED)
+        writer, now = self._writer, self.now
+        completed = writer.list_of_state(State.COMPLETED)
         for keep, nums in by_keep.items():
             values = (completed, now + keep, now, ACT_CODES[_COMPLETE], int_array(nums))
-            lines.tx.execute(sql("finish"), values)
-            lines.change_counts(lines.list_of_state(_PROCESSING), completed, len(nums))
+            writer.tx.execute(sql("complete_jobs"), values)
+            writer.change_counts(writer.list_of_state(_PROCESSING), completed, len(nums))
         if results:
-            lines.tx.executemany(sql("add_result"), results)
+            writer.tx.executemany(sql("add_result"), results)
 
     def find(self, id: str) -> JobRow | None:
         if id not in self._jobs:
@@ -144,25 +141,25 @@ class _ApplyPlan(ApplyPlan[JobRow]):
         return self._jobs[id]
 
     def payload_of(self, job: JobRow) -> bytes:
-        [(payload,)] = self._lines.tx.execute(sql("payload_of"), (job.num,)).fetchall()
+        [(payload,)] = self._writer.tx.execute(sql("payload_of"), (job.num,)).fetchall()
         return bytes(payload)
 
     def last_settling(self, job: JobRow) -> tuple[bytes | None, Sequence[Failure]]:
-        execute = self._lines.tx.execute
+        execute = self._writer.tx.execute
         rows = execute(sql("result_of"), (job.num,)).fetchall()
         return rows[0][0] if rows else None, history_of(execute, job.num)
 
     def options_of(self, jobs: Sequence[int]) -> Mapping[int, Options]:
-        rows = self._lines.tx.execute(sql("options_of"), (int_array(jobs),)).fetchall()
+        rows = self._writer.tx.execute(sql("options_of"), (int_array(jobs),)).fetchall()
         return {num: decode_options(data) for num, data in rows}
 
     def write(self, job: JobRow, transition: Transition, change: AppliedChange) -> None:
-        lines, execute = self._lines, self._lines.tx.execute
+        writer, execute = self._writer, self._writer.tx.execute
         if change.attempt is not None:
             values = (job.num, encode_failure(change.attempt))
             n = execute(sql("add_attempt"), values).fetchall()[0][0]
             if n > HISTORY_LIMIT:
-                execute(sql("forget_attempts"), (job.num, n - HISTORY_LIMIT))
+                execute(sql("drop_oldest_attempts"), (job.num, n - HISTORY_LIMIT))
         if transition.edit is not None:
             if transition.edit.payload is not None:
                 execute(sql("set_payload"), (transition.edit.payload, job.num))
@@ -170,50 +167,52 @@ class _ApplyPlan(ApplyPlan[JobRow]):
                 execute(sql("set_priority"), (job.priority, job.num))
         if transition.result is not None:
             execute(sql("add_result"), (job.num, transition.result))
-        job.change_list(lines, change.source)
+        job.change_list(writer, change.source)
         self._changed[job.num] = job
 
     def write_key(self, key: tuple[str, ...], job: JobRow) -> None:
-        put_key(self._lines.tx, self.queue.tenant, key, self.payload_of(job))
+        put_key(self._writer.tx, self.queue.tenant, key, self.payload_of(job))
 
     def move(self, job: JobRow, target: QueueKey) -> bool:
-        lines = self._lines
-        there = find_queue(lines.tx, target)
-        if there is not None and not self._make_way(there, job.id):
+        writer = self._writer
+        target_writer = find_queue(writer.tx, target)
+        if target_writer is not None and not self._drop_expired_duplicate(target_writer, job.id):
             return False
-        if there is None or there.dropped:
-            there = ensure_queue(lines.tx, target)
-        lines.change_counts(job.list_id, None)
-        lines.tx.execute(sql("set_queue"), (there.num, job.num))
+        if target_writer is None or target_writer.dropped:
+            target_writer = ensure_queue(writer.tx, target)
+        writer.change_counts(job.list_id, None)
+        writer.tx.execute(sql("set_queue"), (target_writer.num, job.num))
         job.list_id = (
-            there.ready_list(job.kind) if job.list_id > 0 else there.list_of_state(job.state)
+            target_writer.ready_list(job.kind)
+            if job.list_id > 0
+            else target_writer.list_of_state(job.state)
         )
-        there.change_counts(None, job.list_id)
-        save_rows(there, [job])
-        # A job's tokens must grow, whichever queue hands them out.
-        there.raise_token(job.token)
-        there.write_counts()
+        target_writer.change_counts(None, job.list_id)
+        save_rows(target_writer, [job])
+        # The tokens of a job must grow, whichever queue issues them.
+        target_writer.raise_token(job.token)
+        target_writer.write_counts()
         self._changed.pop(job.num, None)
         self._jobs[job.id] = None
         return True
 
-    def _make_way(self, there: QueueWriter, id: str) -> bool:
-        """Drop the target's job of this id if its retention is over; False if it has to stay."""
-        for row in there.tx.execute(sql("standing"), (there.num, id)).fetchall():
-            old = JobRow(row)
-            if not old.past_retention(self.now):
+    def _drop_expired_duplicate(self, target_writer: QueueWriter, id: str) -> bool:
+        """Drop the target's job of this id if its retention has ended; False if it has not."""
+        for row in target_writer.tx.execute(sql("job_by_id"), (target_writer.num, id)).fetchall():
+            duplicate = JobRow(row)
+            if not duplicate.past_retention(self.now):
                 return False
-            there.drop_jobs([(old.num, old.list_id)])
+            target_writer.drop_jobs([(duplicate.num, duplicate.list_id)])
         return True
 
     def finish(self) -> None:
-        """Write the changed jobs, their journal entries and counts."""
-        lines = self._lines
-        save_rows(lines, list(self._changed.values()))
-        lines.write_journal(self.now, self.entries())
-        lines.write_counts()
+        """Write the changed jobs, the journal entries and the counts."""
+        writer = self._writer
+        save_rows(writer, list(self._changed.values()))
+        writer.write_journal(self.now, self.entries())
+        writer.write_counts()
         for target, entry in self.moved_in:
-            there = ensure_queue(lines.tx, target)
-            there.write_journal(self.now, [entry])
-            there.write_counts()
-        lines.free_groups(self.freed_groups)
+            target_writer = ensure_queue(writer.tx, target)
+            target_writer.write_journal(self.now, [entry])
+            target_writer.write_counts()
+        writer.free_groups(self.freed_groups)

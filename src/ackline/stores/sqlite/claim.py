@@ -1,4 +1,4 @@
-"""Leases: handed out, kept alive, and found when they lapse."""
+"""Claims, promotion of due jobs, lapsed leases and heartbeats."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from ackline.stores.shared.byte_limit import ByteLimit
 from ackline.stores.shared.heartbeat import JobLease, plan_heartbeat
 from ackline.stores.shared.record_encoding import decode_options, encode_heartbeat
 from ackline.stores.sqlite.apply import AT, CANCEL_REQUESTED, ID, LIST, TOKEN, apply
+from ackline.stores.sqlite.io.transaction import Transaction
 from ackline.stores.sqlite.queries import next_times
-from ackline.stores.sqlite.queue_writer import QueueWriter, Transaction, ensure_queue, find_queue
+from ackline.stores.sqlite.queue_writer import QueueWriter, ensure_queue, find_queue
 from ackline.stores.sqlite.rows import Row, int_array, merge_lists, record_of, rows_by_ids
 from ackline.stores.sqlite.sql import sql
 
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
 _NUM, _KIND, _PAYLOAD, _OPTIONS, _GROUP = 1, 3, 4, 6, 8
-"""Columns of a row of `line`."""
+"""Columns of a row of `read_list`."""
 ListHead = tuple[tuple[float, int], int]
-"""Where a line begins, and its slot."""
+"""The position of the first job of a list, and the number of the list."""
 PARK_LIMIT = 5000
-"""The most jobs of full groups that one transaction parks: more would make other writers wait."""
+"""The most jobs of full groups that one transaction parks, so that other writers need not wait."""
 
 _num_of, _kind_of, _options_of = itemgetter(_NUM), itemgetter(_KIND), itemgetter(_OPTIONS)
 _position_of = itemgetter(0, 1)
@@ -47,136 +48,138 @@ def claim(
     transitions: Sequence[Transition],
     now: float,
 ) -> tuple[ClaimResult, bool]:
-    """Apply the transitions, promote due jobs, lease the next in line, report lapsed ones.
+    """Apply the transitions, promote due jobs, lease the next jobs, report lapsed leases.
 
-    Also returns whether it met only jobs of full groups so far, and has to be called again.
+    Also returns whether it has to be called again, because it only met jobs of full groups so far.
     """
-    lines = find_queue(tx, queue)
-    if lines is None:
-        gone = [Verdict(False, None)] * len(transitions)
-        return ClaimResult(jobs=[], verdicts=gone, now=now), False
-    verdicts = apply(lines, transitions, now) if transitions else []
-    jobs, cut_short, budget = list[Record](), False, ByteLimit(request.max_bytes)
-    if not lines.settings.paused:
-        promote(lines, now, CLAIM_MAINTENANCE_LIMIT)
-        jobs, cut_short = _lease_next(lines, request, budget, now)
-        lines.write_counts()
-        full = cut_short or budget.reached or len(jobs) >= request.limit
-        if full and _ready_lists(lines):
+    writer = find_queue(tx, queue)
+    if writer is None:
+        verdicts = [Verdict(False, None)] * len(transitions)
+        return ClaimResult(jobs=[], verdicts=verdicts, now=now), False
+    verdicts = apply(writer, transitions, now) if transitions else []
+    jobs, park_limit_reached, byte_limit = list[Record](), False, ByteLimit(request.max_bytes)
+    if not writer.settings.paused:
+        promote(writer, now, CLAIM_MAINTENANCE_LIMIT)
+        jobs, park_limit_reached = _lease_next(writer, request, byte_limit, now)
+        writer.write_counts()
+        stopped_early = park_limit_reached or byte_limit.reached or len(jobs) >= request.limit
+        if stopped_early and _ready_lists(writer):
             # More jobs are ready than this worker can take: wake another one.
             tx.wake_listeners(queue, "ready")
-    *due, leased = next_times(tx.execute, lines.num)
-    late = leased is not None and leased <= now
-    times = [*([] if lines.settings.paused else due), None if late else leased]
-    claimed = ClaimResult(
+    *due, leased = next_times(tx.execute, writer.num)
+    has_lapsed = leased is not None and leased <= now
+    times = [*([] if writer.settings.paused else due), None if has_lapsed else leased]
+    result = ClaimResult(
         jobs=jobs,
         verdicts=verdicts,
-        lapsed=lapsed(lines, now) if late else [],
+        lapsed=lapsed(writer, now) if has_lapsed else [],
         next_at=min((time for time in times if time is not None), default=None),
         now=now,
-        may_have_more=budget.reached,
+        may_have_more=byte_limit.reached,
     )
-    return claimed, cut_short and not jobs
+    return result, park_limit_reached and not jobs
 
 
-# --- handing out ---
+# --- leasing ---
 
 
 def _lease_next(
-    lines: QueueWriter, request: ClaimRequest, budget: ByteLimit, now: float
+    writer: QueueWriter, request: ClaimRequest, byte_limit: ByteLimit, now: float
 ) -> tuple[list[Record], bool]:
     opened: list[Any] = []
 
-    def read(slot: int) -> Any:
-        opened.append(lines.tx.execute(sql("line"), (slot,)))
+    def read(list_id: int) -> Any:
+        opened.append(writer.tx.execute(sql("read_list"), (list_id,)))
         return opened[-1]
 
-    rows = merge_lists(_ready_heads(lines, request.kinds), read, _position_of)
-    taken, parked = _select_jobs(lines, rows, request, budget)
+    rows = merge_lists(_ready_heads(writer, request.kinds), read, _position_of)
+    selected, parked = _select_jobs(writer, rows, request, byte_limit)
     for cursor in opened:
         cursor.close()
-    _park(lines, parked)
-    records = _lease(lines, taken, request, now) if taken else []
+    _park(writer, parked)
+    records = _lease(writer, selected, request, now) if selected else []
     return records, len(parked) >= PARK_LIMIT
 
 
-def _ready_heads(lines: QueueWriter, kinds: frozenset[str] | None) -> list[ListHead]:
-    slots = [slot for slot, kind in _ready_lists(lines) if kinds is None or kind in kinds]
-    if len(slots) < 2:
-        # As in most queues: a single line need not be compared with others.
-        return [((0.0, 0), slot) for slot in slots]
-    heads = lines.tx.execute(sql("ready_heads"), (lines.num,))
-    return [((at, job), slot) for at, job, slot, kind in heads if kinds is None or kind in kinds]
+def _ready_heads(writer: QueueWriter, kinds: frozenset[str] | None) -> list[ListHead]:
+    list_ids = [list_id for list_id, kind in _ready_lists(writer) if kinds is None or kind in kinds]
+    if len(list_ids) < 2:
+        # The common case: a single list need not be merged with others.
+        return [((0.0, 0), list_id) for list_id in list_ids]
+    heads = writer.tx.execute(sql("ready_list_heads"), (writer.num,))
+    return [
+        ((at, job), list_id) for at, job, list_id, kind in heads if kinds is None or kind in kinds
+    ]
 
 
-def _ready_lists(lines: QueueWriter) -> list[tuple[int, str]]:
-    return list(lines.tx.execute(sql("ready_slots"), (lines.num,)))
+def _ready_lists(writer: QueueWriter) -> list[tuple[int, str]]:
+    return list(writer.tx.execute(sql("ready_lists"), (writer.num,)))
 
 
 def _select_jobs(
-    lines: QueueWriter, rows: Iterable[Row], request: ClaimRequest, budget: ByteLimit
+    writer: QueueWriter, rows: Iterable[Row], request: ClaimRequest, byte_limit: ByteLimit
 ) -> tuple[list[Row], list[Row]]:
-    """The next jobs in line whose group has room, and the jobs passed over whose group has none."""
-    taken: list[Row] = []
+    """The next jobs whose group has capacity, and the skipped jobs whose group is full."""
+    selected: list[Row] = []
     parked: list[Row] = []
-    entered: Counter[str] = Counter()
+    started: Counter[str] = Counter()
     running: dict[str, int] = {}
     limit = request.limit
-    most = math.inf if request.ignore_group_limit else lines.settings.group_limit
+    group_limit = math.inf if request.ignore_group_limit else writer.settings.group_limit
     if limit <= 0:
-        return taken, parked
+        return selected, parked
     for row in rows:
         group = row[_GROUP]
         if group is not None:
             if group not in running:
-                running[group] = lines.running_in(group)
-            if running[group] + entered[group] >= most:
+                running[group] = writer.running_in(group)
+            if running[group] + started[group] >= group_limit:
                 parked.append(row)
                 if len(parked) == PARK_LIMIT:
                     break
                 continue
-            entered[group] += 1
-        taken.append(row)
-        if budget.has_limit:
-            budget.add(len(row[_PAYLOAD]) + len(row[_OPTIONS] or b""))
-        if len(taken) >= limit or budget.reached:
+            started[group] += 1
+        selected.append(row)
+        if byte_limit.has_limit:
+            byte_limit.add(len(row[_PAYLOAD]) + len(row[_OPTIONS] or b""))
+        if len(selected) >= limit or byte_limit.reached:
             break
-    if entered:
-        lines.enter_groups(entered)
-    return taken, parked
+    if started:
+        writer.add_running(started)
+    return selected, parked
 
 
-def _park(lines: QueueWriter, parked: list[Row]) -> None:
-    by_line: dict[tuple[str, str], list[int]] = {}
+def _park(writer: QueueWriter, parked: list[Row]) -> None:
+    by_list: dict[tuple[str, str], list[int]] = {}
     for row in parked:
-        by_line.setdefault((row[_GROUP], row[_KIND]), []).append(row[_NUM])
-    for (group, kind), nums in by_line.items():
-        slot = lines.parked_list(group, kind)
-        lines.tx.execute(sql("put_many"), (slot, int_array(nums)))
-        lines.change_counts(lines.ready_list(kind), slot, len(nums))
+        by_list.setdefault((row[_GROUP], row[_KIND]), []).append(row[_NUM])
+    for (group, kind), nums in by_list.items():
+        parked_list = writer.parked_list(group, kind)
+        writer.tx.execute(sql("set_list_many"), (parked_list, int_array(nums)))
+        writer.change_counts(writer.ready_list(kind), parked_list, len(nums))
 
 
-def _lease(lines: QueueWriter, taken: list[Row], request: ClaimRequest, now: float) -> list[Record]:
-    token, worker = lines.next_token(now), request.worker
-    records = [_record(row, token, request, now) for row in taken]
-    processing = lines.list_of_state(_PROCESSING)
-    alike = not request.lease_of_kind and not any(map(_options_of, taken))
-    for deadline, nums in _by_deadline(taken, records, alike).items():
+def _lease(writer: QueueWriter, rows: list[Row], request: ClaimRequest, now: float) -> list[Record]:
+    token, worker = writer.next_token(now), request.worker
+    records = [_record(row, token, request, now) for row in rows]
+    processing = writer.list_of_state(_PROCESSING)
+    same_deadline = not request.lease_of_kind and not any(map(_options_of, rows))
+    for deadline, nums in _by_deadline(rows, records, same_deadline).items():
         values = (processing, deadline, token, worker, now, int_array(nums))
-        lines.tx.execute(sql("lease"), values)
-    for kind, count in Counter(map(_kind_of, taken)).items():
-        lines.change_counts(lines.ready_list(kind), processing, count)
+        writer.tx.execute(sql("lease"), values)
+    for kind, count in Counter(map(_kind_of, rows)).items():
+        writer.change_counts(writer.ready_list(kind), processing, count)
     entries = [
         Entry(_CLAIM, job.id, job.kind, _QUEUED, _PROCESSING, job.attempts, token, worker)
         for job in records
     ]
-    lines.write_journal(now, entries)
+    writer.write_journal(now, entries)
     return records
 
 
 def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
-    _, _, id, kind, payload, priority, data, created, _, attempts, cancel = row
-    options = decode_options(data)
+    _, _, id, kind, payload, priority, packed_options, created, _, attempts, cancel = row
+    options = decode_options(packed_options)
     return Record(
         id,
         kind,
@@ -198,70 +201,79 @@ def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
 
 
 def _by_deadline(
-    taken: list[Row], records: list[Record], same_deadline: bool
+    rows: list[Row], records: list[Record], same_deadline: bool
 ) -> dict[float | None, list[int]]:
     if same_deadline:
-        return {records[0].deadline: list(map(_num_of, taken))}
+        return {records[0].deadline: list(map(_num_of, rows))}
     by_deadline: dict[float | None, list[int]] = {}
-    for row, record in zip(taken, records, strict=True):
+    for row, record in zip(rows, records, strict=True):
         by_deadline.setdefault(record.deadline, []).append(row[_NUM])
     return by_deadline
 
 
-# --- due and lapsed jobs ---
+# --- due jobs and lapsed leases ---
 
 
-def promote(lines: QueueWriter, now: float, limit: int) -> int:
-    """Queue the jobs that are due, in the order of their times."""
-    first, second, _ = next_times(lines.tx.execute, lines.num)
+def promote(writer: QueueWriter, now: float, limit: int) -> int:
+    """Queue the jobs that are due, in the order of their due times."""
+    scheduled_at, failing_at, _ = next_times(writer.tx.execute, writer.num)
     due: list[tuple[State, Row]] = []
-    for state, head in ((State.SCHEDULED, first), (State.FAILING, second)):
-        if head is not None and head <= now:
-            rows = lines.tx.execute(sql("due"), (lines.list_of_state(state), now, limit)).fetchall()
+    for state, first_at in ((State.SCHEDULED, scheduled_at), (State.FAILING, failing_at)):
+        if first_at is not None and first_at <= now:
+            rows = writer.tx.execute(
+                sql("due"), (writer.list_of_state(state), now, limit)
+            ).fetchall()
             due.extend((state, row) for row in rows)
     if not due:
         return 0
     due.sort(key=lambda pair: pair[1][:2])
     del due[limit:]
-    places, entries = [], []
+    moved, entries = [], []
     for state, (at, num, id, kind, priority, attempts) in due:
-        ready = lines.ready_list(kind)
-        places.append((num, ready, rank(at, priority, lines.settings.ageing)))
-        lines.change_counts(lines.list_of_state(state), ready)
+        ready = writer.ready_list(kind)
+        moved.append((num, ready, rank(at, priority, writer.settings.ageing)))
+        writer.change_counts(writer.list_of_state(state), ready)
         entries.append(Entry(Act.PROMOTE, id, kind, state, _QUEUED, attempts))
-    lines.tx.executemany(sql("put"), places)
-    lines.write_journal(now, entries)
-    lines.write_counts()
+    writer.tx.executemany(sql("set_list"), moved)
+    writer.write_journal(now, entries)
+    writer.write_counts()
     return len(due)
 
 
-def lapsed(lines: QueueWriter, now: float) -> list[Record]:
-    """Leased jobs past their deadline, the earliest deadline first."""
-    values = (lines.list_of_state(_PROCESSING), now, CLAIM_MAINTENANCE_LIMIT)
-    return [record_of(row) for row in lines.tx.execute(sql("lapsed"), values)]
+def lapsed(writer: QueueWriter, now: float) -> list[Record]:
+    """The leased jobs past their deadline, earliest deadline first."""
+    values = (writer.list_of_state(_PROCESSING), now, CLAIM_MAINTENANCE_LIMIT)
+    return [record_of(row) for row in writer.tx.execute(sql("lapsed"), values)]
 
 
 # --- heartbeats ---
 
 
 def heartbeat(
-    tx: Transaction, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension], now: float
+    tx: Transaction,
+    queue: QueueKey,
+    heartbeat: Heartbeat,
+    extensions: Sequence[LeaseExtension],
+    now: float,
 ) -> HeartbeatReply:
-    """Note that a worker is alive, and extend its leases."""
-    lines = ensure_queue(tx, queue)
-    if beat.ttl > 0:
-        values = (lines.num, beat.id, encode_heartbeat(beat), now, now + beat.ttl)
-        tx.execute(sql("beat"), values)
+    """Record a worker's heartbeat and extend its leases."""
+    writer = ensure_queue(tx, queue)
+    if heartbeat.ttl > 0:
+        packed = encode_heartbeat(heartbeat)
+        values = (writer.num, heartbeat.id, packed, now, now + heartbeat.ttl)
+        tx.execute(sql("save_heartbeat"), values)
     else:
-        tx.execute(sql("goodbye"), (lines.num, beat.id))
-    return _extend(lines, holds, now)
+        tx.execute(sql("remove_worker"), (writer.num, heartbeat.id))
+    return _extend(writer, extensions, now)
 
 
-def _extend(lines: QueueWriter, holds: Sequence[LeaseExtension], now: float) -> HeartbeatReply:
-    ids = [hold.id for hold in holds]
-    rows = rows_by_ids(lines.tx.execute, "standings", "standing", lines.num, ids)
+def _extend(
+    writer: QueueWriter, extensions: Sequence[LeaseExtension], now: float
+) -> HeartbeatReply:
+    ids = [extension.id for extension in extensions]
+    rows = rows_by_ids(writer.tx.execute, "jobs_by_ids", "job_by_id", writer.num, ids)
     found = {row[ID]: row for row in rows}
-    leased = lines.list_of_state(State.PROCESSING)
+    leased = writer.list_of_state(State.PROCESSING)
 
     def find(id: str) -> JobLease[int] | None:
         row = found.get(id)
@@ -269,10 +281,10 @@ def _extend(lines: QueueWriter, holds: Sequence[LeaseExtension], now: float) -> 
             return None
         return (row[0], row[TOKEN], row[AT], row[CANCEL_REQUESTED])
 
-    plan = plan_heartbeat(enumerate(holds), find, now)
+    plan = plan_heartbeat(enumerate(extensions), find, now)
     by_deadline: dict[float, list[int]] = {}
-    for num, deadline in plan.kept:
+    for num, deadline in plan.extended:
         by_deadline.setdefault(deadline, []).append(num)
     for deadline, nums in by_deadline.items():
-        lines.tx.execute(sql("extend"), (deadline, int_array(nums)))
+        writer.tx.execute(sql("extend"), (deadline, int_array(nums)))
     return HeartbeatReply(plan.lost, plan.cancelled)

@@ -1,4 +1,4 @@
-"""Jobs into the store."""
+"""Inserting jobs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ackline.core.job import NO_OPTIONS, Draft, QueueKey, State
 from ackline.stores.contract import KeyWrite, Receipt
 from ackline.stores.shared.enqueue import plan_enqueue
 from ackline.stores.shared.record_encoding import encode_options
+from ackline.stores.sqlite.io.transaction import Transaction
 from ackline.stores.sqlite.key_values import write_keys
-from ackline.stores.sqlite.queue_writer import QueueWriter, Transaction, ensure_queue
+from ackline.stores.sqlite.queue_writer import QueueWriter, ensure_queue
 from ackline.stores.sqlite.rows import rows_by_ids, state_of_list
 from ackline.stores.sqlite.sql import sql
 
@@ -21,11 +22,11 @@ _QUEUED = State.QUEUED
 
 
 class _Existing(NamedTuple):
-    """A job that has the id of a draft."""
+    """A job that already has the id of a draft."""
 
     num: int
     kind: str
-    slot: int
+    list_id: int
     state: State | None
 
 
@@ -36,78 +37,80 @@ def enqueue(
     now: float,
     keys: Sequence[KeyWrite] = (),
 ) -> list[Receipt]:
-    """Insert the jobs that are not there yet, and write the keys that came with them."""
-    lines = ensure_queue(tx, queue)
+    """Insert the jobs that do not exist yet, and write the keys that came with them."""
+    writer = ensure_queue(tx, queue)
     if keys and not write_keys(tx, queue.tenant, keys):
         raise KeysChanged(str(queue))
     if not drafts:
         return []
     receipts = None
-    if lines.settings.max_jobs is None and all(draft.assume_new for draft in drafts):
-        receipts = _insert_without_lookup(lines, drafts, now)
+    if writer.settings.max_jobs is None and all(draft.assume_new for draft in drafts):
+        receipts = _insert_without_lookup(writer, drafts, now)
     if receipts is None:
-        receipts = _insert_after_lookup(lines, drafts, now)
-    lines.write_counts()
+        receipts = _insert_after_lookup(writer, drafts, now)
+    writer.write_counts()
     return receipts
 
 
 def _insert_without_lookup(
-    lines: QueueWriter, drafts: Sequence[Draft], now: float
+    writer: QueueWriter, drafts: Sequence[Draft], now: float
 ) -> list[Receipt] | None:
-    """Insert jobs without looking for their ids first; None if one was known after all."""
-    nothing: dict[str, _Existing] = {}
-    plan = plan_enqueue(drafts, nothing.get, _no_result, now, lines.settings.ageing)
-    first = lines.next_jobs(len(drafts))
+    """Insert jobs without looking up their ids; None if one of them existed after all."""
+    existing: dict[str, _Existing] = {}
+    plan = plan_enqueue(drafts, existing.get, _no_result, now, writer.settings.ageing)
+    first = writer.next_jobs(len(drafts))
     try:
-        _add_jobs(lines, first, drafts, now)
+        _add_jobs(writer, first, drafts, now)
     except apsw.ConstraintError:
-        lines.tx.execute(sql("take_back_jobs"), (first, first + len(drafts) - 1))
-        lines.tx.last_job = first - 1
+        writer.tx.execute(sql("undo_insert"), (first, first + len(drafts) - 1))
+        writer.tx.last_job = first - 1
         return None
-    _add_states(lines, first, plan.new, now)
-    lines.write_journal(now, plan.entries)
+    _add_states(writer, first, plan.new, now)
+    writer.write_journal(now, plan.entries)
     return plan.receipts
 
 
-def _no_result(_there: _Existing) -> None:
+def _no_result(_job: _Existing) -> None:
     return None
 
 
-def _insert_after_lookup(lines: QueueWriter, drafts: Sequence[Draft], now: float) -> list[Receipt]:
-    existing = _find_existing(lines, drafts, now)
+def _insert_after_lookup(writer: QueueWriter, drafts: Sequence[Draft], now: float) -> list[Receipt]:
+    existing = _find_existing(writer, drafts, now)
     plan = plan_enqueue(
-        drafts, existing.get, lambda there: _result_of(lines, there), now, lines.settings.ageing
+        drafts, existing.get, lambda job: _result_of(writer, job), now, writer.settings.ageing
     )
     if plan.new:
-        if lines.settings.max_jobs is not None:
-            live = lines.tx.execute(sql("live_count"), (lines.num,)).fetchall()[0][0]
-            plan.require_capacity(lines.key, lines.settings, live)
-        lines.drop_jobs([(there.num, there.slot) for there in plan.replaced])
-        first = lines.next_jobs(len(plan.new))
-        _add_jobs(lines, first, [draft for draft, _, _ in plan.new], now)
-        _add_states(lines, first, plan.new, now)
-        lines.write_journal(now, plan.entries)
+        if writer.settings.max_jobs is not None:
+            live = writer.tx.execute(sql("live_count"), (writer.num,)).fetchall()[0][0]
+            plan.require_capacity(writer.key, writer.settings, live)
+        writer.drop_jobs([(job.num, job.list_id) for job in plan.replaced])
+        first = writer.next_jobs(len(plan.new))
+        _add_jobs(writer, first, [draft for draft, _, _ in plan.new], now)
+        _add_states(writer, first, plan.new, now)
+        writer.write_journal(now, plan.entries)
     return plan.receipts
 
 
-def _find_existing(lines: QueueWriter, drafts: Sequence[Draft], now: float) -> dict[str, _Existing]:
+def _find_existing(
+    writer: QueueWriter, drafts: Sequence[Draft], now: float
+) -> dict[str, _Existing]:
     ids = [draft.id for draft in drafts]
-    rows = rows_by_ids(lines.tx.execute, "known_ids", "known_id", lines.num, ids)
+    rows = rows_by_ids(writer.tx.execute, "existing_jobs", "existing_job", writer.num, ids)
     existing = {}
-    for id, num, kind, slot, at in rows:
-        state = state_of_list(slot)
-        over = state.terminal and at <= now
-        existing[id] = _Existing(num, kind, slot, None if over else state)
+    for id, num, kind, list_id, at in rows:
+        state = state_of_list(list_id)
+        past_retention = state.terminal and at <= now
+        existing[id] = _Existing(num, kind, list_id, None if past_retention else state)
     return existing
 
 
-def _result_of(lines: QueueWriter, there: _Existing) -> bytes | None:
-    rows = lines.tx.execute(sql("result_of"), (there.num,)).fetchall()
+def _result_of(writer: QueueWriter, job: _Existing) -> bytes | None:
+    rows = writer.tx.execute(sql("result_of"), (job.num,)).fetchall()
     return rows[0][0] if rows else None
 
 
-def _add_jobs(lines: QueueWriter, first: int, drafts: Sequence[Draft], now: float) -> None:
-    queue = lines.num
+def _add_jobs(writer: QueueWriter, first: int, drafts: Sequence[Draft], now: float) -> None:
+    queue = writer.num
     rows = [
         (
             num,
@@ -122,21 +125,21 @@ def _add_jobs(lines: QueueWriter, first: int, drafts: Sequence[Draft], now: floa
         )
         for num, draft in enumerate(drafts, first)
     ]
-    lines.tx.run_for_each(sql("add_job"), rows)
+    writer.tx.run_for_each(sql("add_job"), rows)
 
 
 def _add_states(
-    lines: QueueWriter, first: int, new: Sequence[tuple[Draft, State, float]], now: float
+    writer: QueueWriter, first: int, new: Sequence[tuple[Draft, State, float]], now: float
 ) -> None:
     kind, count = new[0][0].kind, len(new)
     if count > 1 and all(state is _QUEUED and draft.kind == kind for draft, state, _ in new):
-        slot, ageing = lines.ready_list(kind), lines.settings.ageing
-        lines.tx.execute(sql("add_places"), (first, first + count - 1, slot, now, ageing))
-        lines.change_counts(None, slot, count)
+        ready_list, ageing = writer.ready_list(kind), writer.settings.ageing
+        writer.tx.execute(sql("add_states"), (first, first + count - 1, ready_list, now, ageing))
+        writer.change_counts(None, ready_list, count)
         return
     rows = []
     for num, (draft, state, at) in enumerate(new, first):
-        slot = lines.ready_list(draft.kind) if state is _QUEUED else lines.list_of_state(state)
-        rows.append((num, slot, at, at))
-        lines.change_counts(None, slot)
-    lines.tx.run_for_each(sql("add_place"), rows)
+        list_id = writer.ready_list(draft.kind) if state is _QUEUED else writer.list_of_state(state)
+        rows.append((num, list_id, at, at))
+        writer.change_counts(None, list_id)
+    writer.tx.run_for_each(sql("add_state"), rows)

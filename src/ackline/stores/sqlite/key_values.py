@@ -1,4 +1,4 @@
-"""The small key-value room."""
+"""The key-value store of a tenant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from ackline.stores.contract import KeyValue, KeyWrite
 from ackline.stores.shared.byte_limit import ByteLimit
 from ackline.stores.shared.key_encoding import decode_key, encode_key, key_range
 from ackline.stores.sqlite.io.connection import Execute
-from ackline.stores.sqlite.queue_writer import Transaction, next_number
+from ackline.stores.sqlite.io.transaction import Transaction
+from ackline.stores.sqlite.queue_writer import next_number
 from ackline.stores.sqlite.sql import sql
 
 
@@ -30,7 +31,7 @@ def read_keys(
 
 
 def put_key(tx: Transaction, tenant: str, key: tuple[str, ...], value: bytes) -> None:
-    """Set a key under a version that was never used before."""
+    """Set a key, with a version that was never used before."""
     tx.execute(sql("put_key"), (tenant, encode_key(key), value, next_number(tx, "version")))
 
 

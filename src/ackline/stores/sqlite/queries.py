@@ -1,4 +1,4 @@
-"""Looking at jobs, queues, workers and the journal."""
+"""Reading jobs, queues, workers and the journal."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from ackline.stores.shared.record_encoding import (
 )
 from ackline.stores.shared.sql_files import statement_name
 from ackline.stores.sqlite.io.connection import Execute
-from ackline.stores.sqlite.queue_writer import Transaction
+from ackline.stores.sqlite.io.transaction import Transaction
 from ackline.stores.sqlite.rows import (
     PARKED,
     Row,
-    each_row,
+    iter_rows,
     list_of_state,
     merge_lists,
     record_of,
@@ -51,14 +51,14 @@ from ackline.stores.sqlite.sql import sql
 _NUM, _ID, _KIND, _LIST, _AT = 0, 1, 2, 7, 8
 
 COUNT_ALL_FROM = 30
-"""For more queues than this, all counts are read at once instead of queue by queue."""
+"""For more queues than this, the counts of all queues are read in one statement."""
 
 MAX_BATCH_NUMBER = 2**40 - 1
-"""No batch has a higher number, whatever a cursor says."""
+"""No batch has a higher number than this, whatever a cursor says."""
 
 _BITS = 24
 _MAX_ENTRIES = (1 << _BITS) - 1
-"""More entries than one batch can have in SQLite."""
+"""More entries than a batch can have in SQLite."""
 
 
 def queue_number(execute: Execute, queue: QueueKey) -> int | None:
@@ -75,13 +75,13 @@ def get(
     if num is None:
         return [None] * len(ids)
     budget = ByteLimit(max_bytes)
-    rows = each_row(execute, "look_up_many", "look_up", num, ids)
+    rows = iter_rows(execute, "read_jobs", "read_job", num, ids)
     if max_bytes is not None:
         rows = budget.limit(rows, lambda row: size_of(execute, row))
-    looked_up = list(rows)
+    found_rows = list(rows)
     if budget.reached:
-        ids = ids[: ids.index(looked_up[-1][_ID]) + 1]
-    kept = [row for row in looked_up if not _past_retention(row, now)]
+        ids = ids[: ids.index(found_rows[-1][_ID]) + 1]
+    kept = [row for row in found_rows if not _past_retention(row, now)]
     found = {record.id: record for record in records_of(execute, kept)}
     return [found.get(id) for id in ids]
 
@@ -93,20 +93,20 @@ def _past_retention(row: Row, now: float) -> bool:
 def leases(
     execute: Execute, queue: QueueKey, worker: str | None, limit: int, now: float
 ) -> list[Record]:
-    """Leased jobs that have lapsed, or all of one worker."""
+    """The leased jobs whose lease has lapsed, or all leased by one worker."""
     num = queue_number(execute, queue)
     if num is None:
         return []
-    slot = list_of_state(num, State.PROCESSING)
+    list_id = list_of_state(num, State.PROCESSING)
     if worker is None:
-        rows = execute(sql("lapsed"), (slot, now, limit))
+        rows = execute(sql("lapsed"), (list_id, now, limit))
     else:
-        rows = execute(sql("held"), (slot, worker, limit))
+        rows = execute(sql("leases_of_worker"), (list_id, worker, limit))
     return [record_of(row) for row in rows]
 
 
 def next_due(execute: Execute, queue: QueueKey) -> NextDue:
-    """When the next job is due, and the next lease ends."""
+    """When the next job is due, and when the next lease ends."""
     num = queue_number(execute, queue)
     if num is None:
         return NextDue(None, None)
@@ -115,11 +115,11 @@ def next_due(execute: Execute, queue: QueueKey) -> NextDue:
 
 
 def next_times(execute: Execute, queue: int) -> tuple[float | None, float | None, float | None]:
-    """The times of the first scheduled, the first failing and the first leased job."""
-    slots = [
+    """The times of the first scheduled, the first failing and the first leased job, if any."""
+    list_ids = [
         list_of_state(queue, state) for state in (State.SCHEDULED, State.FAILING, State.PROCESSING)
     ]
-    scheduled, failing, leased = execute(sql("heads"), slots).fetchall()[0]
+    scheduled, failing, leased = execute(sql("next_times"), list_ids).fetchall()[0]
     return scheduled, failing, leased
 
 
@@ -129,19 +129,19 @@ def next_times(execute: Execute, queue: int) -> tuple[float | None, float | None
 def page(
     execute: Execute,
     queue: QueueKey,
-    which: Filter,
+    job_filter: Filter,
     cursor: str | None,
     limit: int,
     newest_first: bool,
     max_bytes: int,
     now: float,
 ) -> Page:
-    """One page of the jobs that match."""
+    """One page of the matching jobs."""
     num = queue_number(execute, queue)
     if num is None:
         return Page([], None)
     after = decode_page_cursor(cursor, newest_first)
-    listed = matching(execute, num, which, after, newest_first)
+    listed = matching(execute, num, job_filter, after, newest_first)
     rows = (row for row in listed if not _past_retention(row, now))
     shown, end = read_page(
         rows,
@@ -156,80 +156,80 @@ def page(
 def matching(
     execute: Execute,
     queue: int,
-    which: Filter,
+    job_filter: Filter,
     after: SortKey | None = None,
     newest_first: bool = False,
 ) -> Iterator[Row]:
-    """Rows of the jobs that match, by state, then in the order of their line."""
-    if which.ids is not None:
-        found = bare_rows_of(execute, queue, which, after, newest_first)
-        look_up = sql("look_up")
-        return (row for bare in found for row in execute(look_up, (queue, bare[_ID])).fetchall())
+    """Rows of the matching jobs, by state, then in the order of their list."""
+    if job_filter.ids is not None:
+        found = bare_rows_of(execute, queue, job_filter, after, newest_first)
+        read_job = sql("read_job")
+        return (row for bare in found for row in execute(read_job, (queue, bare[_ID])).fetchall())
     rows = itertools.chain.from_iterable(
-        _in_state(execute, queue, state, which, after, newest_first)
+        _in_state(execute, queue, state, job_filter, after, newest_first)
         for state in STATES_BY_CODE
-        if state in which.states
+        if state in job_filter.states
     )
-    return (row for row in rows if which.kinds is None or row[_KIND] in which.kinds)
+    return (row for row in rows if job_filter.kinds is None or row[_KIND] in job_filter.kinds)
 
 
-def find_ids(execute: Execute, queue: QueueKey, which: Filter, limit: int) -> frozenset[str]:
-    """The ids of the first jobs that match."""
+def find_ids(execute: Execute, queue: QueueKey, job_filter: Filter, limit: int) -> frozenset[str]:
+    """The ids of the first matching jobs."""
     num = queue_number(execute, queue)
-    rows = iter(()) if num is None else matching(execute, num, which)
+    rows = iter(()) if num is None else matching(execute, num, job_filter)
     return frozenset(row[_ID] for row in itertools.islice(rows, max(limit, 0)))
 
 
 def bare_rows_of(
     execute: Execute,
     queue: int,
-    which: Filter,
+    job_filter: Filter,
     after: SortKey | None = None,
     newest_first: bool = False,
 ) -> list[Row]:
-    """Rows of the jobs that match and that are named by their ids, without their data."""
+    """Rows of the matching jobs of a filter with ids, without payload, progress and result."""
 
-    def place(row: Row) -> SortKey:
+    def sort_key_of(row: Row) -> SortKey:
         return _sort_key(row, newest_first)
 
-    rows = each_row(execute, "look_up_many", "look_up", queue, list(which.ids or ()))
+    rows = iter_rows(execute, "read_jobs", "read_job", queue, list(job_filter.ids or ()))
     found = (
         without_data(row)
         for row in rows
-        if (after is None or place(row) > after) and which.matches(record_of(row))
+        if (after is None or sort_key_of(row) > after) and job_filter.matches(record_of(row))
     )
-    return sorted(found, key=place)
+    return sorted(found, key=sort_key_of)
 
 
 def _in_state(
     execute: Execute,
     queue: int,
     state: State,
-    which: Filter,
+    job_filter: Filter,
     after: SortKey | None,
     newest_first: bool,
 ) -> Iterator[Row]:
     start = start_in_state(after, state, newest_first)
     if start is None:
         return iter(())
-    text = None if which.text is None else which.text.encode()
-    conditions = (*start, which.created_after, which.created_before, text)
+    text = None if job_filter.text is None else job_filter.text.encode()
+    conditions = (*start, job_filter.created_after, job_filter.created_before, text)
     query = sql(
-        statement_name("list_leased" if state is State.PROCESSING else "list_line", newest_first)
+        statement_name("list_leased" if state is State.PROCESSING else "list_jobs", newest_first)
     )
     if state is not State.QUEUED:
         return iter(execute(query, (list_of_state(queue, state), *conditions)))
     heads = [
-        (sort_key(state, at, job, newest_first), slot)
-        for at, job, slot, kind in execute(
+        (sort_key(state, at, job, newest_first), list_id)
+        for at, job, list_id, kind in execute(
             sql(statement_name("list_heads", newest_first)), (queue, *start)
         )
-        if which.kinds is None or kind in which.kinds
+        if job_filter.kinds is None or kind in job_filter.kinds
     ]
     return merge_lists(
         heads,
-        read=lambda slot: iter(execute(query, (slot, *conditions))),
-        place=lambda row: _sort_key(row, newest_first),
+        read=lambda list_id: iter(execute(query, (list_id, *conditions))),
+        sort_key=lambda row: _sort_key(row, newest_first),
     )
 
 
@@ -241,17 +241,17 @@ def _sort_key(row: Row, newest_first: bool) -> SortKey:
 
 
 def describe(
-    execute: Execute, tenant: str | None, name: str | None, dropped: bool
+    execute: Execute, tenant: str | None, name: str | None, include_dropped: bool
 ) -> list[QueueInfo]:
-    """Queues with their counts."""
+    """Queues with their settings and counts."""
     rows = execute(sql("queues"), (tenant, name)).fetchall()
     counts = _counts(execute, [num for num, *_ in rows])
     return [
         QueueInfo(
-            key=QueueKey(owner, title), settings=decode_settings(settings), counts=counts[num]
+            key=QueueKey(owner, queue_name), settings=decode_settings(settings), counts=counts[num]
         )
-        for num, owner, title, settings in rows
-        if dropped or settings != DROPPED_QUEUE
+        for num, owner, queue_name, settings in rows
+        if include_dropped or settings != DROPPED_QUEUE
     ]
 
 
@@ -271,33 +271,33 @@ def _counts(execute: Execute, queues: Sequence[int]) -> dict[int, dict[State, in
 
 
 def workers(execute: Execute, queue: QueueKey) -> list[WorkerRecord]:
-    """Workers with the number of jobs that each holds."""
+    """Workers with the number of their leases."""
     num = queue_number(execute, queue)
     if num is None:
         return []
     rows = execute(sql("workers"), (num,)).fetchall()
-    slot = list_of_state(num, State.PROCESSING)
-    holds = dict(execute(sql("holds"), (slot,)).fetchall()) if rows else {}
+    list_id = list_of_state(num, State.PROCESSING)
+    leases = dict(execute(sql("leases_by_worker"), (list_id,)).fetchall()) if rows else {}
     return [
         WorkerRecord(
-            heartbeat=decode_heartbeat(beat),
-            last_heartbeat_at=seen,
+            heartbeat=decode_heartbeat(heartbeat),
+            last_heartbeat_at=last_heartbeat,
             expires_at=expires,
-            leases=holds.get(id, 0),
+            leases=leases.get(id, 0),
         )
-        for id, beat, seen, expires in rows
+        for id, heartbeat, last_heartbeat, expires in rows
     ]
 
 
 def journal_end(execute: Execute) -> str:
-    """The cursor after everything that has happened."""
+    """The cursor at the end of the journal."""
     return make_cursor(execute(sql("last_batch")).fetchall()[0][0] + 1, 0)
 
 
 def events(
     execute: Execute, queue: QueueKey | None, after: str | None, limit: int, tenant: str | None
 ) -> Events:
-    """The journal after a cursor."""
+    """The events after a cursor."""
     batch, used = read_cursor(after)
     batch = min(batch, MAX_BATCH_NUMBER)
     num = None if queue is None else queue_number(execute, queue)
@@ -329,21 +329,21 @@ def events(
 
 
 def record_trimmed(tx: Transaction, queue: int, last: tuple[int, int]) -> None:
-    """Remember the last batch that was dropped, with the number of its entries."""
+    """Record the last trimmed batch and the number of its entries."""
     batch, size = last
-    tx.execute(sql("set_dropped"), (queue, batch << _BITS | min(size, _MAX_ENTRIES)))
+    tx.execute(sql("set_trimmed"), (queue, batch << _BITS | min(size, _MAX_ENTRIES)))
 
 
 def last_trimmed(execute: Execute, queue: int | None, tenant: str | None = None) -> tuple[int, int]:
-    """The last batch that was dropped of a queue, and how many entries it had.
+    """The last trimmed batch of a queue, and how many entries it had.
 
-    Without a queue, of any queue, or of any queue of a tenant.
+    Without a queue: the last one of any queue, or of any queue of a tenant.
     """
     if queue is None and tenant is not None:
-        rows = execute(sql("dropped_of_tenant"), (tenant,)).fetchall()
+        rows = execute(sql("trimmed_of_tenant"), (tenant,)).fetchall()
     elif queue is None:
-        rows = execute(sql("dropped_of_any")).fetchall()
+        rows = execute(sql("trimmed_of_any")).fetchall()
     else:
-        rows = execute(sql("dropped_of"), (queue,)).fetchall()
+        rows = execute(sql("trimmed_of"), (queue,)).fetchall()
     packed = rows[0][0] or 0 if rows else 0
     return packed >> _BITS, packed & _MAX_ENTRIES

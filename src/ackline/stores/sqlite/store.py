@@ -54,8 +54,9 @@ from ackline.stores.sqlite.io.connection import (
 )
 from ackline.stores.sqlite.io.engine import Engine
 from ackline.stores.sqlite.io.group_commit import MergeableOperation
+from ackline.stores.sqlite.io.transaction import Transaction
 from ackline.stores.sqlite.notify import FifoNotifier
-from ackline.stores.sqlite.queue_writer import Transaction, find_queue
+from ackline.stores.sqlite.queue_writer import find_queue
 
 _DURABILITY_TEXT = {
     "full": "full: an answered job survives a crash and the loss of power",
@@ -160,10 +161,10 @@ class SqliteStore:
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         def run(tx: Transaction, transitions: Sequence[Transition]) -> list[Verdict]:
-            lines = find_queue(tx, queue)
-            if lines is None:
+            writer = find_queue(tx, queue)
+            if writer is None:
                 return [Verdict(False, None)] * len(transitions)
-            return apply(lines, transitions, self._clock.now())
+            return apply(writer, transitions, self._clock.now())
 
         return self._engine.write(MergeableOperation(("apply", queue), transitions, run))
 
@@ -186,8 +187,8 @@ class SqliteStore:
 
     def promote(self, queue: QueueKey, limit: int) -> int:
         def run(tx: Transaction) -> int:
-            lines = find_queue(tx, queue)
-            return 0 if lines is None else claim.promote(lines, self._clock.now(), limit)
+            writer = find_queue(tx, queue)
+            return 0 if writer is None else claim.promote(writer, self._clock.now(), limit)
 
         return self._engine.write(run)
 

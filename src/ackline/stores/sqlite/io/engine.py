@@ -23,8 +23,8 @@ from ackline.stores.sqlite.io.connection import (
     translate_os_error,
 )
 from ackline.stores.sqlite.io.group_commit import GroupCommit
+from ackline.stores.sqlite.io.transaction import Operation
 from ackline.stores.sqlite.io.writer import Writer
-from ackline.stores.sqlite.queue_writer import Operation
 
 T = TypeVar("T")
 

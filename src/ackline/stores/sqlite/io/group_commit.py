@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import apsw
 
 from ackline.core.errors import StoreError, StoreUnavailable
-from ackline.stores.sqlite.queue_writer import Operation, Transaction
+from ackline.stores.sqlite.io.transaction import Operation, Transaction
 
 T = TypeVar("T")
 Item = TypeVar("Item")

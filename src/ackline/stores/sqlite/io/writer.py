@@ -22,7 +22,7 @@ from ackline.stores.sqlite.io.connection import (
 )
 from ackline.stores.sqlite.io.group_commit import CommitUncertain, run_all
 from ackline.stores.sqlite.io.locks import OpenFileLock, WriteLock
-from ackline.stores.sqlite.queue_writer import Operation, Transaction, Wakeups
+from ackline.stores.sqlite.io.transaction import Operation, Transaction, Wakeups
 
 T = TypeVar("T")
 

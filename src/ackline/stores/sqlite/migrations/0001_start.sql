@@ -1,20 +1,19 @@
--- The first schema. What each table is for, and why it is shaped so:
+-- The first schema. What each table is for, and why it has this shape:
 --
--- A job's body (table job) is written once; where it stands (table place) is a small row that
--- moves often. A *slot* is one ordered line of jobs, counted in `n`. The slots of a state are
--- numbered -(queue * 16 + code), so that a state can be told from a slot's number alone; lines
--- of queued jobs (one for each kind, and one for each kind of a group that is full) are positive.
+-- The body of a job (table job) is written once; its state (table job_state) is a small row that
+-- changes often. A job list holds the jobs of one state in order, and counts them. The lists of a
+-- state are numbered -(queue * 16 + code), so that a list's number alone tells the state. Lists of
+-- queued jobs have positive numbers: one for each kind, and one for each kind of a full group.
 -- Codes: 0 scheduled, 1 queued (of a kind), 2 processing, 3 failing, 4 completed, 5 failed,
 -- 6 cancelled, 7 queued but parked (of a group and kind), 8 journal events (only counted).
 
--- The last number given out. Never handed out twice, whatever is deleted.
--- (That of batches of the journal is kept in `slot`.)
--- Also `dropped/QUEUE`: the end of what was dropped of a queue's journal.
+-- The last number given out; never given out again, whatever is deleted. (The last number of a
+-- journal batch is in `job_list`.) `trimmed/QUEUE` is where the trimmed part of a journal ends.
 CREATE TABLE counter (
     name TEXT PRIMARY KEY,
     last INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO counter VALUES ('slot', 0), ('version', 0);
+INSERT INTO counter VALUES ('job_list', 0), ('version', 0);
 
 CREATE TABLE queue (
     num INTEGER PRIMARY KEY,
@@ -25,26 +24,26 @@ CREATE TABLE queue (
     UNIQUE (tenant, name)
 ) STRICT;
 
-CREATE TABLE slot (
+CREATE TABLE job_list (
     num INTEGER PRIMARY KEY,
     queue INTEGER NOT NULL,
     code INTEGER NOT NULL,
-    grp TEXT NOT NULL,
+    job_group TEXT NOT NULL,
     kind TEXT NOT NULL,
-    n INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (queue, code, grp, kind)
+    count INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (queue, code, job_group, kind)
 ) STRICT;
 
--- The last number of a batch of the journal (slot 0). It is here, not in a table of its own nor left
--- to AUTOINCREMENT, because every transaction changes this page anyway.
-INSERT INTO slot VALUES (0, 0, 9, '', '', 0);
+-- List 0 counts the journal batches ever written. It is here, not in a table of its own or left to
+-- AUTOINCREMENT, because every transaction changes this page anyway.
+INSERT INTO job_list VALUES (0, 0, 9, '', '', 0);
 
 CREATE TABLE job (
     num INTEGER PRIMARY KEY,
     queue INTEGER NOT NULL,
     id TEXT NOT NULL,
     kind TEXT NOT NULL,
-    grp TEXT,
+    job_group TEXT,
     priority INTEGER NOT NULL,
     created REAL NOT NULL,
     options BLOB,
@@ -52,11 +51,11 @@ CREATE TABLE job (
 ) STRICT;
 CREATE UNIQUE INDEX job_id ON job (queue, id);
 
--- `at` orders a line: the rank of a queued job, when a waiting one is due, the deadline of a
--- leased one, the end of retention of a terminal one. Equal ones stand by age (job).
-CREATE TABLE place (
+-- `at` orders a list: the rank of a queued job, the due time of a waiting one, the deadline of a
+-- leased one, the end of retention of a terminal one. Jobs with the same `at` are ordered by age.
+CREATE TABLE job_state (
     job INTEGER PRIMARY KEY,
-    slot INTEGER NOT NULL,
+    list INTEGER NOT NULL,
     at REAL NOT NULL,
     rank REAL NOT NULL,
     attempts INTEGER NOT NULL DEFAULT 0,
@@ -65,17 +64,17 @@ CREATE TABLE place (
     started REAL,
     finished REAL,
     act INTEGER,
-    cancel INTEGER NOT NULL DEFAULT 0,
+    cancel_requested INTEGER NOT NULL DEFAULT 0,
     progress BLOB
 ) STRICT;
-CREATE INDEX place_line ON place (slot, at);
+CREATE INDEX job_state_list ON job_state (list, at);
 
 CREATE TABLE result (
     job INTEGER PRIMARY KEY,
     data BLOB NOT NULL
 ) STRICT;
 
--- The attempts that ended without completing, the oldest first.
+-- Attempts that ended without completing, oldest first.
 CREATE TABLE attempt (
     job INTEGER NOT NULL,
     n INTEGER NOT NULL,
@@ -83,8 +82,8 @@ CREATE TABLE attempt (
     PRIMARY KEY (job, n)
 ) STRICT, WITHOUT ROWID;
 
--- Live leases of a group.
-CREATE TABLE grp (
+-- How many leases each group has.
+CREATE TABLE job_group (
     queue INTEGER NOT NULL,
     name TEXT NOT NULL,
     running INTEGER NOT NULL,
@@ -94,21 +93,21 @@ CREATE TABLE grp (
 CREATE TABLE worker (
     queue INTEGER NOT NULL,
     id TEXT NOT NULL,
-    beat BLOB NOT NULL,
-    seen REAL NOT NULL,
+    heartbeat BLOB NOT NULL,
+    last_heartbeat REAL NOT NULL,
     expires REAL NOT NULL,
     PRIMARY KEY (queue, id)
 ) STRICT, WITHOUT ROWID;
 
--- The journal, one row for each batch. A row's number has the queue's in its upper bits and the
--- batch's in the lower 40: so the batches of a queue are found in order without an index.
+-- The journal, one row for each batch. The upper bits of a row's number are the queue's number, the
+-- lower 40 the batch's: so the batches of a queue are found in order without an index.
 CREATE TABLE journal (
     num INTEGER PRIMARY KEY,
     at REAL NOT NULL,
     entries BLOB NOT NULL
 ) STRICT;
 
-CREATE TABLE keyval (
+CREATE TABLE key_value (
     tenant TEXT NOT NULL,
     key BLOB NOT NULL,
     value BLOB NOT NULL,

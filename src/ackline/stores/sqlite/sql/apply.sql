@@ -1,26 +1,26 @@
 -- Transitions.
 
--- name: standings
--- CROSS JOIN fixes the order: look each id up, and answer in the order of the ids.
-SELECT j.num, j.id, j.kind, j.grp, j.priority, p.slot, p.at, p.rank, p.attempts, p.token,
-       p.worker, p.started, p.finished, p.act, p.cancel, p.progress
+-- name: jobs_by_ids
+-- CROSS JOIN fixes the plan: one index lookup for each id, rows in the order of the ids.
+SELECT j.num, j.id, j.kind, j.job_group, j.priority, s.list, s.at, s.rank, s.attempts, s.token,
+       s.worker, s.started, s.finished, s.act, s.cancel_requested, s.progress
 FROM carray(?2) x CROSS JOIN job j ON j.queue = ?1 AND j.id = x.value
-CROSS JOIN place p ON p.job = j.num;
+CROSS JOIN job_state s ON s.job = j.num;
 
--- name: standing
--- The same for one id, because carray cannot carry a NUL character.
-SELECT j.num, j.id, j.kind, j.grp, j.priority, p.slot, p.at, p.rank, p.attempts, p.token,
-       p.worker, p.started, p.finished, p.act, p.cancel, p.progress
-FROM job j CROSS JOIN place p ON p.job = j.num WHERE j.queue = ?1 AND j.id = ?2;
+-- name: job_by_id
+-- As `jobs_by_ids`, for one id: carray cannot hold an id with a NUL character.
+SELECT j.num, j.id, j.kind, j.job_group, j.priority, s.list, s.at, s.rank, s.attempts, s.token,
+       s.worker, s.started, s.finished, s.act, s.cancel_requested, s.progress
+FROM job j CROSS JOIN job_state s ON s.job = j.num WHERE j.queue = ?1 AND j.id = ?2;
 
--- name: finish
--- Many completed jobs that are kept for the same time.
-UPDATE place SET slot = ?1, at = ?2, finished = ?3, act = ?4, cancel = 0
+-- name: complete_jobs
+-- Complete many jobs with the same retention.
+UPDATE job_state SET list = ?1, at = ?2, finished = ?3, act = ?4, cancel_requested = 0
 WHERE job IN (SELECT value FROM carray(?5));
 
--- name: set_standing
-UPDATE place SET slot = ?2, at = ?3, rank = ?4, attempts = ?5, finished = ?6, act = ?7,
-                 cancel = ?8, progress = ?9
+-- name: save_job_state
+UPDATE job_state SET list = ?2, at = ?3, rank = ?4, attempts = ?5, finished = ?6, act = ?7,
+                     cancel_requested = ?8, progress = ?9
 WHERE job = ?1;
 
 -- name: set_priority
@@ -33,7 +33,7 @@ UPDATE job SET payload = ? WHERE num = ?;
 SELECT payload FROM job WHERE num = ?;
 
 -- name: options_of
--- Of the jobs that have any options.
+-- Only of the jobs that have options.
 SELECT num, options FROM job
 WHERE num IN (SELECT value FROM carray(?1)) AND options IS NOT NULL;
 
@@ -48,7 +48,7 @@ ON CONFLICT (job) DO UPDATE SET data = excluded.data;
 INSERT INTO attempt (job, n, failure)
 SELECT ?1, coalesce(max(n), 0) + 1, ?2 FROM attempt WHERE job = ?1 RETURNING n;
 
--- name: forget_attempts
+-- name: drop_oldest_attempts
 DELETE FROM attempt WHERE job = ? AND n <= ?;
 
 -- name: attempts_of
@@ -63,8 +63,8 @@ SELECT job, failure FROM attempt WHERE job IN (SELECT value FROM carray(?)) ORDE
 -- name: drop_jobs
 DELETE FROM job WHERE num IN (SELECT value FROM carray(?));
 
--- name: drop_places
-DELETE FROM place WHERE job IN (SELECT value FROM carray(?));
+-- name: drop_states
+DELETE FROM job_state WHERE job IN (SELECT value FROM carray(?));
 
 -- name: drop_results
 DELETE FROM result WHERE job IN (SELECT value FROM carray(?));

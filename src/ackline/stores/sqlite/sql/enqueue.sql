@@ -1,31 +1,31 @@
--- Jobs into the store.
+-- Inserting jobs.
 
 -- name: add_job
-INSERT INTO job (num, queue, id, kind, grp, priority, created, options, payload)
+INSERT INTO job (num, queue, id, kind, job_group, priority, created, options, payload)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: take_back_jobs
--- Undo a blind insert that met a known id.
+-- name: undo_insert
+-- Undo an insert without lookup that met an id that is already there.
 DELETE FROM job WHERE num BETWEEN ? AND ?;
 
--- name: add_places
--- Let the new jobs of one kind stand in its line.
-INSERT INTO place (job, slot, at, rank)
+-- name: add_states
+-- Queue the new jobs of one kind.
+INSERT INTO job_state (job, list, at, rank)
 SELECT num, ?3, ?4 - priority * ?5, ?4 - priority * ?5 FROM job WHERE num BETWEEN ?1 AND ?2;
 
--- name: add_place
-INSERT INTO place (job, slot, at, rank) VALUES (?, ?, ?, ?);
+-- name: add_state
+INSERT INTO job_state (job, list, at, rank) VALUES (?, ?, ?, ?);
 
--- name: known_ids
--- CROSS JOIN fixes the order: look each id up, do not scan the jobs.
-SELECT j.id, j.num, j.kind, p.slot, p.at
+-- name: existing_jobs
+-- CROSS JOIN fixes the plan: one index lookup for each id, no scan of the jobs.
+SELECT j.id, j.num, j.kind, s.list, s.at
 FROM carray(?2) x CROSS JOIN job j ON j.queue = ?1 AND j.id = x.value
-CROSS JOIN place p ON p.job = j.num;
+CROSS JOIN job_state s ON s.job = j.num;
 
--- name: known_id
--- The same for one id, because carray cannot carry a NUL character.
-SELECT j.id, j.num, j.kind, p.slot, p.at
-FROM job j CROSS JOIN place p ON p.job = j.num WHERE j.queue = ?1 AND j.id = ?2;
+-- name: existing_job
+-- As `existing_jobs`, for one id: carray cannot hold an id with a NUL character.
+SELECT j.id, j.num, j.kind, s.list, s.at
+FROM job j CROSS JOIN job_state s ON s.job = j.num WHERE j.queue = ?1 AND j.id = ?2;
 
 -- name: result_of
 SELECT data FROM result WHERE job = ?;

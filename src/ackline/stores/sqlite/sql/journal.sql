@@ -8,7 +8,7 @@ SELECT num & 0xffffffffff, ?1, at, entries FROM journal
 WHERE num BETWEEN ?1 << 40 | ?2 AND ?1 << 40 | 0xffffffffff ORDER BY num;
 
 -- name: all_heads
--- For each queue that has batches from one on: the first of them.
+-- For each queue with batches from the given number on: the first of them.
 SELECT head, num FROM (
     SELECT q.num, (
         SELECT j.num & 0xffffffffff FROM journal j
@@ -18,7 +18,7 @@ SELECT head, num FROM (
 ) WHERE head IS NOT NULL;
 
 -- name: tenant_heads
--- The same for the queues of a tenant.
+-- As `all_heads`, for the queues of one tenant.
 SELECT head, num FROM (
     SELECT q.num, (
         SELECT j.num & 0xffffffffff FROM journal j
@@ -34,26 +34,26 @@ SELECT tenant, name FROM queue WHERE num = ?;
 SELECT num & 0xffffffffff, at, entries FROM journal
 WHERE num BETWEEN ?1 << 40 AND ?1 << 40 | 0xffffffffff ORDER BY num LIMIT ?2;
 
--- name: drop_batches
+-- name: trim_batches
 DELETE FROM journal WHERE num BETWEEN ?1 << 40 AND ?1 << 40 | ?2;
 
 -- name: event_count
-SELECT n FROM slot WHERE num = ?;
+SELECT count FROM job_list WHERE num = ?;
 
--- name: set_dropped
-INSERT INTO counter (name, last) VALUES ('dropped/' || ?, ?)
+-- name: set_trimmed
+INSERT INTO counter (name, last) VALUES ('trimmed/' || ?, ?)
 ON CONFLICT (name) DO UPDATE SET last = excluded.last;
 
--- name: dropped_of
-SELECT last FROM counter WHERE name = 'dropped/' || ?;
+-- name: trimmed_of
+SELECT last FROM counter WHERE name = 'trimmed/' || ?;
 
--- name: dropped_of_any
+-- name: trimmed_of_any
 -- '0' is the character after '/'.
-SELECT max(last) FROM counter WHERE name > 'dropped/' AND name < 'dropped0';
+SELECT max(last) FROM counter WHERE name > 'trimmed/' AND name < 'trimmed0';
 
--- name: dropped_of_tenant
-SELECT max(c.last) FROM queue q JOIN counter c ON c.name = 'dropped/' || q.num
+-- name: trimmed_of_tenant
+SELECT max(c.last) FROM queue q JOIN counter c ON c.name = 'trimmed/' || q.num
 WHERE q.tenant = ?;
 
 -- name: last_batch
-SELECT n FROM slot WHERE num = 0;
+SELECT count FROM job_list WHERE num = 0;
