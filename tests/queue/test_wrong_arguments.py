@@ -87,7 +87,7 @@ def test_what_an_act_by_id_needs(refused: Try) -> None:
     refused(r"\bid\b", "move", 5, "other", error=InvalidName)
     refused(r"\bid\b", "keep_result", 5, 1, error=InvalidName)
     refused("seconds", "keep_result", "a", None)
-    refused("Job", "edit", "a", priority=1, seen="a")
+    refused("Job", "edit", "a", priority=1, expected="a")
     refused("journal", "redrive", "a", by=5, error=InvalidName)
 
 
