@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import ipaddress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from litestar.connection import ASGIConnection
@@ -18,8 +18,10 @@ from ackline.service.auth.principal import LOOPBACK_PRINCIPAL, Principal
 from ackline.service.auth.tickets import redeem
 from ackline.service.http.problems import Forbidden, Unauthorized
 from ackline.service.http.sse import TICKET_PARAMETER, is_event_stream
-from ackline.service.settings import Settings
 from ackline.stores.contract import Store
+
+if TYPE_CHECKING:
+    from ackline.service.settings import Settings
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 

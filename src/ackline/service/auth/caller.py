@@ -17,6 +17,7 @@ from ackline.service.auth.permissions import RULES, Impact, Permission, Scope, i
 from ackline.service.auth.principal import Principal
 from ackline.service.http.body_memory import received_body
 from ackline.service.http.problems import Conflict, Forbidden, NotFound, TooLarge
+from ackline.service.limits.stream_slots import WAITING_QUEUES
 from ackline.stores.contract import QueueInfo, find_each_job
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 
-
-WAITING_QUEUES = "ackline.waiting_queues"
-"""Where a request's scope has its tenant and how many queues it waits for."""
 
 REPLACEABLE = frozenset(State) - STATES_THAT_KEEP_ID
 """The states of jobs that an enqueue of the same id replaces."""

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,11 +23,13 @@ from ackline.service.delivery import disconnect
 from ackline.service.delivery.fair_share import Weights
 from ackline.service.delivery.in_flight import InFlightJob
 from ackline.service.http.sse import StreamSignal
-from ackline.service.runtime import Runtime
 from ackline.service.wakeups.wakeup import Waiter, Wakeup
 from ackline.stores.contract import MAX_ANSWER_BYTES, ClaimRequest, ClaimResult
 from ackline.stores.shared.byte_limit import ByteLimit
 from ackline.worker.fair_share import QueueShare
+
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
 
 logger = logging.getLogger("ackline.service")
 

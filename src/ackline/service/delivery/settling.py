@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, assert_never
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -20,8 +20,10 @@ from ackline.service.auth.caller import Caller
 from ackline.service.http.parameters import Seconds
 from ackline.service.http.problems import Problem, Unprocessable, problem_of
 from ackline.service.http.request_body import Body, none_if_null
-from ackline.service.runtime import Runtime
 from ackline.stores.contract import find_each_job
+
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
 
 MAX_TOKEN = 2**63 - 1
 

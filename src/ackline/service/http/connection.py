@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
+from typing import TYPE_CHECKING
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ackline.service.http.problems import MalformedHttp, RequestTimeout, raw_response
-from ackline.service.settings import Settings
+
+if TYPE_CHECKING:
+    from ackline.service.settings import Settings
 
 MIN_UPLOAD_RATE = 16 * 1024
 """Bytes per second that a client must send once `receive_timeout` has passed."""

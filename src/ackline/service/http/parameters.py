@@ -1,4 +1,4 @@
-"""Parameters that several routes share."""
+"""Parameters and responses that several routes share."""
 
 from __future__ import annotations
 
@@ -57,3 +57,9 @@ PageSize = Annotated[int, QueryParameter(ge=1, le=1000)]
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_DELAY)]
 Priority = Annotated[int, msgspec.Meta(ge=0, le=9)]
+
+
+class Ok(msgspec.Struct):
+    """Success."""
+
+    ok: bool = True

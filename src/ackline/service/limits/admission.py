@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ackline.aio import AsyncQueue
-from ackline.service.runtime import Runtime
+
+if TYPE_CHECKING:
+    from ackline.service.runtime import Runtime
 
 
 @asynccontextmanager

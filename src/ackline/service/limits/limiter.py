@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,8 +26,10 @@ from ackline.service.limits.errors import (
 from ackline.service.limits.queue_depth import DepthTracker
 from ackline.service.limits.rate_limit import Rate, RateTable, new_file
 from ackline.service.limits.tenant_limits import TenantLimits
-from ackline.service.settings import Settings
 from ackline.stores.contract import Store, find_each_job
+
+if TYPE_CHECKING:
+    from ackline.service.settings import Settings
 
 MAX_WAITING_QUEUES = 50_000
 """Maximum number of queues that a tenant's requests and streams wait for, by default."""

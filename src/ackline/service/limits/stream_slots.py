@@ -6,10 +6,12 @@ from typing import Any, cast
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from ackline.service.auth.caller import WAITING_QUEUES
 from ackline.service.limits.limiter import Limiter
 
 _SLOT = "ackline.stream_slot"
+
+WAITING_QUEUES = "ackline.waiting_queues"
+"""Where a request's scope has its tenant and how many queues it waits for."""
 
 
 class ReleaseSlots:

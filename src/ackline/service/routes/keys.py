@@ -11,13 +11,13 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 from litestar.response import Stream
 
 from ackline.service.auth.caller import Caller
+from ackline.service.http.parameters import Ok
 from ackline.service.http.paths import key_parts
 from ackline.service.http.request_body import Body
 from ackline.service.http.sse import stream_response
 from ackline.service.keyspace.documents import KeyDocument
 from ackline.service.keyspace.keyspace import Keyspace
 from ackline.service.routes.decorators import delete, get, get_or_head, put
-from ackline.service.routes.simple.bodies import Ok
 
 Prefix = Annotated[
     list[str] | None,

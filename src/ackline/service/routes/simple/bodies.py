@@ -92,12 +92,6 @@ class PollResult(msgspec.Struct):
     message: Message | None
 
 
-class Ok(msgspec.Struct):
-    """Success."""
-
-    ok: bool = True
-
-
 class MessageCounts(msgspec.Struct):
     """Numbers of messages."""
 

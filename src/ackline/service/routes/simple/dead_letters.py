@@ -16,11 +16,11 @@ from ackline.queue.purging import purge_steps
 from ackline.queue.transfer.documents import payload_json
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.permissions import Permission
-from ackline.service.http.parameters import QueueName
+from ackline.service.http.parameters import Ok, QueueName
 from ackline.service.http.problems import NotFound
 from ackline.service.queues import MeteredQueue
 from ackline.service.routes.decorators import delete, get, post
-from ackline.service.routes.simple.bodies import DEFAULT_QUEUE, Ok, existing_or_default_queue
+from ackline.service.routes.simple.bodies import DEFAULT_QUEUE, existing_or_default_queue
 from ackline.stores.contract import MAX_ANSWER_BYTES, Filter
 from ackline.stores.shared.byte_limit import ByteLimit
 

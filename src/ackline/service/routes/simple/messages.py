@@ -23,7 +23,14 @@ from ackline.service.delivery.job_stream import JobStream
 from ackline.service.delivery.long_poll import claim_for_request
 from ackline.service.delivery.settling import LeaseHandle
 from ackline.service.http.job_bodies import trace_options
-from ackline.service.http.parameters import Prefetch, QueueName, QueueNames, Traceparent, WeightList
+from ackline.service.http.parameters import (
+    Ok,
+    Prefetch,
+    QueueName,
+    QueueNames,
+    Traceparent,
+    WeightList,
+)
 from ackline.service.http.problems import Unprocessable
 from ackline.service.http.request_body import none_if_null
 from ackline.service.http.sse import sse_event, stream_response
@@ -37,7 +44,6 @@ from ackline.service.routes.simple.bodies import (
     MessageBody,
     MessageCounts,
     NackBody,
-    Ok,
     PollResult,
     TouchBody,
     existing_or_default_queue,
