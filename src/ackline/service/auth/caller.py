@@ -80,8 +80,8 @@ class Caller:
         rules = [RULES[permission] for permission in permissions]
         scopes = frozenset[Scope]().union(*(rule.scopes for rule in rules))
         if not self.principal.scopes & scopes:
-            wanted = " or ".join(sorted(scopes))
-            raise Forbidden(f"this needs the scope {wanted}, which your token lacks")
+            names = " or ".join(sorted(scopes))
+            raise Forbidden(f"this needs the scope {names}, which your token lacks")
         for rule in rules:
             self.require_unrestricted(rule.impact)
 

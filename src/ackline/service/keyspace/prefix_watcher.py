@@ -214,9 +214,9 @@ class PrefixWatcher:
                 self._runtime, self._woken, self.watch_key[0], "finished"
             ) as wakeup:
                 while True:
-                    began = time.monotonic()
+                    started_at = time.monotonic()
                     await self._poll()
-                    await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - began))
+                    await asyncio.sleep(PAUSE_FACTOR * (time.monotonic() - started_at))
                     await wakeup.wait()
         except Exception as error:
             self.error = error

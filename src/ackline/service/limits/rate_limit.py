@@ -35,8 +35,8 @@ class Rate(msgspec.Struct, frozen=True):
         (100.5, 0.1)
         """
         owed_from = max(paid_until, now)
-        allowance = self.burst - min(cost, self.burst)
-        wait = round(owed_from - now - allowance / self.per_second, 9)
+        unused_burst = self.burst - min(cost, self.burst)
+        wait = round(owed_from - now - unused_burst / self.per_second, 9)
         if wait > 0:
             return paid_until, wait
         return owed_from + cost / self.per_second, 0.0

@@ -71,11 +71,11 @@ class LakeErrorGroup(msgspec.Struct):
 class _ErrorGroupRow(LakeErrorGroup):
     """A group as the query returns it, with the messages of its latest jobs."""
 
-    said: list[str | None]
+    messages: list[str | None]
 
     def cluster(self) -> LakeErrorGroup:
         fields = msgspec.structs.asdict(self)
-        messages = [message for message in fields.pop("said") if message]
+        messages = [message for message in fields.pop("messages") if message]
         if messages:
             fields["message"] = str(error_fingerprint.CommonMessage.of(messages))
         return LakeErrorGroup(**fields)

@@ -79,8 +79,8 @@ async def get_dead_letter(
     id: DeadLetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> DeadLetter:
     """A dead letter."""
-    _, letter = await _find(caller, queue, id, Permission.READ_JOBS)
-    return _document(letter)
+    _, record = await _find(caller, queue, id, Permission.READ_JOBS)
+    return _document(record)
 
 
 @post(

@@ -19,7 +19,7 @@ WHERE tenant = $tenant AND queue IS NOT DISTINCT FROM $queue AND kind IS NOT DIS
 -- name: errors
 -- `message` is without what may differ; the `examples` have the whole of theirs.
 SELECT queue, kind, fingerprint, any_value(exception) AS exception, any_value(message) AS message,
-       flatten(list(list_transform(examples, lambda one: one.message))) AS said,
+       flatten(list(list_transform(examples, lambda one: one.message))) AS messages,
        sum(jobs)::BIGINT AS jobs, epoch(min(first_at)) AS first_at, epoch(max(last_at)) AS last_at,
        arg_max(examples[1].id, last_at) AS example
 FROM read_parquet($files, union_by_name = true)
