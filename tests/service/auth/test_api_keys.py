@@ -73,7 +73,7 @@ def api_for(runtime, client):
 
 
 class TestKeys:
-    def test_open_what_they_are_for(self, api_for):
+    def test_allow_what_they_were_created_for(self, api_for):
         producer = api_for(scopes=frozenset({Scope.PRODUCE}), queues=frozenset({"default"}))
 
         producer.enqueue(1)
@@ -105,7 +105,7 @@ class TestKeys:
         api_for(expires=now + datetime.timedelta(hours=1)).get("/queue/stats")
         api_for(expires=now - datetime.timedelta(seconds=1)).get("/queue/stats", 401)
 
-    def test_of_the_file_need_no_store(self, tmp_path):
+    def test_from_the_file_need_no_store(self, tmp_path):
         text, key = made()
         file = tmp_path / "service.toml"
         file.write_text(
@@ -119,11 +119,11 @@ class TestKeys:
         assert (good.status_code, wrong.status_code) == (200, 401)
 
     @pytest.mark.parametrize("hash", ["", "sha256:12", "md5:" + "0" * 64, "sha256:" + "G" * 64])
-    def test_a_hash_that_is_none_is_refused(self, hash):
+    def test_an_invalid_hash_is_refused(self, hash):
         with pytest.raises(ValueError, match="hex"):
             ApiKey(id="a", hash=hash, name="n", tenant="t", scopes=frozenset())
 
-    def test_nobody_is_of_the_tenant_that_keeps_them(self):
+    def test_nobody_can_belong_to_the_service_tenant(self):
         with pytest.raises(ValueError, match="own"):
             made(tenant=SERVICE_TENANT)
 
@@ -143,7 +143,7 @@ class TestKinds:
     def apis(self, api_for):
         return api_for(), api_for(kinds=frozenset({"mine"}))
 
-    def test_are_all_that_it_can_touch(self, apis):
+    def test_are_all_that_it_can_access(self, apis):
         whole, api = apis
         body = {"payload": 1, "id": "theirs", "kind": "theirs", "max_attempts": 1}
         whole.post("/v1/queues/email/jobs", body, 201)
@@ -185,7 +185,7 @@ class TestKinds:
         assert api.delete("/queue/dlq") == {"deletedCount": 1}
         assert [letter["id"] for letter in whole.get("/queue/dlq")] == ["theirs"]
 
-    def test_jobs_of_others_do_not_crowd_out_what_a_search_finds(self, apis):
+    def test_other_kinds_do_not_crowd_out_search_hits(self, apis):
         whole, api = apis
         for n in range(30):
             body = {"payload": 1, "id": f"job-{n}", "kind": "theirs" if n < 29 else "mine"}
@@ -208,7 +208,7 @@ class TestKinds:
         assert [event["kind"] for event in told] == ["mine"] * 3
         assert len(whole.get("/v1/queues/default/jobs/a")["timeline"]) == 6
 
-    def test_a_search_tells_nothing_of_others(self, apis):
+    def test_a_search_reveals_nothing_of_others(self, apis):
         whole, api = apis
         whole.post("/v1/queues/email/jobs", {"payload": 1, "id": "ab", "kind": "mine"}, 201)
         before = [api.get("/v1/search", text=text) for text in ("a", "theirs")]
@@ -234,7 +234,7 @@ class TestKinds:
 
         problem = api.put(path, {"cron": "* * * * *", "kind": "mine"}, 409)
 
-        assert "'s' is taken by a schedule that your token is not for" in problem["detail"]
+        assert "'s' is taken by a schedule that your token cannot access" in problem["detail"]
         assert whole.get(path)["payload"] == "precious"
         whole.delete(path, 204)
         api.put(path, {"cron": "* * * * *", "kind": "mine"})
@@ -247,7 +247,7 @@ class TestKeysIfUndelivered:
     @pytest.mark.parametrize(
         "limit", [{"queues": frozenset({"q"})}, {"kinds": frozenset({"default"})}]
     )
-    def test_are_refused_to_limited_tokens_by_every_way_in(self, api_for, limit):
+    def test_are_refused_to_restricted_tokens_by_every_route(self, api_for, limit):
         whole, limited = api_for(), api_for(**limit)
         keys = [["config", "price"]]
         job = {"payload": 1, "keys_if_undelivered": keys}
@@ -291,7 +291,7 @@ class TestHealth:
         assert 'tenant="acme"' in (everything := metrics(operator=True))
         assert "http_requests" in everything
 
-    def test_who_is_not_known_is_told_no_details(self, client, api_for):
+    def test_unauthenticated_callers_get_no_details(self, client, api_for):
         assert client.get("/livez").status_code == 200
         assert client.get("/readyz").json() == {"ready": True, "checks": {}}
         assert client.get("/readyz", headers=bearer("ack_wrong")).status_code == 401
@@ -312,7 +312,7 @@ class TestForeignKinds:
         api.post("/v1/queues/q/settle", {"outcomes": [bury]})
         return api_for(kinds=frozenset({"one"}))
 
-    def test_is_not_overwritten(self, limited, runtime):
+    def test_a_failed_job_is_not_replaced(self, limited, runtime):
         job = {"payload": 1, "id": "z", "kind": "one"}
         message = {"value": 1, "options": {"id": "z", "kind": "one", "queue": "q"}}
 
@@ -327,7 +327,7 @@ class TestForeignKinds:
         [kept] = runtime.store.get(QueueKey("acme", "q"), ["z"])
         assert (kept.kind, kept.payload) == ("two", b'"precious"')
 
-    def test_nor_one_that_fails_after_the_look(self, limited, runtime, monkeypatch):
+    def test_nor_one_that_fails_after_the_check(self, limited, runtime, monkeypatch):
         """Who looked too early saw nothing; the store still keeps what it has."""
         monkeypatch.setattr(Caller, "require_replaceable_blocking", lambda *_seen: None)
         job = {"payload": 1, "id": "z", "kind": "one"}
@@ -349,7 +349,7 @@ class TestForeignKinds:
         [kept] = runtime.store.get(QueueKey("acme", "q"), ["z"])
         assert (kept.kind, kept.payload) == ("two", b'"precious"')
 
-    def test_others_are(self, limited):
+    def test_jobs_of_own_kinds_are_replaced(self, limited):
         job = {"payload": 1, "id": "y", "kind": "one"}
 
         limited.post("/v1/queues/q/jobs", job, 201)
@@ -390,7 +390,7 @@ class TestTickets:
         assert client.get(f"/api/queue/stats?ticket={ticket}").status_code == 401
         assert client.get(f"/metrics?ticket={ticket}").status_code == 401
 
-    def test_may_what_the_caller_may(self, client, api_for):
+    def test_have_the_permissions_of_their_caller(self, client, api_for):
         ticket = api_for(scopes=frozenset({Scope.READ})).post("/v1/tickets", status=201)["ticket"]
 
         assert client.get(f"/api/queue/listen?ticket={ticket}").status_code == 403
@@ -402,7 +402,7 @@ class TestTickets:
         for name in ("token", "access_token", "ticket", "key", "authorization"):
             assert client.get(f"/api/v1/events/stream?{name}={text}").status_code == 401
 
-    def test_are_used_by_one_of_many(self, store):
+    def test_are_redeemed_by_one_of_many(self, store):
         ticket = tickets.issue(store, Principal("acme", frozenset()))
         ready, got = threading.Barrier(8), []
 
@@ -434,7 +434,7 @@ class TestTickets:
             for store in (one, another):
                 store.close()
 
-    def test_expire_and_are_cleared_away(self, store, monkeypatch):
+    def test_expire_and_are_deleted(self, store, monkeypatch):
         old = [tickets.issue(store, Principal("acme", frozenset())) for _ in range(3)]
         later = time.time() + tickets.TTL + 1
         monkeypatch.setattr(time, "time", lambda: later)
@@ -445,18 +445,18 @@ class TestTickets:
         assert len(store.read_keys(SERVICE_TENANT, tickets.TICKETS_PREFIX, 10)) == 1
 
     @pytest.mark.parametrize("text", ["", "x", "-", "1-", "9" * 20 + "-x", "٣-x"])
-    def test_what_is_none(self, store, text):
+    def test_invalid_ones_are_refused(self, store, text):
         with pytest.raises(Unauthorized):
             tickets.redeem(store, text)
 
-    def test_are_not_kept_as_they_are(self, store):
+    def test_are_stored_as_hashes(self, store):
         ticket = tickets.issue(store, Principal("acme", frozenset()))
         (kept,) = store.read_keys(SERVICE_TENANT, tickets.TICKETS_PREFIX, 10)
 
         assert ticket.partition("-")[2] not in str(kept)
 
 
-def test_a_stream_ends_with_what_opened_it(runtime, monkeypatch):
+def test_a_stream_ends_when_its_credential_expires(runtime, monkeypatch):
     text, key = made()
     monkeypatch.setattr(api_keys, "STREAM_AUTH_SECONDS", 0.3)
     live = Live(runtime)
@@ -544,7 +544,7 @@ class TestCommand:
     def store(self, tmp_path):
         return f"sqlite:///{tmp_path}/jobs.db"
 
-    def test_makes_a_key_that_opens_the_service(self, store, capsys):
+    def test_creates_a_key_for_the_service(self, store, capsys):
         words = ["billing", "--tenant", "acme", "--scope", "produce", "--queue", "email"]
         assert run(["token", "create", *words, "--expires", "1d", "--store", store]) == 0
         said = capsys.readouterr()
@@ -570,7 +570,7 @@ class TestCommand:
         assert run(["token", "revoke", made["id"], "--store", store]) == 1
         assert run(["token", "list", "--store", store]) == 0
 
-    def test_prints_what_a_file_needs(self, store, tmp_path, capsys):
+    def test_prints_the_settings_for_a_file(self, store, tmp_path, capsys):
         words = ["token", "create", "billing", "--tenant", "acme", "--scope", "read"]
         run([*words, "--operator", "--expires", "1h", "--for-file"])
         said = capsys.readouterr()
@@ -582,7 +582,7 @@ class TestCommand:
         assert (key.tenant, key.operator) == ("acme", True)
         assert key.expires is not None
 
-    def test_makes_tokens_and_says_where_to_put_the_key(self, tmp_path, capsys):
+    def test_creates_tokens_and_prints_the_issuer_settings(self, tmp_path, capsys):
         words = ["token", "test", "--tenant", "acme", "--scope", "read", "--kind", "welcome"]
         assert run([*words, "--directory", str(tmp_path / "issuer")]) == 0
         said = capsys.readouterr()
@@ -596,7 +596,7 @@ class TestCommand:
             answer = client.get("/api/queue/stats", headers=bearer(said.out.strip()))
             assert answer.status_code == 200
 
-    def test_refuses_a_scope_that_there_is_not(self, store):
+    def test_refuses_an_unknown_scope(self, store):
         assert run(["token", "create", "x", "--scope", "root", "--store", store]) == 2
 
     def test_the_refusal_to_start_says_what_to_do(self, store, capsys):

@@ -195,7 +195,7 @@ def refused(signer):
     return refused_tokens(signer)
 
 
-def test_what_is_open_tells_nothing_of_a_tenant(world):
+def test_open_routes_reveal_nothing_of_a_tenant(world):
     """The list is short, and whoever makes it longer has to come here."""
     rules = {str(call): call.rule for call in world.calls if call.rule is not None}
     assert rules == {
@@ -254,7 +254,7 @@ def test_no_route_opens_without_a_scope(world, signer):
 
 
 @pytest.mark.parametrize("scope", ["produce", "consume", "read"])
-def test_only_admins_change_what_is_not_theirs_to_settle(world, signer, scope):
+def test_only_admins_change_jobs_of_others(world, signer, scope):
     """Each scope alone: what it opens, by the words of the routes."""
     token = signer.sign(scope=scope)
     before = world.of_acme()[0][0].settings
@@ -269,7 +269,7 @@ def test_only_admins_change_what_is_not_theirs_to_settle(world, signer, scope):
 
 
 @pytest.mark.parametrize("claims", [{"tenant": "beta"}, {"queues": ["other"]}])
-def test_who_is_of_another_tenant_or_queue_sees_a_world_without_it(settings, signer, claims):
+def test_other_tenants_and_queues_do_not_see_it(settings, signer, claims):
     """With acme's queue there or not, all routes and all verbs give the same answers."""
     beta = signer.sign(**claims)
     with_acme, without = World(settings), World(settings)

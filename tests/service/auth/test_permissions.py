@@ -140,7 +140,7 @@ def test_every_route_has_a_row(world):
     assert RULES.keys() == set(Permission)
 
 
-def test_every_access_is_asked_for_somewhere():
+def test_every_permission_is_used():
     asked = {*ROWS.values(), *PERMISSION_OF_ACT.values(), *PERMISSION_OF_TOPIC.values()}.union(
         *PERMISSIONS_OF_VERB.values()
     )
@@ -264,7 +264,7 @@ SAME: dict[str, list[Call]] = {
 
 @pytest.mark.parametrize("act", SAME)
 @pytest.mark.parametrize("limit", ["none", "queues", "kinds"])
-def test_the_faces_give_the_same_answer(world, signer, act, limit):
+def test_all_interfaces_give_the_same_answer(world, signer, act, limit):
     limits = {"none": {}, "queues": {"queues": ["other"]}, "kinds": {"kinds": ["other"]}}[limit]
     for scope in Scope:
         answers = set()
@@ -297,7 +297,7 @@ MORE = [
 """Reads with arguments that find what there is."""
 
 
-def test_a_token_for_some_kinds_is_told_nothing_of_others_and_changes_nothing(settings, signer):
+def test_a_token_for_some_kinds_neither_sees_nor_changes_others(settings, signer):
     world = World(settings)
     world.owner = signer.sign()
     limited = signer.sign(kinds=["other"])
@@ -314,7 +314,7 @@ def test_a_token_for_some_kinds_is_told_nothing_of_others_and_changes_nothing(se
 
 
 @pytest.mark.parametrize("scope", [Scope.PRODUCE, Scope.CONSUME, Scope.ADMIN])
-def test_who_may_not_read_jobs_is_told_nothing_that_is_in_them(settings, signer, scope):
+def test_without_read_permission_jobs_have_no_contents(settings, signer, scope):
     world = World(settings)
     world.owner = signer.sign()
     alone = signer.sign(scope=scope)
@@ -349,7 +349,7 @@ MIXED: list[Call] = [
 
 
 @pytest.mark.parametrize("call", MIXED, ids=str)
-def test_what_is_only_partly_the_callers_is_refused_whole(world, signer, call):
+def test_partly_forbidden_requests_are_refused_as_a_whole(world, signer, call):
     world.furnish() if not world.of_acme()[1] else None
     before = world.of_acme()
     limited = bearer(signer.sign(queues=["other"], kinds=["other"]))

@@ -45,7 +45,7 @@ class TestSchedules:
         [id] = jobs(store, self.KEY)
         assert id.startswith("each@")
 
-    def test_fire_in_a_queue_that_was_deleted_and_scheduled_anew(self, store, census, clock):
+    def test_fire_in_a_queue_that_was_dropped_and_scheduled_again(self, store, census, clock):
         queue = Queues(store, self.KEY.tenant)[self.KEY.name]
         queue.enqueue(1)
         schedules.write(store, self.KEY, Schedule("old", "* * * * *"))
@@ -59,9 +59,7 @@ class TestSchedules:
 
         assert [id.partition("@")[0] for id in jobs(store, self.KEY)] == ["new"]
 
-    def test_that_were_deleted_before_their_queue_was_there_leave_nothing(
-        self, store, census, clock
-    ):
+    def test_deleted_before_their_queue_existed_leave_nothing(self, store, census, clock):
         schedules.write(store, self.KEY, Schedule("each", "* * * * *"))
         census.step()
         _, version = schedules.find(store, self.KEY, "each")
@@ -81,7 +79,7 @@ class TestSchedules:
 
 
 class TestDispatcher:
-    def test_a_place_that_the_journal_has_lost_is_given_up(self, store):
+    def test_a_saved_cursor_beyond_the_journal_is_dropped(self, store):
         """As when a node of a cluster failed over, and lost what others had read of it."""
         queue = Queues(store, "acme")["mail"]
         queue.enqueue(1, id="a", callback_url="https://example.com/")

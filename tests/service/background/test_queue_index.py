@@ -91,7 +91,7 @@ def test_a_job_that_becomes_due_is_promoted_by_the_next_step(store, caretaker, c
     assert queue.counts()[State.QUEUED] == 1
 
 
-def test_a_lease_that_lapses_is_taken_back_by_the_next_step(store, caretaker, clock):
+def test_an_expired_lease_is_recovered_by_the_next_step(store, caretaker, clock):
     queue = Queues(store)["email"]
     step(caretaker)
     queue.enqueue(1)
@@ -104,7 +104,7 @@ def test_a_lease_that_lapses_is_taken_back_by_the_next_step(store, caretaker, cl
     assert queue.counts()[State.PROCESSING] == 0
 
 
-def test_what_the_journal_does_not_tell_is_seen_after_a_while(store, monkeypatch):
+def test_changes_outside_the_journal_are_noticed(store, monkeypatch):
     survey = QueueIndex(store, Settings(store="memory://"))
     assert survey.queues() == ()
     cursor = store.info().cursor

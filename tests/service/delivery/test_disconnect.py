@@ -22,7 +22,7 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("way", REQUESTS)
-def test_its_jobs_are_given_back(live, monkeypatch, way):
+def test_jobs_of_a_disconnected_request_are_released(live, monkeypatch, way):
     store, queue = live.runtime.store, Queues(live.runtime.store)["default"]
     queue.enqueue_many([1, 2])
     claim, begun, go_on = store.claim, threading.Event(), threading.Event()
@@ -51,7 +51,7 @@ def test_its_jobs_are_given_back(live, monkeypatch, way):
     assert [job.attempts for job in queue.jobs().jobs] == [0, 0]
 
 
-def test_who_stays_gets_its_jobs(live):
+def test_a_connected_client_gets_its_jobs(live):
     ids = {live.api.enqueue() for _ in range(3)}
 
     claimed = live.api.post("/v1/queues/default/claim", {"limit": 2})["jobs"]

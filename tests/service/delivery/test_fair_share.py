@@ -55,7 +55,7 @@ class TestPoll:
 
         assert polled(api, 40, weight=[3, 1]) == {"noisy": 30, "quiet": 10}
 
-    def test_control_without_a_memory_the_second_queue_starves(self, api, monkeypatch):
+    def test_control_without_a_cache_the_second_queue_starves(self, api, monkeypatch):
         of = FairShareCache.of
         monkeypatch.setattr(
             FairShareCache, "of", lambda _shares, *said: of(FairShareCache(), *said)
@@ -65,7 +65,7 @@ class TestPoll:
 
         assert polled(api, 20) == {"noisy": 20}
 
-    def test_an_empty_time_is_not_saved_up(self, api):
+    def test_an_idle_queue_does_not_save_up_its_share(self, api):
         fill(api, "noisy", 60)
         polled(api, 30)
         fill(api, "quiet", 30)
@@ -73,7 +73,7 @@ class TestPoll:
         shares = polled(api, 20)
         assert 10 <= shares["quiet"] <= 12
 
-    def test_a_wait_ends_with_the_first_message_of_any(self, live):
+    def test_a_wait_ends_with_the_first_message_of_any_queue(self, live):
         with httpx.Client(base_url=live.url) as other:
             other.post(
                 "/api/queue/enqueue?queue=quiet", json={"value": 1, "options": {"delay": 200}}
@@ -92,7 +92,7 @@ class TestPoll:
             ({"queue": ["a", "b"], "weight": [1, "inf"]}, "weight"),
         ],
     )
-    def test_what_cannot_be_meant_is_refused(self, api, query, at):
+    def test_invalid_queues_and_weights_are_refused(self, api, query, at):
         assert api.get("/queue/poll", 422, **query)["at"] == at
 
     def test_names_may_have_any_characters(self, api):
@@ -116,7 +116,7 @@ class TestClaims:
         assert self.claim(api, 40) == {"noisy": 20, "quiet": 20}
         assert self.claim(api, 40, weights=[1, 3]) == {"noisy": 10, "quiet": 30}
 
-    def test_what_one_does_not_have_the_other_gets(self, api):
+    def test_unused_shares_go_to_other_queues(self, api):
         fill(api, "noisy", 100)
         fill(api, "quiet", 3)
 
@@ -130,7 +130,7 @@ class TestClaims:
         settled = api.post(f"/v1/queues/{job['queue']}/settle", {"outcomes": [outcome]})
         assert settled["results"][0]["ok"]
 
-    def test_what_was_claimed_before_an_error_is_given_back(self, api, runtime, monkeypatch):
+    def test_jobs_claimed_before_an_error_are_released(self, api, runtime, monkeypatch):
         fill(api, "noisy", 5)
         fill(api, "quiet", 5)
         claim = runtime.store.claim
@@ -187,7 +187,7 @@ class TestListen:
         assert seen.count("quiet") == 5
         assert max(n for n, queue in enumerate(seen) if queue == "quiet") < 4 + 2 * 5
 
-    def test_control_who_is_asked_first_has_all(self, live, monkeypatch):
+    def test_control_the_first_queue_gets_everything(self, live, monkeypatch):
         monkeypatch.setattr(FairShare, "next_share", lambda _self, among, jobs: (among[0], jobs))
         fill(live.api, "noisy", 200)
 
@@ -225,7 +225,7 @@ class TestListen:
             left = self.processing(live)
             assert (left[one["queue"]], left[other["queue"]]) == (0, 1)
 
-    def test_a_new_message_of_any_queue_comes_at_once(self, live):
+    def test_a_new_message_of_any_queue_is_sent_immediately(self, live):
         with stream(live, "/queue/listen", **NOISY_AND_QUIET) as messages:
             for queue in ("quiet", "noisy", "quiet"):
                 live.api.enqueue(1, queue=queue)

@@ -286,7 +286,7 @@ def show(name: str, figures: Figures) -> None:
     print(f"{name}: " + ", ".join(f"{key} {value:.4g}" for key, value in figures.items()))
 
 
-def test_a_crowd_that_waits(
+def test_many_waiting_requests(
     started: Callable[[str], Process], serve: Callable[..., Process]
 ) -> None:
     figures = asyncio.run(
@@ -300,7 +300,7 @@ def test_a_crowd_that_waits(
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("store", STORES)
-def test_thousands_that_wait(
+def test_thousands_of_waiting_requests(
     started: Callable[[str], Process], serve: Callable[..., Process], store: str
 ) -> None:
     size = os.environ.get("ACKLINE_WAITING", "5000,2000,2000,200")

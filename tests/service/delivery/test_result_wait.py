@@ -32,7 +32,7 @@ def waiting(live):
         yield answer
 
 
-def test_a_stop_answers_at_once(live, waiting):
+def test_a_shutdown_ends_the_wait(live, waiting):
     began = time.monotonic()
     live.request_stop()
 
@@ -44,7 +44,7 @@ def test_a_stop_answers_at_once(live, waiting):
     assert time.monotonic() - began < 3
 
 
-def test_queues_of_others_do_not_cut_it_off(live, waiting, monkeypatch):
+def test_other_queues_do_not_end_the_wait(live, waiting, monkeypatch):
     monkeypatch.setattr(runtimes, "MAX_OPEN_QUEUES", 3)
     for number in range(10):
         live.api.get("/queue/stats", 404, queue=f"other {number}")
@@ -58,7 +58,7 @@ def test_queues_of_others_do_not_cut_it_off(live, waiting, monkeypatch):
     assert waiting.result().json()["result"] == 7
 
 
-def test_looking_at_queues_that_are_not_there_opens_none(api, runtime):
+def test_reading_absent_queues_opens_none(api, runtime):
     api.get("/queue/stats", 404, queue="nowhere")
 
     nowhere = QueueKey("default", "nowhere")
@@ -66,7 +66,7 @@ def test_looking_at_queues_that_are_not_there_opens_none(api, runtime):
     assert runtime.queue(nowhere, keep=False) is not opened
 
 
-def test_a_client_that_leaves_waits_no_more(live):
+def test_a_disconnect_ends_the_wait(live):
     live.api.post("/v1/queues/q/jobs", {"payload": 1, "id": "a"}, 201)
     path = f"{live.runtime.settings.base}{JOB}/result?wait=30"
     gone = threading.Event()

@@ -53,7 +53,7 @@ def counts(live):
     return live.api.get("/queue/stats")
 
 
-def test_what_waits_is_sent_at_once(live):
+def test_waiting_messages_are_sent_immediately(live):
     ids = [live.api.enqueue({"n": n}) for n in range(3)]
 
     with listening(live) as events:
@@ -64,7 +64,7 @@ def test_what_waits_is_sent_at_once(live):
         assert [m["id"] for m in messages(events, 2)] == ids[1:]
 
 
-def test_an_empty_queue_says_ping(live):
+def test_an_empty_queue_sends_pings(live):
     with listening(live) as events:
         event = next(events)
         assert (event.event, event.data) == ("ping", "")
@@ -84,7 +84,7 @@ def test_a_new_message_comes_without_delay(live):
     assert sorted(waits)[5] < 0.25
 
 
-def test_never_more_than_the_window(live):
+def test_never_more_than_the_prefetch_window(live):
     for n in range(5):
         live.api.enqueue(n)
 
@@ -100,7 +100,7 @@ def test_never_more_than_the_window(live):
         assert counts(live)["processing"] == 2
 
 
-def test_what_was_settled_elsewhere_makes_room(live):
+def test_jobs_settled_elsewhere_free_the_window(live):
     for n in range(2):
         live.api.enqueue(n)
 
@@ -117,7 +117,7 @@ def _only(id):
     return Filter(ids=frozenset({id}))
 
 
-def test_a_lapsed_lock_makes_room_and_the_message_comes_again(live):
+def test_an_expired_lock_frees_the_window_and_the_message_returns(live):
     live.api.enqueue("slow", lockDuration=300)
 
     with listening(live, "/queue/listen?prefetch=1") as events:
@@ -128,7 +128,7 @@ def test_a_lapsed_lock_makes_room_and_the_message_comes_again(live):
     assert again["receipt"] != first["receipt"]
 
 
-def test_a_client_that_leaves_gives_all_back(live):
+def test_a_disconnect_releases_all_jobs(live):
     for n in range(3):
         live.api.enqueue(n)
 
@@ -140,7 +140,7 @@ def test_a_client_that_leaves_gives_all_back(live):
     assert live.api.get("/queue/poll")["message"]["attempts"] == 1
 
 
-class TestConsumerThatLeaves:
+class TestDisconnect:
     """It may have crashed, and one of its messages may be why."""
 
     def receive(self, live, number, query="prefetch=1"):
@@ -150,7 +150,7 @@ class TestConsumerThatLeaves:
         until(lambda: counts(live)["processing"] == 0)
         return found
 
-    def test_a_message_that_crashes_each_one_ends_in_the_dlq(self, live):
+    def test_a_message_that_crashes_every_client_ends_in_the_dlq(self, live):
         poison = live.api.enqueue("poison", maxAttempts=3)
 
         seen = [self.receive(live, 1)[0]["attempts"] for _ in range(3)]
@@ -160,7 +160,7 @@ class TestConsumerThatLeaves:
         assert (letter["id"], letter["attempts"]) == (poison, 3)
         assert "its client disconnected" in letter["errorMessage"]
 
-    def test_only_the_first_has_cost_an_attempt(self, live):
+    def test_only_the_first_job_loses_an_attempt(self, live):
         ids = [live.api.enqueue(n) for n in range(3)]
         self.receive(live, 3, "prefetch=3")
 
@@ -172,7 +172,7 @@ class TestConsumerThatLeaves:
             (ids[0], 2),
         ]
 
-    def test_one_that_is_never_the_first_is_not_given_back_for_ever(self, live):
+    def test_a_job_is_not_released_forever(self, live):
         poison = live.api.enqueue("poison", maxAttempts=2, priority=0)
         seen = []
         while not live.api.get("/queue/dlq"):
@@ -183,7 +183,7 @@ class TestConsumerThatLeaves:
 
         assert seen == [1] * (MAX_FREE_RELEASES + 1) + [2]
 
-    def test_one_that_held_it_for_longer_is_noticed_too(self, live):
+    def test_a_client_that_extended_its_lock_is_noticed_too(self, live):
         live.api.enqueue("poison", maxAttempts=1)
         with listening(live) as events:
             (sent,) = messages(events, 1)
@@ -192,14 +192,14 @@ class TestConsumerThatLeaves:
 
         until(lambda: counts(live)["dlq"] == 1)
 
-    def test_it_is_told_why_the_messages_are_back(self, live):
+    def test_the_journal_says_why_the_messages_returned(self, live):
         live.api.enqueue(1)
         self.receive(live, 1)
 
         (sweep,) = live.api.get("/v1/events", queue="default")["sweeps"]
         assert sweep["payload"] == {"count": 1, "dlq_count": 0, "triggered_by": "disconnect"}
 
-    def test_a_stop_of_the_service_costs_nothing(self, live):
+    def test_a_shutdown_costs_no_attempt(self, live):
         live.api.enqueue("first")
         with listening(live) as events:
             messages(events, 1)
@@ -210,7 +210,7 @@ class TestConsumerThatLeaves:
         assert live.api.get("/queue/poll")["message"]["attempts"] == 1
 
 
-def test_only_the_kinds_asked_for(live):
+def test_only_the_requested_kinds(live):
     live.api.enqueue(1, kind="red")
     live.api.enqueue(2, kind="blue")
 
@@ -277,7 +277,7 @@ class TestLongPoll:
         assert live.api.get("/queue/poll", wait=0.2)["message"] is None
         assert time.monotonic() - began >= 0.2
 
-    def test_one_that_leaves_takes_nothing_with_it(self, live):
+    def test_a_client_that_disconnects_gets_no_job(self, live):
         with pytest.raises(httpx.ReadTimeout):
             live.client.get("/api/queue/poll?wait=30", timeout=0.3)
         until(lambda: len(live.runtime.streams) == 0)
@@ -288,7 +288,7 @@ class TestLongPoll:
 
 
 class TestStop:
-    def test_not_ready_first_then_streams_end_and_give_back(self, live):
+    def test_shutdown_fails_readiness_then_ends_streams_and_releases(self, live):
         for n in range(2):
             live.api.enqueue(n)
         with listening(live) as events:
@@ -306,7 +306,7 @@ class TestStop:
 
         until(given_back)
 
-    def test_nothing_is_handed_out_any_more(self, live):
+    def test_a_draining_service_leases_no_jobs(self, live):
         live.api.enqueue()
         live.runtime.drain()
 
@@ -316,7 +316,7 @@ class TestStop:
 
 
 class TestKeys:
-    def test_a_watcher_sees_what_undelivered_messages_leave(self, live):
+    def test_a_watcher_sees_keys_of_undelivered_messages(self, live):
         live.api.enqueue({"n": 1}, maxAttempts=1, keysIfUndelivered=[["lost", "n"]])
 
         with listening(live, "/watch?prefix=lost") as events:
@@ -333,14 +333,14 @@ class TestKeys:
 
 
 class TestEvents:
-    def test_are_told_as_they_happen(self, live):
+    def test_are_streamed_as_they_happen(self, live):
         with listening(live, "/v1/events/stream") as events:
             next(events)
             id = live.api.enqueue()
             event = next(events)
             assert (event.event, json.loads(event.data)["id"]) == ("enqueue", id)
 
-    def test_go_on_behind_the_last_one_seen(self, live):
+    def test_continue_after_the_last_event_id(self, live):
         first, second = live.api.enqueue(), live.api.enqueue()
         page = live.api.get("/v1/events", queue="default")
         cursor = page["events"][0]["cursor"]
@@ -410,7 +410,7 @@ class TestEvents:
             assert next(events).event == "enqueue"
             assert reads
 
-    def test_pings_flow_while_events_that_the_caller_may_not_see_are_read(self, live, monkeypatch):
+    def test_pings_are_sent_while_invisible_events_are_read(self, live, monkeypatch):
         live.api.enqueue()
         live.api.enqueue()
         one, other = live.runtime.store.events(DEFAULT, None, 2)
@@ -430,7 +430,7 @@ class TestEvents:
             ("lease expired", "scheduler"),
         ],
     )
-    def test_a_sweep_says_who_began_it(self, live, reason, by):
+    def test_a_sweep_says_what_triggered_it(self, live, reason, by):
         queue = Queues(live.runtime.store)["default"]
         queue.enqueue(1)
         queue.expire([job.record for job in queue.claim(1)], reason)
@@ -448,7 +448,7 @@ class TestEvents:
         queue.expire(held)
         return cursor
 
-    def test_a_cursor_of_a_store_that_was_replaced_is_told_so(self, live):
+    def test_a_cursor_beyond_the_end_is_reported_as_dropped(self, live):
         id = live.api.enqueue()
         page = live.api.get("/v1/events", queue="default")
         assert live.api.get("/v1/events", queue="default", after=page["cursor"])["events"] == []
@@ -462,7 +462,7 @@ class TestEvents:
             assert [next(events).event for _ in range(3)] == ["ping", "dropped", "enqueue"]
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
-    def test_a_sweep_is_told_once_however_the_pages_are_cut(self, live, limit):
+    def test_a_sweep_is_reported_once_with_any_page_size(self, live, limit):
         cursor, told, seen = self.swept(live, 3), [], 0
         live.api.enqueue()
         while True:
@@ -474,7 +474,7 @@ class TestEvents:
 
         assert (seen, told) == (4, [3])
 
-    def test_whoever_resumes_in_the_middle_of_a_sweep_is_told_of_all_of_it(self, live):
+    def test_a_stream_resumed_within_a_sweep_gets_its_whole_summary(self, live):
         cursor = self.swept(live, 3)
         page = live.api.get("/v1/events", queue="default", after=cursor, limit=2)
 
@@ -486,7 +486,7 @@ class TestEvents:
         assert (sweep.event, json.loads(sweep.data)["payload"]["count"]) == ("requeue", 3)
         assert last.event == "expire"
 
-    def test_a_sweep_is_told_as_one(self, live):
+    def test_a_sweep_is_reported_as_one(self, live):
         for attempts in (1, 2, 2):
             live.api.enqueue(1, lockDuration=50, maxAttempts=attempts)
         with listening(live, "/v1/events/stream") as events:

@@ -34,7 +34,7 @@ def state(api: Api, id: str) -> State:
     return State(api.get(f"/v1/queues/default/jobs/{id}", timeline=False)["state"])
 
 
-def test_the_last_attempt_is_the_last_whoever_is_told_of_it(pair):
+def test_the_last_attempt_is_the_last_on_either_instance(pair):
     one, other = pair
     id = one.enqueue(1, maxAttempts=2, **AT_ONCE)
     take(one)
@@ -59,7 +59,7 @@ def test_the_same_for_outcomes_in_a_batch(pair):
     assert settled["state"] == "failed"
 
 
-def test_the_id_alone_settles_what_the_other_handed_out(pair):
+def test_an_id_settles_a_job_sent_by_the_other_instance(pair):
     one, other = pair
     id = one.enqueue(1, **AT_ONCE)
     take(one)
@@ -72,7 +72,7 @@ def test_the_id_alone_settles_what_the_other_handed_out(pair):
     assert state(other, id) is State.COMPLETED
 
 
-def test_a_nack_sent_again_to_the_other_answers_the_same(pair):
+def test_a_repeated_nack_to_the_other_instance_answers_the_same(pair):
     """Though the attempt that the job is in by now is its last."""
     one, other = pair
     one.enqueue(1, maxAttempts=2, **AT_ONCE)

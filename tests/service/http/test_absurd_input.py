@@ -14,7 +14,7 @@ from ackline.service.keyspace import prefix_watcher
 
 
 @pytest.mark.parametrize("weights", [("1e308", "1e-308"), ("0", "1"), ("nan", "1"), ("1e4", "1")])
-def test_weights_out_of_proportion(api, weights):
+def test_weights_out_of_range(api, weights):
     query = {"queue": ["a", "b"], "weight": list(weights)}
 
     problem = api("GET", "/queue/poll", 422, params=query)
@@ -23,7 +23,7 @@ def test_weights_out_of_proportion(api, weights):
 
 
 @pytest.mark.parametrize("cursor", ["-1.0", "1.-1", "1", "x.y", "1.1.1", "1." + "9" * 30])
-def test_cursors_that_are_none(api, cursor):
+def test_invalid_cursors(api, cursor):
     assert api.get("/v1/events", 422, after=cursor)["at"] == "after"
 
 
@@ -33,7 +33,7 @@ class TestCursorsBeyondAllEvents:
     def settings(self, settings, store_url):
         return msgspec.structs.replace(settings, store=store_url)
 
-    def test_are_of_another_store(self, api):
+    def test_are_from_another_store(self, api):
         api.enqueue(1)
         for cursor in ("9" * 22 + ".1", "9" * 60 + ".0"):
             gone = api.get("/v1/events", 410, after=cursor)

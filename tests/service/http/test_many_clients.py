@@ -116,14 +116,14 @@ def percentile(took: list[float], percent: int) -> float:
     return took[len(took) * percent // 100]
 
 
-def test_a_crowd(serve):
+def test_many_clients(serve):
     took = crowd(serve, 100, 50, 1.5)
 
     assert percentile(took, 50) < 0.25
 
 
 @pytest.mark.slow
-def test_a_thousand_streams_and_two_hundred_halves(serve):
+def test_a_thousand_streams_and_two_hundred_incomplete_requests(serve):
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 3000:
         pytest.skip(f"only {hard} files may be open here")

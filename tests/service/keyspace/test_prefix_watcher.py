@@ -61,7 +61,7 @@ def counted(monkeypatch):
     return counted
 
 
-def test_all_who_watch_the_same_share_each_look(live, counted):
+def test_watchers_of_a_prefix_share_each_poll(live, counted):
     put(live, "a", "b")
     with ExitStack() as stack:
         first = stack.enter_context(watching(live))
@@ -78,7 +78,7 @@ def test_all_who_watch_the_same_share_each_look(live, counted):
         assert counted.looks - before < WATCHERS / 2
 
 
-def test_those_who_come_late_are_told_of_all_and_the_others_of_changes(live):
+def test_new_watchers_get_all_keys_and_others_the_changes(live):
     put(live, "a", "b")
     with watching(live) as early:
         assert told(early, 2) == [("set", "a"), ("set", "b")]
@@ -90,7 +90,7 @@ def test_those_who_come_late_are_told_of_all_and_the_others_of_changes(live):
             assert told(late, 2) == told(early, 2) == [("set", "b"), ("set", "c")]
 
 
-def test_a_write_of_this_process_is_told_without_waiting_for_the_next_look(live, monkeypatch):
+def test_a_write_of_this_process_is_sent_without_waiting_for_a_poll(live, monkeypatch):
     monkeypatch.setattr("ackline.service.wakeups.wakeup.POLL_EVERY", 60.0)
     with watching(live) as events:
         until(lambda: len(live.runtime.streams) == 1)
@@ -99,7 +99,7 @@ def test_a_write_of_this_process_is_told_without_waiting_for_the_next_look(live,
         assert told(events, 1) == [("set", "a")]
 
 
-def test_nobody_waits_for_a_look_but_who_watches(live, monkeypatch):
+def test_polls_delay_only_watchers(live, monkeypatch):
     held = Held(read_snapshot(live.runtime.store, ("default", ("w",)), {}, everything=True))
     monkeypatch.setattr(prefix_watcher, "read_snapshot", held)
     live.api.enqueue(1, id="a")
@@ -122,7 +122,7 @@ def test_nobody_waits_for_a_look_but_who_watches(live, monkeypatch):
             watcher.join(10)
 
 
-def test_a_prefix_that_nobody_watches_is_not_looked_at(live, counted, monkeypatch):
+def test_an_unwatched_prefix_is_not_polled(live, counted, monkeypatch):
     monkeypatch.setattr(prefix_watcher, "STOP_AFTER", 0.01)
     with watching(live):
         until(lambda: counted.wholes == 1)
@@ -139,7 +139,7 @@ def test_a_prefix_that_nobody_watches_is_not_looked_at(live, counted, monkeypatc
     until(is_not_looked_at)
 
 
-def test_a_look_for_which_there_is_no_turn_is_taken_later(live, monkeypatch):
+def test_a_refused_poll_is_repeated_later(live, monkeypatch):
     refused = threading.Event()
 
     def look_or_refuse(store, place, known, whole):
@@ -156,7 +156,7 @@ def test_a_look_for_which_there_is_no_turn_is_taken_later(live, monkeypatch):
     assert refused.is_set()
 
 
-def test_a_watch_ends_with_its_store_and_can_begin_anew(live, monkeypatch):
+def test_a_watch_ends_with_a_store_error_and_can_be_restarted(live, monkeypatch):
     put(live, "a")
 
     def fail(*_arguments):

@@ -48,7 +48,7 @@ from ackline.stores.sqlite import disk_space
     some.floats(1, 500),
     some.lists(some.tuples(some.floats(0, 2), some.integers(1, 300)), max_size=60),
 )
-def test_no_stretch_of_time_has_more_than_the_rate_and_a_burst(per_second, burst, asked):
+def test_no_period_exceeds_the_rate_and_a_burst(per_second, burst, asked):
     rate, now, due = Rate(per_second, burst), 100.0, 0.0
     let_in: list[tuple[float, int]] = []
     for pause, cost in asked:
@@ -70,7 +70,7 @@ def test_no_stretch_of_time_has_more_than_the_rate_and_a_burst(per_second, burst
 
 
 @given(some.floats(0.1, 1000), some.floats(1, 500), some.integers(1, 2000), some.floats(0, 1e4))
-def test_who_waits_as_long_as_it_is_told_is_let_in(per_second, burst, cost, owed):
+def test_a_request_after_the_wait_is_admitted(per_second, burst, cost, owed):
     rate = Rate(per_second, burst)
     due, wait = rate.acquire(100.0 + owed, 100.0, cost)
 
@@ -87,14 +87,14 @@ def ledger():
     ledger.close()
 
 
-def test_names_do_not_meet(ledger):
+def test_names_do_not_collide(ledger):
     rate = Rate(1, 1)
 
     assert [ledger.acquire(f"tenant {n}", rate) for n in range(500)] == [0.0] * 500
     assert all(ledger.acquire(f"tenant {n}", rate) for n in range(500))
 
 
-def test_of_too_many_names_those_who_owe_least_are_forgotten(ledger):
+def test_a_full_table_drops_names_that_owe_least(ledger):
     ledger.acquire("much", Rate(1, 1000), 1000)
     for n in range(BUCKETS * SLOTS_PER_BUCKET * 2):
         ledger.acquire(f"little {n}", Rate(1, 1))
@@ -134,7 +134,7 @@ def _hold(file: int, ready) -> None:
     time.sleep(60)
 
 
-def test_a_process_that_is_stopped_while_it_holds_a_lock_stops_nobody():
+def test_a_stopped_process_with_a_lock_blocks_no_other():
     context = multiprocessing.get_context("fork")
     file, ready = new_file(), context.Queue()
     ledger, rate = RateTable(file, lambda: 100.0), Rate(1, 1)
@@ -162,7 +162,7 @@ def _sit(file: int, ready) -> None:
     time.sleep(60)
 
 
-def test_a_process_that_dies_leaves_its_seats(ledger):
+def test_a_process_that_dies_frees_its_stream_slots(ledger):
     context = multiprocessing.get_context("fork")
     file, ready = new_file(), context.Queue()
     mine = RateTable(file)
@@ -248,7 +248,7 @@ def refused(answer, word: str) -> None:
 
 
 @pytest.mark.parametrize("allowance", [TenantLimits(requests=0.1, requests_burst=3)])
-def test_a_tenant_sends_so_many_requests(call):
+def test_the_request_rate_of_a_tenant(call):
     for _ in range(3):
         call("GET", "/queue/stats")
 
@@ -287,13 +287,13 @@ class TestSettlingOverTheRate:
         told = call("POST", "/v1/queues/q/settle", json={"outcomes": [outcome]}).json()
         assert told["results"][0]["ok"]
 
-    def test_it_counts_all_the_same(self, call):
+    def test_settling_counts_towards_the_rate(self, call):
         for _ in range(4):
             call("POST", "/v1/queues/q/extend", json={"leases": []})
 
         refused(call("GET", "/queue/stats", 429), "too-many-requests")
 
-    def test_a_worker_that_speaks_to_the_store(self, call, held):
+    def test_a_worker_on_the_store_api(self, call, held):
         """It settles and claims in one request: it gets no job, and hears when to ask for some."""
         beat = {
             "id": "w",
@@ -322,7 +322,7 @@ class TestSettlingOverTheRate:
         call("POST", "/v1/store/apply", json={"queue": "q", "transitions": [step]})
         refused(call("POST", "/v1/store/claim", 429, json=asked), "too-many-requests")
 
-    def test_an_operator_waits(self, call, held):
+    def test_other_acts_are_refused_over_the_rate(self, call, held):
         call("POST", "/v1/store/apply", 429, json={"queue": "q", "transitions": [redriven("b")]})
         call("POST", "/v1/store/apply", 429, json={"queue": "q", "transitions": []})
         call("POST", "/v1/store/get", 429, json={"queue": "q", "ids": ["b"]})
@@ -379,7 +379,7 @@ class TestDepth:
         for n in range(jobs):
             call("POST", f"/v1/queues/{queue}/jobs", status, json={"payload": n})
 
-    def test_a_queue_holds_so_many(self, call):
+    def test_the_depth_of_a_queue_is_limited(self, call):
         self.fill(call, "a", 3)
         refused(call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1}), "queue-full")
         self.fill(call, "b", 2)
@@ -396,7 +396,7 @@ class TestDepth:
         return [job["id"] for job in held]
 
     @pytest.mark.parametrize("way", ["v1", "messages", "bulk", "all", "store"])
-    def test_a_redrive_needs_room(self, call, runtime, way):
+    def test_a_redrive_needs_capacity(self, call, runtime, way):
         ids = self.bury(call, "a", 2)
         self.fill(call, "a", 2)
         act: dict[str, tuple[str, Any]] = {
@@ -417,7 +417,7 @@ class TestDepth:
 
         assert call("GET", f"/v1/queues/a/jobs/{ids[1]}").json()["state"] == "failed"
 
-    def test_an_act_under_way_keeps_no_room_from_who_enqueues(self, call, runtime):
+    def test_an_operation_in_progress_reserves_no_capacity(self, call, runtime):
         """What has moved already would count twice."""
         self.fill(call, "a", 3)
 
@@ -428,7 +428,7 @@ class TestDepth:
 
         self.fill(call, "b", 2)
 
-    def test_an_act_on_many_stops_where_the_room_ends(self, call, monkeypatch):
+    def test_a_bulk_operation_stops_when_the_queue_is_full(self, call, monkeypatch):
         monkeypatch.setattr(bulk, "PAGE", 2)
         self.bury(call, "a", 3)
         self.fill(call, "a", 1)
@@ -441,7 +441,7 @@ class TestDepth:
         assert call("GET", "/v1/queues/a").json()["counts"]["failed"] == 1
 
     @pytest.mark.parametrize("way", ["v1", "bulk", "store"])
-    def test_a_move_needs_room_where_it_leads(self, call, way):
+    def test_a_move_needs_capacity_in_the_target(self, call, way):
         self.fill(call, "a", 3)
         self.fill(call, "b", 2)  # all that the tenant may have
         first, second = [job["id"] for job in call("GET", "/v1/queues/b/jobs").json()["jobs"]]
@@ -457,12 +457,12 @@ class TestDepth:
 
         assert call("GET", f"/v1/queues/b/jobs/{second}").json()["state"] == "queued"
 
-    def test_what_has_ended_takes_no_room_where_it_is_moved_to(self, call):
+    def test_moved_finished_jobs_need_no_capacity(self, call):
         [ended] = self.bury(call, "b")
         self.fill(call, "a", 3)
         call("POST", f"/v1/queues/b/jobs/{ended}/move", json={"to": "a"})
 
-    def test_a_queue_that_is_renamed_takes_the_room_it_had(self, call):
+    def test_a_renamed_queue_keeps_its_capacity(self, call):
         self.fill(call, "a", 3)
         call("POST", "/v1/queues/a/rename", json={"to": "b"})
         self.fill(call, "a", 1)
@@ -470,7 +470,7 @@ class TestDepth:
         merge = {"to": "b", "merge": True}
         refused(call("POST", "/v1/queues/a/rename", 429, json=merge), "queue-full")
 
-    def test_what_is_done_makes_room(self, call):
+    def test_completed_jobs_free_capacity(self, call):
         self.fill(call, "a", 3)
         call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1})
         (job,) = call("POST", "/v1/queues/a/claim", json={}).json()["jobs"]
@@ -480,7 +480,7 @@ class TestDepth:
         self.fill(call, "a", 1)
         call("POST", "/v1/queues/a/jobs", 429, json={"payload": 1})
 
-    def test_what_is_there_already_takes_no_room(self, call):
+    def test_duplicates_need_no_capacity(self, call):
         jobs = [{"payload": n, "id": f"j{n}"} for n in range(3)]
         call("POST", "/v1/queues/a/jobs/batch", json={"jobs": jobs})
 
@@ -489,12 +489,12 @@ class TestDepth:
         call("POST", "/v1/queues/a/jobs/batch", json={"jobs": jobs})
         call("POST", "/v1/queues/a/jobs/batch", 429, json={"jobs": [*jobs, {"payload": 1}]})
 
-    def test_a_batch_goes_in_whole_or_not_at_all(self, call):
+    def test_a_batch_is_enqueued_whole_or_not_at_all(self, call):
         batch = {"jobs": [{"payload": n} for n in range(4)]}
         call("POST", "/v1/queues/a/jobs/batch", 429, json=batch)
         self.fill(call, "a", 3)
 
-    def test_many_at_once_are_counted_before_they_are_stored(self, live, tenants):
+    def test_concurrent_enqueues_are_counted_before_they_are_stored(self, live, tenants):
         headers = {"authorization": f"Bearer {tenants['acme']}"}
 
         def enqueue(n: int) -> int:
@@ -507,7 +507,7 @@ class TestDepth:
 
 
 @pytest.mark.parametrize("allowance", [TenantLimits(streams=2)])
-def test_a_tenant_has_so_many_streams(live, tenants):
+def test_streams_of_a_tenant_are_limited(live, tenants):
     def listen(tenant="acme"):
         headers = {"authorization": f"Bearer {tenants[tenant]}"}
         request = live.client.build_request("GET", "/api/queue/listen", headers=headers)
@@ -527,7 +527,7 @@ def test_a_tenant_has_so_many_streams(live, tenants):
 
 
 @pytest.mark.parametrize("allowance", [TenantLimits(streams=1)])
-def test_a_request_that_waits_counts_as_a_stream(live, tenants):
+def test_a_long_poll_counts_as_a_stream(live, tenants):
     headers = {"authorization": f"Bearer {tenants['acme']}"}
     ask = partial(live.client.request, headers=headers)
     ask("POST", "/api/v1/queues/q/jobs", json={"payload": 1, "id": "a"})
@@ -551,7 +551,7 @@ def listening(live, headers, names):
 
 
 @pytest.mark.parametrize("allowance", [TenantLimits(waiting_queues=100)])
-def test_a_tenant_waits_for_so_many_names(live, tenants):
+def test_waiting_queues_of_a_tenant_are_limited(live, tenants):
     acme, umbrella = ({"authorization": f"Bearer {tenants[t]}"} for t in ("acme", "umbrella"))
     ask = partial(live.client.request, headers=acme)
     first = listening(live, acme, many(60))
@@ -579,7 +579,7 @@ def test_a_tenant_waits_for_so_many_names(live, tenants):
     again.close()
 
 
-def test_who_waits_names_so_many_kinds(live, tenants):
+def test_kinds_of_a_waiting_request_are_limited(live, tenants):
     acme = {"authorization": f"Bearer {tenants['acme']}"}
     claim = {"kinds": many(1001), "wait": 1}
     ask = partial(live.client.post, headers=acme)
@@ -588,7 +588,7 @@ def test_who_waits_names_so_many_kinds(live, tenants):
     assert ask("/api/v1/store/listen", json=call).status_code == 422
 
 
-def test_too_many_names_in_one_request_lock_nobody_out(live, tenants):
+def test_too_many_queues_in_one_request_lock_nobody_out(live, tenants):
     acme = {"authorization": f"Bearer {tenants['acme']}"}
     before = threading.active_count()
     for _ in range(2):
@@ -611,7 +611,7 @@ def test_too_many_names_in_one_request_lock_nobody_out(live, tenants):
 
 
 class TestFailures:
-    def test_an_address_may_fail_so_often(self, api, call):
+    def test_login_failures_of_an_address_are_limited(self, api, call):
         def guess(header):
             return api.client.get("/api/queue/stats", headers={"authorization": header})
 
@@ -623,7 +623,7 @@ class TestFailures:
         call("GET", "/queue/stats")
         assert api.client.get("/livez").status_code == 200
 
-    def test_who_shows_nothing_guesses_nothing(self, api):
+    def test_a_request_without_credentials_is_no_failure(self, api):
         for _ in range(10):
             assert api.client.get("/api/queue/stats").status_code == 401
 
@@ -637,7 +637,7 @@ class TestFailures:
             ("testclient", "testclient", True),
         ],
     )
-    def test_what_an_address_is(self, api, runtime, one, other, same):
+    def test_an_ipv6_network_is_one_address(self, api, runtime, one, other, same):
         for _ in range(10):
             runtime.limits.record_login_failure(one)
         with pytest.raises(TooManyLoginFailures):
@@ -653,7 +653,7 @@ class TestFailures:
 # --- settings ---
 
 
-def test_limits_are_in_the_file(tmp_path):
+def test_limits_are_read_from_the_file(tmp_path):
     file = tmp_path / "service.toml"
     file.write_text(
         "[limits]\nrequests = 100\njobs = 1000\n[tenants.acme]\njobs = 0\nstreams = 5\n"
@@ -668,7 +668,7 @@ def test_limits_are_in_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["requests = -1", "colour = 1", "streams = 1.5"])
-def test_a_limit_that_cannot_be(tmp_path, text):
+def test_an_invalid_limit_is_refused(tmp_path, text):
     file = tmp_path / "service.toml"
     file.write_text(f"[limits]\n{text}\n")
 
@@ -676,7 +676,7 @@ def test_a_limit_that_cannot_be(tmp_path, text):
         load(file, {})
 
 
-def test_a_full_store_is_507_and_the_rest_goes_on(call):
+def test_a_full_store_answers_507_to_enqueues_only(call):
     """What a queue's own setting says, or the disk; a quota of its tenant is 429."""
     call("PATCH", "/v1/queues/q", json={"max_jobs": 1})
     call("POST", "/v1/queues/q/jobs", 201, json={"payload": 1, "id": "one"})
@@ -690,7 +690,7 @@ def test_a_full_store_is_507_and_the_rest_goes_on(call):
     call("POST", "/v1/queues/q/jobs", 201, json={"payload": 2})
 
 
-def test_a_full_disk_is_told_and_a_purge_makes_room(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_and_a_purge_frees_it(tmp_path, monkeypatch):
     monkeypatch.setattr(disk_space, "CHECK_INTERVAL", 0.0)
     with client_for(Settings(store=f"sqlite:///{tmp_path}/jobs.db", drain=0.0)) as client:
         api = Api(client, "/api")

@@ -56,7 +56,7 @@ def test_how_long_jobs_wait_and_run(api):
     assert found["ackline_jobs", "default", "completed", "default"] == 3
 
 
-def test_a_queue_that_is_gone_has_no_figures(api):
+def test_a_dropped_queue_has_no_metrics(api):
     api.enqueue(1)
     api.get("/queue/poll")
     assert ("ackline_job_wait_seconds_count", "default", "default") in figures(api)
@@ -66,7 +66,7 @@ def test_a_queue_that_is_gone_has_no_figures(api):
     assert not [name for name in figures(api) if name[0].startswith("ackline_job_wait")]
 
 
-def test_asking_whether_it_is_ready_writes_once_in_a_while(api, runtime, monkeypatch):
+def test_readiness_checks_are_cached(api, runtime, monkeypatch):
     written = []
     write = runtime.store.write_keys
 
@@ -95,7 +95,7 @@ def test_a_loop_that_never_ran_is_late(api, runtime, monkeypatch):
     assert "ago" in answer.json()["checks"]["sweep"]["message"]
 
 
-def test_what_came_too_late(api):
+def test_stale_settles(api):
     api.enqueue(1)
     message = api.get("/queue/poll")["message"]
     late = {"id": message["id"], "receipt": str(int(message["receipt"]) - 1)}
@@ -109,18 +109,18 @@ def test_what_came_too_late(api):
     assert found["ackline_job_run_seconds_count", "default", "default"] == 1
 
 
-def test_what_has_not_happened_yet_is_0_so_that_the_first_time_is_a_rise(api):
+def test_counters_start_at_zero(api):
     api.enqueue(1)
 
     found = figures(api)
     assert found["ackline_stale_settles_total", "default", "default"] == 0
-    ways = {place[-1]: value for place, value in found.items() if "expired_leases" in place[0]}
-    assert ways == dict.fromkeys(["monitor", "heartbeat", "sweep", "claim", "hand"], 0)
+    expired = {key[1]: value for key, value in found.items() if "expired_leases" in key[0]}
+    assert expired == dict.fromkeys(["monitor", "heartbeat", "sweep", "claim", "hand"], 0)
     done = {place[2] for place in found if place[0] == "ackline_maintenance_total"}
     assert done >= {"promoted", "pruned", "expired", "dead_lettered", "fired", "dispatched"}
 
 
-def test_leases_that_were_taken_back(api):
+def test_expired_leases(api):
     api.enqueue(1, lockDuration=10)
     api.get("/queue/poll")
     until(lambda: not api.get("/queue/stats")["processing"])
@@ -174,7 +174,7 @@ class TestTogether:
             "ackline_loop_lag_seconds": 0.5,
         }
 
-    def test_of_the_dead_only_what_they_did_counts(self, tmp_path, monkeypatch):
+    def test_gauges_of_dead_processes_are_dropped(self, tmp_path, monkeypatch):
         SharedMetrics(tmp_path, "other").publish(self.text(1, 2, 3.0).encode())
         mine = SharedMetrics(tmp_path, "mine")
         mine.publish(self.text(100, 100, 100.0).encode())
@@ -190,7 +190,7 @@ class TestTogether:
         ]
 
 
-def test_several_processes_tell_the_same(serve):
+def test_every_process_reports_the_same(serve):
     process = serve("--processes", "2")
     sent = 40
     for n in range(sent):  # a connection each, so that both get some

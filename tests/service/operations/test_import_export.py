@@ -86,7 +86,7 @@ def carry(api, query=""):
     return api("POST", "/v1/queues/copy/import", content=lines.content)
 
 
-def test_all_that_can_be_said_about_a_job_comes_through(api, runtime):
+def test_all_options_of_a_job_are_exported_and_imported(api, runtime):
     fill(api)
 
     assert carry(api) == counts(lines=5, enqueued=5)
@@ -94,7 +94,7 @@ def test_all_that_can_be_said_about_a_job_comes_through(api, runtime):
     assert stored(runtime, "copy") == stored(runtime, "email")
 
 
-def test_what_has_begun_or_ended_begins_anew(api):
+def test_started_and_finished_jobs_start_over(api):
     fill(api)
     jobs = api.post(f"{QUEUE}/claim", {"limit": 2})["jobs"]
     outcome = {"id": jobs[0]["id"], "token": jobs[0]["token"], "outcome": "complete", "result": 1}
@@ -107,14 +107,14 @@ def test_what_has_begun_or_ended_begins_anew(api):
     assert {job["attempts"] for job in copies} == {0}
 
 
-def test_sent_again_it_stores_nothing_twice(api):
+def test_a_repeated_import_stores_nothing_twice(api):
     fill(api)
     carry(api)
 
     assert carry(api) == counts(lines=5, duplicates=5)
 
 
-def test_payloads_that_are_not_json_come_through(api, runtime):
+def test_payloads_that_are_not_json_are_kept(api, runtime):
     with ackline.Queues(runtime.store) as queues:
         packed = queues.queue("email", serde="msgpack")
         packed.enqueue({"bytes": b"\x00\xff"}, id="packed")
@@ -134,13 +134,13 @@ def test_payloads_that_are_not_json_come_through(api, runtime):
         {"payload": {"base64": "AA==", "more": 1}, "codec": "msgpack"},
     ],
 )
-def test_what_a_codec_does_not_fit_is_refused(api, line):
+def test_a_codec_that_does_not_fit_is_refused(api, line):
     answer = api("POST", f"{QUEUE}/import", content=json.dumps(line))
 
     assert (answer["stopped_at"], answer.get("enqueued", 0)) == (1, 0)
 
 
-def test_a_payload_that_nobody_could_read_is_refused(api):
+def test_an_unreadable_payload_is_refused(api):
     answer = api("POST", f"{QUEUE}/import", content=b'{"payload": "\\ud800"}')
 
     assert answer["stopped_at"] == 1
@@ -170,18 +170,18 @@ def test_with_curl_from_one_service_to_another(live, runtime):
     assert stored(runtime, "copy") == stored(runtime, "email")
 
 
-def test_counts_are_told_also_where_they_are_none(api):
+def test_counts_include_zeros(api):
     answer = api("POST", "/v1/queues/q/import", content=b"")
 
     assert answer == counts()
 
 
-def test_a_text_of_an_editor_that_marks_its_beginning(api):
+def test_a_byte_order_mark_is_skipped(api):
     assert (
         api("POST", "/v1/queues/q/import", content=b'\xef\xbb\xbf{"payload": 1}')["enqueued"] == 1
     )
 
 
 @pytest.mark.parametrize("type", ["text/html", "multipart/form-data"])
-def test_what_says_that_it_is_something_else_is_refused(api, type):
+def test_another_content_type_is_refused(api, type):
     api("POST", "/v1/queues/q/import", 415, content=b"{}", headers={"content-type": type})

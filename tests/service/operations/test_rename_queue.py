@@ -24,7 +24,7 @@ def queued(api: Any, queue: str) -> int:
     return int(api.get(queue)["counts"]["queued"])
 
 
-def test_two_queues_are_not_mixed_unasked(api):
+def test_queues_are_only_merged_on_request(api):
     add(api, OLD, "a")
     add(api, NEW, "b")
 
@@ -48,7 +48,7 @@ def test_an_id_that_both_have_is_found_before_anything_moves(api):
     assert (queued(api, NEW), api.get(NEW)["settings"]) == (1, {})
 
 
-def test_one_that_comes_meanwhile_puts_all_back(api, monkeypatch):
+def test_a_concurrent_enqueue_of_the_same_id_undoes_the_rename(api, monkeypatch):
     monkeypatch.setattr(rename_queue, "PAGE", 2)
     api.patch(OLD, {"group_limit": 3})
     add(api, OLD, "a", "b", "c", "d")
@@ -76,7 +76,7 @@ def test_a_queue_is_paused_afterwards_if_it_was_before(api, paused):
     assert api.post(f"{OLD}/rename", {"to": "mail"})["paused"] is paused
 
 
-def test_figures_of_recovery_move_along(api, runtime):
+def test_recovery_counts_are_moved(api, runtime):
     add(api, OLD, "a")
     note = ackline_key("recovered", "email")
     runtime.store.write_keys("default", [KeyWrite(key=note, value=b"{}")])
@@ -91,7 +91,7 @@ def ackline_key(*parts: str) -> tuple[str, ...]:
     return ("ackline", *parts)
 
 
-def test_one_that_a_crash_has_cut_short_is_finished_by_sending_it_again(api, runtime):
+def test_a_rename_cut_short_by_a_crash_is_finished_by_repeating_it(api, runtime):
     """What a killed service leaves: the old queue paused, and some of its jobs moved."""
     queues = Queues(runtime.store)
     old, new = queues["email"], queues["mail"]

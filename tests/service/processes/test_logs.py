@@ -65,14 +65,14 @@ def test_a_secret_is_left_out(text, secret):
     "text",
     ["job 'a' of email: fail was refused", "http://127.0.0.1:8000/api", "a@b:c", "tokens: 3 left"],
 )
-def test_other_words_stay(text):
+def test_other_text_stays(text):
     assert redact_secrets(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["a\nb", "a\r\nb", "\x1b[31mred", "a\x00b", "a\u2028b", "a\x85b", "\x7f"]
 )
-def test_a_control_character_is_spelled_out(text):
+def test_control_characters_are_escaped(text):
     assert escape_control_characters(text).isprintable()
     assert escape_control_characters(text) != text
     said = TextLines().format(record("from %s", text))
@@ -91,7 +91,7 @@ def test_a_traceback_is_indented_and_hides_secrets():
 
 
 @pytest.mark.parametrize("form", ["json", pytest.param("text", marks=pytest.mark.slow)])
-def test_a_whole_day_of_a_service_betrays_nothing(serve, receiver, tmp_path, capsys, form):
+def test_logs_of_a_service_contain_no_secrets(serve, receiver, tmp_path, capsys, form):
     """Keys, tokens, tickets, webhooks and their secrets; good calls and bad ones."""
     signer = Signer()
     (tmp_path / "jwks.json").write_text(key_set(signer))

@@ -125,7 +125,7 @@ def test_an_event_source_that_acknowledges_by_id(running):
         assert client.get(f"{url}/queue/stats", params=place).json()["total"] == 0
 
 
-def test_a_stop_gives_back_what_streams_hold(serve, tmp_path):
+def test_a_shutdown_releases_the_jobs_of_streams(serve, tmp_path):
     process = serve("--base-path", BASE)
     httpx.post(f"{process.url}/queue/enqueue", json={"value": 1})
     with (
@@ -165,7 +165,7 @@ def test_several_processes_serve_one_store(serve):
     assert process.process.returncode == 0, said
 
 
-def test_several_processes_refuse_who_comes_after_their_stop(serve):
+def test_several_processes_refuse_connections_after_shutdown(serve):
     """While a request under way keeps them, nobody else may wait for them in vain."""
     process = serve("--processes", "2", "--grace", "1s")
     url = httpx.URL(process.url)
@@ -196,7 +196,7 @@ def ask(address: tuple[str, int]) -> str:
         return "refused"
 
 
-def test_a_killed_process_frees_what_its_streams_held(serve, tmp_path):
+def test_jobs_of_a_killed_process_are_recovered(serve, tmp_path):
     process = serve("--processes", "2", "--base-path", BASE)
     url = process.url
     body = {"value": 1, "options": {"lockDuration": 600_000}}
@@ -233,7 +233,7 @@ def test_a_supervisor_that_was_killed_and_started_again_takes_its_port(serve):
     assert "Error" not in first.end()
 
 
-def test_a_port_that_is_to_be_left_during_the_start_is_left_at_its_end(runtime):
+def test_a_port_closed_during_the_start_is_closed_after_it(runtime):
     async def serve() -> None:
         with application(runtime) as app:
             server, listener = Server(runtime, app=app), bind(Settings(port=0))
@@ -281,7 +281,7 @@ def test_several_processes_need_a_shared_store():
     assert run(["serve", "--processes", "2", "--store", "memory://"]) == 2
 
 
-def test_a_lack_of_files_is_survived_and_reported_once(tmp_path):
+def test_exhausted_file_descriptors_are_reported_once(tmp_path):
     process = Process(tmp_path)
     address = httpx.URL(process.url)
     try:

@@ -22,7 +22,7 @@ def test_the_later_wins(tmp_path):
     assert load(file, {}, {"port": None}).port == 1001
 
 
-def test_variables_of_the_seeds_keep_their_meaning():
+def test_compatible_variables_are_read():
     settings = load(
         environment={
             "ACK_TIMEOUT_SECONDS": "60",
@@ -47,7 +47,7 @@ def test_names_of_a_manifest_are_in_milliseconds(tmp_path):
     assert (settings.lease, settings.sweep_every) == (45.0, 0)
 
 
-def test_without_an_interval_nobody_sweeps(tmp_path):
+def test_without_an_interval_there_are_no_sweeps(tmp_path):
     from ackline.service.background.loops import BackgroundLoops
 
     def loops(**settings):
@@ -70,7 +70,7 @@ def test_without_an_interval_nobody_sweeps(tmp_path):
         ('base_path = "api"', "base_path"),
     ],
 )
-def test_a_file_that_cannot_work(tmp_path, text, says):
+def test_an_invalid_file(tmp_path, text, says):
     file = tmp_path / "service.toml"
     file.write_text(text)
 
@@ -80,7 +80,7 @@ def test_a_file_that_cannot_work(tmp_path, text, says):
 
 
 @pytest.mark.parametrize("value", ["x", "0", "-1", "nan", ""])
-def test_a_variable_that_cannot_work(value):
+def test_an_invalid_variable(value):
     with pytest.raises(ConfigError):
         load(environment={"ACK_TIMEOUT_SECONDS": value})
 
@@ -102,7 +102,7 @@ class TestLoopback:
         api("GET", "/queue/stats", headers={"host": host})
 
     @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "10.0.0.1"])
-    def test_and_not_by_a_name_that_was_bent_to_it(self, api, host):
+    def test_and_not_by_dns_rebinding(self, api, host):
         api("GET", "/queue/stats", 403, headers={"host": host})
 
     def test_nor_by_a_page_of_another_site(self, api):

@@ -46,7 +46,7 @@ class TestPage:
         assert "script-src 'self';" in policy
         assert "frame-ancestors 'none'" in policy
 
-    def test_its_files_are_kept_for_good(self, api):
+    def test_its_assets_are_cached_forever(self, api):
         page = api.client.get("/").text
         for name in re.findall(r'"(/assets/[^"]+)"', page):
             answer = api.client.get(name)
@@ -63,13 +63,13 @@ class TestPage:
         assert packed.content == plain.content
 
     @pytest.mark.parametrize("path", ["/assets/absent.js", "/assets/..%2Findex.html", "/absent"])
-    def test_what_is_not_there_is_a_problem_and_not_the_page(self, api, path):
+    def test_an_absent_file_is_a_problem_and_not_the_page(self, api, path):
         answer = api.client.get(path)
         assert answer.status_code == 404
         assert answer.headers["content-type"] == "application/problem+json"
 
     @pytest.mark.parametrize(("base", "said"), [("/", ""), ("/keyval/api", "/keyval/api")])
-    def test_it_is_told_where_the_api_is(self, base, said):
+    def test_it_knows_the_base_path(self, base, said):
         with client_for(Settings(store="memory://", base_path=base)) as client:
             assert f'name="ackline-base" content="{said}"' in client.get("/keyspace").text
             assert client.get(f"{said}/v1/me").status_code == 200
@@ -113,7 +113,7 @@ class TestSummaries:
         rows = api.get(JOBS, summary=True)["summaries"]
         assert {row["id"]: row["codec"] for row in rows} == {"plain": "json", "packed": "msgpack"}
 
-    def test_they_say_where_a_job_stands_by_the_ageing_of_its_queue(self, api, mail):
+    def test_they_have_the_rank_by_the_ageing_of_the_queue(self, api, mail):
         mail.configure(ageing=1.0)
         mail.enqueue(1, id="usual")
         mail.enqueue(1, id="urgent", priority=9)
@@ -124,7 +124,7 @@ class TestSummaries:
         assert urgent["rank"] - usual["rank"] == pytest.approx(waited - 4 * 1.0)
         assert rows["later"]["rank"] is None
 
-    def test_what_a_worker_holds(self, api, mail):
+    def test_the_leases_of_a_worker(self, api, mail):
         mail.enqueue_many([1, 2])
         job = api.post("/v1/queues/mail/claim", {"limit": 1, "worker": "node-1"})["jobs"][0]
         for short in (False, True):
@@ -200,7 +200,7 @@ class TestDlq:
 
 
 class TestOverview:
-    def test_everything_at_a_glance(self, api, mail):
+    def test_the_overview_of_all_queues(self, api, mail):
         mail.enqueue_many([1, 2, 3])
         mail.complete(mail.claim(1)[0])
         mail.pause()
@@ -211,7 +211,7 @@ class TestOverview:
         assert sum(queue["throughput"]["enqueued"]) == 3
         assert sum(queue["throughput"]["completed"]) == 1
 
-    def test_who_asks(self, api):
+    def test_the_callers_identity(self, api):
         me = api.get("/v1/me")
         assert (me["tenant"], me["name"], me["auth"]) == ("default", "http", False)
         assert me["scopes"] == ["admin", "consume", "produce", "read"]

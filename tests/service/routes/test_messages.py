@@ -32,7 +32,7 @@ def test_a_message_goes_in_and_comes_out(api):
     assert api.get("/queue/poll") == {"message": None}
 
 
-def test_attempts_that_only_this_service_knows_of_are_noted_for_an_audit(runtime):
+def test_the_service_default_of_attempts_is_published_for_audits(runtime):
     settings = msgspec.structs.replace(runtime.settings, max_attempts=5)
     served = Runtime.from_settings(settings)
     with client_for(served) as client:
@@ -125,7 +125,7 @@ class TestAck:
         assert record(runtime, id).state is State.PROCESSING
         api.post("/queue/ack", {"id": id, "receipt": fresh})
 
-    def test_of_a_message_that_nobody_holds_is_refused(self, api):
+    def test_of_a_message_that_is_not_leased_is_refused(self, api):
         id = api.enqueue()
 
         assert api.post("/queue/ack", {"id": id}, status=409)["state"] == "queued"
@@ -133,7 +133,7 @@ class TestAck:
     def test_of_an_unknown_message(self, api):
         assert api.post("/queue/ack", {"id": "never"}, status=404)["type"].endswith("not-found")
 
-    def test_with_something_that_is_no_receipt(self, api):
+    def test_with_an_invalid_receipt(self, api):
         id = api.enqueue()
         api.get("/queue/poll")
 
@@ -181,7 +181,7 @@ class TestNack:
         assert record(runtime, id).state is State.FAILED
 
 
-def test_touch_holds_a_message_for_longer(api, runtime):
+def test_touch_extends_the_lock(api, runtime):
     id = api.enqueue()
     api.get("/queue/poll")
     before = record(runtime, id).deadline
@@ -201,7 +201,7 @@ def test_a_touch_never_revives(api):
     api.post("/queue/touch", {"id": id, "receipt": receipt}, status=409)
 
 
-def test_stats_count_what_is_there(api):
+def test_stats_count_messages(api):
     for _ in range(3):
         api.enqueue()
     api.enqueue(1, delay=60_000)
@@ -332,7 +332,7 @@ class TestIdempotencyKey:
         api.post("/v1/queues/default/settle", outcomes)
 
     @pytest.mark.parametrize("options", [{}, {"delay": 0, "priority": 3, "headers": {"a": "b"}}])
-    def test_whatever_became_of_the_message_the_same_request_is_the_same(self, api, options):
+    def test_a_repeated_request_answers_the_same_in_any_state(self, api, options):
         id = self.send(api, 1, **options)["id"]
         path = f"/v1/queues/default/jobs/{id}"
         becomes = [
@@ -373,7 +373,7 @@ class TestIdempotencyKey:
         assert [job["accepted"] for job in first + again] == [True] * 3 + [False] * 3
         assert api.get("/queue/stats")["total"] == 3
 
-    def test_a_key_is_no_id(self, api):
+    def test_a_key_is_not_an_id(self, api):
         api.enqueue(1, id="order 7")
 
         assert "duplicate" not in self.send(api, 1)
@@ -403,7 +403,7 @@ class TestDeadLetters:
         assert [[letter["id"] for letter in page] for page in pages] == [dead[:2], dead[2:], []]
         assert [x["id"] for x in api.get("/queue/dlq", limit=2, offset=1)] == dead[1:]
 
-    def test_one_can_be_looked_at(self, api, dead):
+    def test_one_is_shown(self, api, dead):
         assert api.get(f"/queue/dlq/{dead[1]}")["errorMessage"] == "reason 1"
 
     def test_requeue_moves(self, api, dead):

@@ -52,7 +52,7 @@ class Reversed:
 
 
 class TestEnqueue:
-    def test_new_is_201_and_there_already_is_200(self, api):
+    def test_a_new_job_is_201_and_an_existing_one_200(self, api):
         body = {"payload": 1, "id": "a"}
 
         assert api.post(JOBS, body, 201) == {"id": "a", "accepted": True, "state": "queued"}
@@ -108,7 +108,7 @@ class TestEnqueue:
             assert again["result"] == shown["result"] == one["result"]
             assert api.get(f"{JOBS}/{one['id']}")["result"] == one["result"]
 
-    def test_what_was_accepted_is_told_though_a_result_cannot_be_looked_at(
+    def test_accepted_jobs_are_reported_even_if_results_cannot_be_read(
         self, api, runtime, monkeypatch
     ):
         complete(runtime, "there", 1)
@@ -177,7 +177,7 @@ class TestLook:
         assert ids(created_after=time.time() + 60) == []
         assert api.get(JOBS, status=400, state="lost")["at"] == "state"
 
-    def test_a_strange_cursor_is_refused(self, api):
+    def test_an_invalid_cursor_is_refused(self, api):
         add(api)
 
         for cursor in ("strange", "[]", "[1]", '["a", "b"]', "{}", "null", "\0"):
@@ -245,7 +245,7 @@ class TestAct:
         assert api.post(f"{JOBS}/a/redrive", {"delay": 60})["state"] == "scheduled"
         assert api.get(f"{JOBS}/a")["attempts"] == 0
 
-    def test_a_running_job_is_asked_to_stop(self, api):
+    def test_cancellation_of_a_running_job_is_requested(self, api):
         add(api, id="a")
         (job,) = claim(api)
 
@@ -434,7 +434,7 @@ class TestQueues:
         assert [j["id"] for j in api.get("/v1/queues/mail/jobs")["jobs"]] == ids
         api.get(QUEUE, 404)
 
-    def test_rename_takes_the_schedules_along(self, api):
+    def test_rename_moves_the_schedules(self, api):
         add(api)
         api.put(f"{QUEUE}/schedules/nightly", {"cron": "0 3 * * *"})
 
@@ -461,7 +461,7 @@ class TestBulk:
 
         return act
 
-    def test_counts_first_and_then_does_just_that(self, api, bulk):
+    def test_dry_run_counts_what_is_then_changed(self, api, bulk):
         for n in range(5):
             add(api, {"n": n}, id=str(n), kind="even" if n % 2 == 0 else "odd")
 
@@ -470,7 +470,7 @@ class TestBulk:
         assert bulk("cancel", kinds=["even"]) == 3
         assert [state(api, str(n)) for n in range(3)] == ["cancelled", "queued", "cancelled"]
 
-    def test_leaves_alone_what_it_cannot_be_done_to(self, api, bulk):
+    def test_skips_jobs_in_other_states(self, api, bulk):
         add(api, id="a")
         claim(api)
         add(api, id="b")
@@ -489,7 +489,7 @@ class TestBulk:
         api.get(f"{JOBS}/a", status=404)
 
     @pytest.mark.parametrize("action", ["cancel", "delete", "move"])
-    def test_acts_on_what_the_preview_counted(self, api, action):
+    def test_changes_what_the_preview_counted(self, api, action):
         add(api, id="seen")
         body = {"action": action, "filter": {"states": ["queued"]}}
         body |= {"to": "other"} if action == "move" else {}
@@ -500,7 +500,7 @@ class TestBulk:
 
         assert (preview["count"], done["count"], state(api, "new")) == (1, 1, "queued")
 
-    def test_cancel_asks_jobs_that_run_to_stop(self, api, bulk):
+    def test_cancel_requests_cancellation_of_running_jobs(self, api, bulk):
         add(api, id="a")
         claim(api)
         add(api, id="b")
@@ -523,9 +523,7 @@ class TestBulk:
         assert (preview["count"], done["count"]) == (1, 1)
         assert state(api, second["id"]) == "failed"
 
-    def test_asks_for_a_new_preview_when_the_journal_no_longer_tells_what_has_changed(
-        self, api, runtime
-    ):
+    def test_needs_a_new_preview_when_the_journal_was_trimmed(self, api, runtime):
         add(api, id="a")
         body = {"action": "cancel", "filter": {}}
         preview = api.post(f"{QUEUE}/bulk", {**body, "dry_run": True})
@@ -539,7 +537,7 @@ class TestBulk:
         assert state(api, "a") == "queued"
 
     @pytest.mark.parametrize("as_of", ["", "7", '[1, "x"]', "[]"])
-    def test_refuses_what_no_preview_has_answered_with(self, api, as_of):
+    def test_refuses_an_invalid_as_of(self, api, as_of):
         add(api)
         body = {"action": "cancel", "filter": {}, "as_of": as_of}
 
@@ -561,7 +559,7 @@ class TestPreviews:
 
     @pytest.mark.parametrize("action", ["cancel", "delete", "move"])
     @pytest.mark.parametrize("way", ["redriven", "retried", "moved here", "edited"])
-    def test_leaves_alone_what_came_to_match_after_the_preview(self, api, action, way):
+    def test_skips_jobs_that_match_only_since_the_preview(self, api, action, way):
         which = {"states": ["queued"], "text": "yes"}
         body = {"action": action, "filter": which} | ({"to": "b"} if action == "move" else {})
         payload = "no" if way == "edited" else "yes"
@@ -615,7 +613,7 @@ class TestBulkSteps:
             settle(api, {"id": job["id"], "token": job["token"], "outcome": "bury", "error": error})
 
     @pytest.mark.parametrize("action", ["cancel", "delete", "move"])
-    def test_tell_how_many_and_how_to_go_on(self, api, act, action):
+    def test_return_a_count_and_a_cursor(self, api, act, action):
         for n in range(3):
             add(api, {"n": n}, id=str(n))
         body = {"action": action, "filter": {"text": "n"}}
@@ -659,7 +657,7 @@ class TestBulkSteps:
         assert due[0] == 0.0
         assert due[2] - due[1] > 9
 
-    def test_delete_the_letters_of_a_group(self, api, act, dead):
+    def test_delete_the_failed_jobs_of_a_group(self, api, act, dead):
         [group] = api.get(f"{QUEUE}/dlq/groups")["groups"]
         body = {"action": "delete", "filter": {"fingerprint": group["fingerprint"]}}
 
@@ -679,7 +677,7 @@ class TestBulkSteps:
     @pytest.mark.parametrize(
         "cursor", ["strange", "[]", "[1,-1]", '[1,0,"strange"]', "[1,0,null,2]"]
     )
-    def test_a_strange_cursor_is_refused(self, api, dead, cursor):
+    def test_an_invalid_cursor_is_refused(self, api, dead, cursor):
         body = {"action": "redrive", "filter": {}, "cursor": cursor}
 
         assert api.post(f"{QUEUE}/bulk", body, 422)["at"] == "$.cursor"
@@ -739,7 +737,7 @@ class TestSchedules:
         assert api.get("/v1/queues/later/schedules")["schedules"] == [later]
         api.get("/v1/queues/later", status=404)
 
-    def test_what_never_comes_is_refused(self, api):
+    def test_a_schedule_that_never_fires_is_refused(self, api):
         problem = api.put(f"{self.PATH}/never", {"cron": "0 0 30 2 *"}, 422)
 
         assert "'0 0 30 2 *'" in problem["detail"]
@@ -809,7 +807,7 @@ class TestSchedules:
 
 
 class TestEvents:
-    def test_pages_tell_everything_in_order(self, api):
+    def test_pages_have_every_event_in_order(self, api):
         ids = [add(api, n) for n in range(3)]
 
         first = api.get("/v1/events", limit=2)
@@ -858,10 +856,10 @@ class TestEvents:
         assert [one["act"] for one in page["events"]] == ["enqueue", "cancel"]
         assert "complete" not in page
 
-    def test_last_and_after_do_not_go_together(self, api):
+    def test_last_and_after_exclude_each_other(self, api):
         assert api.get("/v1/events", status=422, last=1, after="1.0")["at"] == "after"
 
-    def test_a_strange_cursor(self, api):
+    def test_an_invalid_cursor(self, api):
         assert api.get("/v1/events", status=422, after="x")["at"] == "after"
 
 

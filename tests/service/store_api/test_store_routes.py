@@ -147,12 +147,12 @@ class TestScopes:
         ask(verb, 200 if allowed else 403, **CALLS[verb])
 
     @pytest.mark.parametrize("verb", CALLS)
-    def test_who_may_nothing_gets_nothing(self, ask, who, verb):
+    def test_without_scopes_nothing_is_allowed(self, ask, who, verb):
         as_caller(who)
 
         assert "scope" in ask(verb, 403, **CALLS[verb]).json()["detail"]
 
-    def test_no_verb_is_forgotten(self):
+    def test_every_method_has_permissions(self):
         assert PERMISSIONS_OF_VERB.keys() == VERBS.keys() | {"listen"}
         assert CALLS.keys() == VERBS.keys() - {"apply", "configure", "read_keys", "write_keys"}
 
@@ -222,7 +222,7 @@ class TestScopes:
             ask("write_keys", 200 if scope in scopes else 403, writes=[write])
 
 
-class TestWhatANarrowTokenSees:
+class TestVisibility:
     """The library looks jobs up by their ids; what it does not need is left out."""
 
     @pytest.fixture(autouse=True)
@@ -323,7 +323,7 @@ class TestWhatANarrowTokenSees:
             as_caller(who, scope)
             ask("read_keys", 200 if scope in scopes else 403, prefix=prefix, limit=5)
 
-    def test_an_admin_that_lists_all_keys_sees_no_notes_that_are_not_its_own(self, ask, who, store):
+    def test_an_admin_does_not_list_other_reserved_keys(self, ask, who, store):
         keys = (("mine",), ("ackline", "of a later version", "mail"))
         store.write_keys("acme", [KeyWrite(key=key, value=b"1") for key in keys])
         as_caller(who, Scope.ADMIN)
@@ -339,7 +339,7 @@ class TestWhatANarrowTokenSees:
             ("changes", {Scope.READ}),
         ],
     )
-    def test_of_news(self, running, client, who, topic, scopes):
+    def test_of_notifications(self, running, client, who, topic, scopes):
         running[0].streams.end_all()
         body = LISTEN.pack({"queues": [KEY], "topic": topic, "kinds": None})
         for scope in Scope:
@@ -401,7 +401,7 @@ def test_only_admins_see_the_health_issues_of_the_store(
     assert ("eviction" in checks) is (Scope.ADMIN in scopes)
 
 
-class TestNotes:
+class TestReservedKeys:
     """Ackline's own keys: the service reads them, so nobody makes it stumble over one."""
 
     @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ class TestNotes:
             (("ackline", "callbacks", "mail", "more"), 422),
         ],
     )
-    def test_what_is_not_for_clients_is_refused_even_to_an_admin(self, ask, store, key, status):
+    def test_internal_keys_are_refused_even_to_an_admin(self, ask, store, key, status):
         for value in (b"garbage", b"{}"):
             ask("write_keys", status, writes=[KeyWrite(key=key, value=value, version=0)])
 
@@ -448,13 +448,13 @@ class TestNotes:
             (("ackline", "readers", "", "lake"), b'{"cursor":"0.0","saved_at":0.0,"saved_by":"x"}'),
         ],
     )
-    def test_a_value_that_nobody_could_read_is_refused(self, ask, key, good):
+    def test_an_invalid_value_is_refused(self, ask, key, good):
         for bad in (b"garbage", b"\xff", b"[]", b'{"tick":1e300,"updated_at":-5.0}'):
             ask("write_keys", 422, writes=[KeyWrite(key=key, value=bad, version=0)])
 
         assert ask("write_keys", writes=[KeyWrite(key=key, value=good, version=0)]) is True
 
-    def test_one_bad_note_keeps_the_whole_write_out(self, ask, store):
+    def test_one_invalid_key_refuses_the_whole_write(self, ask, store):
         good = KeyWrite(key=("ackline", "beside", "mail", "relay"), value=b"1")
         bad = KeyWrite(key=("ackline", "cron", "mail", "nightly"), value=b"garbage")
 
@@ -462,14 +462,14 @@ class TestNotes:
 
         assert store.read_keys("acme", (), 10) == []
 
-    def test_a_note_of_callbacks_is_neither_changed_nor_deleted(self, ask):
+    def test_the_callbacks_key_is_neither_changed_nor_deleted(self, ask):
         key = ("ackline", "callbacks", "mail")
         assert ask("write_keys", writes=[KeyWrite(key=key, value=b"0.0", version=0)])
 
         for value, version in ((None, None), (b"1.0", None), (None, 1)):
             ask("write_keys", 403, writes=[KeyWrite(key=key, value=value, version=version)])
 
-    def test_the_ticks_of_a_schedule_are_the_services_if_it_fires_it(self, ask, who, store):
+    def test_the_state_of_a_service_schedule_is_not_writable(self, ask, who, store):
         schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))
         note = KeyWrite(
             key=("ackline", "cron", "mail", "nightly"), value=b'{"tick":9e10,"updated_at":5.0}'
@@ -492,10 +492,10 @@ class TestNotes:
             ),
         ],
     )
-    def test_nobody_has_read_what_has_not_happened(self, ask, key, value):
+    def test_a_cursor_beyond_the_end_is_refused(self, ask, key, value):
         refused = ask("write_keys", 422, writes=[KeyWrite(key=key, value=value, version=0)])
 
-        assert "the journal ends before it" in refused.json()["detail"]
+        assert "is beyond the journal's end" in refused.json()["detail"]
 
     def test_the_services_own_reader_is_not_moved(self, ask, store):
         key = ("ackline", "readers", "mail", "webhooks")
@@ -508,7 +508,7 @@ class TestNotes:
     @pytest.mark.parametrize(
         "limits", [{"queues": frozenset({"mail"})}, {"kinds": frozenset({"m"})}]
     )
-    def test_who_sees_some_queues_cannot_read_all(self, ask, who, limits):
+    def test_a_restricted_reader_cannot_read_all_queues(self, ask, who, limits):
         place = b'{"cursor":"0.0","saved_at":0.0,"saved_by":"x"}'
         write = KeyWrite(key=("ackline", "readers", "", "lake"), value=place)
         as_caller(who, Scope.READ, **limits)
@@ -592,14 +592,14 @@ class TestBatches:
         assert store.read_keys("acme", (), 9) == []
         ask(verb, **arguments, **{name: [one(n) for n in range(3)]})
 
-    def test_a_claim_hands_out_no_more(self, ask, store):
+    def test_a_claim_is_limited_to_the_batch_size(self, ask, store):
         store.enqueue(KEY, [Draft(f"{n}", "mail", b"1") for n in range(5)])
 
         assert len(ask("claim", queue=KEY, request=REQUEST).jobs) == 3
         assert len(ask("claim", queue=KEY, request=REQUEST).jobs) == 2
 
     @pytest.mark.parametrize("verb", ["page", "purge"])
-    def test_ids_to_look_for_have_a_limit(self, ask, verb):
+    def test_the_ids_of_a_filter_are_limited(self, ask, verb):
         which = Filter(ids=frozenset(map(str, range(10_001))))
 
         ask(verb, 422, **{**CALLS[verb], "job_filter": which})
@@ -611,7 +611,7 @@ class TestTenants:
 
         assert [info.key for info in store.describe(None)] == [KEY]
 
-    def test_who_means_another_tenant_is_refused(self, client):
+    def test_another_tenant_is_refused(self, client):
         headers = {"content-type": MSGPACK, TENANT_HEADER: "other"}
         body = VERBS["describe"].pack({"name": None})
 
@@ -645,7 +645,7 @@ class TestTenants:
         assert [event.id for event in ask("events", queue=None, after=None, limit=1)] == ["mine"]
         assert list(map(len, reads)) == [1]
 
-    def test_passing_over_what_is_not_for_the_caller_ends_in_time_and_says_where(
+    def test_skipping_invisible_events_ends_in_time_with_a_cursor(
         self, client, who, store, monkeypatch
     ):
         monkeypatch.setattr(execute, "SKIP_TIME_LIMIT", -1.0)
@@ -676,7 +676,7 @@ class TestTenants:
         assert not verdict.applied
         assert [info.key for info in store.describe(None)] == [KEY]
 
-    def test_trying_to_tells_nothing_of_its_room_and_takes_none(self):
+    def test_trying_to_reveals_and_reserves_no_capacity(self):
         theirs = QueueKey("other", "mail")
         settings = Settings(maintenance=False, limits=TenantLimits(queue_jobs=2))
         runtime = Runtime(settings, MemoryStore(), Fixed())
@@ -784,7 +784,7 @@ class TestLimitedTokens:
         ask("configure", 403, queue=KEY, settings=QueueSettings(), expected=own)
         ask("configure", 403, queue=KEY, settings=msgspec.structs.replace(own, paused=True))
 
-    def test_a_step_writes_only_the_keys_of_its_job(self, ask, who, store):
+    def test_a_transition_writes_only_the_keys_of_its_job(self, ask, who, store):
         own, other = ("lost", "a"), ("config", "price")
         store.write_keys("acme", [KeyWrite(key=other, value=b"100")])
         options = Options(keys_if_undelivered=(own,), max_attempts=1)
@@ -815,7 +815,7 @@ class TestLimitedTokens:
 
 
 class TestSignatures:
-    def test_what_is_done_is_written_under_the_callers_name(self, ask):
+    def test_the_journal_has_the_callers_name(self, ask):
         ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
         apply(ask, cancel("a", DEFAULTS, by="the boss"))
         ask("configure", queue=KEY, settings=QueueSettings(paused=True), by="")
@@ -840,7 +840,7 @@ class TestWhatIsRefused:
             Draft("a", "mail", b"", options=Options(keys_if_undelivered=(("ackline", "cron"),))),
         ],
     )
-    def test_a_draft_that_a_queue_would_not_make(self, ask, draft):
+    def test_an_invalid_draft(self, ask, draft):
         ask("enqueue", 422, queue=KEY, drafts=[Draft("fine", "mail", b""), draft])
 
         assert ask("describe", name=None) == []
@@ -859,7 +859,7 @@ class TestWhatIsRefused:
             edit("a", Change(priority=99)),
         ],
     )
-    def test_a_transition_that_the_lifecycle_would_not_make(self, ask, step):
+    def test_an_illegal_transition(self, ask, step):
         ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
 
         apply(ask, step, status=422)
@@ -879,14 +879,14 @@ class TestWhatIsRefused:
         ],
         ids=str,
     )
-    def test_a_transition_that_cannot_even_be_made(self, client, step):
+    def test_an_inconsistent_transition(self, client, step):
         sent = {"queue": "mail", "transitions": [{"id": "a", **step}]}
 
         for verb, more in (("apply", {}), ("claim", {"request": msgspec.to_builtins(REQUEST)})):
             answer = client.post(f"/api/v1/store/{verb}", json={**sent, **more})
             assert answer.status_code == 422, answer.text
 
-    def test_what_the_lifecycle_makes_is_taken(self, ask):
+    def test_transitions_of_the_lifecycle_are_accepted(self, ask):
         ask("enqueue", queue=KEY, drafts=[Draft(id, "mail", b"1") for id in "ab"])
         a, b = ask("claim", **CALLS["claim"]).jobs
 
@@ -895,10 +895,10 @@ class TestWhatIsRefused:
         assert [verdict.applied for verdict in verdicts] == [True, True]
 
     @pytest.mark.parametrize("limit", [-1, 10_001])
-    def test_a_limit_without_measure(self, ask, limit):
+    def test_an_excessive_limit(self, ask, limit):
         ask("promote", 422, queue=KEY, limit=limit)
 
-    def test_a_cursor_that_is_none(self, ask):
+    def test_an_invalid_cursor(self, ask):
         ask("events", 400, queue=KEY, after="nonsense", limit=5)
 
     @pytest.mark.parametrize(
@@ -922,7 +922,7 @@ class TestWhatIsRefused:
 
         assert answer.status_code == status, answer.text
 
-    def test_a_verb_that_is_none(self, client):
+    def test_an_unknown_method(self, client):
         for verb in ("close", "open", "join", "__init__", "_lock"):
             answer = client.post(
                 f"/api/v1/store/{verb}", content=b"\x80", headers={"content-type": MSGPACK}
@@ -930,7 +930,7 @@ class TestWhatIsRefused:
             assert answer.status_code == 404
 
 
-def test_where_the_store_is_stays_the_services_secret(ask, who):
+def test_the_location_of_the_store_is_not_revealed(ask, who):
     as_caller(who, Scope.READ)
 
     info = ask("info")

@@ -39,7 +39,7 @@ class Calls:
             await asyncio.sleep(0)
 
 
-def test_those_who_wait_share_a_call_and_others_do_not():
+def test_waiting_calls_share_an_execution():
     async def run() -> None:
         calls = Calls()
         together, other = [calls.ask() for _ in range(5)], calls.ask("b")
@@ -54,7 +54,7 @@ def test_those_who_wait_share_a_call_and_others_do_not():
     asyncio.run(run())
 
 
-def test_a_call_that_has_begun_is_not_joined():
+def test_a_started_call_is_not_joined():
     async def run() -> None:
         calls = Calls()
         first = calls.ask()
@@ -68,7 +68,7 @@ def test_a_call_that_has_begun_is_not_joined():
     asyncio.run(run())
 
 
-def test_who_leaves_takes_the_answer_from_nobody():
+def test_a_cancelled_call_does_not_cancel_others():
     async def run() -> None:
         calls = Calls()
         first, second = calls.ask(), calls.ask()

@@ -73,7 +73,7 @@ def test_a_poll_does_not_wait_for_searches(live, monkeypatch):
     assert [one["complete"] for one in found] == [True] * LOOKS
 
 
-def test_a_poll_does_not_wait_for_looks_back_into_the_journal(live, monkeypatch):
+def test_a_poll_does_not_wait_for_reading_the_latest_events(live, monkeypatch):
     held = Held(LatestEvents([], complete=True))
     monkeypatch.setattr(journal, "latest_events", held)
 
@@ -164,9 +164,7 @@ class ByHeader:
         ("POST", "/v1/queues/big/bulk", {"action": "delete", "filter": {}}),
     ],
 )
-def test_acts_of_two_tenants_that_hang_in_the_store_hold_up_nobody(
-    live, monkeypatch, method, path, body
-):
+def test_hanging_operations_of_two_tenants_delay_nobody(live, monkeypatch, method, path, body):
     store, held = live.runtime.store, Held(None)
     live.runtime.authenticator = ByHeader()
     for tenant in ("one", "two"):
@@ -205,7 +203,7 @@ def hanging(verb, held):
     return call
 
 
-def test_a_call_that_nobody_waits_for_keeps_its_turn_until_it_ends():
+def test_a_cancelled_call_keeps_its_slot_until_it_ends():
     async def run() -> bool:
         work, held = SlowWorkPool(), Held("")
         left = [asyncio.create_task(work.call("greedy", held)) for _ in range(CALLS_PER_TENANT)]
@@ -222,7 +220,7 @@ def test_a_call_that_nobody_waits_for_keeps_its_turn_until_it_ends():
     assert asyncio.run(run())
 
 
-def test_steps_of_one_tenant_make_way_for_another():
+def test_chunks_of_one_tenant_make_way_for_another():
     """With one thread: an act that goes on and on, and a look of another tenant."""
 
     async def run() -> None:
@@ -245,7 +243,7 @@ def test_steps_of_one_tenant_make_way_for_another():
     asyncio.run(run())
 
 
-def test_who_cancels_an_act_ends_it_between_two_steps():
+def test_a_cancelled_operation_ends_between_two_chunks():
     async def run() -> None:
         work, go_on, begun, left = SlowWorkPool(), threading.Event(), threading.Event(), []
 
@@ -272,7 +270,7 @@ def test_who_cancels_an_act_ends_it_between_two_steps():
     asyncio.run(run())
 
 
-def test_an_error_ends_the_steps():
+def test_an_error_ends_the_chunks():
     async def run() -> None:
         work = SlowWorkPool()
 

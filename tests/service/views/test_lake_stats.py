@@ -22,18 +22,18 @@ def settings(lake):
     return Settings(store="memory://", lake=str(lake))
 
 
-def test_without_a_lake_it_says_so():
+def test_without_a_lake_nothing_is_available():
     with client_for(Settings(store="memory://")) as client:
         answer = Api(client, "/api").get("/v1/analytics")
     assert (answer["lake"], answer["available"], answer["hours"]) == (False, False, [])
 
 
-def test_before_the_first_run_it_says_so(api):
+def test_before_the_first_run_nothing_is_available(api):
     answer = api.get("/v1/analytics")
     assert (answer["lake"], answer["available"]) == (True, False)
 
 
-class TestFigures:
+class TestStats:
     @pytest.fixture(autouse=True)
     def gold(self, lake):
         make_gold(lake)
@@ -75,10 +75,10 @@ class TestFigures:
         assert answer["objectives"][0]["attained"] == pytest.approx(0.962)
         assert answer["workers"][0]["worker"] == "gpu-1-4180"
 
-    def test_another_tenants_figures_are_not_there(self, api):
+    def test_stats_of_other_tenants_are_not_shown(self, api):
         assert "acme" not in str(api.get("/v1/analytics"))
 
-    def test_who_is_limited_sees_its_part(self, lake):
+    def test_a_restricted_caller_sees_its_part(self, lake):
         found = LakeStats(lake, 1)
         own = visibility_parameters("acme", None, None)
         assert [one.message for one in found.errors(**own)] == ["secret of acme"]
@@ -87,7 +87,7 @@ class TestFigures:
         of_a_kind = visibility_parameters("default", None, {"other"})
         assert (found.hours(**of_a_kind), found.workers(**of_a_kind)) == ([], [])
 
-    def test_who_is_limited_sees_quantiles_of_one_queue_at_a_time(self, lake):
+    def test_a_restricted_caller_sees_quantiles_of_one_queue_at_a_time(self, lake):
         found = LakeStats(lake, 1)
 
         def median(queues, kinds=None):
@@ -97,6 +97,6 @@ class TestFigures:
         assert median({"email", "images"}) is None
         assert median(None, {"send"}) is None
 
-    def test_a_file_that_is_broken_is_said(self, api, lake):
+    def test_a_broken_file_is_reported(self, api, lake):
         next((lake / "gold" / "slo").glob("*.parquet")).write_bytes(b"nonsense")
-        assert "cannot be read" in api.get("/v1/analytics", status=503)["detail"]
+        assert "cannot read the lake" in api.get("/v1/analytics", status=503)["detail"]

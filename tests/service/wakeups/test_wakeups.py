@@ -140,9 +140,7 @@ def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestCost:
-    def test_any_number_of_names_takes_one_thread_and_one_subscription(
-        self, store: Counting
-    ) -> None:
+    def test_any_number_of_queues_needs_one_thread_and_subscription(self, store: Counting) -> None:
         before = threading.active_count()
 
         async def work(waking: Wakeups) -> None:
@@ -156,7 +154,7 @@ class TestCost:
         run(store, work)
         assert len(store.subscriptions) == 1
 
-    def test_nothing_is_left_of_those_who_have_gone(
+    def test_waiters_that_left_leave_nothing_behind(
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(registry, "UNSUBSCRIBE_AFTER", 0.05)
@@ -169,7 +167,7 @@ class TestCost:
 
         run(store, work)
 
-    def test_who_finds_something_at_once_is_not_subscribed(self, store: Counting) -> None:
+    def test_a_request_that_finds_jobs_is_not_subscribed(self, store: Counting) -> None:
         async def work(waking: Wakeups) -> None:
             with waking.of_queue(KEY, "ready"):
                 pass
@@ -179,7 +177,7 @@ class TestCost:
         assert not store.subscriptions
 
     @pytest.mark.usefixtures("no_looks")
-    def test_news_that_nobody_waits_for_ends_the_subscription(
+    def test_a_notification_without_waiters_ends_the_subscription(
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """So that the store need not send more of it."""
@@ -199,8 +197,8 @@ class TestCost:
 
 
 @pytest.mark.usefixtures("no_looks")
-class TestNews:
-    def test_a_job_wakes_one_and_that_one_the_next(self, store: Counting) -> None:
+class TestNotifications:
+    def test_a_job_wakes_one_waiter_which_wakes_the_next(self, store: Counting) -> None:
         async def work(waking: Wakeups) -> None:
             with waking.of_queue(KEY, "ready") as wakeup:
                 waits(wakeup)
@@ -225,7 +223,7 @@ class TestNews:
 
         run(store, work)
 
-    def test_those_who_want_other_kinds_are_woken_as_well(self, store: Counting) -> None:
+    def test_waiters_for_other_kinds_are_woken_too(self, store: Counting) -> None:
         async def work(waking: Wakeups) -> None:
             with (
                 waking.of_queue(KEY, "ready", frozenset({"mail"})) as mail,
@@ -239,7 +237,7 @@ class TestNews:
 
         run(store, work)
 
-    def test_news_between_a_look_and_the_wait_is_not_missed(self, store: Counting) -> None:
+    def test_a_notification_before_the_wait_is_not_missed(self, store: Counting) -> None:
         async def work(waking: Wakeups) -> None:
             with waking.of_queue(KEY, "ready", pinned=True) as wakeup:
                 await settled(wakeup)
@@ -252,7 +250,7 @@ class TestNews:
 
         run(store, work)
 
-    def test_a_watcher_takes_nobodys_place(self, store: Counting) -> None:
+    def test_a_watcher_does_not_wait_in_turn(self, store: Counting) -> None:
         async def work(waking: Wakeups) -> None:
             watching = asyncio.Event()
             with waking.of_queue(KEY, "ready") as wakeup, wakeup.watching(watching):
@@ -277,7 +275,7 @@ class TestNews:
 
         run(store, work)
 
-    def test_when_anything_may_have_happened_everyone_looks(self, store: Counting) -> None:
+    def test_after_a_lost_connection_everyone_polls(self, store: Counting) -> None:
         async def work(waking: Wakeups) -> None:
             with waking.of_queue(KEY, "ready") as wakeup:
                 waits(wakeup)
@@ -291,8 +289,10 @@ class TestNews:
         run(store, work)
 
 
-class TestLooks:
-    def test_lost_news_is_noticed(self, store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+class TestPolls:
+    def test_a_lost_notification_is_noticed(
+        self, store: Counting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(wakeup_module, "POLL_EVERY", 0.05)
 
         async def work(waking: Wakeups) -> None:
@@ -304,7 +304,7 @@ class TestLooks:
 
         run(store, work)
 
-    def test_thousands_look_no_more_often_than_a_few(
+    def test_thousands_poll_no_more_often_than_a_few(
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(wakeup_module, "POLL_EVERY", 0.01)
@@ -327,7 +327,7 @@ class TestLooks:
 
 class TestTenants:
     @pytest.mark.usefixtures("no_looks")
-    def test_news_of_any_queue_wakes(self, store: Counting) -> None:
+    def test_a_notification_of_any_queue_wakes(self, store: Counting) -> None:
         put(store)
 
         async def work(waking: Wakeups) -> None:
@@ -341,7 +341,7 @@ class TestTenants:
         run(store, work)
 
     @pytest.mark.usefixtures("no_looks")
-    def test_a_queue_that_comes_into_being_is_heard_of(
+    def test_a_new_queue_is_subscribed(
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(registry, "DISCOVER_EVERY", 0.01)

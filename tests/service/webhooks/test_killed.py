@@ -64,7 +64,7 @@ def test_no_callback_is_lost_when_the_service_is_killed(serve, tmp_path, receive
     assert all(len(ids) == 1 for ids in by_job.values())
 
 
-def test_several_processes_tell_each_end_once(serve, tmp_path, receiver):
+def test_several_processes_deliver_each_callback_once(serve, tmp_path, receiver):
     (tmp_path / "service.toml").write_text(SETTINGS)
     serve("--config", "service.toml", "--processes", "2")
     wanted = finish_jobs(tmp_path, receiver, "a")
@@ -146,6 +146,6 @@ def test_a_dispatcher_that_could_not_store_deliveries_reads_them_again(monkeypat
     assert delivery.open_queue(store).counts()[State.QUEUED] == 1
 
 
-def test_one_that_moves_on_first_loses_them(monkeypatch):
+def test_control_saving_the_position_first_loses_deliveries(monkeypatch):
     """The control: the order is what saves them."""
     assert dispatch_and_die(SavesFirst, monkeypatch) == 0

@@ -27,7 +27,7 @@ def live(store_url):
     live.stop()
 
 
-def test_every_end_is_told_once_to_each_who_asked(live, receiver):
+def test_every_finished_job_is_delivered_once_per_receiver(live, receiver):
     made = subscribe(live, receiver, states=["completed"], queues=["email"])
     queue = Queues(live.runtime.store)["email"]
     ids = [str(number) for number in range(JOBS)]
@@ -44,7 +44,7 @@ def test_every_end_is_told_once_to_each_who_asked(live, receiver):
         until(lambda webhook=webhook: len(deliveries(live, webhook, state="completed")) == JOBS)  # type: ignore[misc]
 
 
-def test_what_was_given_up_can_be_delivered_again(live, receiver):
+def test_a_failed_delivery_can_be_redelivered(live, receiver):
     made = subscribe(live, receiver, acts=["enqueue"])
     receiver.answer = lambda _request: 500
     live.api.post("/v1/queues/email/jobs", {"payload": 1, "id": "a"}, 201)

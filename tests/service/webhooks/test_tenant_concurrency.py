@@ -72,7 +72,7 @@ def dispatch_ends(store: MemoryStore, tenant: str, urls: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "host{n}.example"])
-def test_slow_receivers_of_one_tenant_hold_up_no_other(store, held, receiver, host):
+def test_slow_receivers_delay_no_other_tenant(store, held, receiver, host):
     port = held.receiver.port
     urls = [f"http://{host.format(n=n)}:{port}/slow-{n}" for n in range(40)]
     dispatch_ends(store, "acme", urls)
@@ -94,13 +94,13 @@ def test_slow_receivers_of_one_tenant_hold_up_no_other(store, held, receiver, ho
     ("concurrency", "at_once", "count", "width"),
     [(64, 4, 4, 4), (32, 4, 2, 4), (8, 4, 1, 2), (4, 4, 1, 1), (1, 1, 1, 1), (100, 3, 8, 3)],
 )
-def test_a_tenant_has_a_quarter_of_all_places(concurrency, at_once, count, width):
+def test_a_tenant_has_a_quarter_of_the_concurrency(concurrency, at_once, count, width):
     settings = WebhookSettings(concurrency=concurrency, receiver_concurrency=at_once)
 
     assert delivery_groups(settings) == DeliveryGroups(count, width)
 
 
-def test_one_receiver_has_one_lane_and_many_have_few():
+def test_a_receiver_has_one_group_and_many_share_few():
     def lanes(tenant, urls):
         return {group_for(tenant, url, 4) for url in urls}
 

@@ -209,7 +209,7 @@ class TestLaterThanTheEnd:
 # --- subscriptions ---
 
 
-def test_a_webhook_hears_of_what_it_asked_for(live, receiver):
+def test_a_webhook_gets_matching_events(live, receiver):
     subscribe(live, receiver, acts=["complete"], queues=["email"], kinds=["welcome"])
     run(live, "wanted", kind="welcome")
     run(live, "another kind", kind="other")
@@ -221,7 +221,7 @@ def test_a_webhook_hears_of_what_it_asked_for(live, receiver):
     assert receiver.jobs == {"wanted": 1}
 
 
-def test_a_webhook_hears_of_all_events_in_which_a_job_comes_to_a_state(live, receiver):
+def test_a_webhook_gets_all_events_that_lead_to_a_state(live, receiver):
     subscribe(live, receiver, states=["queued", "completed"])
     run(live, "a")
 
@@ -230,7 +230,7 @@ def test_a_webhook_hears_of_all_events_in_which_a_job_comes_to_a_state(live, rec
     assert sorted(one.said["type"] for one in told) == ["complete", "enqueue"]
 
 
-def test_a_webhook_hears_nothing_of_what_was_before_it(live, receiver):
+def test_a_webhook_gets_no_earlier_events(live, receiver):
     run(live, "before")
     subscribe(live, receiver, acts=["complete"])
     run(live, "after")
@@ -242,7 +242,7 @@ def test_a_webhook_hears_nothing_of_what_was_before_it(live, receiver):
 
 
 @pytest.mark.parametrize("queues", [["a", "b"], None])
-def test_a_webhook_for_more_queues_hears_nothing_of_their_past(live, receiver, queues):
+def test_an_added_queue_sends_no_earlier_events(live, receiver, queues):
     made = subscribe(live, receiver, queues=["a"], acts=["enqueue"])
     live.api.post("/v1/queues/b/jobs", {"payload": 1, "id": "before"}, 201)
     assert all_told(live, receiver) == 0
@@ -267,12 +267,12 @@ class TestChangedQueues:
     def change(self, webhook: Webhook, queues: list[str] | None, end: str) -> Webhook:
         return with_changes(webhook, filter_fields({"queues": queues}), end)
 
-    def test_what_it_has_not_been_told_yet_is_not_forgotten(self):
+    def test_pending_events_are_still_delivered(self):
         wider = self.change(self.webhook(["a"]), ["a", "b"], "5.0")
 
         assert (wider.since_for("a"), wider.since_for("b")) == ("1.0", "5.0")
 
-    def test_a_queue_that_was_left_out_for_a_while_begins_anew(self):
+    def test_a_queue_that_was_removed_for_a_while_starts_over(self):
         narrow = self.change(self.webhook(["a", "b"]), ["a"], "5.0")
         wide = self.change(narrow, ["a", "b"], "9.0")
 
@@ -285,12 +285,12 @@ class TestChangedQueues:
         assert (every.since_for("a"), every.since_for("b")) == ("1.0", "5.0")
         assert (some.since_for("a"), some.since_for("b")) == ("1.0", "5.0")
 
-    def test_from_all_to_some_hears_of_nothing_new(self):
+    def test_from_all_to_some_adds_no_events(self):
         some = self.change(self.webhook(None), ["a"], "5.0")
 
         assert some.since_for("a") == "1.0"
 
-    def test_turned_on_again_it_begins_with_all(self):
+    def test_reactivated_it_starts_now_for_all_queues(self):
         off = with_changes(
             self.change(self.webhook(["a"]), ["a", "b"], "5.0"), {"active": False}, "6.0"
         )
@@ -299,7 +299,7 @@ class TestChangedQueues:
         assert {on.since_for("a"), on.since_for("b")} == {"7.0"}
 
 
-def test_a_webhook_that_is_switched_off_hears_nothing(live, receiver):
+def test_an_inactive_webhook_gets_nothing(live, receiver):
     made = subscribe(live, receiver, acts=["complete"])
     live.api.patch(f"/v1/webhooks/{made['id']}", {"active": False})
     run(live, "a")
@@ -325,7 +325,7 @@ def test_a_webhook_that_is_deleted_is_gone(live, receiver, runtime):
     until(lambda: not queue.readers())
 
 
-def test_the_journal_is_kept_until_webhooks_were_told(live, receiver, runtime):
+def test_the_journal_is_kept_until_webhooks_have_read_it(live, receiver, runtime):
     subscribe(live, receiver)
     run(live, "a")
     receiver.wait_for(3)
@@ -336,7 +336,7 @@ def test_the_journal_is_kept_until_webhooks_were_told(live, receiver, runtime):
 # --- signatures ---
 
 
-def test_a_receiver_can_check_who_calls(live, receiver):
+def test_a_receiver_can_verify_the_signature(live, receiver):
     secret = subscribe(live, receiver, acts=["complete"])["secret"]
     run(live, "a")
 
@@ -433,7 +433,7 @@ def test_a_delivery_that_never_succeeds_is_given_up_and_can_be_sent_again(live, 
     live.api.post(path.replace(given_up["id"], "msg_x"), status=404)
 
 
-def test_a_receiver_can_ask_to_be_spared(live, receiver):
+def test_a_receiver_can_ask_for_a_later_retry(live, receiver):
     subscribe(live, receiver, acts=["complete"])
     times: list[float] = []
 
@@ -490,7 +490,7 @@ def test_a_test_message_is_sent(live, receiver):
 # --- whom it concerns ---
 
 
-def test_what_cannot_be_is_refused(live, receiver):
+def test_invalid_webhooks_are_refused(live, receiver):
     for url in ("ftp://example.com/", "x", "https://ann:secret@example.com/"):
         live.api.post("/v1/webhooks", {"url": url}, 422)
         live.api.post("/v1/queues/q/jobs", {"payload": 1, "callback_url": url}, 422)
@@ -507,7 +507,7 @@ def test_what_cannot_be_is_refused(live, receiver):
     live.api.post("/v1/webhooks/callbacks/test", status=409)
 
 
-def test_a_tenant_has_so_many_webhooks_and_no_more(receiver):
+def test_the_webhooks_of_a_tenant_are_limited(receiver):
     few = msgspec.structs.replace(HERE, max_webhooks=1)
     live = fast_service.start(webhooks=few)
     try:
@@ -531,7 +531,7 @@ def test_a_text_in_another_delivery_does_not_list_it(live, receiver, runtime):
     assert len(deliveries(live, "callbacks")) == 1
 
 
-def test_this_machine_is_not_called_unless_it_was_allowed(receiver):
+def test_loopback_is_not_called_unless_allowed(receiver):
     """The same call as everywhere above; only the settings differ."""
     strict = WebhookSettings(plain_http=True, backoff=(0.05,))
     live = fast_service.start(webhooks=strict)
@@ -547,7 +547,7 @@ def test_this_machine_is_not_called_unless_it_was_allowed(receiver):
     assert receiver.received == []
 
 
-def test_a_tenant_hears_of_its_own_jobs_only(receiver, tmp_path):
+def test_a_tenant_gets_only_events_of_its_own_jobs(receiver, tmp_path):
     signer = Signer()
     (tmp_path / "jwks.json").write_text(key_set(signer))
     live = fast_service.start(issuers=(issuer(jwks=str(tmp_path / "jwks.json")),))
@@ -572,7 +572,7 @@ def test_a_tenant_hears_of_its_own_jobs_only(receiver, tmp_path):
     assert receiver.jobs == {"of acme": 1}
 
 
-def test_a_producer_over_http_can_ask_for_a_callback(receiver, tmp_path):
+def test_a_producer_over_http_can_set_a_callback(receiver, tmp_path):
     """With the scope to produce and no other."""
     signer = Signer()
     (tmp_path / "jwks.json").write_text(key_set(signer))
