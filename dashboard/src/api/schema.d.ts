@@ -15,7 +15,8 @@ export interface paths {
          * List keys
          * @description The keys that start with these parts, in order.
          *
-         *     Of large ones, fewer than `limit` come at once: read on behind the last one until none come.
+         *     Large values may make a page shorter than `limit`: continue after the last key until a page is
+         *     empty.
          */
         get: operations["keys_list_keys"];
         put?: never;
@@ -35,18 +36,18 @@ export interface paths {
         };
         /**
          * Read a key
-         * @description One key with its value.
+         * @description A key with its value.
          */
         get: operations["keys_get_key"];
         /**
          * Write a key
-         * @description Set a value, whatever it was, or only if nobody else changed it.
+         * @description Set a value, or with `version` only if nobody else has changed it.
          */
         put: operations["keys_set_key"];
         post?: never;
         /**
          * Delete a key
-         * @description Gone for good.
+         * @description Delete a key permanently.
          */
         delete: operations["keys_delete_key"];
         options?: never;
@@ -65,7 +66,7 @@ export interface paths {
         put?: never;
         /**
          * Acknowledge a message
-         * @description The message was dealt with, and leaves the queue.
+         * @description Acknowledge a message: it was processed, and leaves the queue.
          */
         post: operations["messages_ack"];
         delete?: never;
@@ -83,16 +84,16 @@ export interface paths {
         };
         /**
          * List dead letters
-         * @description Dead letters, in the order of their line.
+         * @description The dead letters of a queue, in order.
          *
-         *     Of large ones, fewer than `limit` come at once: go on with the `offset` behind them.
+         *     Large values may make a page shorter than `limit`: continue with the `offset` after it.
          */
-        get: operations["dead_letters_list_letters"];
+        get: operations["dead_letters_list_dead_letters"];
         put?: never;
         post?: never;
         /**
          * Purge the dead letters
-         * @description All dead letters of the queue, gone for good.
+         * @description Delete all dead letters of a queue permanently.
          */
         delete: operations["dead_letters_purge"];
         options?: never;
@@ -109,16 +110,16 @@ export interface paths {
         };
         /**
          * Show a dead letter
-         * @description One dead letter.
+         * @description A dead letter.
          */
-        get: operations["dead_letters_get_letter"];
+        get: operations["dead_letters_get_dead_letter"];
         put?: never;
         post?: never;
         /**
          * Delete a dead letter
-         * @description Gone for good.
+         * @description Delete a dead letter permanently.
          */
-        delete: operations["dead_letters_delete_letter"];
+        delete: operations["dead_letters_delete_dead_letter"];
         options?: never;
         head?: never;
         patch?: never;
@@ -135,7 +136,7 @@ export interface paths {
         put?: never;
         /**
          * Requeue a dead letter
-         * @description Back into its queue, with all its attempts; it moves and is never copied.
+         * @description Move a dead letter back into its queue, with all its attempts; it is never copied.
          */
         post: operations["dead_letters_requeue"];
         delete?: never;
@@ -155,7 +156,7 @@ export interface paths {
         put?: never;
         /**
          * Enqueue a message
-         * @description Store a message. When this answers, it is as safe as the store makes it.
+         * @description Enqueue a message. A response means that it is stored as durably as the store can.
          */
         post: operations["messages_enqueue"];
         delete?: never;
@@ -173,12 +174,12 @@ export interface paths {
         };
         /**
          * Listen for messages (SSE)
-         * @description A stream of `message` events, and `ping` when there are none.
+         * @description A stream of `message` events, with `ping` events in between.
          *
-         *     Each message is locked for this consumer until it is acknowledged, rejected, or its lock
-         *     lapses. When you close the connection, what is not acknowledged goes back into the queue; what
-         *     you have had the longest has cost an attempt, because it may have crashed you.
-         *     Several queues share the window by their weights: one with much to do starves no other.
+         *     Each message is locked for this client until it is acknowledged, rejected, or its lock expires.
+         *     When you disconnect, unacknowledged messages return to the queue; the one that you have had the
+         *     longest loses an attempt, because it may have crashed you.
+         *     Several queues share the prefetch window by their weights, so that none starves the others.
          */
         get: operations["messages_listen"];
         put?: never;
@@ -200,7 +201,7 @@ export interface paths {
         put?: never;
         /**
          * Reject a message
-         * @description The message is tried again after its backoff or this delay, or goes to the DLQ.
+         * @description Reject a message: it is retried after its backoff or this delay, or goes to the DLQ.
          */
         post: operations["messages_nack"];
         delete?: never;
@@ -220,9 +221,9 @@ export interface paths {
          * Take the next message
          * @description The next message, locked for the caller; null if there is none.
          *
-         *     Of several queues, the next is the one that got the least by its weight, counting all clients
-         *     that poll the same queues with the same weights. If you leave before the answer is written, the
-         *     message goes back into the queue; if the answer is lost on its way, when its lock lapses.
+         *     Of several queues, the one that got the least for its weight is next, counting all clients that
+         *     poll the same queues with the same weights. If you disconnect before the response is written,
+         *     the message returns to the queue; if the response is lost, it returns when its lock expires.
          */
         get: operations["messages_poll"];
         put?: never;
@@ -242,7 +243,7 @@ export interface paths {
         };
         /**
          * Count the messages
-         * @description How many messages wait, are being processed, and were given up.
+         * @description How many messages are waiting, in progress and in the DLQ.
          */
         get: operations["messages_stats"];
         put?: never;
@@ -263,8 +264,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Hold a message for longer
-         * @description The lock runs from now on, for this duration or for as long as before.
+         * Extend the lock of a message
+         * @description Extend the lock to this duration from now; by default, to the usual one.
          */
         post: operations["messages_touch"];
         delete?: never;
@@ -281,8 +282,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read the lake's figures
-         * @description Throughput, waits and recovery by the hour, errors, objectives and workers.
+         * Read the statistics of the lake
+         * @description Throughput, wait times and recovery by hour, errors, objectives and workers.
          */
         get: operations["v1_analytics_analytics"];
         put?: never;
@@ -301,22 +302,22 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Claim jobs as they come (SSE)
-         * @description A stream of `job` events, and `ping` when there are none.
+         * Claim jobs as a stream (SSE)
+         * @description A stream of `job` events, with `ping` events in between.
          *
-         *     Each is leased until it is settled or its lease lapses. When you close the connection, what is
-         *     not settled is released; what you have had the longest has cost an attempt, because it may have
-         *     crashed you. Several queues share the window by their weights.
+         *     Each job is leased until it is settled or its lease expires. When you disconnect, unsettled jobs
+         *     are released; the one that you have had the longest loses an attempt, because it may have
+         *     crashed you. Several queues share the prefetch window by their weights.
          */
-        get: operations["v1_claims_claim_as_they_come"];
+        get: operations["v1_claims_stream_claims"];
         put?: never;
         /**
-         * Claim jobs of several queues
+         * Claim jobs from several queues
          * @description Lease up to `limit` jobs of these queues together, by their weights.
          *
-         *     One with much to do starves no other. What one does not have, the others get.
+         *     No queue starves the others, and unused shares go to the others.
          */
-        post: operations["v1_claims_claim_from_several"];
+        post: operations["v1_claims_claim_from_queues"];
         delete?: never;
         options?: never;
         head?: never;
@@ -332,12 +333,12 @@ export interface paths {
         };
         /**
          * Read events
-         * @description A page of the journal; 410 if what comes after the cursor is not kept any more.
+         * @description A page of the journal; 410 if events after the cursor are no longer kept.
          *
-         *     410 too if the cursor is past the end: it is of a store that was replaced, or restored.
+         *     Also 410 if the cursor is beyond the end: it is from before the store was replaced or restored.
          *
-         *     With `act` or `text` a page may have few events or none, and yet there may be more: the
-         *     cursor says where to read on. `last` looks back from the end until it has found so many.
+         *     With `act` or `text` a page may have few events or none although there are more: continue
+         *     after the cursor. `last` searches backwards from the end.
          */
         get: operations["v1_events_list_events"];
         put?: never;
@@ -357,9 +358,9 @@ export interface paths {
         };
         /**
          * Follow events (SSE)
-         * @description Each event under the name of its act, with its cursor as id; from now on, or from a cursor.
+         * @description A stream of events, named by their acts, with their cursors as ids; from now on or a cursor.
          *
-         *     A browser that was cut off goes on by itself where it stopped.
+         *     A browser that reconnects continues where it stopped.
          */
         get: operations["v1_events_stream_events"];
         put?: never;
@@ -381,7 +382,8 @@ export interface paths {
          * List keys
          * @description The keys that start with these parts, in order.
          *
-         *     Of large ones, fewer than `limit` come at once: read on behind the last one until none come.
+         *     Large values may make a page shorter than `limit`: continue after the last key until a page is
+         *     empty.
          */
         get: operations["v1_keys_list_keys"];
         put?: never;
@@ -401,18 +403,18 @@ export interface paths {
         };
         /**
          * Read a key
-         * @description One key with its value.
+         * @description A key with its value.
          */
         get: operations["v1_keys_get_key"];
         /**
          * Write a key
-         * @description Set a value, whatever it was, or only if nobody else changed it.
+         * @description Set a value, or with `version` only if nobody else has changed it.
          */
         put: operations["v1_keys_set_key"];
         post?: never;
         /**
          * Delete a key
-         * @description Gone for good.
+         * @description Delete a key permanently.
          */
         delete: operations["v1_keys_delete_key"];
         options?: never;
@@ -429,7 +431,7 @@ export interface paths {
         };
         /**
          * Who am I?
-         * @description Who the token or key belongs to, what it allows, and the store's time.
+         * @description The identity of the token or API key, what it allows, and the store's time.
          */
         get: operations["v1_overview_me"];
         put?: never;
@@ -448,8 +450,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Everything at a glance
-         * @description Each queue's counts, rates, age and workers; rates are counted from the journal.
+         * Overview of all queues
+         * @description The counts, rates, age and workers of each queue; rates are computed from the journal.
          */
         get: operations["v1_overview_overview"];
         put?: never;
@@ -469,7 +471,7 @@ export interface paths {
         };
         /**
          * List queues
-         * @description All queues with their counts; the cost does not depend on the number of jobs.
+         * @description All queues with their counts.
          */
         get: operations["v1_queues_list_queues"];
         put?: never;
@@ -489,25 +491,25 @@ export interface paths {
         };
         /**
          * Show a queue
-         * @description One queue with its counts and settings.
+         * @description A queue with its counts and settings.
          */
         get: operations["v1_queues_get_queue"];
         put?: never;
         post?: never;
         /**
-         * Delete a queue
-         * @description Delete it with its finished jobs, settings and schedules; 409 while jobs wait or run.
+         * Drop a queue
+         * @description Drop a queue with its finished jobs, settings and schedules; 409 while it has other jobs.
          *
-         *     Its journal stays for as long as it is kept. A new job makes the queue anew.
+         *     Its journal stays until its retention ends. A new job creates the queue again.
          */
-        delete: operations["v1_queues_delete_queue"];
+        delete: operations["v1_queues_drop_queue"];
         options?: never;
         head?: never;
         /**
          * Change a queue's settings
          * @description Change some settings; a queue that does not exist is created, unless `If-Match` is sent.
          *
-         *     What `If-Match` says is checked in the same step as the change.
+         *     `If-Match` is checked atomically with the change.
          */
         patch: operations["v1_queues_configure"];
         trace?: never;
@@ -522,16 +524,16 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Act on all that match
-         * @description Cancel, redrive, move or delete all jobs that match and can be; others are left alone.
+         * Change all jobs that match
+         * @description Cancel, redrive, move or delete all jobs that match, if their state allows it.
          *
-         *     A cancel asks jobs that run to stop.
+         *     For running jobs, a cancel requests cancellation.
          *
-         *     After some seconds, or when a queue has no more room, it stops and answers with the count so
-         *     far and a cursor to go on with. Jobs that have changed since the first of these requests, or
-         *     since `as_of`, are left alone: send the `as_of` of a `dry_run` to act on what it counted.
+         *     After some seconds, or when a queue is full, it stops and returns the count so far and a cursor
+         *     to continue with. Jobs that have changed since the first of these requests, or since `as_of`,
+         *     are skipped: send the `as_of` of a `dry_run` to change what it counted.
          */
-        post: operations["v1_bulk_act_on_all"];
+        post: operations["v1_bulk_run_bulk"];
         delete?: never;
         options?: never;
         head?: never;
@@ -551,8 +553,8 @@ export interface paths {
          * Claim jobs
          * @description Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
          *
-         *     If you leave before the answer is written, they are given back. An answer that is lost on its
-         *     way is not noticed: its jobs come back when their leases lapse.
+         *     If you disconnect before the response is written, they are released. A lost response is not
+         *     noticed: its jobs return to the queue when their leases expire.
          */
         post: operations["v1_claims_claim"];
         delete?: never;
@@ -570,9 +572,9 @@ export interface paths {
         };
         /**
          * Group the DLQ by error
-         * @description Errors that differ only in quoted words and numbers are one group, with a sample.
+         * @description Groups of errors that differ only in quoted words and numbers, with a sample of each.
          */
-        get: operations["v1_dlq_list_groups"];
+        get: operations["v1_error_groups_list_groups"];
         put?: never;
         post?: never;
         delete?: never;
@@ -590,12 +592,12 @@ export interface paths {
         };
         /**
          * Export jobs
-         * @description Every job that matches, a line each, which an import takes as it is.
+         * @description All jobs that match, one per line, in the format of an import.
          *
-         *     Each job that exists all the time is exported once, even while workers change jobs; those that
-         *     change meanwhile come last, as they are then.
+         *     Each job that exists during the whole export is exported once, even while workers change jobs;
+         *     those that change meanwhile come last.
          */
-        get: operations["v1_transfer_export_jobs"];
+        get: operations["v1_import_export_export_jobs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -615,9 +617,9 @@ export interface paths {
         put?: never;
         /**
          * Extend leases
-         * @description A worker's heartbeat: it holds these leases for longer, and learns which it lost.
+         * @description Extend leases, and return which are lost; with `ttl`, also a worker's heartbeat.
          */
-        post: operations["v1_work_extend"];
+        post: operations["v1_settle_extend"];
         delete?: never;
         options?: never;
         head?: never;
@@ -635,13 +637,13 @@ export interface paths {
         put?: never;
         /**
          * Import jobs
-         * @description Enqueue a job for each line, as they come; the body may have any length.
+         * @description Enqueue a job for each line, as they arrive; the body may have any length.
          *
-         *     Each line is a job as `POST …/jobs` takes it, or as an export has written it: then with the id,
-         *     payload, priority, due time and options that it had, to be run anew. The first bad line ends
-         *     the import; those before are stored. If all lines have ids, all can be sent again.
+         *     Each line is a job as for `POST …/jobs`, or as in an export: then it is enqueued again with its
+         *     id, payload, priority, due time and options. The first bad line ends the import; the lines
+         *     before are stored. If all lines have ids, the import can be repeated.
          */
-        post: operations["v1_transfer_import_jobs"];
+        post: operations["v1_import_export_import_jobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -657,17 +659,17 @@ export interface paths {
         };
         /**
          * List and search jobs
-         * @description Jobs by state, then in the order of their line.
+         * @description Jobs by state, then in claim order.
          *
-         *     A job that stays in its place while you read on is listed once, however many come and go around
-         *     it. One that changes its state between two pages may be missed, or listed again: for all jobs
-         *     of a queue that is in use, take an export.
+         *     A job that does not change between two pages is listed once, whatever happens to others. One
+         *     that changes its state may be missed or listed twice: for all jobs of a busy queue, use an
+         *     export.
          */
         get: operations["v1_jobs_list_jobs"];
         put?: never;
         /**
          * Enqueue a job
-         * @description Store a job: 201 if it is new, 200 if a job of its id is there already.
+         * @description Enqueue a job: 201 if it is new, 200 if a job with its id already exists.
          */
         post: operations["v1_enqueue_enqueue"];
         delete?: never;
@@ -687,7 +689,7 @@ export interface paths {
         put?: never;
         /**
          * Enqueue many jobs
-         * @description Store all new ones in one step; if one is refused, none is stored.
+         * @description Enqueue all new jobs in one step; if one is refused, none is stored.
          */
         post: operations["v1_enqueue_enqueue_many"];
         delete?: never;
@@ -705,14 +707,14 @@ export interface paths {
         };
         /**
          * Show a job
-         * @description A job with the attempts that did not complete, and its timeline from the journal.
+         * @description A job with its failed attempts, and its timeline from the journal.
          */
         get: operations["v1_jobs_get_job"];
         put?: never;
         post?: never;
         /**
          * Delete a job
-         * @description Gone for good, whatever its state; with `If-Match`, only in the state that you saw.
+         * @description Delete a job permanently, in any state; with `If-Match`, only if it has not changed.
          */
         delete: operations["v1_jobs_delete_job"];
         options?: never;
@@ -735,7 +737,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a job
-         * @description Cancel a job that waits; ask one that runs to stop. A finished one stays as it is.
+         * @description Cancel a waiting job, or request cancellation of a running one; finished jobs stay.
          */
         post: operations["v1_jobs_cancel"];
         delete?: never;
@@ -755,7 +757,7 @@ export interface paths {
         put?: never;
         /**
          * Move a job
-         * @description Hand a job that is not processing to another queue.
+         * @description Move a job that is not processing to another queue.
          */
         post: operations["v1_jobs_move"];
         delete?: never;
@@ -775,7 +777,7 @@ export interface paths {
         put?: never;
         /**
          * Redrive a job
-         * @description Take a job out of the DLQ and run it again, with all its attempts.
+         * @description Move a job from the DLQ back into its queue, with all its attempts.
          */
         post: operations["v1_jobs_redrive"];
         delete?: never;
@@ -792,10 +794,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Await a result
+         * Wait for a result
          * @description The result of a completed job; 504 if it has not finished in time, 409 if it failed.
          *
-         *     503 if the service stops meanwhile.
+         *     503 if the service shuts down meanwhile.
          */
         get: operations["v1_jobs_get_result"];
         put?: never;
@@ -817,7 +819,7 @@ export interface paths {
         put?: never;
         /**
          * Pause a queue
-         * @description Hand out no more jobs; those that run go on.
+         * @description Stop leasing jobs of a queue; running jobs continue.
          */
         post: operations["v1_queues_pause"];
         delete?: never;
@@ -837,7 +839,7 @@ export interface paths {
         put?: never;
         /**
          * Purge a queue
-         * @description Delete all jobs, whatever their state; the queue and its settings stay.
+         * @description Delete all jobs in any state; the queue and its settings stay.
          */
         post: operations["v1_queues_purge"];
         delete?: never;
@@ -857,11 +859,11 @@ export interface paths {
         put?: never;
         /**
          * Rename a queue
-         * @description Move all jobs and the settings to a queue of another name; if it is refused, nothing moves.
+         * @description Rename a queue by moving all its jobs and settings, or nothing.
          *
-         *     409 while jobs run, and if there is such a queue already, unless both are to be merged. If the
-         *     service is killed meanwhile, no job is lost, but the old queue stays paused with those that have
-         *     not moved: send it again with `merge`, which moves the rest.
+         *     409 while jobs are running, and if the new name exists, unless both are to be merged. If the
+         *     service is killed meanwhile, no job is lost, but the old queue stays paused with the jobs that
+         *     have not moved: repeat the request with `merge`.
          */
         post: operations["v1_queues_rename_queue"];
         delete?: never;
@@ -881,7 +883,7 @@ export interface paths {
         put?: never;
         /**
          * Resume a queue
-         * @description Hand out jobs again.
+         * @description Lease jobs of a queue again.
          */
         post: operations["v1_queues_resume"];
         delete?: never;
@@ -899,7 +901,7 @@ export interface paths {
         };
         /**
          * List schedules
-         * @description All schedules that were made here; those in workers' code are not listed.
+         * @description The schedules of a queue that were created over HTTP, not those in the code of workers.
          */
         get: operations["v1_schedules_list_schedules"];
         put?: never;
@@ -919,20 +921,20 @@ export interface paths {
         };
         /**
          * Show a schedule
-         * @description A schedule that was made here, and when it ticks next.
+         * @description A schedule that was created over HTTP, and its next tick.
          */
         get: operations["v1_schedules_get_schedule"];
         /**
-         * Make or replace a schedule
-         * @description From now on a job is enqueued at each tick: one a tick, however many processes run.
+         * Create or replace a schedule
+         * @description Enqueue one job at each tick from now on, however many processes run.
          *
-         *     A queue has at most 1,000 schedules, and a tenant 10,000; 409 for one more.
+         *     A queue may have 1,000 schedules, and a tenant 10,000; 409 for more.
          */
         put: operations["v1_schedules_put_schedule"];
         post?: never;
         /**
          * Delete a schedule
-         * @description No more ticks; jobs of earlier ones stay.
+         * @description Delete a schedule; jobs of earlier ticks stay.
          */
         delete: operations["v1_schedules_delete_schedule"];
         options?: never;
@@ -951,9 +953,9 @@ export interface paths {
         put?: never;
         /**
          * Settle jobs
-         * @description Say what became of claimed jobs: each is done or refused by itself.
+         * @description Settle claimed jobs; each outcome is applied or refused on its own.
          */
-        post: operations["v1_work_settle"];
+        post: operations["v1_settle_settle"];
         delete?: never;
         options?: never;
         head?: never;
@@ -969,7 +971,7 @@ export interface paths {
         };
         /**
          * List a queue's workers
-         * @description The workers that have given a sign of life.
+         * @description The workers of a queue that have sent a heartbeat.
          */
         get: operations["v1_queues_queue_workers"];
         put?: never;
@@ -989,7 +991,7 @@ export interface paths {
         };
         /**
          * List the schedules of all queues
-         * @description All schedules that were made here, the next one to tick first.
+         * @description All schedules that were created over HTTP, ordered by their next tick.
          *
          *     A schedule may exist before its queue, which its first tick creates.
          */
@@ -1011,10 +1013,10 @@ export interface paths {
         };
         /**
          * Search jobs
-         * @description Jobs whose id is this or begins so, then those of this kind, then by their payload.
+         * @description Jobs whose id is or starts with this text, then of this kind, then by their payload.
          *
-         *     A store finds whole ids at once. For those that only begin so it looks from job to job for a
-         *     second, and then says that the search is not complete.
+         *     Whole ids are found immediately. For prefixes, jobs are scanned for a second; if that is not
+         *     enough, the result is not complete.
          */
         get: operations["v1_search_search"];
         put?: never;
@@ -1036,11 +1038,11 @@ export interface paths {
         put?: never;
         /**
          * Get a ticket for a stream
-         * @description A ticket opens one stream, as `?ticket=…`, for whoever cannot send a header.
+         * @description A ticket opens one stream, as `?ticket=…`, for clients that cannot send headers.
          *
-         *     It allows what the caller may do, and works once: read from a log, it is of no use.
+         *     It allows what the caller may do, and works once, so that it is useless in logs.
          */
-        post: operations["v1_tickets_make_ticket"];
+        post: operations["v1_events_create_ticket"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1056,10 +1058,10 @@ export interface paths {
         };
         /**
          * Watch keys (SSE)
-         * @description A stream of `set` for each key that is there or changes, and `delete` for each that goes.
+         * @description A stream of `set` for each key that exists or changes, and `delete` for each deleted one.
          *
-         *     At most 10,000 keys can be watched at once: 422 if there are more, and `error` before the
-         *     stream ends if there come to be more.
+         *     At most 10,000 keys can be watched: 422 if there are more, and an `error` event before the
+         *     stream ends if that happens later.
          */
         get: operations["v1_keys_watch_keys"];
         put?: never;
@@ -1087,7 +1089,7 @@ export interface paths {
          * Make a webhook
          * @description From now on its URL gets events. Only this answer shows the secret.
          */
-        post: operations["v1_webhooks_make_webhook"];
+        post: operations["v1_webhooks_create_webhook"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1119,7 +1121,7 @@ export interface paths {
          * Change a webhook
          * @description Change its URL or which events it gets; `active: false` switches it off.
          */
-        patch: operations["v1_webhooks_change_webhook"];
+        patch: operations["v1_webhooks_update_webhook"];
         trace?: never;
     };
     "/api/v1/webhooks/{id}/deliveries": {
@@ -1231,10 +1233,10 @@ export interface paths {
         };
         /**
          * Watch keys (SSE)
-         * @description A stream of `set` for each key that is there or changes, and `delete` for each that goes.
+         * @description A stream of `set` for each key that exists or changes, and `delete` for each deleted one.
          *
-         *     At most 10,000 keys can be watched at once: 422 if there are more, and `error` before the
-         *     stream ends if there come to be more.
+         *     At most 10,000 keys can be watched: 422 if there are more, and an `error` event before the
+         *     stream ends if that happens later.
          */
         get: operations["keys_watch_keys"];
         put?: never;
@@ -1253,8 +1255,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Is the process alive?
-         * @description Answers as long as the event loop runs; the store is not asked.
+         * Check liveness
+         * @description Responds as long as the event loop runs; the store is not checked.
          */
         get: operations["health_livez"];
         put?: never;
@@ -1273,8 +1275,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Figures for Prometheus
-         * @description What the queues hold; for operators those of all tenants, and what this process does.
+         * Metrics for Prometheus
+         * @description Metrics of the tenant's queues; for operators, of all tenants and of the service.
          */
         get: operations["health_metrics"];
         put?: never;
@@ -1293,12 +1295,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Should it get requests?
-         * @description Whether the store can be written and swept, and what an answered enqueue survives.
+         * Check readiness
+         * @description Whether the store can be written, leases are swept, and how durable an enqueue is.
          *
-         *     503 while one of these fails, and from the moment that the service was asked to stop.
-         *     Where callers have to authenticate, only those who did see the checks, and only admins what
-         *     troubles the store.
+         *     503 while a check fails, and while the service shuts down. With auth, only authenticated
+         *     callers get the checks, and only admins the health issues of the store.
          */
         get: operations["health_readyz"];
         put?: never;
@@ -1313,18 +1314,11 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
-        /** Accepted */
-        Accepted: {
-            duplicate?: boolean;
-            id: string;
-            ok: boolean;
-            state?: components["schemas"]["State"];
-        };
         /**
-         * Ack
-         * @description A message that was dealt with.
+         * AckBody
+         * @description A message that was processed.
          */
-        Ack: {
+        AckBody: {
             id: string;
             /** @default default */
             queue: string;
@@ -1341,12 +1335,12 @@ export interface components {
         /** Analytics */
         Analytics: {
             as_of?: number | null;
-            errors?: components["schemas"]["ErrorCluster"][];
-            hours?: components["schemas"]["Hour"][];
+            available: boolean;
+            errors?: components["schemas"]["LakeErrorGroup"][];
+            hours?: components["schemas"]["HourlyStats"][];
             lake: boolean;
-            made: boolean;
             objectives?: components["schemas"]["Objective"][];
-            workers?: components["schemas"]["Reliability"][];
+            workers?: components["schemas"]["WorkerReliability"][];
         };
         /** Attempt */
         Attempt: {
@@ -1399,15 +1393,8 @@ export interface components {
             shape: "exponential" | "fixed" | "linear" | "schedule";
         };
         /**
-         * Batch
-         * @description Many jobs to be enqueued.
-         */
-        Batch: {
-            jobs: components["schemas"]["JobBody"][];
-        };
-        /**
          * BulkBody
-         * @description What to do to which jobs; with `dry_run` they are only counted.
+         * @description What to do with which jobs; with `dry_run` they are only counted.
          */
         BulkBody: {
             /** @enum {unknown} */
@@ -1424,8 +1411,8 @@ export interface components {
             /** @default null */
             to: string | null;
         };
-        /** BulkDone */
-        BulkDone: {
+        /** BulkResult */
+        BulkResult: {
             /** @enum {string} */
             action: "cancel" | "redrive" | "move" | "delete";
             as_of: string;
@@ -1433,18 +1420,18 @@ export interface components {
             cursor: string | null;
             dry_run: boolean;
         };
-        /** Changed */
-        Changed: {
+        /** ChangedCount */
+        ChangedCount: {
             changed: number;
         };
         /** Check */
         Check: {
+            message: string;
             ok: boolean;
-            says: string;
         };
         /**
          * ClaimBody
-         * @description Who wants how many jobs, of which kinds, for how long, and how long it waits for them.
+         * @description How many jobs to claim, of which kinds, for how long, and how long to wait for them.
          */
         ClaimBody: {
             /** @default null */
@@ -1479,25 +1466,6 @@ export interface components {
         ClaimedJobs: {
             jobs: components["schemas"]["ClaimedJob"][];
         };
-        /**
-         * ClaimsBody
-         * @description The same, from several queues, shared by their weights; by default all weigh the same.
-         */
-        ClaimsBody: {
-            /** @default null */
-            kinds: string[] | null;
-            /** @default null */
-            lease: number | null;
-            /** @default 1 */
-            limit: number;
-            queues: string[];
-            /** @default 0 */
-            wait: number;
-            /** @default null */
-            weights: number[] | null;
-            /** @default null */
-            worker: string | null;
-        };
         /** DeadLetter */
         DeadLetter: {
             attempts: number;
@@ -1508,11 +1476,6 @@ export interface components {
             originalCreatedAt: number;
             originalId: string;
             value: unknown;
-        };
-        /** Deliveries */
-        Deliveries: {
-            cursor: string | null;
-            deliveries: components["schemas"]["DeliveryDocument"][];
         };
         /** DeliveryDocument */
         DeliveryDocument: {
@@ -1527,14 +1490,14 @@ export interface components {
             status: number | null;
             type: string;
         };
-        /** Done */
-        Done: {
-            /** @default true */
-            ok: boolean;
+        /** DeliveryPage */
+        DeliveryPage: {
+            cursor: string | null;
+            deliveries: components["schemas"]["DeliveryDocument"][];
         };
         /**
          * EditBody
-         * @description New values for a job that is not processing; what is left out stays.
+         * @description New values for a job that is not processing; omitted fields stay.
          */
         EditBody: {
             /** @default null */
@@ -1542,6 +1505,13 @@ export interface components {
             payload?: unknown;
             /** @default null */
             priority: number | null;
+        };
+        /**
+         * EnqueueBatchBody
+         * @description Many jobs to enqueue.
+         */
+        EnqueueBatchBody: {
+            jobs: components["schemas"]["JobBody"][];
         };
         /** EnqueuedBatch */
         EnqueuedBatch: {
@@ -1554,6 +1524,13 @@ export interface components {
             result?: unknown;
             state: components["schemas"]["State"];
         };
+        /** EnqueuedMessage */
+        EnqueuedMessage: {
+            duplicate?: boolean;
+            id: string;
+            ok: boolean;
+            state?: components["schemas"]["State"];
+        };
         /**
          * ErrorBody
          * @description Why an attempt failed.
@@ -1565,18 +1542,6 @@ export interface components {
             traceback: string;
             /** @default Error */
             type: string;
-        };
-        /** ErrorCluster */
-        ErrorCluster: {
-            example: string | null;
-            exception: string | null;
-            fingerprint: string;
-            first_at: number;
-            jobs: number;
-            kind: string;
-            last_at: number;
-            message: string | null;
-            queue: string;
         };
         /** ErrorGroup */
         ErrorGroup: {
@@ -1621,7 +1586,7 @@ export interface components {
         };
         /**
          * ExtendBody
-         * @description Leases to be extended, by a worker that may name itself.
+         * @description Leases to extend, with the worker's heartbeat.
          */
         ExtendBody: {
             /** @default 0 */
@@ -1630,7 +1595,7 @@ export interface components {
             host: string;
             /** @default null */
             kinds: string[] | null;
-            leases: components["schemas"]["HeldJob"][];
+            leases: components["schemas"]["LeaseExtensionBody"][];
             /** @default 0 */
             pid: number;
             /** @default null */
@@ -1638,14 +1603,14 @@ export interface components {
             /** @default http */
             worker: string;
         };
-        /** Extended */
-        Extended: {
+        /** ExtendResult */
+        ExtendResult: {
             cancelled: string[];
             lost: string[];
         };
         /**
          * FilterBody
-         * @description Which jobs; what is left out does not matter.
+         * @description Which jobs; omitted fields match all.
          */
         FilterBody: {
             /** @default null */
@@ -1663,29 +1628,16 @@ export interface components {
             /** @default null */
             text: string | null;
         };
-        /** Found */
-        Found: {
-            complete: boolean;
-            hits: components["schemas"]["Hit"][];
+        /** HealthIssue */
+        HealthIssue: {
+            advice: string;
+            code: string;
+            /** @default true */
+            critical: boolean;
+            message: string;
         };
-        /**
-         * HeldJob
-         * @description A lease that a worker still needs, and for how long from now.
-         */
-        HeldJob: {
-            id: string;
-            /** @default 30 */
-            seconds: number;
-            token: string;
-        };
-        /** Hit */
-        Hit: {
-            by: string;
-            job: components["schemas"]["JobSummary"];
-            queue: string;
-        };
-        /** Hour */
-        Hour: {
+        /** HourlyStats */
+        HourlyStats: {
             at: number;
             completed: number;
             enqueued: number;
@@ -1698,8 +1650,8 @@ export interface components {
             wait_p50?: number | null;
             wait_p99?: number | null;
         };
-        /** Imported */
-        Imported: {
+        /** ImportResult */
+        ImportResult: {
             /** @default 0 */
             completed: number;
             /** @default 0 */
@@ -1713,7 +1665,7 @@ export interface components {
         };
         /**
          * JobBody
-         * @description A job to be enqueued.
+         * @description A job to enqueue.
          */
         JobBody: {
             /** @default null */
@@ -1787,11 +1739,23 @@ export interface components {
             trace: string | null;
             worker: string;
         };
+        /**
+         * JobOrder
+         * @description In claim order, or the newest first.
+         * @default claim
+         * @enum {string}
+         */
+        JobOrder: "claim" | "newest";
         /** JobPage */
         JobPage: {
             cursor: string | null;
             jobs: components["schemas"]["JobDocument"][];
             now: number;
+        };
+        /** JobStateDocument */
+        JobStateDocument: {
+            id: string;
+            state: components["schemas"]["State"];
         };
         /** JobSummary */
         JobSummary: {
@@ -1814,11 +1778,48 @@ export interface components {
             state: components["schemas"]["State"];
             worker: string;
         };
+        /** JobSummaryPage */
+        JobSummaryPage: {
+            cursor: string | null;
+            now: number;
+            summaries: components["schemas"]["JobSummary"][];
+        };
+        /**
+         * KeyBody
+         * @description A value; with a version, it is only set if the key still has that version (0: is absent).
+         */
+        KeyBody: {
+            value: unknown;
+            /** @default null */
+            version: number | null;
+        };
         /** KeyDocument */
         KeyDocument: {
             key: string[];
             value: unknown;
             version: number;
+        };
+        /** LakeErrorGroup */
+        LakeErrorGroup: {
+            example: string | null;
+            exception: string | null;
+            fingerprint: string;
+            first_at: number;
+            jobs: number;
+            kind: string;
+            last_at: number;
+            message: string | null;
+            queue: string;
+        };
+        /**
+         * LeaseExtensionBody
+         * @description A lease to extend, and for how long from now.
+         */
+        LeaseExtensionBody: {
+            id: string;
+            /** @default 30 */
+            seconds: number;
+            token: string;
         };
         /** Me */
         Me: {
@@ -1843,6 +1844,21 @@ export interface components {
             queue: string;
             receipt: string;
             value: unknown;
+        };
+        /**
+         * MessageBody
+         * @description A message to enqueue.
+         */
+        MessageBody: {
+            options?: components["schemas"]["MessageOptions"];
+            value: unknown;
+        };
+        /** MessageCounts */
+        MessageCounts: {
+            dlq: number;
+            pending: number;
+            processing: number;
+            total: number;
         };
         /**
          * MessageOptions
@@ -1878,16 +1894,35 @@ export interface components {
         };
         /**
          * MoveBody
-         * @description Which queue a job is handed to.
+         * @description The queue to move a job to.
          */
         MoveBody: {
             to: string;
         };
         /**
-         * Nack
-         * @description A message that could not be dealt with, why, and when to try again.
+         * MultiQueueClaimBody
+         * @description A claim from several queues, shared by their weights (default: equal).
          */
-        Nack: {
+        MultiQueueClaimBody: {
+            /** @default null */
+            kinds: string[] | null;
+            /** @default null */
+            lease: number | null;
+            /** @default 1 */
+            limit: number;
+            queues: string[];
+            /** @default 0 */
+            wait: number;
+            /** @default null */
+            weights: number[] | null;
+            /** @default null */
+            worker: string | null;
+        };
+        /**
+         * NackBody
+         * @description A message that failed: why, and when to retry.
+         */
+        NackBody: {
             /** @default null */
             delay: number | null;
             /** @default rejected by its consumer */
@@ -1898,54 +1933,6 @@ export interface components {
             /** @default null */
             receipt: string | null;
         };
-        /**
-         * NewMessage
-         * @description A message to be enqueued.
-         */
-        NewMessage: {
-            options?: components["schemas"]["MessageOptions"];
-            value: unknown;
-        };
-        /**
-         * NewName
-         * @description What a queue is called from now on.
-         */
-        NewName: {
-            /** @default false */
-            merge: boolean;
-            to: string;
-        };
-        /** NewSecret */
-        NewSecret: {
-            previous_until: number | null;
-            secret: string;
-        };
-        /**
-         * NewValue
-         * @description A value; with a version, only if the key still has it (0: only if there is none).
-         */
-        NewValue: {
-            value: unknown;
-            /** @default null */
-            version: number | null;
-        };
-        /**
-         * NewWebhook
-         * @description A receiver, and which events it gets; what is left out or null is no limit.
-         */
-        NewWebhook: {
-            /** @default null */
-            acts: components["schemas"]["Act"][] | null;
-            /** @default null */
-            kinds: string[] | null;
-            /** @default  */
-            note: string;
-            /** @default null */
-            queues: string[] | null;
-            /** @default null */
-            states: components["schemas"]["State"][] | null;
-            url: string;
-        };
         /** Objective */
         Objective: {
             attained: number | null;
@@ -1954,16 +1941,14 @@ export interface components {
             queue: string;
             target: number;
         };
-        /**
-         * Order
-         * @description Jobs of a state in the order of their line, or the newest first: what ended last, what is due last.
-         * @default line
-         * @enum {string}
-         */
-        Order: "line" | "newest";
+        /** Ok */
+        Ok: {
+            /** @default true */
+            ok: boolean;
+        };
         /**
          * OutcomeBody
-         * @description What became of one job, by its id and the token of its lease.
+         * @description The outcome of one job, by its id and the token of its lease.
          */
         OutcomeBody: {
             /** @default null */
@@ -1981,13 +1966,13 @@ export interface components {
             bucket: number;
             complete: boolean;
             now: number;
-            queues: components["schemas"]["QueueFigures"][];
-            store: components["schemas"]["StoreFigures"];
+            queues: components["schemas"]["QueueOverview"][];
+            store: components["schemas"]["StoreOverview"];
             workers: number;
         };
         /**
          * PolicyBody
-         * @description What holds for a kind or a queue; null leaves it to the next wider level.
+         * @description Defaults for a kind or a queue; null leaves them to the next wider level.
          */
         PolicyBody: {
             /** @default null */
@@ -2005,27 +1990,27 @@ export interface components {
             /** @default null */
             timeout: number | null;
         };
-        /** Polled */
-        Polled: {
+        /** PollResult */
+        PollResult: {
             message: components["schemas"]["Message"] | null;
         };
         /** Problem */
         Problem: {
-            /** @description The place in the body, or the parameter. */
+            /** @description The path in the body, or the parameter. */
             at?: string;
-            /** @description Where the kept events begin. */
+            /** @description Where the kept events start. */
             cursor?: string;
             /** @description What went wrong, and what to do. */
             detail: string;
-            /** @description Where the job stands. */
+            /** @description The state of the job. */
             state?: string;
             status: number;
             title: string;
-            /** @description urn:ackline:problem: and a word. */
+            /** @description `urn:ackline:problem:` and a name. */
             type: string;
         };
-        /** Purged */
-        Purged: {
+        /** PurgeResult */
+        PurgeResult: {
             deletedCount: number;
         };
         /** QueueDocument */
@@ -2039,8 +2024,12 @@ export interface components {
                 [key: string]: unknown;
             };
         };
-        /** QueueFigures */
-        QueueFigures: {
+        /** QueueList */
+        QueueList: {
+            queues: components["schemas"]["QueueDocument"][];
+        };
+        /** QueueOverview */
+        QueueOverview: {
             counts: {
                 [key: string]: number;
             };
@@ -2052,9 +2041,9 @@ export interface components {
             throughput: components["schemas"]["Throughput"];
             workers: number;
         };
-        /** Queues */
-        Queues: {
-            queues: components["schemas"]["QueueDocument"][];
+        /** QueuedDelivery */
+        QueuedDelivery: {
+            delivery: string;
         };
         /** Readiness */
         Readiness: {
@@ -2065,25 +2054,23 @@ export interface components {
         };
         /**
          * RedriveBody
-         * @description When a redriven job runs: so many seconds from now.
+         * @description The delay of a redriven job, in seconds.
          */
         RedriveBody: {
             /** @default 0 */
             delay: number;
         };
-        /** Reliability */
-        Reliability: {
-            completed: number;
-            deliveries: number;
-            errors: number;
-            last_at: number;
-            queue: string;
-            reliability: number | null;
-            stalled: number;
-            worker: string;
+        /**
+         * RenameBody
+         * @description The new name of a queue.
+         */
+        RenameBody: {
+            /** @default false */
+            merge: boolean;
+            to: string;
         };
-        /** Requeued */
-        Requeued: {
+        /** RequeueResult */
+        RequeueResult: {
             newId: string;
             ok: boolean;
         };
@@ -2100,9 +2087,14 @@ export interface components {
             /** @default 86400 */
             overlap: number;
         };
+        /** RotatedSecret */
+        RotatedSecret: {
+            previous_until: number | null;
+            secret: string;
+        };
         /**
          * ScheduleBody
-         * @description When to enqueue which job. Its id, delay and run_at are decided by the schedule.
+         * @description When to enqueue which job; the schedule sets its id, delay and run_at.
          */
         ScheduleBody: {
             /** @default null */
@@ -2163,23 +2155,30 @@ export interface components {
             queue: string;
             timezone: string;
         };
-        /** Schedules */
-        Schedules: {
+        /** ScheduleList */
+        ScheduleList: {
             schedules: components["schemas"]["ScheduleDocument"][];
         };
         /**
          * Scope
-         * @description What a caller may do.
+         * @description What a JWT or API key carries; one or more allow a permission.
          * @enum {string}
          */
         Scope: "produce" | "consume" | "read" | "admin";
-        /** Sent */
-        Sent: {
-            delivery: string;
+        /** SearchHit */
+        SearchHit: {
+            by: string;
+            job: components["schemas"]["JobSummary"];
+            queue: string;
+        };
+        /** SearchResults */
+        SearchResults: {
+            complete: boolean;
+            hits: components["schemas"]["SearchHit"][];
         };
         /**
          * SettingsBody
-         * @description New settings; what is left out stays.
+         * @description New settings; omitted fields stay.
          */
         SettingsBody: {
             ageing?: number;
@@ -2194,26 +2193,21 @@ export interface components {
         };
         /**
          * SettleBody
-         * @description What became of claimed jobs.
+         * @description The outcomes of claimed jobs.
          */
         SettleBody: {
             outcomes: components["schemas"]["OutcomeBody"][];
         };
-        /** Settled */
-        Settled: {
+        /** SettleResult */
+        SettleResult: {
             id: string;
             ok: boolean;
             problem?: components["schemas"]["Problem"];
             state: components["schemas"]["State"] | null;
         };
-        /** SettledJobs */
-        SettledJobs: {
-            results: components["schemas"]["Settled"][];
-        };
-        /** Stands */
-        Stands: {
-            id: string;
-            state: components["schemas"]["State"];
+        /** SettleResults */
+        SettleResults: {
+            results: components["schemas"]["SettleResult"][];
         };
         /**
          * State
@@ -2221,25 +2215,12 @@ export interface components {
          * @enum {string}
          */
         State: "scheduled" | "queued" | "processing" | "failing" | "completed" | "failed" | "cancelled";
-        /** Stats */
-        Stats: {
-            dlq: number;
-            pending: number;
-            processing: number;
-            total: number;
-        };
-        /** StoreFigures */
-        StoreFigures: {
+        /** StoreOverview */
+        StoreOverview: {
             durability: string;
+            issues: components["schemas"]["HealthIssue"][];
             name: string;
-            troubles: components["schemas"]["Trouble"][];
             version: string;
-        };
-        /** SummaryPage */
-        SummaryPage: {
-            cursor: string | null;
-            now: number;
-            summaries: components["schemas"]["JobSummary"][];
         };
         /** SweepDocument */
         SweepDocument: {
@@ -2252,7 +2233,7 @@ export interface components {
         /** Throughput */
         Throughput: {
             completed: number[];
-            entered: number[];
+            enqueued: number[];
             failed: number[];
         };
         /** Ticket */
@@ -2261,10 +2242,10 @@ export interface components {
             ticket: string;
         };
         /**
-         * Touch
-         * @description A message that needs more time, and how much from now on.
+         * TouchBody
+         * @description A message that needs more time, and how much from now.
          */
-        Touch: {
+        TouchBody: {
             /** @default null */
             duration: number | null;
             id: string;
@@ -2273,26 +2254,22 @@ export interface components {
             /** @default null */
             receipt: string | null;
         };
-        /** Trouble */
-        Trouble: {
-            do: string;
-            /** @default true */
-            grave: boolean;
-            says: string;
-            what: string;
-        };
         /**
-         * WebhookChanges
-         * @description New values; what is left out stays, and null is no limit.
+         * WebhookBody
+         * @description A receiver, and which events it gets; what is left out or null is no limit.
          */
-        WebhookChanges: {
-            active?: boolean;
-            acts?: components["schemas"]["Act"][] | null;
-            kinds?: string[] | null;
-            note?: string;
-            queues?: string[] | null;
-            states?: components["schemas"]["State"][] | null;
-            url?: string;
+        WebhookBody: {
+            /** @default null */
+            acts: components["schemas"]["Act"][] | null;
+            /** @default null */
+            kinds: string[] | null;
+            /** @default  */
+            note: string;
+            /** @default null */
+            queues: string[] | null;
+            /** @default null */
+            states: components["schemas"]["State"][] | null;
+            url: string;
         };
         /** WebhookDocument */
         WebhookDocument: {
@@ -2307,31 +2284,55 @@ export interface components {
             states: components["schemas"]["State"][] | null;
             url: string | null;
         };
-        /** Webhooks */
-        Webhooks: {
+        /** WebhookList */
+        WebhookList: {
             webhooks: components["schemas"]["WebhookDocument"][];
+        };
+        /**
+         * WebhookPatch
+         * @description New values; what is left out stays, and null is no limit.
+         */
+        WebhookPatch: {
+            active?: boolean;
+            acts?: components["schemas"]["Act"][] | null;
+            kinds?: string[] | null;
+            note?: string;
+            queues?: string[] | null;
+            states?: components["schemas"]["State"][] | null;
+            url?: string;
         };
         /** WorkerDocument */
         WorkerDocument: {
             alive: boolean;
             alive_until: number;
             concurrency: number;
-            holds: number;
             host: string;
             id: string;
             kinds: string[] | null;
+            last_heartbeat_at: number;
+            leases: number;
             pid: number;
             queue: string;
-            seen_at: number;
             started_at: number;
         };
-        /** Workers */
-        Workers: {
+        /** WorkerList */
+        WorkerList: {
             workers: components["schemas"]["WorkerDocument"][];
+        };
+        /** WorkerReliability */
+        WorkerReliability: {
+            completed: number;
+            deliveries: number;
+            errors: number;
+            last_at: number;
+            queue: string;
+            reliability: number | null;
+            stalled: number;
+            worker: string;
         };
     };
     responses: {
-        /** @description A parameter or the body cannot be read. */
+        /** @description A parameter or the body is malformed. */
         BadRequest: {
             headers: {
                 [name: string]: unknown;
@@ -2340,7 +2341,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Things are not as the caller assumes; nothing was changed. */
+        /** @description Conflicts with the current state; nothing was changed. */
         Conflict: {
             headers: {
                 [name: string]: unknown;
@@ -2349,7 +2350,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The token is not for this act, queue or kind. */
+        /** @description The token does not allow this. */
         Forbidden: {
             headers: {
                 [name: string]: unknown;
@@ -2358,7 +2359,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The result was not there in time; the job goes on. */
+        /** @description There was no result in time; the job continues. */
         GatewayTimeout: {
             headers: {
                 [name: string]: unknown;
@@ -2367,7 +2368,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Events after this cursor are no longer kept; `cursor` is where to go on. */
+        /** @description Events after this cursor are no longer kept; continue at `cursor`. */
         Gone: {
             headers: {
                 [name: string]: unknown;
@@ -2376,7 +2377,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The store is full, or the queue has reached its own limit. Nothing was stored. */
+        /** @description The store or the queue is full; nothing was stored. */
         InsufficientStorage: {
             headers: {
                 [name: string]: unknown;
@@ -2394,7 +2395,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description It is no longer as it was seen; nothing was changed. */
+        /** @description It has changed since it was read; nothing was changed. */
         PreconditionFailed: {
             headers: {
                 [name: string]: unknown;
@@ -2421,10 +2422,10 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The store cannot be reached, or the service is about to stop; try again. */
+        /** @description The store is unavailable, or the service is shutting down; retry. */
         ServiceUnavailable: {
             headers: {
-                /** @description Seconds. */
+                /** @description Seconds until a retry. */
                 "Retry-After"?: number;
                 [name: string]: unknown;
             };
@@ -2432,10 +2433,10 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Too much, too soon; `Retry-After` says when to try again. Nothing was done. */
+        /** @description A limit is exceeded; `Retry-After` says when to retry. Nothing was done. */
         TooManyRequests: {
             headers: {
-                /** @description Seconds. */
+                /** @description Seconds until a retry. */
                 "Retry-After"?: number;
                 [name: string]: unknown;
             };
@@ -2443,7 +2444,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The token or the API key is missing, or not valid. */
+        /** @description The token or API key is missing or invalid. */
         Unauthorized: {
             headers: {
                 [name: string]: unknown;
@@ -2452,7 +2453,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description It can be read, but a name, a value or a combination is not allowed. */
+        /** @description Well formed, but a name, value or combination is invalid. */
         UnprocessableEntity: {
             headers: {
                 [name: string]: unknown;
@@ -2481,10 +2482,10 @@ export interface operations {
     keys_list_keys: {
         parameters: {
             query?: {
-                /** @description The first parts of the keys; give it once for each part. */
+                /** @description The first parts of the keys; repeat it for each part. */
                 prefix?: string[];
                 limit?: number;
-                /** @description Only keys behind this one: its parts, one parameter for each. */
+                /** @description Only keys after this one; repeat it for each part. */
                 after?: string[];
             };
             header?: never;
@@ -2560,7 +2561,7 @@ export interface operations {
                  *       "version": 0
                  *     }
                  */
-                "application/json": components["schemas"]["NewValue"];
+                "application/json": components["schemas"]["KeyBody"];
             };
         };
         responses: {
@@ -2604,7 +2605,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    "application/json": components["schemas"]["Ok"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -2632,7 +2633,7 @@ export interface operations {
                  *       "receipt": "1794835219916151"
                  *     }
                  */
-                "application/json": components["schemas"]["Ack"];
+                "application/json": components["schemas"]["AckBody"];
             };
         };
         responses: {
@@ -2642,7 +2643,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    "application/json": components["schemas"]["Ok"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -2659,10 +2660,10 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    dead_letters_list_letters: {
+    dead_letters_list_dead_letters: {
         parameters: {
             query?: {
-                /** @description Which queue. */
+                /** @description The queue. */
                 queue?: string;
                 limit?: number;
                 offset?: number;
@@ -2694,7 +2695,7 @@ export interface operations {
     dead_letters_purge: {
         parameters: {
             query?: {
-                /** @description Which queue. */
+                /** @description The queue. */
                 queue?: string;
             };
             header?: never;
@@ -2709,7 +2710,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Purged"];
+                    "application/json": components["schemas"]["PurgeResult"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -2722,10 +2723,10 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    dead_letters_get_letter: {
+    dead_letters_get_dead_letter: {
         parameters: {
             query?: {
-                /** @description Which queue. */
+                /** @description The queue. */
                 queue?: string;
             };
             header?: never;
@@ -2755,10 +2756,10 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    dead_letters_delete_letter: {
+    dead_letters_delete_dead_letter: {
         parameters: {
             query?: {
-                /** @description Which queue. */
+                /** @description The queue. */
                 queue?: string;
             };
             header?: never;
@@ -2776,7 +2777,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    "application/json": components["schemas"]["Ok"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -2792,7 +2793,7 @@ export interface operations {
     dead_letters_requeue: {
         parameters: {
             query?: {
-                /** @description Which queue. */
+                /** @description The queue. */
                 queue?: string;
             };
             header?: never;
@@ -2810,7 +2811,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Requeued"];
+                    "application/json": components["schemas"]["RequeueResult"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -2827,13 +2828,13 @@ export interface operations {
     messages_enqueue: {
         parameters: {
             query?: {
-                /** @description Which queue. */
+                /** @description The queue. */
                 queue?: string;
             };
             header?: {
-                /** @description The same request with the same key answers with the job of the first one, whatever became of that, for as long as it is kept in this queue. An id in the body goes before the key. */
+                /** @description A repeated request with the same key returns the job of the first one, whatever its state, for as long as it is kept in this queue. An id in the body takes precedence over the key. */
                 "Idempotency-Key"?: string;
-                /** @description The trace that the job belongs to (W3C); its handler's span continues it. */
+                /** @description The W3C trace of the job; its handler's span continues it. */
                 traceparent?: string;
             };
             path?: never;
@@ -2857,7 +2858,7 @@ export interface operations {
                  *       }
                  *     }
                  */
-                "application/json": components["schemas"]["NewMessage"];
+                "application/json": components["schemas"]["MessageBody"];
             };
         };
         responses: {
@@ -2867,7 +2868,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Accepted"];
+                    "application/json": components["schemas"]["EnqueuedMessage"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -2886,11 +2887,11 @@ export interface operations {
     messages_listen: {
         parameters: {
             query?: {
-                /** @description Which queue; repeat it to take from several. */
+                /** @description The queue; repeat it to claim from several. */
                 queue?: string[];
-                /** @description A queue's share beside the others: one for each `queue`, in their order. */
+                /** @description Weight of each queue, in the same order as `queue`. */
                 weight?: number[];
-                /** @description So many may be unsettled at once, of all queues together. */
+                /** @description Maximum number of unsettled jobs, over all queues. */
                 prefetch?: number;
                 /** @description Only messages of these kinds, separated by commas. */
                 kinds?: string;
@@ -2936,7 +2937,7 @@ export interface operations {
                  *       "id": "email-123"
                  *     }
                  */
-                "application/json": components["schemas"]["Nack"];
+                "application/json": components["schemas"]["NackBody"];
             };
         };
         responses: {
@@ -2946,7 +2947,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    "application/json": components["schemas"]["Ok"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -2966,11 +2967,11 @@ export interface operations {
     messages_poll: {
         parameters: {
             query?: {
-                /** @description Which queue; repeat it to take from several. */
+                /** @description The queue; repeat it to claim from several. */
                 queue?: string[];
-                /** @description A queue's share beside the others: one for each `queue`, in their order. */
+                /** @description Weight of each queue, in the same order as `queue`. */
                 weight?: number[];
-                /** @description Seconds to wait for a message. */
+                /** @description Maximum seconds to wait for a message. */
                 wait?: number;
                 /** @description Only messages of these kinds, separated by commas. */
                 kinds?: string;
@@ -2987,7 +2988,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Polled"];
+                    "application/json": components["schemas"]["PollResult"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3001,7 +3002,7 @@ export interface operations {
     messages_stats: {
         parameters: {
             query?: {
-                /** @description Which queue. */
+                /** @description The queue. */
                 queue?: string;
             };
             header?: never;
@@ -3016,7 +3017,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Stats"];
+                    "application/json": components["schemas"]["MessageCounts"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3043,7 +3044,7 @@ export interface operations {
                  *       "id": "email-123"
                  *     }
                  */
-                "application/json": components["schemas"]["Touch"];
+                "application/json": components["schemas"]["TouchBody"];
             };
         };
         responses: {
@@ -3053,7 +3054,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    "application/json": components["schemas"]["Ok"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3073,9 +3074,9 @@ export interface operations {
     v1_analytics_analytics: {
         parameters: {
             query?: {
-                /** @description How many days back, today too. */
+                /** @description Number of days, today included. */
                 days?: number;
-                /** @description Only of this queue. */
+                /** @description Only this queue. */
                 queue?: string;
             };
             header?: never;
@@ -3101,18 +3102,18 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_claims_claim_as_they_come: {
+    v1_claims_stream_claims: {
         parameters: {
             query?: {
-                /** @description Which queue; repeat it to take from several. */
+                /** @description The queue; repeat it to claim from several. */
                 queue?: string[];
-                /** @description A queue's share beside the others: one for each `queue`, in their order. */
+                /** @description Weight of each queue, in the same order as `queue`. */
                 weight?: number[];
-                /** @description So many may be unsettled at once, of all queues together. */
+                /** @description Maximum number of unsettled jobs, over all queues. */
                 prefetch?: number;
                 /** @description Only jobs of these kinds. */
                 kind?: string[];
-                /** @description Seconds. */
+                /** @description Lease in seconds. */
                 lease?: number;
                 /** @description From `POST …/v1/tickets`, for browsers: an EventSource sends no header. */
                 ticket?: string;
@@ -3140,7 +3141,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_claims_claim_from_several: {
+    v1_claims_claim_from_queues: {
         parameters: {
             query?: never;
             header?: never;
@@ -3163,7 +3164,7 @@ export interface operations {
                  *       "worker": "node-1"
                  *     }
                  */
-                "application/json": components["schemas"]["ClaimsBody"];
+                "application/json": components["schemas"]["MultiQueueClaimBody"];
             };
         };
         responses: {
@@ -3191,16 +3192,16 @@ export interface operations {
     v1_events_list_events: {
         parameters: {
             query?: {
-                /** @description Only of this queue. */
+                /** @description Only this queue. */
                 queue?: string;
-                /** @description Only what comes after this cursor. */
+                /** @description Only events after this cursor. */
                 after?: string;
                 limit?: number;
-                /** @description The last so many, instead of those after a cursor. */
+                /** @description Return the last N events instead of those after a cursor. */
                 last?: number;
                 /** @description Only these acts. */
                 act?: components["schemas"]["Act"][];
-                /** @description Only events with this in their id, kind, worker, note or who did it. */
+                /** @description Only events whose id, kind, worker, note or actor contains this text. */
                 text?: string;
             };
             header?: never;
@@ -3230,15 +3231,15 @@ export interface operations {
     v1_events_stream_events: {
         parameters: {
             query?: {
-                /** @description Only of this queue. */
+                /** @description Only this queue. */
                 queue?: string;
-                /** @description Only what comes after this cursor. */
+                /** @description Only events after this cursor. */
                 after?: string;
                 /** @description From `POST …/v1/tickets`, for browsers: an EventSource sends no header. */
                 ticket?: string;
             };
             header?: {
-                /** @description The id of the last event that was seen. */
+                /** @description The id of the last received event. */
                 "Last-Event-ID"?: string;
             };
             path?: never;
@@ -3266,10 +3267,10 @@ export interface operations {
     v1_keys_list_keys: {
         parameters: {
             query?: {
-                /** @description The first parts of the keys; give it once for each part. */
+                /** @description The first parts of the keys; repeat it for each part. */
                 prefix?: string[];
                 limit?: number;
-                /** @description Only keys behind this one: its parts, one parameter for each. */
+                /** @description Only keys after this one; repeat it for each part. */
                 after?: string[];
             };
             header?: never;
@@ -3345,7 +3346,7 @@ export interface operations {
                  *       "version": 0
                  *     }
                  */
-                "application/json": components["schemas"]["NewValue"];
+                "application/json": components["schemas"]["KeyBody"];
             };
         };
         responses: {
@@ -3389,7 +3390,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Done"];
+                    "application/json": components["schemas"]["Ok"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3467,7 +3468,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Queues"];
+                    "application/json": components["schemas"]["QueueList"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3481,7 +3482,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of what you have: 304 without a body if it is still so. */
+                /** @description The `ETag` that you have: 304 without a body if it still matches. */
                 "If-None-Match"?: string;
             };
             path: {
@@ -3495,7 +3496,7 @@ export interface operations {
             /** @description Request fulfilled, document follows */
             200: {
                 headers: {
-                    /** @description Which state this is. */
+                    /** @description Identifies this version. */
                     etag?: unknown;
                     [name: string]: unknown;
                 };
@@ -3503,7 +3504,7 @@ export interface operations {
                     "application/json": components["schemas"]["QueueDocument"];
                 };
             };
-            /** @description It is as you have it. */
+            /** @description Not modified. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -3519,14 +3520,14 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_queues_delete_queue: {
+    v1_queues_drop_queue: {
         parameters: {
             query?: {
-                /** @description Also if jobs wait or run; they are deleted. */
+                /** @description Even if it has unfinished jobs, which are deleted. */
                 force?: boolean;
             };
             header?: {
-                /** @description The `ETag` of what you saw: 412, and nothing is done, if it has changed. */
+                /** @description The `ETag` that you read: 412, and nothing is done, if it has changed. */
                 "If-Match"?: string;
             };
             path: {
@@ -3543,7 +3544,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Changed"];
+                    "application/json": components["schemas"]["ChangedCount"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3562,7 +3563,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of what you saw: 412, and nothing is done, if it has changed. */
+                /** @description The `ETag` that you read: 412, and nothing is done, if it has changed. */
                 "If-Match"?: string;
             };
             path: {
@@ -3613,7 +3614,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_bulk_act_on_all: {
+    v1_bulk_run_bulk: {
         parameters: {
             query?: never;
             header?: never;
@@ -3648,7 +3649,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["BulkDone"];
+                    "application/json": components["schemas"]["BulkResult"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3710,12 +3711,12 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_dlq_list_groups: {
+    v1_error_groups_list_groups: {
         parameters: {
             query?: {
                 /** @description Only jobs of these kinds. */
                 kind?: string[];
-                /** @description A piece of the payload, as JSON writes it. */
+                /** @description Only jobs whose payload, as JSON, contains this. */
                 text?: string;
             };
             header?: never;
@@ -3745,14 +3746,14 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_transfer_export_jobs: {
+    v1_import_export_export_jobs: {
         parameters: {
             query?: {
                 /** @description Only jobs in these states. */
                 state?: components["schemas"]["State"][];
                 /** @description Only jobs of these kinds. */
                 kind?: string[];
-                /** @description A piece of the payload, as JSON writes it. */
+                /** @description Only jobs whose payload, as JSON, contains this. */
                 text?: string;
             };
             header?: never;
@@ -3782,7 +3783,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_work_extend: {
+    v1_settle_extend: {
         parameters: {
             query?: never;
             header?: never;
@@ -3817,7 +3818,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Extended"];
+                    "application/json": components["schemas"]["ExtendResult"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3832,7 +3833,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_transfer_import_jobs: {
+    v1_import_export_import_jobs: {
         parameters: {
             query?: never;
             header?: never;
@@ -3850,7 +3851,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Imported"];
+                    "application/json": components["schemas"]["ImportResult"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3876,17 +3877,17 @@ export interface operations {
                 id?: string[];
                 created_after?: number;
                 created_before?: number;
-                /** @description A piece of the payload, as JSON writes it. */
+                /** @description Only jobs whose payload, as JSON, contains this. */
                 text?: string;
-                /** @description Only jobs that this worker is processing. */
+                /** @description Only jobs leased to this worker. */
                 worker?: string;
-                /** @description In short: the beginning of the payload instead of payload, result and history. */
+                /** @description Return summaries: the start of the payload, without result and history. */
                 summary?: boolean;
-                /** @description Where the page before ended. */
+                /** @description Cursor of the previous page. */
                 cursor?: string;
                 limit?: number;
-                /** @description Jobs of a state in the order of their line, or the newest first: what ended last, what is due last. */
-                order?: components["schemas"]["Order"];
+                /** @description In claim order, or the newest first. */
+                order?: components["schemas"]["JobOrder"];
             };
             header?: never;
             path: {
@@ -3903,7 +3904,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobPage"] | components["schemas"]["SummaryPage"];
+                    "application/json": components["schemas"]["JobPage"] | components["schemas"]["JobSummaryPage"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -3919,9 +3920,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same request with the same key answers with the job of the first one, whatever became of that, for as long as it is kept in this queue. An id in the body goes before the key. */
+                /** @description A repeated request with the same key returns the job of the first one, whatever its state, for as long as it is kept in this queue. An id in the body takes precedence over the key. */
                 "Idempotency-Key"?: string;
-                /** @description The trace that the job belongs to (W3C); its handler's span continues it. */
+                /** @description The W3C trace of the job; its handler's span continues it. */
                 traceparent?: string;
             };
             path: {
@@ -3945,7 +3946,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A job of this id is there already. */
+            /** @description A job with this id already exists. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3980,9 +3981,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same request with the same key answers with the job of the first one, whatever became of that, for as long as it is kept in this queue. An id in the body goes before the key. */
+                /** @description A repeated request with the same key returns the job of the first one, whatever its state, for as long as it is kept in this queue. An id in the body takes precedence over the key. */
                 "Idempotency-Key"?: string;
-                /** @description The trace that the job belongs to (W3C); its handler's span continues it. */
+                /** @description The W3C trace of the job; its handler's span continues it. */
                 traceparent?: string;
             };
             path: {
@@ -4007,7 +4008,7 @@ export interface operations {
                  *       ]
                  *     }
                  */
-                "application/json": components["schemas"]["Batch"];
+                "application/json": components["schemas"]["EnqueueBatchBody"];
             };
         };
         responses: {
@@ -4036,11 +4037,11 @@ export interface operations {
     v1_jobs_get_job: {
         parameters: {
             query?: {
-                /** @description With what happened to it. */
+                /** @description Include its timeline. */
                 timeline?: boolean;
             };
             header?: {
-                /** @description The `ETag` of what you have: 304 without a body if it is still so. */
+                /** @description The `ETag` that you have: 304 without a body if it still matches. */
                 "If-None-Match"?: string;
             };
             path: {
@@ -4056,7 +4057,7 @@ export interface operations {
             /** @description Request fulfilled, document follows */
             200: {
                 headers: {
-                    /** @description Which state this is. */
+                    /** @description Identifies this version. */
                     etag?: unknown;
                     [name: string]: unknown;
                 };
@@ -4064,7 +4065,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobDocument"];
                 };
             };
-            /** @description It is as you have it. */
+            /** @description Not modified. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -4084,7 +4085,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of what you saw: 412, and nothing is done, if it has changed. */
+                /** @description The `ETag` that you read: 412, and nothing is done, if it has changed. */
                 "If-Match"?: string;
             };
             path: {
@@ -4119,7 +4120,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of what you saw: 412, and nothing is done, if it has changed. */
+                /** @description The `ETag` that you read: 412, and nothing is done, if it has changed. */
                 "If-Match"?: string;
             };
             path: {
@@ -4188,7 +4189,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Stands"];
+                    "application/json": components["schemas"]["JobStateDocument"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4277,7 +4278,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Stands"];
+                    "application/json": components["schemas"]["JobStateDocument"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4297,7 +4298,7 @@ export interface operations {
     v1_jobs_get_result: {
         parameters: {
             query?: {
-                /** @description Seconds to wait. */
+                /** @description Maximum seconds to wait. */
                 wait?: number;
             };
             header?: never;
@@ -4380,7 +4381,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Changed"];
+                    "application/json": components["schemas"]["ChangedCount"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4410,7 +4411,7 @@ export interface operations {
                  *       "to": "email-new"
                  *     }
                  */
-                "application/json": components["schemas"]["NewName"];
+                "application/json": components["schemas"]["RenameBody"];
             };
         };
         responses: {
@@ -4486,7 +4487,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Schedules"];
+                    "application/json": components["schemas"]["ScheduleList"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4501,7 +4502,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of what you have: 304 without a body if it is still so. */
+                /** @description The `ETag` that you have: 304 without a body if it still matches. */
                 "If-None-Match"?: string;
             };
             path: {
@@ -4517,7 +4518,7 @@ export interface operations {
             /** @description Request fulfilled, document follows */
             200: {
                 headers: {
-                    /** @description Which state this is. */
+                    /** @description Identifies this version. */
                     etag?: unknown;
                     [name: string]: unknown;
                 };
@@ -4525,7 +4526,7 @@ export interface operations {
                     "application/json": components["schemas"]["ScheduleDocument"];
                 };
             };
-            /** @description It is as you have it. */
+            /** @description Not modified. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -4545,7 +4546,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of what you saw: 412, and nothing is done, if it has changed. */
+                /** @description The `ETag` that you read: 412, and nothing is done, if it has changed. */
                 "If-Match"?: string;
             };
             path: {
@@ -4600,7 +4601,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of what you saw: 412, and nothing is done, if it has changed. */
+                /** @description The `ETag` that you read: 412, and nothing is done, if it has changed. */
                 "If-Match"?: string;
             };
             path: {
@@ -4631,7 +4632,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_work_settle: {
+    v1_settle_settle: {
         parameters: {
             query?: never;
             header?: never;
@@ -4677,7 +4678,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SettledJobs"];
+                    "application/json": components["schemas"]["SettleResults"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4710,7 +4711,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Workers"];
+                    "application/json": components["schemas"]["WorkerList"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4737,7 +4738,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Schedules"];
+                    "application/json": components["schemas"]["ScheduleList"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4750,7 +4751,7 @@ export interface operations {
     v1_search_search: {
         parameters: {
             query?: {
-                /** @description An id, a kind, or a piece of a payload. */
+                /** @description An id, a kind, or a part of a payload. */
                 text?: string;
             };
             header?: never;
@@ -4765,7 +4766,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Found"];
+                    "application/json": components["schemas"]["SearchResults"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4776,7 +4777,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_tickets_make_ticket: {
+    v1_events_create_ticket: {
         parameters: {
             query?: never;
             header?: never;
@@ -4805,7 +4806,7 @@ export interface operations {
     v1_keys_watch_keys: {
         parameters: {
             query?: {
-                /** @description The first parts of the keys; give it once for each part. */
+                /** @description The first parts of the keys; repeat it for each part. */
                 prefix?: string[];
                 /** @description From `POST …/v1/tickets`, for browsers: an EventSource sends no header. */
                 ticket?: string;
@@ -4848,7 +4849,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Webhooks"];
+                    "application/json": components["schemas"]["WebhookList"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -4858,7 +4859,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_webhooks_make_webhook: {
+    v1_webhooks_create_webhook: {
         parameters: {
             query?: never;
             header?: never;
@@ -4879,7 +4880,7 @@ export interface operations {
                  *       "url": "https://example.com/hooks/ackline"
                  *     }
                  */
-                "application/json": components["schemas"]["NewWebhook"];
+                "application/json": components["schemas"]["WebhookBody"];
             };
         };
         responses: {
@@ -4965,7 +4966,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_webhooks_change_webhook: {
+    v1_webhooks_update_webhook: {
         parameters: {
             query?: never;
             header?: never;
@@ -4982,7 +4983,7 @@ export interface operations {
                  *       "active": false
                  *     }
                  */
-                "application/json": components["schemas"]["WebhookChanges"];
+                "application/json": components["schemas"]["WebhookPatch"];
             };
         };
         responses: {
@@ -5014,7 +5015,7 @@ export interface operations {
             query?: {
                 /** @description Only jobs in these states. */
                 state?: components["schemas"]["State"][];
-                /** @description Where the page before ended. */
+                /** @description Cursor of the previous page. */
                 cursor?: string;
                 limit?: number;
             };
@@ -5033,7 +5034,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Deliveries"];
+                    "application/json": components["schemas"]["DeliveryPage"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -5065,7 +5066,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Sent"];
+                    "application/json": components["schemas"]["QueuedDelivery"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -5106,7 +5107,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NewSecret"];
+                    "application/json": components["schemas"]["RotatedSecret"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -5141,7 +5142,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Sent"];
+                    "application/json": components["schemas"]["QueuedDelivery"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -5170,7 +5171,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Workers"];
+                    "application/json": components["schemas"]["WorkerList"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -5183,7 +5184,7 @@ export interface operations {
     keys_watch_keys: {
         parameters: {
             query?: {
-                /** @description The first parts of the keys; give it once for each part. */
+                /** @description The first parts of the keys; repeat it for each part. */
                 prefix?: string[];
                 /** @description From `POST …/v1/tickets`, for browsers: an EventSource sends no header. */
                 ticket?: string;
@@ -5280,7 +5281,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             429: components["responses"]["TooManyRequests"];
-            /** @description It should get no requests; the checks say why. */
+            /** @description Not ready; the checks say why. */
             503: {
                 headers: {
                     [name: string]: unknown;
