@@ -1,4 +1,4 @@
-"""The service in this process without a socket, on a socket, and as a process of its own."""
+"""The service without a socket, on a socket in this process, and as a separate process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 class Api:
-    """Calls routes by their path behind the base path, and expects them to be answered so."""
+    """Calls routes by their path below the base path, and checks the status."""
 
     def __init__(self, client: Any, base: str) -> None:
         self.client = client
@@ -69,7 +69,7 @@ class Api:
         return self("DELETE", path, status, params=query or None)
 
     def send(self, body: bytes, path: str = "/queue/enqueue", status: int = 400) -> Any:
-        """Bytes as they are."""
+        """The response as bytes."""
         headers = {"content-type": "application/json"}
         return self("POST", path, status, content=body, headers=headers)
 
@@ -85,19 +85,19 @@ def some_certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def few_authorities(some_certificate: Path) -> Iterator[None]:
-    """Believe one certificate instead of all that the system has: each client reads them anew."""
+    """Trust one certificate instead of the system's, which each client would read again."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SSL_CERT_FILE", str(some_certificate))
         yield
 
 
 _idle_routes: defaultdict[tuple[object, ...], list[Litestar]] = defaultdict(list)
-"""Routes that no test uses now: to create them is most of what a service costs to start."""
+"""Routes for reuse: creating them is most of the cost of starting a service."""
 
 
 @contextlib.contextmanager
 def application(runtime: Runtime) -> Iterator[ASGIApp]:
-    """A runtime's application, on routes that an earlier test has done with."""
+    """The application of a runtime, on routes that an earlier test has finished with."""
     settings = runtime.settings
     idle = _idle_routes[settings.base_path, settings.max_body, settings.max_payload]
     routes = idle.pop() if idle else create_routes(settings)
@@ -108,7 +108,7 @@ def application(runtime: Runtime) -> Iterator[ASGIApp]:
 
 @functools.cache
 def documented() -> dict[tuple[str, str], set[str]]:
-    """The statuses that the description has for each method and path."""
+    """The documented statuses of each method and path."""
     routes = create_routes(Settings(store="memory://"))
     paths = complete_openapi(routes.openapi_schema.to_schema())["paths"]
     return {
@@ -119,11 +119,11 @@ def documented() -> dict[tuple[str, str], set[str]]:
 
 
 BESIDE = {"405", "499", "500"}
-"""Of no operation, of a client that has left, and of a mistake, which no description promises."""
+"""Statuses that are not documented: unknown routes, disconnected clients, internal errors."""
 
 
 def undocumented(runtime: Runtime) -> list[tuple[str, str, str]]:
-    """Each response so far whose status the description does not have for its route."""
+    """The responses so far with undocumented statuses."""
     (family,) = runtime.metrics.requests.count.collect()
     told = {
         (sample.labels["method"], sample.labels["route"], sample.labels["status"])
@@ -180,7 +180,7 @@ class Live:
         self.api = Api(self.client, runtime.settings.base)
 
     def request_stop(self) -> None:
-        """Once: a second request does not wait for anything."""
+        """Only once: a second request stops immediately."""
         if not self._stop_asked:
             self._stop_asked = True
             self.server.request_stop()
@@ -208,7 +208,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 class Process:
-    """`ackline serve` as a process of its own."""
+    """`ackline serve` as a separate process."""
 
     def __init__(
         self, place: Path, *arguments: str, dies: str | None = None, **environment: str
@@ -234,7 +234,7 @@ class Process:
         raise AssertionError(f"{word!r} never came: {''.join(seen)}")
 
     def end(self, number: signal.Signals = signal.SIGTERM, timeout: float = 20) -> str:
-        """What it still said."""
+        """The rest of its output."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         _, said = self.process.communicate(timeout=timeout)

@@ -1,4 +1,4 @@
-"""`ackline` that is made for being killed: python -m tests.service.kill_points POINT serve …"""
+"""`ackline` with kill points: python -m tests.service.kill_points POINT serve …"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLAIMED, ANSWERED_EARLY, HASTY = "claimed", "answered-early", "hasty"
 
 
 def die_once_claimed() -> None:
-    """The jobs are leased, and nobody ever hears of it."""
+    """The jobs are leased, but the response is never sent."""
     claim = Claimer.claim
 
     async def claim_and_die(self: Claimer, *arguments: Any, **options: Any) -> Any:
@@ -32,7 +32,7 @@ def die_once_claimed() -> None:
 
 
 def answer_before_it_is_stored() -> None:
-    """What no honest service does: the control."""
+    """The control: an incorrect service."""
     enqueue = AsyncProducer.enqueue
     later = set()
 
@@ -49,7 +49,7 @@ def answer_before_it_is_stored() -> None:
 
 
 def lease_deliveries_briefly() -> None:
-    """Who takes over from one that was killed need not wait for long."""
+    """Short intervals, so that recovery after a kill is quick."""
     worker.LEASE = 1.0
 
 

@@ -1,4 +1,4 @@
-"""A receiver of webhooks on this machine: it notes what comes, and answers as it is told."""
+"""A local receiver of webhooks, which records requests and answers as configured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 
 class Received(NamedTuple):
-    """One request."""
+    """A received request."""
 
     path: str
     headers: dict[str, str]
@@ -29,7 +29,7 @@ class Received(NamedTuple):
 
 
 class Server(ThreadingHTTPServer):
-    """A client that is killed is what some tests are about, and no error."""
+    """Some tests kill the client: that is not an error."""
 
     daemon_threads = True
 
@@ -42,7 +42,7 @@ Answering = Callable[[Received], int | tuple[int, dict[str, str]]]
 
 
 class Receiver:
-    """Answers 200 unless `answer` says otherwise."""
+    """Answers 200 unless `answer` is set."""
 
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.received: list[Received] = []
@@ -86,21 +86,21 @@ class Receiver:
         handler.wfile.write(b"ok")
 
     def wait_for(self, count: int, seconds: float = 15.0) -> list[Received]:
-        """The first so many requests."""
+        """Wait for this many requests, and return them."""
         with self._news:
             came = self._news.wait_for(lambda: len(self.received) >= count, seconds)
         assert came, f"{len(self.received)} of {count} requests came"
         return self.received[:count]
 
     def wait_for_ids(self, ids: set[str], seconds: float = 30.0) -> None:
-        """Until each of these jobs was told of."""
+        """Wait for a message about each of these jobs."""
         with self._news:
             came = self._news.wait_for(lambda: ids <= self.jobs.keys(), seconds)
         assert came, f"never told of: {sorted(ids - self.jobs.keys())[:10]}"
 
     @property
     def jobs(self) -> Counter[str]:
-        """How often each job was told of."""
+        """The number of messages per job."""
         return Counter(one.said["data"].get("id") for one in self.received)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Issuers of tokens for the tests: honest ones, and what attackers make of them."""
+"""Issuers of JWTs for tests, and forgeries of attackers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Signer:
 
 
 def claims_of(**claims: Any) -> dict[str, Any]:
-    """What a good token says, with changes."""
+    """The claims of a valid token, with changes."""
     return {
         "iss": NAME,
         "aud": AUDIENCE,
@@ -56,17 +56,17 @@ def claims_of(**claims: Any) -> dict[str, Any]:
 
 
 def unsigned(claims: dict[str, Any], header: dict[str, Any]) -> str:
-    """The part of a token that is signed."""
+    """The signed part of a token."""
     return f"{_base64(json.dumps(header).encode())}.{_base64(json.dumps(claims).encode())}"
 
 
 def with_none(word: str = "none") -> str:
-    """A token that says that it need not be signed."""
+    """A token with the algorithm `none`."""
     return unsigned(claims_of(), {"alg": word, "typ": "JWT", "kid": "one"}) + "."
 
 
 def signed_with_public_key(signer: Signer) -> str:
-    """A token whose shared secret is what everybody knows: the issuer's public key."""
+    """A token signed with the issuer's public key as if it were a shared secret."""
     text = unsigned(claims_of(), {"alg": "HS256", "typ": "JWT", "kid": signer.kid})
     signature = hmac.new(signer.public_pem, text.encode(), hashlib.sha256).digest()
     return f"{text}.{_base64(signature)}"

@@ -1,4 +1,4 @@
-"""API keys and tickets: made, shown, limited, taken back; and what is said of them."""
+"""API keys and tickets: creation, restrictions, revocation, and secrecy."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def client(runtime):
 
 @pytest.fixture
 def api_for(runtime, client):
-    """The API, with a new key of these limits."""
+    """The API with a new key with these restrictions."""
 
     def make(**limits):
         text, key = made(**limits)
@@ -137,7 +137,7 @@ class TestKeys:
 
 
 class TestKinds:
-    """A key for some kinds: jobs of others are not there."""
+    """With a key for some kinds, jobs of others do not exist."""
 
     @pytest.fixture
     def apis(self, api_for):
@@ -242,7 +242,7 @@ class TestKinds:
 
 
 class TestKeysIfUndelivered:
-    """Keys are of the whole tenant: who is limited to part of it cannot write them by a detour."""
+    """Keys belong to the whole tenant: restricted callers cannot write them indirectly."""
 
     @pytest.mark.parametrize(
         "limit", [{"queues": frozenset({"q"})}, {"kinds": frozenset({"default"})}]
@@ -301,7 +301,7 @@ class TestHealth:
 
 
 class TestForeignKinds:
-    """An id whose job failed can be enqueued anew, but not by who may not touch that job."""
+    """The id of a failed job can be enqueued again, but only by callers that may access it."""
 
     @pytest.fixture
     def limited(self, api_for):
@@ -328,7 +328,7 @@ class TestForeignKinds:
         assert (kept.kind, kept.payload) == ("two", b'"precious"')
 
     def test_nor_one_that_fails_after_the_check(self, limited, runtime, monkeypatch):
-        """Who looked too early saw nothing; the store still keeps what it has."""
+        """The check was too early, but the store still refuses to replace the job."""
         monkeypatch.setattr(Caller, "require_replaceable_blocking", lambda *_seen: None)
         job = {"payload": 1, "id": "z", "kind": "one"}
         message = {"value": 1, "options": {"id": "z", "kind": "one", "queue": "q"}}
@@ -491,7 +491,7 @@ def test_tenants_stream_their_own_messages_only(runtime):
 
 
 def test_secrets_are_in_no_log_and_no_answer(runtime, client, monkeypatch):
-    """Also when something breaks in the middle of it, with all that can be logged."""
+    """Even when something breaks in between, with all logging enabled."""
     text, key = made()
     store_key(runtime.store, key)
     log = io.StringIO()

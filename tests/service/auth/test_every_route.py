@@ -1,4 +1,4 @@
-"""Every route of the application, with every token that must not open it."""
+"""Every route, with every token that must not have access."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ client may ask whose its token is."""
 
 SAMPLES = {"queue": "email", "id": "letter", "name": "nightly", "key": "lost/letter",
            "path": "nowhere", "delivery": "msg_x"}  # fmt: skip
-"""What paths name: all of it is there, in the tenant acme."""
+"""Path parameters, all of which exist in the tenant acme."""
 
 ARGUMENTS: dict[str, Any] = {
     "queue": "email",
@@ -54,11 +54,11 @@ ARGUMENTS: dict[str, Any] = {
     "writes": [],
     "topic": "ready",
 }  # fmt: skip
-"""What the verbs of the store are called with."""
+"""Arguments of the store methods."""
 
 
 class Call(NamedTuple):
-    """A route with something in each of its places."""
+    """A route with its path parameters filled in."""
 
     method: str
     path: str
@@ -70,7 +70,7 @@ class Call(NamedTuple):
 
 
 def calls(settings: Settings) -> list[Call]:
-    """The application's own table, so that a new route cannot be forgotten."""
+    """From the application itself, so that no new route is forgotten."""
     found = []
     routes: list[Any] = create_routes(settings).routes
     for route in routes:
@@ -86,7 +86,7 @@ def calls(settings: Settings) -> list[Call]:
 
 
 def _verbs(path: str) -> list[Call]:
-    """Each verb of the store is a route of its own."""
+    """Each store method is a route."""
     verbs = {**VERBS, "listen": LISTEN} if "{" in path else {"handshake": None}
     base = path.rpartition("/")[0]
     return [
@@ -123,7 +123,7 @@ def settings(signer, tmp_path_factory):
 
 
 class World:
-    """A service whose streams end at once, and what its store holds."""
+    """A service whose streams end immediately, and its store."""
 
     def __init__(self, settings: Settings) -> None:
         self.runtime = Runtime.from_settings(settings)
@@ -133,7 +133,7 @@ class World:
         self.runtime.streams.end_all()
 
     def furnish(self) -> None:
-        """Give the tenant acme one of each."""
+        """Create one of everything in the tenant acme."""
         queue = Queues(self.runtime.store, "acme")["email"]
         queue.enqueue({"secret": "of acme"}, id="letter", kind="welcome", max_attempts=1,
                       keys_if_undelivered=[["lost", "letter"]],
@@ -153,7 +153,7 @@ class World:
         return self.client.request(call.method, call.path, headers=headers, **call.options)
 
     def of_acme(self) -> Any:
-        """All that acme has."""
+        """Everything that acme has."""
         queues = Queues(self.runtime.store, "acme")
         jobs = [job.record for name in queues for job in queues[name].jobs().jobs]
         return queues.describe(), jobs, queues.keys(), queues.keys("ackline")
@@ -196,7 +196,7 @@ def refused(signer):
 
 
 def test_open_routes_reveal_nothing_of_a_tenant(world):
-    """The list is short, and whoever makes it longer has to come here."""
+    """The list is short, and extending it needs a change here."""
     rules = {str(call): call.rule for call in world.calls if call.rule is not None}
     assert rules == {
         "GET /livez": NO_AUTH["auth"],
@@ -229,7 +229,7 @@ def test_no_route_opens_to(world, refused, case):
 
 
 def test_the_same_calls_open_with_a_good_token(settings, signer):
-    """The control: what is refused above is refused for the token, not for something else."""
+    """Control: the calls above are refused because of the token only."""
     world = World(settings)
     world.owner = signer.sign()
     with world.client:
@@ -255,7 +255,7 @@ def test_no_route_opens_without_a_scope(world, signer):
 
 @pytest.mark.parametrize("scope", ["produce", "consume", "read"])
 def test_only_admins_change_jobs_of_others(world, signer, scope):
-    """Each scope alone: what it opens, by the words of the routes."""
+    """What each scope alone allows."""
     token = signer.sign(scope=scope)
     before = world.of_acme()[0][0].settings
 
@@ -270,7 +270,7 @@ def test_only_admins_change_jobs_of_others(world, signer, scope):
 
 @pytest.mark.parametrize("claims", [{"tenant": "beta"}, {"queues": ["other"]}])
 def test_other_tenants_and_queues_do_not_see_it(settings, signer, claims):
-    """With acme's queue there or not, all routes and all verbs give the same answers."""
+    """All responses are the same whether acme's queue exists or not."""
     beta = signer.sign(**claims)
     with_acme, without = World(settings), World(settings)
     with_acme.owner = signer.sign()
@@ -301,6 +301,6 @@ def test_a_foreign_tenant_may_use_the_same_ids(settings, signer):
 
 
 def _plain(answer: Any) -> str:
-    """An answer without what differs from one moment to the next."""
+    """A response without what depends on the time."""
     text = re.sub(r'"(ticket|id|cursor|secret)": ?("[^"]*"|null)', "", answer.text)
     return re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "0", text)

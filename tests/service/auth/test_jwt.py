@@ -1,4 +1,4 @@
-"""Tokens: whose are believed, with which keys, and how keys come and go."""
+"""JWTs: which issuers and keys are accepted, and key rotation."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def issuer_with(algorithm, **settings):
 
 
 class Source:
-    """Keys behind a URL of this machine, and a clock that waits for nobody."""
+    """A JWKS behind a local URL, with a manual clock."""
 
     def __init__(self):
         self.content, self.status, self.asked, self.now = b"", 200, 0, 1000.0

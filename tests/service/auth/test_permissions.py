@@ -1,4 +1,4 @@
-"""Every route and every verb of the store, with every scope: the table alone decides."""
+"""Every route and store method with every scope: only the table decides."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ ROWS: dict[str, Permission] = {
     "GET /api/v1/webhooks/letter/deliveries": A.WEBHOOKS,
     "POST /api/v1/webhooks/letter/deliveries/msg_x/redeliver": A.WEBHOOKS,
 }
-"""What each route does. The verbs of the store have theirs in `PERMISSIONS_OF_VERB`."""
+"""The permission of each route; those of store methods are in `PERMISSIONS_OF_VERB`."""
 
 BY_ARGUMENTS = {
     "/api/v1/store/describe": (A.READ_QUEUES,),
@@ -111,7 +111,7 @@ BY_ARGUMENTS = {
     "/api/v1/store/read_keys": (A.READ_KEYS,),
     "/api/v1/store/listen": (A.CLAIM, A.READ_EVENTS),
 }
-"""What verbs do as they are called here, where it depends on their arguments."""
+"""The permissions of the calls below, where they depend on the arguments."""
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +259,7 @@ SAME: dict[str, list[Call]] = {
         verb("enqueue", queue=KEY, drafts=[{"id": "same", "kind": "default", "payload": b"1"}]),
     ],
 }
-"""The same act by each of the faces that have it."""
+"""The same act by each interface that has it."""
 
 
 @pytest.mark.parametrize("act", SAME)
@@ -294,7 +294,7 @@ MORE = [
     route("/v1/queues/email/jobs?id=letter&summary=true", "GET"),
     route("/v1/queues/email/jobs?worker=http", "GET"),
 ]
-"""Reads with arguments that find what there is."""
+"""Reads with arguments that find something."""
 
 
 def test_a_token_for_some_kinds_neither_sees_nor_changes_others(settings, signer):
@@ -345,7 +345,7 @@ MIXED: list[Call] = [
     ),
     verb("apply", queue=QueueKey("acme", "other"), transitions=[move("x", KEY)]),
 ]
-"""Each is about something that is the caller's, and something that is not."""
+"""Requests about something that the caller may access and something that it may not."""
 
 
 @pytest.mark.parametrize("call", MIXED, ids=str)
@@ -360,7 +360,7 @@ def test_partly_forbidden_requests_are_refused_as_a_whole(world, signer, call):
 
 
 def told(call: Call, answer: Any) -> str:
-    """An answer with its bytes as text."""
+    """A response with its bytes as text."""
     name = call.path.rpartition("/")[2]
     if "/store/" not in call.path or name not in VERBS or answer.status_code != 200:
         return str(answer.text)

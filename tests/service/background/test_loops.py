@@ -1,4 +1,4 @@
-"""Maintenance for all tenants: what one of them has or lacks is no trouble for the others."""
+"""Maintenance for all tenants: none affects the others."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class TestSchedules:
 
 class TestDispatcher:
     def test_a_saved_cursor_beyond_the_journal_is_dropped(self, store):
-        """As when a node of a cluster failed over, and lost what others had read of it."""
+        """Like after a failover of a cluster node that lost what others had read."""
         queue = Queues(store, "acme")["mail"]
         queue.enqueue(1, id="a", callback_url="https://example.com/")
         queue.complete(queue.claim(1)[0], None)

@@ -1,4 +1,4 @@
-"""What maintenance costs: it follows what happens, not how many queues there are."""
+"""The cost of maintenance depends on what happens, not on the number of queues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VERBS = [name for name in vars(Store) if not name.startswith("_") and name != "c
 
 
 class Counting(MemoryStore):
-    """Counts the calls of each verb."""
+    """Counts the calls of each method."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -58,7 +58,7 @@ def step(caretaker: BackgroundLoops, *names: str) -> None:
 
 
 def calls_of_idle_steps(store: Counting, caretaker: BackgroundLoops, queues: int) -> Counter[str]:
-    """What all loops but the pruner ask while nothing happens in so many queues."""
+    """The calls of all loops but the pruner while nothing happens in this many queues."""
     for n in range(queues):
         Queues(store)[f"q{n}"].enqueue(1)
     often = ("queue discovery", "promoter", "sweeper", "dispatcher", "store monitor")
@@ -118,7 +118,7 @@ def test_changes_outside_the_journal_are_noticed(store, monkeypatch):
 
 
 def test_a_queue_stays_the_same_object(store):
-    """Loops remember by it what they have done."""
+    """Loops keep state by queue object."""
     survey = QueueIndex(store, Settings(store="memory://"))
     Queues(store)["a"].enqueue(1)
     [first] = survey.queues()
@@ -160,7 +160,7 @@ SCOPE: Any = {}
 
 
 async def asked_of_idle(store: Counting, dashboards: int, seconds: float) -> Counter[str]:
-    """The calls of the store while nothing happens: each dashboard has a stream, and looks."""
+    """The store calls while nothing happens, with dashboards that stream and poll."""
     settings = Settings(store="memory://")
     runtime = Runtime(settings, store, authenticator_for(settings, store))
     await runtime.open()
@@ -194,7 +194,7 @@ async def asked_of_idle(store: Counting, dashboards: int, seconds: float) -> Cou
 
 
 async def settled(store: Counting) -> None:
-    """Wait until each queue was looked at once, as after every start."""
+    """Wait until each queue was maintained once, as after every start."""
     asked = 0
     while store.calls["read_keys"] < 2000 or store.calls["read_keys"] > asked + 10:
         asked = store.calls["read_keys"]

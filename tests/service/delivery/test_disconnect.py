@@ -1,4 +1,4 @@
-"""A client that leaves before its answer is written gets no jobs."""
+"""A client that disconnects before the response is written gets no jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One consumer of several queues: a noisy one leaves the others their share."""
+"""A client of several queues: a busy queue does not starve the others."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def ack(live, message):
 
 
 def worked_off(live, messages, count):
-    """So many messages, each acknowledged before the next is looked at."""
+    """This many messages, each acknowledged before the next is read."""
     seen = []
     for _ in range(count):
         message = next(messages)

@@ -1,4 +1,4 @@
-"""What a process keeps of the jobs that it has handed out: what settling needs, no payloads."""
+"""What a process remembers of in-flight jobs: enough to settle them, but no payloads."""
 
 from __future__ import annotations
 

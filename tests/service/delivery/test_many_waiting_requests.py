@@ -34,7 +34,7 @@ Figures = dict[str, float]
 
 
 class Observed:
-    """What the operating system says about a process."""
+    """Statistics of a process from the operating system."""
 
     def __init__(self, pid: int) -> None:
         self._place = Path(f"/proc/{pid}")
@@ -57,7 +57,7 @@ class Observed:
 
     @property
     def cpu(self) -> float:
-        """Seconds that it has used."""
+        """CPU seconds used."""
         words = (self._place / "stat").read_text().rpartition(")")[2].split()
         return (int(words[11]) + int(words[12])) / TICKS
 
@@ -90,13 +90,13 @@ class Client:
 
 
 class Crowd:
-    """Clients that wait, and one that works and is timed."""
+    """Waiting clients, and one that works and is timed."""
 
     def __init__(self, process: Process) -> None:
         self.port = int(process.url.rpartition(":")[2].split("/")[0])
         self.process = Observed(process.process.pid)
         self.delays: list[float] = []
-        """From an enqueue until the waiting claim is answered."""
+        """Seconds from an enqueue to the response of the waiting claim."""
         self._sent: dict[str, float] = {}
         self._clients: list[Client] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -122,7 +122,7 @@ class Crowd:
         return [error for task in done if (error := task.exception()) is not None]
 
     async def claim(self, queues: list[str]) -> None:
-        """Claim for ever, and settle what comes; not all come back at the same time."""
+        """Claim and settle forever, with pauses of different lengths."""
         client = await self.client()
         while True:
             body = {"queues": queues, "wait": random.uniform(20.0, 60.0)}
@@ -143,7 +143,7 @@ class Crowd:
             pass
 
     async def half(self) -> None:
-        """A half-sent request, and another each time it was refused."""
+        """An incomplete request, and another each time it is refused."""
         await asyncio.sleep(random.uniform(0.0, 8.0))
         while True:
             client = await self.client()
@@ -153,7 +153,7 @@ class Crowd:
             self._clients.remove(client)
 
     async def work(self, queues: list[str], seconds: float) -> list[float]:
-        """Enqueue and look around; returns how long each request took."""
+        """Enqueue and read; returns the duration of each request."""
         client = await self.client()
         took: list[float] = []
         until = time.perf_counter() + seconds
@@ -166,7 +166,7 @@ class Crowd:
 
 
 async def timed(client: Client, queue: str, id: str) -> list[float]:
-    """How long it takes to enqueue a job, and to look at the queue."""
+    """Seconds to enqueue a job, and to read the queue."""
     began = time.perf_counter()
     body = {"value": 1, "options": {"queue": queue, "id": id}}
     await client.ask("POST", "/api/queue/enqueue", body)
@@ -176,7 +176,7 @@ async def timed(client: Client, queue: str, id: str) -> list[float]:
 
 
 async def alone(crowd: Crowd, took: list[float]) -> None:
-    """The same requests to a process that nobody else uses: what the machine is to blame for."""
+    """The same requests to an idle process, as a baseline of the machine."""
     client = await crowd.client()
     while True:
         took += await timed(client, "q", f"job-{len(took)}")

@@ -29,7 +29,7 @@ CLIENTS = 4
 
 
 class Memory:
-    """The most memory that a process has had since it was first asked."""
+    """The peak memory of a process since the first call."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -61,7 +61,7 @@ class Memory:
 
 
 def fill(url: str, jobs: int) -> None:
-    """Half of them waiting, half of them in the DLQ, each payload different."""
+    """Half of the jobs waiting, half in the DLQ, each with a different payload."""
     store = store_from_url(url)
     store.open()
     try:
@@ -118,7 +118,7 @@ def search(url: str) -> None:
 
 
 def claim_all(url: str, jobs: int) -> int:
-    """Claim as many at once as the service gives, and complete them; returns how many."""
+    """Claim as many as the service returns, and complete them; returns how many."""
     done = 0
     with client(url) as api:
         while done < jobs:
@@ -158,7 +158,7 @@ def together(work: list[threading.Thread]) -> None:
 
 
 def run(serve, url: str, jobs: int) -> dict[str, int]:
-    """All of it through one service process; returns how much it grew, in MB, by act."""
+    """Everything through one service process; returns its growth in MB by act."""
     fill(url, jobs)
     service = serve("--store", url, ACKLINE_PING_EVERY="1")
     half, figures = jobs // 2, dict[str, int]()

@@ -1,4 +1,4 @@
-"""Who waits for a result: until it is there, it leaves, or the service stops."""
+"""Waiting for a result, until it exists, the client disconnects, or the service stops."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def settings():
 
 @pytest.fixture
 def waiting(live):
-    """A request that waits for the result of a job that nobody does."""
+    """A request that waits for the result of a job that nobody runs."""
     live.api.post("/v1/queues/q/jobs", {"payload": 1, "id": "a"}, 201)
     with ThreadPoolExecutor(1) as pool:
         path = f"{live.runtime.settings.base}{JOB}/result?wait=30"

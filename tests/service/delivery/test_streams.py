@@ -1,4 +1,4 @@
-"""Streams on real sockets: prompt, bounded by their window, and nothing is lost when they end."""
+"""Streams on real sockets: prompt, bounded by the window, and nothing is lost at their end."""
 
 from __future__ import annotations
 
@@ -141,10 +141,10 @@ def test_a_disconnect_releases_all_jobs(live):
 
 
 class TestDisconnect:
-    """It may have crashed, and one of its messages may be why."""
+    """A client that disconnects may have crashed because of one of its messages."""
 
     def receive(self, live, number, query="prefetch=1"):
-        """What a consumer is sent that then leaves with it."""
+        """The messages of a client that then disconnects."""
         with listening(live, f"/queue/listen?{query}") as events:
             found = messages(events, number)
         until(lambda: counts(live)["processing"] == 0)
@@ -440,7 +440,7 @@ class TestEvents:
         assert sweep["payload"]["triggered_by"] == by
 
     def swept(self, live, jobs):
-        """The cursor before a sweep of so many jobs."""
+        """The cursor before a sweep of this many jobs."""
         queue = Queues(live.runtime.store)["default"]
         queue.enqueue_many(range(jobs))
         held = [job.record for job in queue.claim(jobs)]

@@ -1,4 +1,4 @@
-"""Two instances of the service on one store: what one handed out, the other may settle."""
+"""Two instances of the service on one store: jobs sent by one can be settled on the other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_ONCE = {"backoffSchedule": [0, 0, 0, 0, 0]}
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[Api, Api]]:
-    """Without maintenance: what happens, these cases do."""
+    """Without maintenance, so that only the tests change anything."""
     settings = Settings(store=f"sqlite:///{tmp_path}/jobs.db", maintenance=False)
     first, second = (Runtime.from_settings(settings) for _ in range(2))
     with client_for(first) as here, client_for(second) as there:
@@ -73,7 +73,7 @@ def test_an_id_settles_a_job_sent_by_the_other_instance(pair):
 
 
 def test_a_repeated_nack_to_the_other_instance_answers_the_same(pair):
-    """Though the attempt that the job is in by now is its last."""
+    """Even if the job is in its last attempt by now."""
     one, other = pair
     one.enqueue(1, maxAttempts=2, **AT_ONCE)
     first = take(one)

@@ -1,4 +1,4 @@
-"""Texts that break out of places they were put into: pages, headers, paths, queries, terminals."""
+"""Texts that try to break out of pages, headers, paths, queries and terminals."""
 
 from __future__ import annotations
 

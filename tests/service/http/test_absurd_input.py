@@ -1,4 +1,4 @@
-"""Input that is well formed and absurd: refused, and never an error of the server."""
+"""Well formed but absurd input: refused, never an internal error."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_hosts_that_are_none(api, host):
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "["])
 def test_pages_of_other_sites_may_not_call(api, origin):
-    """Also from browsers that do not say `Sec-Fetch-Site`."""
+    """Even from browsers that do not send `Sec-Fetch-Site`."""
     api("POST", "/v1/queues/default/pause", 403, headers={"origin": origin})
 
 
@@ -112,7 +112,7 @@ class TestTooManyKeys:
         assert api.get("/watch", 422, prefix="w")["at"] == "prefix"
 
     def test_end_a_watch(self, live):
-        """Instead of telling that those which do not fit any more are gone."""
+        """Instead of reporting keys beyond the limit as deleted."""
         self.put(live.api, *"bcd")
         url = f"{live.url}{live.runtime.settings.base}/watch?prefix=w"
         with httpx.Client(timeout=10) as client, connect_sse(client, "GET", url) as source:
@@ -138,7 +138,7 @@ class TestTooManyKeys:
     ],
 )
 def test_a_queue_that_does_not_exist_is_not_an_empty_one(api, method, path, body):
-    """A typing error in a backup or a clean-up would go unnoticed."""
+    """Otherwise a typo in a backup or clean-up would go unnoticed."""
     refused = api(method, path, 404, **({} if body is None else {"json": body}))
 
     assert "there is no queue 'nope'" in refused["detail"]

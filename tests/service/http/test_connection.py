@@ -1,4 +1,4 @@
-"""Clients that send half a request, or do not read, are let go, and nobody else notices."""
+"""Clients that stall are disconnected, without effect on others."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_what_is_not_http_is_a_problem_like_others(live, sent):
 
 
 def test_a_server_that_does_not_look_waits_on(monkeypatch, runtime):
-    """The control: what uvicorn does by itself."""
+    """Control: uvicorn's own behaviour."""
     monkeypatch.setattr(server, "connection_class", lambda _settings: H11Protocol)
     plain = Live(runtime)
     try:
@@ -228,7 +228,7 @@ def test_more_files_are_allowed_than_a_shell_gives(monkeypatch):
 
 
 class TestHalfBodies:
-    """Clients that send almost all of a large body must not take memory without end."""
+    """Clients that send almost all of a large body must not exhaust the memory."""
 
     LIMIT = 4 * 1024 * 1024
     SIZE = 1024 * 1024

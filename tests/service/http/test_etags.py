@@ -1,4 +1,4 @@
-"""ETags: nothing is sent twice, and nothing overwritten that its writer has not seen."""
+"""ETags: unchanged documents are not sent again, changed ones not overwritten unseen."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_counts_change_what_is_shown_but_not_what_may_be_edited(furnished):
 
 @pytest.mark.parametrize(("tag", "statuses"), [(None, [200, 412]), ("*", [200, 200])])
 def test_of_two_editors_of_a_job_at_once_one_wins(live, monkeypatch, tag, statuses):
-    """Both have looked before either edits; with `*`, which names no state, both are meant."""
+    """Both read before either edits; with `*`, which matches any version, both succeed."""
     live.api.post("/v1/queues/email/jobs", {"payload": 1, "id": "a"}, 201)
     tag = tag or ask(live.api, "GET", JOB).headers["etag"]
     apply, both_looked = live.runtime.store.apply, threading.Barrier(2, timeout=10)
@@ -176,7 +176,7 @@ def test_of_two_editors_of_a_job_at_once_one_wins(live, monkeypatch, tag, status
 def test_settings_that_change_between_the_look_and_the_write_are_seen(
     furnished, runtime, monkeypatch
 ):
-    """Two at once: the store compares, so the second one's tag is checked again."""
+    """Two at the same time: the store compares, so the second tag is checked again."""
     tag = ask(furnished, "GET", QUEUE).headers["etag"]
     queue = Queues(runtime.store)["email"]
     configure = runtime.store.configure

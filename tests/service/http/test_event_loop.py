@@ -1,4 +1,4 @@
-"""What takes long for one request keeps no other waiting."""
+"""Slow work of one request does not delay others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ackline.service.runtime import THREAD_ABOVE_BYTES
     ],
 )
 def test_a_large_payload_is_converted_off_the_event_loop(live, monkeypatch, method, path, body):
-    """As long as it is converted, the service answers others."""
+    """While it is converted, the service answers others."""
     Queues(live.runtime.store)["default"].enqueue("x" * THREAD_ABOVE_BYTES, id="big")
     begun, go_on, convert = threading.Event(), threading.Event(), documents.raw_json
 

@@ -1,4 +1,4 @@
-"""HEAD says what GET would say, without the body: load balancers and probes ask like this."""
+"""HEAD responds like GET, without the body, for load balancers and probes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile texts in every field of every route: refused or kept as they are, never acted upon."""
+"""Hostile texts in every field of every route: refused or kept as they are, never interpreted."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ackline.service import Settings, create_app
 from ackline.service.runtime import Runtime
 
 FEW = 12
-"""Texts for each field in the usual run; all of them on demand. Together they use each of them."""
+"""Texts per field in the usual run (all on demand); together the fields use every text."""
 
 PAGES = ("/api/docs", "/dashboard")
-"""Routes that answer with pages of their own."""
+"""Routes that respond with pages."""
 
 
 class Field(NamedTuple):
-    """One place of one route where a client can put a text."""
+    """A field of a route that takes text."""
 
     method: str
     path: str
@@ -40,7 +40,7 @@ class Field(NamedTuple):
 
 
 def texts_in(body: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where a body has texts, those that are names among them."""
+    """The text fields of a body, including names."""
     match body:
         case str():
             yield at
@@ -55,7 +55,7 @@ def texts_in(body: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def fields_of(described: Any) -> Iterator[Field]:
-    """From the description of the service itself, so that a new field cannot be forgotten."""
+    """From the OpenAPI document, so that no new field is forgotten."""
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
             content = operation.get("requestBody", {}).get("content", {})
@@ -68,7 +68,7 @@ def fields_of(described: Any) -> Iterator[Field]:
 
 
 class Service:
-    """A service whose streams end at once."""
+    """A service whose streams end immediately."""
 
     def __init__(self) -> None:
         self.runtime = Runtime.from_settings(Settings(store="memory://", maintenance=False))
@@ -111,7 +111,7 @@ def service() -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def fresh() -> Iterator[Service]:
-    """Another one, with nothing in it."""
+    """Another, empty service."""
     service = Service()
     with service.client:
         yield service
@@ -144,7 +144,7 @@ def test_there_are_two_hundred_of_them():
 
 
 def test_some_texts_in_every_field(service, fields):
-    """Each field gets some of them, each of them is somewhere."""
+    """Each field gets some texts, and each text is used."""
     texts = itertools.cycle(HOSTILE)
     for field in fields:
         for text in itertools.islice(texts, FEW):
@@ -159,7 +159,7 @@ def test_every_text_in_every_field(service, fields):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_comes_back_as_it_was(fresh, text):
-    """As the name of a queue, an id, a kind, a group, a header and in the payload: all kept."""
+    """As the name of a queue, an id, kind, group, header and payload: all are kept."""
     client, queue, id = fresh.client, path_of([text]), path_of([text])
     body = {
         "payload": {text: [text]},

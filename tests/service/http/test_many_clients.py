@@ -1,4 +1,4 @@
-"""Many streams and many half-sent requests at once: everybody else is still answered promptly."""
+"""Many streams and incomplete requests: others are still answered promptly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HALF = b"POST /api/queue/enqueue HTTP/1.1\r\nhost: localhost\r\ncontent-length: 
 
 
 class Crowd:
-    """Listeners that acknowledge what they get, halves, and one who is timed."""
+    """Listeners that acknowledge, incomplete requests, and one timed client."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -40,7 +40,7 @@ class Crowd:
             self._start(self._settle())
 
     async def time_others(self, seconds: float) -> tuple[list[float], list[str]]:
-        """How long each request of somebody else takes, and what was enqueued."""
+        """The duration of each request of the timed client, and what it enqueued."""
         reader, writer = await self._connect()
         took: list[float] = []
         sent: list[str] = []

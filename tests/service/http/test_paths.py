@@ -1,4 +1,4 @@
-"""Paths and queries: a name means the same each time, a parameter is there once."""
+"""Paths and queries: names are decoded once, and parameters are not repeated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ JOBS = "/v1/queues/email/jobs"
 
 @pytest.mark.parametrize("name", ["a%252Fb", "%25", "%2525", "%252e%252e%2F"])
 def test_a_name_means_the_same_each_time(api, name):
-    """What is decoded for one request must not be there, decoded, for the next."""
+    """Decoding a path must not affect the next request."""
     meant = {"a%252Fb": "a%2Fb", "%25": "%", "%2525": "%25", "%252e%252e%2F": "%2e%2e/"}[name]
     for _ in range(3):
         api.post(f"/v1/queues/{name}/jobs/batch", {"jobs": [{"payload": 1, "id": meant}]})

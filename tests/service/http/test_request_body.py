@@ -1,4 +1,4 @@
-"""What cannot be read is refused, with what and where, and nothing is done."""
+"""Malformed requests are refused with a location, and nothing is done."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class TestDepth:
 
     @pytest.mark.parametrize("string", [b'"]"', b'"\\"]"', b'"\\\\"', b'"]\\\\"'])
     def test_strings_do_not_hide_it(self, api, string):
-        """Closing brackets in strings take the opening ones away, if nobody looks closely."""
+        """Closing brackets in strings must not balance opening ones."""
         opening = string.replace(b"]", b"[")
 
         api.send(nested(MAX_DEPTH - 1, b"1", string + b",", b"," + opening), status=200)
@@ -189,11 +189,11 @@ def test_a_payload_is_kept_as_it_came(api, runtime):
 
 
 class TestLarge:
-    """What takes long to read is read where nobody else waits for it."""
+    """Large bodies are decoded in a thread."""
 
     @pytest.fixture
     def readers(self, monkeypatch):
-        """The threads that bodies were read in."""
+        """The threads in which bodies were decoded."""
         threads: list[threading.Thread] = []
 
         def look(body: bytes) -> None:
@@ -239,7 +239,7 @@ class TestLarge:
         "text", [b'"' + b'\\"' * 500_000, b"[" * 500_000, b"1" * 500_000, b"-" * 500_000]
     )
     def test_each_byte_is_met_once(self, text):
-        """Or this would take minutes."""
+        """Otherwise this would take minutes."""
         began = time.process_time()
         with pytest.raises((BadBody, TooDeep)):
             read_json(text, msgspec.json.Decoder(msgspec.Raw))

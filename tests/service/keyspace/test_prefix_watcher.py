@@ -1,4 +1,4 @@
-"""Watching keys: one read for all who watch the same, and nobody else waits for it."""
+"""Watching keys: one poll for all watchers of a prefix, without delaying others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def put(live, *names):
 
 
 class Counted:
-    """Looks, as many as the test wants to know of."""
+    """Polls that the test can wait for."""
 
     def __init__(self):
         self.looks = 0

@@ -1,4 +1,4 @@
-"""Limits: of one tenant for all its requests, of an address for what is not believed."""
+"""Limits: of a tenant for its requests, and of an address for failed logins."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def allowance() -> TenantLimits:
 
 @pytest.fixture
 def tenants() -> dict[str, str]:
-    """The key of each."""
+    """An API key of each tenant."""
     return {}
 
 
@@ -235,7 +235,7 @@ def call(api, tenants):
 
 
 def redriven(id: str) -> dict[str, Any]:
-    """The step that a client of the store sends."""
+    """The transition that a client of the store API sends."""
     return {"id": id, "act": "redrive", "to": "queued", "attempts": 0}
 
 
@@ -261,11 +261,11 @@ def test_the_request_rate_of_a_tenant(call):
 
 @pytest.mark.parametrize("allowance", [TenantLimits(requests=0.001, requests_burst=4)])
 class TestSettlingOverTheRate:
-    """What a tenant has claimed it can always settle: the work would be done again otherwise."""
+    """Claimed jobs can always be settled, or else they would run again."""
 
     @pytest.fixture
     def held(self, call):
-        """A job that is claimed, and no request to spare."""
+        """A claimed job, with the request rate used up."""
         call("POST", "/v1/queues/q/jobs", 201, json={"payload": 1, "id": "a"})
         call("POST", "/v1/queues/q/jobs", 201, json={"payload": 2, "id": "b"})
         (job,) = call("POST", "/v1/queues/q/claim", json={"lease": 60}).json()["jobs"]
@@ -294,7 +294,7 @@ class TestSettlingOverTheRate:
         refused(call("GET", "/queue/stats", 429), "too-many-requests")
 
     def test_a_worker_on_the_store_api(self, call, held):
-        """It settles and claims in one request: it gets no job, and hears when to ask for some."""
+        """It settles and claims in one request: it gets no job, and when to claim again."""
         beat = {
             "id": "w",
             "host": "",
@@ -372,7 +372,7 @@ class TestJobs:
 class TestDepth:
     @pytest.fixture(autouse=True)
     def looking(self, monkeypatch):
-        """Who finds no room looks at once whether there is some by now."""
+        """A request without capacity recounts at once."""
         monkeypatch.setattr("ackline.service.limits.queue_depth.MIN_RECOUNT_INTERVAL", 0.0)
 
     def fill(self, call, queue, jobs, status=201):
@@ -387,7 +387,7 @@ class TestDepth:
         call("POST", "/v1/queues/a/jobs", 201, tenant="umbrella", json={"payload": 1})
 
     def bury(self, call, queue, jobs=1):
-        """Put jobs in and let them fail; returns their ids."""
+        """Enqueue jobs and let them fail; returns their ids."""
         for _ in range(jobs):
             call("POST", f"/v1/queues/{queue}/jobs", 201, json={"payload": 0, "max_attempts": 1})
         held = call("POST", f"/v1/queues/{queue}/claim", json={"limit": jobs}).json()["jobs"]
@@ -418,7 +418,7 @@ class TestDepth:
         assert call("GET", f"/v1/queues/a/jobs/{ids[1]}").json()["state"] == "failed"
 
     def test_an_operation_in_progress_reserves_no_capacity(self, call, runtime):
-        """What has moved already would count twice."""
+        """Otherwise jobs that have moved would count twice."""
         self.fill(call, "a", 3)
 
         ids = [job["id"] for job in call("GET", "/v1/queues/a/jobs").json()["jobs"]]
@@ -543,7 +543,7 @@ def many(count: int) -> list[str]:
 
 
 def listening(live, headers, names):
-    """A stream of the store's own news."""
+    """A notification stream of the store API."""
     body = {"queues": names, "topic": "ready"}
     path = "/api/v1/store/listen"
     request = live.client.build_request("POST", path, headers=headers, json=body)
@@ -677,7 +677,7 @@ def test_an_invalid_limit_is_refused(tmp_path, text):
 
 
 def test_a_full_store_answers_507_to_enqueues_only(call):
-    """What a queue's own setting says, or the disk; a quota of its tenant is 429."""
+    """A full queue or disk is 507; a limit of the tenant is 429."""
     call("PATCH", "/v1/queues/q", json={"max_jobs": 1})
     call("POST", "/v1/queues/q/jobs", 201, json={"payload": 1, "id": "one"})
     answer = call("POST", "/v1/queues/q/jobs", 507, json={"payload": 2})

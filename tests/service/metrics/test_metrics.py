@@ -1,4 +1,4 @@
-"""Figures for Prometheus: right for one process, and for several together."""
+"""Metrics for Prometheus, of one process and of several together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ackline.service.metrics.multiprocess import SharedMetrics, merge
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
-    """By name and the values of the labels, in the order of their names."""
+    """Samples by name and label values, in the order of the label names."""
     return {
         (sample.name, *(sample.labels[name] for name in sorted(sample.labels))): sample.value
         for family in text_string_to_metric_families(text)

@@ -1,4 +1,4 @@
-"""Out of one queue and into another, as JSON lines: what can be enqueued again comes through."""
+"""Export and import as JSON lines: everything that can be enqueued again is kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUEUE = "/v1/queues/email"
 
 
 def test_an_export_of_a_queue_in_use_has_each_job_once(api, runtime, monkeypatch):
-    """Each page finds some jobs where others have just been: workers are busy with them."""
+    """Each page finds jobs in other states, as workers are busy with them."""
     queue = ackline.Queues(runtime.store)["email"]
     queue.enqueue_many(range(1200))
     held = queue.claim(300)
@@ -42,7 +42,7 @@ def test_an_export_of_a_queue_in_use_has_each_job_once(api, runtime, monkeypatch
 
 
 CARRIED = ("id", "kind", "payload", "priority", "run_at", "options")
-"""What an import carries over, of a job as it is stored."""
+"""The fields of a stored job that an import keeps."""
 
 
 def stored(runtime, queue):
@@ -51,7 +51,7 @@ def stored(runtime, queue):
 
 
 def fill(api):
-    """Jobs that say all that can be said, in every state that waits."""
+    """Jobs with all options, in every waiting state."""
     jobs = [
         {
             "id": "all",

@@ -1,4 +1,4 @@
-"""A rename moves all that a queue has, or nothing."""
+"""A rename moves everything of a queue, or nothing."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def ackline_key(*parts: str) -> tuple[str, ...]:
 
 
 def test_a_rename_cut_short_by_a_crash_is_finished_by_repeating_it(api, runtime):
-    """What a killed service leaves: the old queue paused, and some of its jobs moved."""
+    """The state after a kill: the old queue paused, and some of its jobs moved."""
     queues = Queues(runtime.store)
     old, new = queues["email"], queues["mail"]
     old.configure(max_jobs=9)

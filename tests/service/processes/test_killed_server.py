@@ -1,4 +1,4 @@
-"""Servers are killed while clients use them: what was answered is never lost."""
+"""Servers are killed while clients use them: answered requests are never lost."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ QUEUE = QueueKey("default", "work")
 LEASE = 1.0
 ATTEMPTS = 30
 SERVERS_OWN = (Act.EXPIRE, Act.RELEASE)
-"""Acts that no client asks for; the journal alone tells of them."""
+"""Acts without a client's request, only known from the journal."""
 
 
 class Client:
-    """Clients in threads of their own; they go on until they are answered, as real ones do."""
+    """Clients in threads, which retry until they are answered."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ class Client:
             assert not thread.is_alive()
 
     def _post(self, client: httpx.Client, path: str, body: Any) -> Any:
-        """Ask until somebody answers; None if nobody does before the end."""
+        """Retry until a server answers; None if none does before the end."""
         while self.urls:
             url = self.urls[next(self._turn) % len(self.urls)]
             try:
@@ -145,7 +145,7 @@ def _fields(step: Step) -> dict[str, Any]:
 
 
 class Drill:
-    """Servers on one file, clients, and what the checker says in the end."""
+    """Servers on one file, clients, and the checker's result."""
 
     def __init__(self, serve: Callable[..., Any], place: Path) -> None:
         self._serve = serve
@@ -164,7 +164,7 @@ class Drill:
         return process
 
     def kill(self, process: Any, wait: bool = False) -> None:
-        """Kill it, or wait until it has killed itself; whoever was its client asks elsewhere."""
+        """Kill a server, or wait until it has killed itself; its clients retry elsewhere."""
         id = f"kill-{next(self._faults)}"
         self._note_fault(id, Phase.INVOKE)
         if wait:
@@ -179,7 +179,7 @@ class Drill:
         )
 
     def report(self, jobs: int) -> Report:
-        """Work everything off, and look what is left."""
+        """Process all jobs, and check what is left."""
         with ackline.open(f"sqlite:///{self._place}/jobs.db") as queues:
             store = queues.store
             until(lambda: self._done(store, jobs), 60.0)
@@ -229,7 +229,7 @@ def wait_for(signals: threading.Semaphore, count: int) -> None:
 
 @pytest.mark.slow
 def test_after_the_answer_to_an_enqueue(drill):
-    """The last case has this among other things."""
+    """Also part of the last case."""
     first = drill.server()
     client = drill.client
     client.start(client.produce("a", 60), "producer")
@@ -245,7 +245,7 @@ def test_after_the_answer_to_an_enqueue(drill):
 
 
 def test_a_server_that_answers_too_early_loses_jobs(drill):
-    """The control: the checker sees what is lost."""
+    """Control: the checker notices lost jobs."""
     first = drill.server(dies=ANSWERED_EARLY)
     client = drill.client
     client.start(client.produce("a", 20), "producer")
@@ -286,7 +286,7 @@ def test_in_the_middle_of_a_stream(drill):
 
 
 def test_one_of_two_servers_of_one_store(drill):
-    """Killed between answers to enqueues, claims and acknowledgements: all of them hold."""
+    """Killed between responses to enqueues, claims and acknowledgements: all of them are kept."""
     drill.server()
     other = drill.server()
     client = drill.client

@@ -1,4 +1,4 @@
-"""Logs: a line each, no secret in any of them, and no line that a caller has made up."""
+"""Logs: one line per record, no secrets, and no forged lines."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_traceback_is_indented_and_hides_secrets():
 
 @pytest.mark.parametrize("form", ["json", pytest.param("text", marks=pytest.mark.slow)])
 def test_logs_of_a_service_contain_no_secrets(serve, receiver, tmp_path, capsys, form):
-    """Keys, tokens, tickets, webhooks and their secrets; good calls and bad ones."""
+    """Keys, tokens, tickets and webhook secrets, in valid and invalid calls."""
     signer = Signer()
     (tmp_path / "jwks.json").write_text(key_set(signer))
     (tmp_path / "service.toml").write_text(SETTINGS.format(jwks=tmp_path / "jwks.json"))

@@ -30,7 +30,7 @@ BASE = "/keyval/api"
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
-    """One process for all that leave it as it is."""
+    """A process shared by the tests that do not change it."""
     process = Process(tmp_path_factory.mktemp("running"), "--base-path", BASE)
     yield process
     process.end(signal.SIGKILL)
@@ -38,7 +38,7 @@ def running(tmp_path_factory):
 
 @pytest.mark.skipif(CURL is None, reason="there is no curl on this machine")
 class TestCurl:
-    """Each way of calling it that a shell has: as it is typed, not as a library would."""
+    """The routes as called from a shell with curl."""
 
     @pytest.fixture
     def curl(self, running):
@@ -103,7 +103,7 @@ class TestCurl:
 
 
 def test_an_event_source_that_acknowledges_by_id(running):
-    """As a page in a browser would: listen, work, fetch."""
+    """Like a page in a browser: listen, work, fetch."""
     url, place = running.url, {"queue": "page"}
     with httpx.Client(timeout=10) as client:
         for n in range(20):
@@ -166,7 +166,7 @@ def test_several_processes_serve_one_store(serve):
 
 
 def test_several_processes_refuse_connections_after_shutdown(serve):
-    """While a request under way keeps them, nobody else may wait for them in vain."""
+    """A request in progress must not keep them from others."""
     process = serve("--processes", "2", "--grace", "1s")
     url = httpx.URL(process.url)
     httpx.get(url.copy_with(path="/livez"), timeout=30)
@@ -185,7 +185,7 @@ def test_several_processes_refuse_connections_after_shutdown(serve):
 
 
 def ask(address: tuple[str, int]) -> str:
-    """What becomes of a connection that is made now."""
+    """The result of a new connection."""
     try:
         with socket.create_connection(address, 2) as link:
             link.sendall(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -215,7 +215,7 @@ def test_jobs_of_a_killed_process_are_recovered(serve, tmp_path):
 
 
 def test_a_supervisor_that_was_killed_and_started_again_takes_its_port(serve):
-    """Its children go on for as long as clients may need to notice that they are stopping."""
+    """Its children continue until clients can have noticed the shutdown."""
     first = serve("--processes", "2", "--base-path", BASE, ACKLINE_DRAIN="5")
     first.wait_for("serving")  # the other one
     url = httpx.URL(first.url)

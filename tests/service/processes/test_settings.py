@@ -1,4 +1,4 @@
-"""File, then environment, then flags; and the names that other queues of this sort have."""
+"""File, then environment, then flags; and the variables of similar queues."""
 
 from __future__ import annotations
 

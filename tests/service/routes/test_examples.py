@@ -1,4 +1,4 @@
-"""Each curl command and each script of a page, run as it is printed, against `ackline serve`.
+"""Runs each curl command and script of a page as printed against `ackline serve`.
 
 Our own page is run always. `ACKLINE_EXAMPLES=FILE` runs those of another document as well: of
 something that this service takes the place of, so that its users need to change nothing.
@@ -31,11 +31,11 @@ OTHERS = os.environ.get("ACKLINE_EXAMPLES")
 PAGES = [DOCS / "guides" / "messages.md", *([Path(OTHERS)] if OTHERS else [])]
 SHELLS, SCRIPTS, RESPONSES = {"sh", "bash"}, {"js", "javascript"}, {"json", "text", ""}
 SHORTLY = 2
-"""Seconds after which curl leaves a stream."""
+"""Seconds after which curl ends a stream."""
 
 
 class Example(NamedTuple):
-    """A block of commands or a script, and what the page shows as the response to it."""
+    """A block of commands or a script, and the response that the page shows."""
 
     page: Path
     block: Block
@@ -46,7 +46,7 @@ class Example(NamedTuple):
 
     @property
     def base(self) -> str:
-        """The base path that all its addresses have."""
+        """The base path of its URLs."""
         found: list[str] = re.findall(
             r"[\"' ](?:http://localhost:8000)?(/\S*?api)/", self.block.text
         )

@@ -1,4 +1,4 @@
-"""The whole surface: queues, jobs, work in batches, bulk acts, transfer, schedules, events."""
+"""The complete API: queues, jobs, batches, bulk operations, import, schedules, events."""
 
 from __future__ import annotations
 
@@ -590,7 +590,7 @@ class TestPreviews:
 
 
 class TestBulkSteps:
-    """One act on many jobs, in several requests."""
+    """A bulk operation in several requests."""
 
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch):

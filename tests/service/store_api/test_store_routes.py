@@ -1,4 +1,4 @@
-"""The store's own verbs over HTTP: who may what, and what is refused."""
+"""The store API: permissions, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ CALLS: dict[str, dict[str, Any]] = {
     "purge": {"queue": KEY, "job_filter": Filter(), "limit": 5},
     "drop": {"queue": KEY},
 }
-"""One call of each verb whose scope does not depend on what is asked for."""
+"""A call of each method whose permission does not depend on its arguments."""
 
 
 class Fixed:
-    """Everyone is the same caller; a test says which."""
+    """Every request is from the caller that the test sets."""
 
     principal = Principal("acme", ALL, name="ann")
 
@@ -89,7 +89,7 @@ class Fixed:
 
 @pytest.fixture(scope="module")
 def running():
-    """One service for all; each test has a store and a caller of its own."""
+    """One service for all tests; each has its own store and caller."""
     runtime = Runtime(Settings(maintenance=False), MemoryStore(), Fixed())
     with client_for(runtime) as client:
         yield runtime, client
@@ -114,7 +114,7 @@ def client(running, store, who):
 
 @pytest.fixture
 def ask(client):
-    """Calls a verb as the library does."""
+    """Calls a method as the library does."""
 
     def call(verb, status=200, /, **arguments):
         known = VERBS[verb]
@@ -223,7 +223,7 @@ class TestScopes:
 
 
 class TestVisibility:
-    """The library looks jobs up by their ids; what it does not need is left out."""
+    """The library reads jobs by their ids; what it does not need is left out."""
 
     @pytest.fixture(autouse=True)
     def jobs(self, store):
@@ -402,7 +402,7 @@ def test_only_admins_see_the_health_issues_of_the_store(
 
 
 class TestReservedKeys:
-    """Ackline's own keys: the service reads them, so nobody makes it stumble over one."""
+    """Reserved keys: the service reads them, so invalid ones are refused."""
 
     @pytest.mark.parametrize(
         ("key", "status"),
@@ -550,7 +550,7 @@ class TestReservedKeys:
 
 
 class TestBatches:
-    """No more in one request than elsewhere."""
+    """The same batch limits as elsewhere."""
 
     @pytest.fixture(autouse=True)
     def few(self, running, monkeypatch):

@@ -1,4 +1,4 @@
-"""Requests that want the same at the same time share one call, but none that began before them."""
+"""Requests for the same thing share one call, but not one that started before them."""
 
 from __future__ import annotations
 

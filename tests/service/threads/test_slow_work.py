@@ -1,4 +1,4 @@
-"""Long looks keep nobody from the short calls, nor one tenant another."""
+"""Slow work delays neither short calls nor other tenants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOOKS = 16
 
 
 class Held:
-    """A long look: it goes on when the test says so."""
+    """Slow work that continues when the test says so."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -50,7 +50,7 @@ class Held:
 
 
 def require_polls_meanwhile(live, held, look):
-    """More looks than there are threads for short calls, and a poll that is not kept by them."""
+    """More slow calls than threads for short ones, and a poll that is not delayed."""
     live.api.enqueue(1, id="a")
     with ThreadPoolExecutor(LOOKS) as clients:
         found = [clients.submit(look) for _ in range(LOOKS)]
@@ -145,7 +145,7 @@ def test_a_tenant_leaves_threads_to_the_others():
 
 
 class ByHeader:
-    """Everyone is of the tenant that a header names, and an operator if it names none."""
+    """The tenant is the one in a header; without it, the caller is an operator."""
 
     def is_known(self, _connection):
         return True
@@ -193,7 +193,7 @@ def test_hanging_operations_of_two_tenants_delay_nobody(live, monkeypatch, metho
 
 
 def hanging(verb, held):
-    """A verb that takes its time for slow work on the queue `big`."""
+    """A method that is slow for the queue `big`."""
 
     def call(queue, *arguments, **options):
         if queue.name == "big" and threading.current_thread().name.startswith("ackline slow"):
@@ -221,7 +221,7 @@ def test_a_cancelled_call_keeps_its_slot_until_it_ends():
 
 
 def test_chunks_of_one_tenant_make_way_for_another():
-    """With one thread: an act that goes on and on, and a look of another tenant."""
+    """With one thread: an endless operation, and a slow call of another tenant."""
 
     async def run() -> None:
         work, looked = SlowWorkPool(threads=1), threading.Event()

@@ -1,4 +1,4 @@
-"""Gold tables as a run of the pipeline leaves them, of columns that its guide promises."""
+"""Gold tables as the pipeline writes them, with the documented columns."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ TABLES = {
 
 
 def make_gold(lake: Path, days: int = 7, hours: int = 24, read_at: float | None = None) -> None:
-    """The last days, today too, with so many hours each; as of two minutes ago if not said."""
+    """The last days including today, with this many hours each (default: as of 2 minutes ago)."""
     now = datetime.datetime.now(datetime.UTC)
     today = now.date()
     lake.mkdir()

@@ -1,4 +1,4 @@
-"""What a lake knows, read from its gold tables; each tenant its own."""
+"""Statistics of a lake, read from its gold tables, per tenant."""
 
 from __future__ import annotations
 

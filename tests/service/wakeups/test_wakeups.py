@@ -1,4 +1,4 @@
-"""One subscription for all that wait in a process: everyone is woken, at a bounded cost."""
+"""One subscription for all waiters of a process: everyone is woken, at a bounded cost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEY = QueueKey("default", "email")
 
 
 class Counting(WrappedStore):
-    """Counts what it is asked for."""
+    """Counts its calls."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
@@ -44,7 +44,7 @@ class Counting(WrappedStore):
 
 
 class Noted:
-    """Knows what it hears of, and can be told that anything may have happened."""
+    """A subscription that records its subjects, and can report a loss of notifications."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -120,7 +120,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def settled(wakeup: Wakeup) -> None:
-    """What was added counts as having news once."""
+    """A new subject gets a first notification."""
     await until(lambda: wakeup.version > 0)
 
 
@@ -135,7 +135,7 @@ def put(store: Store, key: QueueKey = KEY) -> None:
 
 @pytest.fixture
 def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is woken but by news."""
+    """Waiters are only woken by notifications."""
     monkeypatch.setattr(wakeup_module, "POLL_EVERY", 3600.0)
 
 
@@ -180,7 +180,7 @@ class TestCost:
     def test_a_notification_without_waiters_ends_the_subscription(
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """So that the store need not send more of it."""
+        """So that the store need not send more notifications."""
         monkeypatch.setattr(registry, "UNSUBSCRIBE_ON_NOTIFICATION_AFTER", 0.0)
 
         async def work(waking: Wakeups) -> None:
@@ -360,7 +360,7 @@ class TestTenants:
         run(store, work)
 
     def test_any_number_of_streams_describes_the_queues_once(self, store: Counting) -> None:
-        """Each stream of its own would ask every second."""
+        """Otherwise each stream would ask every second."""
         put(store)
 
         async def work(waking: Wakeups) -> None:

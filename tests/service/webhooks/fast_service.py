@@ -1,4 +1,4 @@
-"""Webhooks as tests use them: loops that look often, and an end that can be waited for."""
+"""A service with fast webhook loops, whose deliveries tests can wait for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVERY = 0.02
 
 
 def start(**settings: Any) -> Live:
-    """A service that tells of everything at once."""
+    """A service that delivers events immediately."""
     said = {"store": "memory://", "webhooks": HERE, "drain": 0.0, **settings}
     runtime = Runtime.from_settings(Settings(**said))
     for loop in runtime.background.loops:
@@ -42,7 +42,7 @@ def deliveries(live: Live, id: str, **query: Any) -> list[dict[str, Any]]:
 
 
 def all_told(live: Live, receiver: Receiver) -> int:
-    """How many requests came, when all that happened so far has been told."""
+    """The number of requests once everything so far is delivered."""
     for role in (QueueDiscovery, Dispatcher):
         [loop] = [loop for loop in live.runtime.background.loops if isinstance(loop, role)]
         step_whole(loop)
@@ -52,6 +52,6 @@ def all_told(live: Live, receiver: Receiver) -> int:
 
 
 def step_whole(loop: MaintenanceLoop) -> None:
-    """Wait for a step that begins after now to end; the one under way may have missed the news."""
+    """Wait for a step that starts from now on; the current one may have missed the change."""
     before = loop.stats().runs
     until(lambda: loop.stats().runs > before + 1)

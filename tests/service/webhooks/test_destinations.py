@@ -1,4 +1,4 @@
-"""What a webhook can reach: public addresses, what was allowed, and nothing by a detour."""
+"""What webhooks can call: public and allowed addresses, and no others by any detour."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_scheme_and_a_port_can_be_refused(url, settings):
 
 
 class Names:
-    """A resolver that answers from a list, each time with the next."""
+    """A resolver that answers with the next addresses of a list."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = list(answers)
@@ -123,7 +123,7 @@ def test_nor_by_another_address_of_this_machine(receiver, host):
 
 
 def test_the_same_call_arrives_where_it_is_allowed(receiver):
-    """The control: what is refused above is refused for its address."""
+    """Control: the calls above are refused because of the address."""
     assert post(receiver.url, HERE).status == 200
     assert receiver.received[0].headers["host"] == f"127.0.0.1:{receiver.port}"
 
@@ -142,7 +142,7 @@ def test_a_name_that_changes_after_the_check_is_not_followed(receiver, monkeypat
 
 
 def note_connections(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which addresses the event loop was asked to connect to; it connects to none."""
+    """Records the addresses to connect to, without connecting."""
     connected: list[str] = []
 
     async def refuse(_loop: Any, _protocol: Any, host: str, *_rest: Any, **_more: Any) -> Any:
@@ -185,7 +185,7 @@ def test_an_unresolved_name_is_retried():
 
 
 def serve_once(answer: bytes) -> tuple[socket.socket, str]:
-    """A server that sends these bytes over and over, and never ends."""
+    """A server that sends these bytes over and over."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(5)
 
@@ -220,7 +220,7 @@ def test_a_connection_is_used_again_and_too_many_are_not_kept(receiver, monkeypa
     monkeypatch.setattr("ackline.service.webhooks.client.MAX_POOLS", 2)
 
     async def send() -> list[int]:
-        """How many connections there were, after each."""
+        """The number of connections after each call."""
         sender = WebhookClient(HERE, names)
         try:
             asked = []

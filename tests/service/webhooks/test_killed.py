@@ -1,4 +1,4 @@
-"""A service that is killed between a job's end and its callback; and what would lose callbacks."""
+"""A service that is killed between a job's end and its callback, with controls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JOBS = 100
 
 
 def finish_jobs(place: Path, receiver: Receiver, name: str) -> set[str]:
-    """Jobs that were completed by a worker that knows nothing of a service."""
+    """Jobs that were completed by a worker without the service."""
     with ackline.open(f"sqlite:///{place / 'ackline.db'}") as queues:
         queue = queues["email"]
         new = [
@@ -83,7 +83,7 @@ class Killed(BaseException):
 
 
 def dispatch_and_die(kind: type[Dispatcher], monkeypatch: pytest.MonkeyPatch) -> int:
-    """Die between the two steps, come back, and see how many deliveries were made."""
+    """Die between the two steps, restart, and count the deliveries."""
     store = MemoryStore()
     store.open()
     dispatcher = kind(store)
@@ -112,7 +112,7 @@ def dispatch_and_die(kind: type[Dispatcher], monkeypatch: pytest.MonkeyPatch) ->
 
 
 class SavesFirst(Dispatcher):
-    """The mistake: it notes that events were passed on, and then passes them on."""
+    """The mistake: it saves its position first, and then enqueues the deliveries."""
 
     def _enqueue_deliveries(self, key: Any, events: Any, reader: Any) -> None:
         reader.save()
@@ -124,7 +124,7 @@ def test_a_dispatcher_that_dies_before_it_moves_on_loses_nothing(monkeypatch):
 
 
 def test_a_dispatcher_that_could_not_store_deliveries_reads_them_again(monkeypatch):
-    """The same process goes on: what it read, but could not pass on, is not behind it."""
+    """The same process continues, and reads events again that it could not enqueue."""
     store = MemoryStore()
     store.open()
     queue = Queues(store)["email"]
@@ -147,5 +147,5 @@ def test_a_dispatcher_that_could_not_store_deliveries_reads_them_again(monkeypat
 
 
 def test_control_saving_the_position_first_loses_deliveries(monkeypatch):
-    """The control: the order is what saves them."""
+    """Control: the order is what keeps them."""
     assert dispatch_and_die(SavesFirst, monkeypatch) == 0

@@ -1,4 +1,4 @@
-"""Webhooks on every store: the journal, the queue of deliveries and the book are the store's."""
+"""Webhooks on every store, which keeps the journal, the deliveries and the webhooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places for deliveries are shared: one tenant's slow receivers do not hold up another's."""
+"""Delivery concurrency is shared: slow receivers of one tenant do not delay another's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def this_machine(_host: str, _port: int) -> Sequence[str]:
 
 
 class Held:
-    """A receiver that answers nobody until it is let go."""
+    """A receiver that does not answer until it is released."""
 
     def __init__(self) -> None:
         self.receiver = Receiver()
@@ -60,7 +60,7 @@ def store():
 
 
 def dispatch_ends(store: MemoryStore, tenant: str, urls: Sequence[str]) -> None:
-    """Finish a job for each URL that is to be called."""
+    """Finish a job with a callback to each URL."""
     queue = Queues(store, tenant)["email"]
     for url in urls:
         queue.enqueue(1, callback_url=url)

@@ -1,4 +1,4 @@
-"""Webhooks from a job's end to a receiver: told once, signed, tried again, given up in the end."""
+"""Webhooks from a finished job to a receiver: delivered once, signed, retried, dead-lettered."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ackline.stores.memory import MemoryStore
 
 @pytest.fixture(autouse=True)
 def prompt(monkeypatch):
-    """Callbacks are looked for as often as webhooks are."""
+    """Check for callbacks as often as for webhooks."""
     monkeypatch.setattr("ackline.service.webhooks.dispatcher.CALLBACK_CHECK_EVERY", 0.0)
 
 
@@ -46,7 +46,7 @@ def runtime(live):
 
 
 def run(live: Live, id: str, queue: str = "email", **options: Any) -> None:
-    """A job's whole life."""
+    """A whole life of a job."""
     live.api.post(f"/v1/queues/{queue}/jobs", {"payload": 1, "id": id, **options}, 201)
     [job] = live.api.post(f"/v1/queues/{queue}/claim", {"limit": 1, "worker": "w"})["jobs"]
     outcome = {"id": id, "token": job["token"], "outcome": "complete", "result": {"sum": 3}}
@@ -103,7 +103,7 @@ def test_an_attempt_that_is_tried_again_is_no_end(live, receiver):
 
 
 def test_a_result_that_is_not_kept_still_calls_back(live, receiver):
-    """Without the longer keeping, the job would be gone before anyone could ask where to call."""
+    """Without the longer retention, the job would be deleted before its callback."""
     run(live, "a", callback_url=receiver.url, result_ttl=0)
 
     [told] = receiver.wait_for(1)
@@ -143,7 +143,7 @@ def test_a_job_that_was_moved_calls_back(live, receiver):
 
 
 class TestLaterThanTheEnd:
-    """The journal is read some time after a job's end, and much may have become of it by then."""
+    """The journal is read after a job has finished, when the job may have changed again."""
 
     @pytest.fixture
     def queues(self):
@@ -152,7 +152,7 @@ class TestLaterThanTheEnd:
         return Queues(store)
 
     def told(self, queues: Queues, name: str = "email") -> list[tuple[str | None, Any]]:
-        """Where to, and what."""
+        """URLs and messages."""
         dispatcher = Dispatcher(queues.store)
         dispatcher.queues = (queues[name],)
         dispatcher.step()
@@ -255,7 +255,7 @@ def test_an_added_queue_sends_no_earlier_events(live, receiver, queues):
 
 
 class TestChangedQueues:
-    """From which event of a queue on a webhook hears, in whatever order its queues are changed."""
+    """From which event on a webhook gets a queue's events, however its queues are changed."""
 
     def webhook(self, queues: list[str] | None) -> Webhook:
         info = MemoryStore().info()
@@ -518,7 +518,7 @@ def test_the_webhooks_of_a_tenant_are_limited(receiver):
 
 
 def test_a_text_in_another_delivery_does_not_list_it(live, receiver, runtime):
-    """The list looks for a text, and what a job answers can be any JSON."""
+    """The list searches for a text, and results can be any JSON."""
     mine = subscribe(live, receiver, queues=["none"])
     queue = Queues(runtime.store)["email"]
     queue.enqueue(1, callback_url=receiver.url)
@@ -532,7 +532,7 @@ def test_a_text_in_another_delivery_does_not_list_it(live, receiver, runtime):
 
 
 def test_loopback_is_not_called_unless_allowed(receiver):
-    """The same call as everywhere above; only the settings differ."""
+    """The same call as above; only the settings differ."""
     strict = WebhookSettings(plain_http=True, backoff=(0.05,))
     live = fast_service.start(webhooks=strict)
     try:
@@ -573,7 +573,7 @@ def test_a_tenant_gets_only_events_of_its_own_jobs(receiver, tmp_path):
 
 
 def test_a_producer_over_http_can_set_a_callback(receiver, tmp_path):
-    """With the scope to produce and no other."""
+    """With only the scope to produce."""
     signer = Signer()
     (tmp_path / "jwks.json").write_text(key_set(signer))
     live = fast_service.start(issuers=(issuer(jwks=str(tmp_path / "jwks.json")),))
