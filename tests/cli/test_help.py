@@ -79,7 +79,7 @@ def test_paragraphs_are_filled_and_examples_keep_their_lines(show):
     lines = show("worker").splitlines()
     assert "  ackline worker examples.email_worker:queue --concurrency 32" in lines
     assert "  ackline worker orders:paid orders:free --weights 3,1" in lines
-    assert any(line.endswith("as the variable") for line in lines)
+    assert any(line.endswith("all others are") for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def wait_for(process, words):
     for line in process.process.stdout:
         if words in line:
             return line
-    raise AssertionError(f"{words!r} was never said")
+    raise AssertionError(f"{words!r} was never printed")
 
 
 def test_the_demo_proves_that_nothing_is_lost(start, cli, place):
@@ -57,14 +57,14 @@ def test_the_demo_proves_that_nothing_is_lost(start, cli, place):
     assert "Every job is accounted for." in answer.out
     numbers = re.search(
         r"enqueued ([\d,]+) = completed (\d+) \+ DLQ (\d+) \+ cancelled (\d+)"
-        r" \+ waiting (\d+)",
+        r" \+ unfinished (\d+)",
         answer.out,
     )
     assert numbers is not None, answer.out
     enqueued, *parts = (int(number.replace(",", "")) for number in numbers.groups())
     assert enqueued == sum(parts) > 300
     assert "kill -9" in answer.out
-    assert "freed" in answer.out
+    assert "recovered" in answer.out
     assert running(place) == []
     commands = re.findall(r"^  ackline (.+)$", answer.out, re.MULTILINE)
     assert len(commands) == 3
@@ -105,12 +105,12 @@ def test_one_at_a_time_runs_in_a_folder_and_another_one_after_it(start, cli, pla
     wait_for(first, "dashboard")
     second = cli("demo", "--seconds", "2")
     assert second.code == 1
-    assert "a demo runs here already" in second.err
+    assert "a demo is already running here" in second.err
     answer = first.end(signal.SIGTERM)
     assert answer.code == 130
     assert "Every job is accounted for." in answer.out
     again = start("demo", "--seconds", "1", "--json").end(timeout=30)
-    assert again.document["balanced"]
+    assert again.document["ok"]
     assert running(place) == []
 
 
@@ -154,7 +154,7 @@ def test_a_worker_is_killed_once_one_has_jobs_in_hand():
     # then it is killed
     assert worker.returncode == -signal.SIGKILL
     kills = [line for line in told if line.startswith("kill -9")]
-    assert kills == [f"kill -9 {worker.pid}: a worker with 2 jobs in hand"]
+    assert kills == [f"kill -9 {worker.pid}: a worker with 2 leases"]
 
 
 # --- the proof must be able to fail ---

@@ -50,7 +50,7 @@ def test_a_duplicate_says_so(cli):
     answer = cli("enqueue", "email", "2", "--id", "e1")
     assert (answer.code, answer.out) == (
         0,
-        "duplicate: e1 is queued already, nothing was stored\n",
+        "duplicate: e1 is already queued, nothing was stored\n",
     )
 
 
@@ -162,8 +162,8 @@ def test_keep_going_skips_bad_lines(cli):
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("1", "--full wants an object"),
-        ('{"id": "a"}', "no payload; a job without one"),
+        ("1", "--full expects an object"),
+        ('{"id": "a"}', "no payload; write"),
         ('{"payload": 1, "prio": 2}', "unknown field `prio`"),
         ('{"payload": 1, "priority": 99}', "priority must be"),
         ('{"payload": 1, "backoff": "often"}', "is not a backoff"),

@@ -22,7 +22,7 @@ def test_cancel(cli, email):
     email.claim()
     answer = cli("cancel", "email", "a", "b", "nope")
     assert answer.code == 1
-    assert "a runs: its handler was asked to stop" in answer.out
+    assert "a is running; its handler was asked to stop" in answer.out
     assert "b cancelled" in answer.out
     assert "'nope'" in answer.err
 
@@ -69,7 +69,7 @@ def test_purge_asks_first(cli, email):
 def test_a_delayed_redrive_is_told_as_one(cli, email):
     bury(email, "a")
     assert cli("redrive", "email", "a", "--delay", "10m").code == 0
-    assert "redriven, runs later" in cli("show", "email", "a").out
+    assert "redriven, scheduled" in cli("show", "email", "a").out
 
 
 def test_drop_asks_first_and_keeps_what_is_not_done(cli, email):

@@ -1,4 +1,4 @@
-"""Jobs of workers that are gone: taken back by hand, counted, reported."""
+"""Jobs of dead workers: recovered by hand, counted, reported."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def stuck(place):
 def test_recover_takes_back_what_has_lapsed(cli, stuck):
     answer = cli("recover", "email")
 
-    assert answer.out == "email: 1 job taken back, 1 of them to the DLQ\n"
+    assert answer.out == "email: 1 job recovered, 1 moved to the DLQ\n"
     assert stuck.counts()[State.FAILED] == 1
-    assert cli("recover", "email").out == "email: 0 jobs taken back\n"
+    assert cli("recover", "email").out == "email: 0 jobs recovered\n"
 
 
 def test_recover_for_programs(cli, stuck):
@@ -65,4 +65,4 @@ def test_queues_have_it_for_programs(cli, stuck):
     cli("recover", "email")
     [told] = cli("queues", "--json").document["queues"]
     assert told["recovery"]["jobs"] == 1
-    assert told["recovery"]["ways"]["hand"]["dead_lettered"] == 1
+    assert told["recovery"]["by_source"]["hand"]["dead_lettered"] == 1

@@ -14,7 +14,7 @@ def test_once_passes_on_what_is_there(cli, queues):
     answer = cli("relay", "--to", "other.db", "--queue", "email", "--once")
 
     assert answer.code == 0
-    assert "email: 3 jobs passed on" in answer.out
+    assert "email: 3 jobs relayed" in answer.out
     assert queues["email"].counts()[State.COMPLETED] == 3
     with ackline.open("sqlite:///other.db") as other:
         assert other["email"].counts()[State.QUEUED] == 3
@@ -45,7 +45,7 @@ def test_runs_until_it_is_told_to_stop(start, queues):
     answer = process.end(signal.SIGTERM)
 
     assert answer.code == 0
-    assert "email: 1 job passed on" in answer.out
+    assert "email: 1 job relayed" in answer.out
     assert queues["email"].counts()[State.COMPLETED] == 1
 
 
@@ -68,8 +68,8 @@ def test_a_source_that_is_not_there_is_not_made(cli, place):
     answer = cli("relay", "--from", "none.db", "--to", "other.db", "--queue", "email", "--once")
 
     assert answer.code == 3
-    assert "there is no store" in answer.err
-    assert "or name another with --from." in answer.err
+    assert "no store at" in answer.err
+    assert "or select another with --from." in answer.err
     assert not (place / "none.db").exists()
 
 

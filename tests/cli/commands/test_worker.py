@@ -82,7 +82,7 @@ def test_weights_are_one_for_each_queue(start, cli, queues):
     for processes in ("1", "2"):
         refused = cli("worker", "work:queue", "--weights", "3,1", "--processes", processes)
         assert refused.code == 2
-        assert "2 numbers, and there are 1 queue" in refused.err
+        assert "2 numbers for 1 queue" in refused.err
 
 
 def test_what_does_not_end_in_time_is_given_back(start, queues):

@@ -1,4 +1,4 @@
-"""`ackline pipeline run --continuous`: the first Ctrl-C ends it well, the second at once."""
+"""`ackline pipeline run --continuous`: the first Ctrl-C finishes the batch, the second does not."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from types import SimpleNamespace
 import pytest
 
 import ackline.spark.lake.running
+from ackline.cli.pipeline import run as command
 
 
 @pytest.fixture
 def continuous(cli, queues, monkeypatch):
-    """Runs it, with something in the place of Spark's work."""
+    """Runs the command with a function in the place of Spark's work."""
 
     def call(act):
         run = SimpleNamespace(for_ever=lambda _report, stopping: act(stopping))
         spark = SimpleNamespace(stop=lambda: None)
-        monkeypatch.setattr(run, "start_spark", lambda *_: spark)
+        monkeypatch.setattr(command, "start_spark", lambda *_: spark)
         monkeypatch.setattr(ackline.spark.lake.running, "Run", lambda *_: run)
         return cli("pipeline", "run", "--lake", "lake", "--continuous")
 
@@ -38,7 +39,7 @@ def test_a_batch_is_finished_first(continuous, number):
 
     assert answer.code == 0
     assert finished
-    assert "stopping: a batch under way is finished" in answer.err
+    assert "stopping after the current batch" in answer.err
 
 
 def test_a_second_time_it_is_not(continuous):

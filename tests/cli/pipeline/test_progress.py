@@ -1,4 +1,4 @@
-"""The bar for what Spark does, shown to people who look on."""
+"""The progress bar of Spark jobs, shown only in a terminal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ackline.cli.pipeline import bulk
+from ackline.cli.pipeline import progress
 from ackline.cli.pipeline.progress import tasks_done, with_progress
 from ackline.cli.session import CommonOptions, Session
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(bulk, "REFRESH_INTERVAL", 0.01)
+    monkeypatch.setattr(progress, "PROGRESS_EVERY", 0.01)
 
 
 def spark_with(stages: dict[int, tuple[int, int] | None]) -> Any:

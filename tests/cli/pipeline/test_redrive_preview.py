@@ -34,7 +34,7 @@ def test_it_ends_as_the_redrive_would(capsys):
         print_preview(Session(CommonOptions()), preview(REFUSED), None)
 
     said = capsys.readouterr()
-    assert "1 refused" in said.out
+    assert "1 rejected" in said.out
     assert "queue email, job order-1: priority" in said.err
     print_preview(Session(CommonOptions()), preview(REFUSED), "folder")
     print_preview(Session(CommonOptions()), preview(), None)

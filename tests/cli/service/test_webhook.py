@@ -28,10 +28,10 @@ def test_webhooks_are_those_of_a_tenant(cli):
     [made] = cli(
         "webhook", "create", "https://example.com/", "--tenant", "acme", "--json"
     ).documents
-    assert cli("webhook", "list").out == "no webhooks\n"
+    assert cli("webhook", "list").out == "No webhooks.\n"
     assert cli("webhook", "delete", made["id"]).code == 1
     assert cli("webhook", "delete", made["id"], "--tenant", "acme").code == 0
-    assert cli("webhook", "list", "--tenant", "acme").out == "no webhooks\n"
+    assert cli("webhook", "list", "--tenant", "acme").out == "No webhooks.\n"
 
 
 def test_what_cannot_be_is_refused(cli):
@@ -46,7 +46,7 @@ def test_what_cannot_be_is_refused(cli):
 
 def test_the_rules_are_those_of_the_service(cli, tmp_path):
     config = tmp_path / "ackline.toml"
-    config.write_text("[webhooks]\nplain_http = true\nmost = 1\n")
+    config.write_text("[webhooks]\nplain_http = true\nmax_webhooks = 1\n")
     settings = ["--config", str(config)]
 
     assert cli("webhook", "create", "http://example.com/", *settings).code == 0

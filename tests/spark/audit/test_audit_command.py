@@ -101,7 +101,7 @@ class TestOfAnAudit:
         code, said = of(found, "--tenant=default")
 
         assert code == 0, "a journal is dropped by its age in the course of things"
-        assert "Nothing was lost" in said.out
+        assert "No job was lost" in said.out
         assert "queue email: events after cursor 0.0" in said.out
         code, said = of(found, "--json", "--whole")
         assert code == 4
@@ -116,7 +116,7 @@ class TestOfAnAudit:
         code, said = of(found, "--tenant=default")
 
         assert code == 0
-        assert "Nothing was lost." in said.out
+        assert "No job was lost" in said.out
 
 
 class TestOfNothing:
@@ -142,7 +142,7 @@ class TestOfNothing:
         assert code == 4
         assert "there are: default" in said.err
         assert "There is no event and no job to judge." in said.out
-        assert "Nothing was lost" not in said.out
+        assert "No job was lost" not in said.out
 
     def test_it_is_no_proof(self, of_nothing):
         code, said = of_nothing("--json", "--whole")

@@ -46,7 +46,7 @@ def test_lines_of_json(call, queue, tmp_path):
 
     assert code == 1
     assert "2 jobs enqueued" in said.out
-    assert "1 row was refused" in said.err
+    assert "1 row was rejected" in said.err
     job = queue.status("b")
     assert (job.payload, job.kind, job.record.priority) == ({"order": "b", "n": 2}, "welcome", 7)
 
@@ -66,7 +66,7 @@ def test_more_refused_rows_than_are_shown_are_told(call, tmp_path):
     code, said = call(*load)
 
     assert code == 1
-    assert said.err.count("refused: ") == 10
+    assert said.err.count("rejected: ") == 10
     assert "and 2 more" in said.err
 
     file.write_text("".join(f"broken {number}\n" for number in range(10)))
@@ -102,7 +102,7 @@ def test_many_broken_lines(call, queue, tmp_path):
 
     for number in (1, 2):
         code, said = call(*load)
-        assert (code, "1,500 rows refused" in said.err) == (0, True)
+        assert (code, "1,500 rows rejected" in said.err) == (0, True)
         # None of the two runs has overwritten what the other keeps.
         assert pyarrow.parquet.read_table(tmp_path / "bad").num_rows == 1500 * number
     assert queue.counts()[State.QUEUED] == 1
@@ -315,11 +315,11 @@ def test_export_and_redrive_by_a_condition(call, queue, tmp_path):
     assert "2 jobs would be redriven." in said.out
     assert queue.counts()[State.FAILED] == 4
     code, said = call(*redrive[:4], "--set", "priority=if(id = '0', 99, 9)", "--dry-run")
-    assert "1 job would be redriven, 1 refused." in said.out
+    assert "1 job would be redriven, 1 rejected." in said.out
     assert "priority" in said.err
 
     code, said = call(*redrive[:4], "--set", "payload=if(id = '0', null, payload)", "--dry-run")
-    assert "1 job would be redriven, 1 refused." in said.out
+    assert "1 job would be redriven, 1 rejected." in said.out
     assert "--set payload=… is NULL" in said.err
 
     code, said = call(*redrive)

@@ -41,7 +41,9 @@ def cancel(session: Session, queue: str, ids: tuple[str, ...]) -> None:
         state = found.cancel(id, by=current_user())
         if state not in (State.CANCELLED, State.PROCESSING):
             raise WrongState("cancel", id, state)
-        return "cancelled" if state is State.CANCELLED else "running: asked its handler to stop"
+        return (
+            "cancelled" if state is State.CANCELLED else "is running; its handler was asked to stop"
+        )
 
     _act_on_each(session, ids, act)
 

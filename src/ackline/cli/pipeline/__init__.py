@@ -1,4 +1,4 @@
-"""`ackline pipeline …`: commands that use Spark."""
+"""`ackline pipeline …`: the commands that use Spark."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ COMMANDS = {
     table=COMMANDS,
     help=f"""Analyse, move and run jobs with Spark, on this machine or on a cluster.
 
-    It needs `pip install 'ackline[spark]'` and {SUPPORTED_JAVA}. To see what your queues do, begin
-    with:
+    It needs `pip install 'ackline[spark]'` and {SUPPORTED_JAVA}. For a first report on your
+    queues:
 
     \b
     ackline pipeline run --lake lake
@@ -34,4 +34,4 @@ COMMANDS = {
     """,
 )
 def pipeline() -> None:
-    """Hold the commands; its help is above."""
+    """Group the commands; the help is in the decorator."""

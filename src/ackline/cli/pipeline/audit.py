@@ -1,4 +1,4 @@
-"""`ackline pipeline audit`: the proof that no job was lost."""
+"""`ackline pipeline audit`: prove from the journal that no job was lost."""
 
 from __future__ import annotations
 
@@ -29,18 +29,20 @@ if TYPE_CHECKING:
     from ackline.spark.audit.run import AuditResult
 
 EXIT_UNPROVEN = 4
-"""The exit code of an audit that found nothing wrong, but could not see everything, or anything."""
+"""The exit code of an audit without findings that could not see everything, or anything."""
 
-NOTHING_TO_AUDIT = "there is no event and no job to judge"
+NOTHING_TO_AUDIT = "there are no events and no jobs to audit"
 
 MAX_LISTED = 20
 """How many findings are shown; --json has up to a thousand."""
 
 
 @command("audit", group=pipeline)
-@click.argument("queue", nargs=-1, help="Only these queues; by default, all of them.")
+@click.argument("queue", nargs=-1, help="Only these queues (default: all).")
 @click.option(
-    "--lake", metavar="PATH", help="Judge what this lake has, too: it keeps what journals drop."
+    "--lake",
+    metavar="PATH",
+    help="Also audit the events of this lake, which keeps what journals drop.",
 )
 @master_option
 @shared_files_option
@@ -48,11 +50,11 @@ MAX_LISTED = 20
     "--result-ttl",
     type=values.seconds,
     metavar="SPAN",
-    help="Every result is kept so long at least: no completed job may be gone, or its id begin "
-    "anew, sooner. Without it, that is not judged.",
+    help="Report completed jobs that were removed, or whose id was enqueued again, within this "
+    "time (default: not checked).",
 )
 @click.option(
-    "--whole", is_flag=True, help="Exit with 4 if events are missing that a proof would need."
+    "--whole", is_flag=True, help="Exit with 4 if events that the proof needs are missing."
 )
 def audit(
     session: Session,
@@ -65,11 +67,12 @@ def audit(
 ) -> None:
     """Prove from the whole journal that no job was lost.
 
-    Every job that was enqueued must wait or run in the store, or have ended just once, and no
-    entry of the journal may record a step that cannot happen. Exits with 1 if there is a finding,
-    and with 4 if there is no event and no job to judge.
-    Workers may go on meanwhile. A journal that has dropped old events proves only what came after
-    them, unless a lake has them: the answer says since when.
+    Every enqueued job must be unfinished in the store or have finished exactly once, and no event
+    may record a transition that cannot happen. Exits with 1 if there is a finding, and with 4 if
+    there are no events and no jobs to audit.
+
+    Workers may keep running. A journal that has dropped old events proves only what came after
+    them, unless a lake has them: the output says since when.
     """
     require_shared_store(session, master, shared_files)
     names = [session.existing_queue(name).name for name in queue] if queue else None
@@ -84,8 +87,8 @@ def audit(
     from ackline.spark.audit.run import run_audit
 
     with (
-        stopping_spark(spark, "nothing is proven"),
-        session.notices.status("going through the journal"),
+        stopping_spark(spark, "nothing was proven"),
+        session.notices.status("reading the journal"),
     ):
         found = run_audit(
             spark,
@@ -115,24 +118,24 @@ def _document(found: AuditResult) -> dict[str, object]:
 
 
 def _is_empty(found: AuditResult) -> bool:
-    """Whether there was nothing to judge, as of a tenant whose name is mistyped."""
+    """Whether there was nothing to audit, as when the tenant's name is mistyped."""
     return not (found.events or found.jobs)
 
 
 def _require_proof(found: AuditResult, whole: bool) -> None:
     if not found.passed:
         total = sum(found.counts.values())
-        raise CommandError(f"the journal does not add up: {pluralize(total, 'finding')}")
+        raise CommandError(f"the audit failed: {pluralize(total, 'finding')}")
     if found.proven and _is_empty(found):
         raise CommandError(
-            f"not proven: {NOTHING_TO_AUDIT}. Are --store and --tenant right?", EXIT_UNPROVEN
+            f"not proven: {NOTHING_TO_AUDIT}. Check --store and --tenant", EXIT_UNPROVEN
         )
     if whole and not found.proven:
         queues = ", ".join(safe(gap.queue) for gap in found.gaps)
         raise CommandError(
-            "not proven: what the journal still tells adds up, but events are missing, and a job "
-            "that was lost by then would not be missed. To see more the next time, raise "
-            f"keep_journal and max_journal, or keep a lake and audit it with --lake: {queues}",
+            "not proven: there are no findings, but events are missing, and a job that was lost "
+            "before them would not be noticed. To see more next time, raise keep_journal and "
+            f"max_journal, or keep a lake and audit it with --lake: {queues}",
             EXIT_UNPROVEN,
         )
 
@@ -142,7 +145,7 @@ def _show(session: Session, found: AuditResult) -> None:
 
     session.print(f"{found.events:,} events, {found.jobs:,} jobs")
     for gap in found.gaps:
-        session.print(f"Not seen, {gap_text(gap)}", "yellow")
+        session.print(f"Missing: {gap_text(gap)}", "yellow")
     table = new_table("finding", "", "count", right=1, shrinkable=[("", 24)], fold=[""])
     for name, meaning in FINDINGS.items():
         number = found.counts.get(name, 0)
@@ -166,8 +169,8 @@ def _show(session: Session, found: AuditResult) -> None:
 
 def _print_verdict(session: Session, found: AuditResult) -> None:
     if not found.proven:
-        session.print("Nothing was lost of all that the journal still tells.", "green")
+        session.print("No job was lost, as far as the journal goes back.", "green")
     elif _is_empty(found):
         session.print(f"{NOTHING_TO_AUDIT.capitalize()}.", "yellow")
     else:
-        session.print("Nothing was lost.", "green")
+        session.print("No job was lost.", "green")

@@ -1,4 +1,4 @@
-"""`ackline pipeline load`, `export` and `redrive`: many jobs at once."""
+"""`ackline pipeline load`, `export` and `redrive`: many jobs with Spark."""
 
 from __future__ import annotations
 
@@ -36,52 +36,52 @@ if TYPE_CHECKING:
     from ackline.spark.writing.rejected import RejectedRow
 
 MAX_LISTED = 10
-"""How many refused rows, or chosen jobs, are shown."""
+"""How many rejected rows, or selected jobs, are shown."""
 
 set_option = click.option(
     "--set",
     "sets",
     multiple=True,
     metavar="NAME=SQL",
-    help="Set a field of the job by SQL over the row's columns. May be repeated.",
+    help="Set a field of the job by SQL over the row's columns. Can be repeated.",
 )
 rejected_option = click.option(
     "--rejected",
     metavar="FOLDER",
-    help="Save refused rows in this folder, with the reason; each run adds its own files.",
+    help="Save rejected rows in this folder, with the reason; each run adds its own files.",
 )
 max_rejected_option = click.option(
     "--max-rejected",
     type=click.IntRange(min=1),
     default=1000,
     metavar="N",
-    help="Without --rejected: how many refused rows a task lists; it fails if there are more.",
+    help="Without --rejected: maximum number of rejected rows per task; more are an error.",
 )
 
 
 @command("load", group=pipeline, creates_store=True)
 @click.argument("files", nargs=-1, required=True, help="JSON lines, CSV or Parquet.")
-@click.option("--queue", help="The queue of all rows; by default, the column `queue` names it.")
+@click.option("--queue", help="The queue of all rows; by default, the column `queue`.")
 @click.option(
     "--format",
     type=click.Choice(["json", "csv", "parquet"]),
-    help="The files' format; by default, their names tell.",
+    help="The files' format; by default, from their names.",
 )
 @click.option("--kind", help="The kind of all jobs.")
 @click.option(
     "--infer",
     is_flag=True,
-    help="Let Spark infer numbers, dates and flags in CSV; by default, all is text.",
+    help="Let Spark infer numbers, dates and flags in CSV; by default, all values are text.",
 )
 @click.option(
     "--delimiter",
     metavar="CHARACTER",
-    help="What separates the values of CSV, such as ';' or tab; by default, a comma.",
+    help="Separator of CSV values, such as ';' or tab (default: comma).",
 )
 @set_option
 @rejected_option
 @max_rejected_option
-@click.option("--replace", is_flag=True, help="Enqueue again what failed or was cancelled.")
+@click.option("--replace", is_flag=True, help="Enqueue jobs again that failed or were cancelled.")
 @master_option
 @shared_files_option
 def load(
@@ -101,8 +101,8 @@ def load(
 ) -> None:
     """Enqueue each row of files as a job.
 
-    A line of JSON is a payload. In CSV and Parquet, columns called like a field of a job (id,
-    priority, delay, …) set it. The column `payload` is JSON; without one, all other columns
+    A line of JSON is a payload. In CSV and Parquet, columns named like a field of a job (id,
+    priority, delay, …) set that field. The column `payload` is JSON; without one, all other columns
     together are the payload, those of CSV as text: 00123 stays what it is. A job without an id
     gets one from its content, so files can be loaded again: nothing is enqueued twice while its
     job is kept, by default an hour after it was completed; --set result_ttl=604800 makes it a week.
@@ -167,9 +167,9 @@ def load(
     "table",
     type=click.Choice(["jobs", "dlq", "events"]),
     metavar="TABLE",
-    help="What to write: jobs, dlq or events.",
+    help="The table to export: jobs, dlq or events.",
 )
-@click.argument("path", help="The folder to write to.")
+@click.argument("path", help="The folder to write the files to.")
 @click.option(
     "--format", type=click.Choice(["parquet", "json"]), default="parquet", help="The files' format."
 )
@@ -198,7 +198,7 @@ def export(
     from ackline.spark.bulk.export import export_rows as write
     from ackline.spark.bulk.export import filter_rows, payloads_as_text, read_table
 
-    with stopping_spark(spark, f"{safe(path)} is as it was before"):
+    with stopping_spark(spark, f"{safe(path)} is unchanged"):
         rows = read_table(spark, store_address(session, shared_files), table)
         if format == "json":
             rows = payloads_as_text(rows)
@@ -217,16 +217,16 @@ def export(
     "--where",
     required=True,
     metavar="SQL",
-    help="Which jobs of the DLQ: a condition over the table `dlq`; payload is text.",
+    help="Which jobs: a condition over the columns of the table `dlq`; payload is text.",
 )
 @set_option
 @click.option(
     "--rate",
     type=click.FloatRange(min=0.001),
     metavar="N",
-    help="Let about N become due each second.",
+    help="Redrive about N jobs per second.",
 )
-@click.option("--dry-run", is_flag=True, help="Only show which jobs match.")
+@click.option("--dry-run", is_flag=True, help="Show which jobs match, and change nothing.")
 @rejected_option
 @max_rejected_option
 @master_option
@@ -242,10 +242,10 @@ def redrive(
     master: str | None,
     shared_files: bool,
 ) -> None:
-    """Run again the jobs of the DLQ that match a condition.
+    """Run the jobs of the DLQ that match a condition again.
 
-    A job that has left the DLQ meanwhile, or has failed again, is left alone, so the command can
-    be repeated. --set changes their payload or priority first.
+    A job that has left the DLQ meanwhile, or has failed again, is skipped, so the command can be
+    repeated. --set changes their payload or priority first.
 
     ackline pipeline redrive --where "error_type = 'Timeout'" --rate 50 --dry-run
     """
@@ -270,7 +270,7 @@ def redrive(
         dead = filter_rows(payloads_as_text(read_table(spark, address, "dlq")), where)
         plan = plan_redrive(dead, expressions, rate, dead.count() if rate else 0)
         if dry_run:
-            # A job that is not changed cannot be refused.
+            # A job that is not changed cannot be rejected.
             preview = _preview(dead, plan, find_rejections(plan, address) if expressions else None)
             print_preview(session, preview, rejected)
             return
@@ -281,7 +281,7 @@ def redrive(
     if session.json:
         session.print_json(done)
     else:
-        others = _others_text(done.skipped, "not as before and left alone")
+        others = _others_text(done.skipped, "changed meanwhile and skipped")
         session.print(f"{pluralize(total, 'job')} redriven{others}")
     report_rejected(session, done.refused, done.rejected, rejected, job_text)
 
@@ -294,9 +294,9 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     groups: list[dict[str, Any]]
     """How many jobs match, by queue, kind and type of error."""
     examples: list[dict[str, Any]]
-    """The first of them, with what would be changed."""
+    """The first of them, with their changes."""
     rejected: list[RejectedRow]
-    """The first that would be refused, with the reasons."""
+    """The first that would be rejected, with the reasons."""
 
 
 def _preview(dead: Any, plan: Any, checked: Rejections | None) -> Preview:
@@ -313,7 +313,7 @@ def _preview(dead: Any, plan: Any, checked: Rejections | None) -> Preview:
 
 
 def print_preview(session: Session, preview: Preview, folder: str | None) -> None:
-    """Show what a redrive would do; exits with 1 where the redrive would."""
+    """Show what a redrive would do; fail if the redrive would fail."""
     if session.json:
         session.print_json(preview)
     else:
@@ -325,9 +325,8 @@ def print_preview(session: Session, preview: Preview, folder: str | None) -> Non
         session.notice(_more(preview.refused, "a redrive with --rejected FOLDER saves them"))
     if folder is None:
         raise CommandError(
-            f"{pluralize(preview.refused, 'job')} would be refused. Correct --set or --where, or "
-            f"keep "
-            "them with --rejected FOLDER"
+            f"{pluralize(preview.refused, 'job')} would be rejected. Correct --set or --where, or "
+            "save them with --rejected FOLDER"
         )
 
 
@@ -347,7 +346,7 @@ def _show_preview(session: Session, preview: Preview) -> None:
     session.print(table)
     session.print(_examples(preview.examples))
     refused = preview.refused
-    tail = f", {refused:,} refused" if refused else ""
+    tail = f", {refused:,} rejected" if refused else ""
     left = pluralize(preview.matching - refused, "job")
     session.print(f"{left} would be redriven{tail}. Nothing was changed.")
 
@@ -366,30 +365,30 @@ def _examples(rows: list[dict[str, Any]]) -> Table:
         changes.add_row(
             safe(row["id"]),
             f"{row['delay']:.0f} s",
-            "as it is" if priority is None else str(priority),
-            "as it is" if payload is None else truncate(safe(payload), 60),
+            "unchanged" if priority is None else str(priority),
+            "unchanged" if payload is None else truncate(safe(payload), 60),
         )
     return changes
 
 
-# --- what several of these commands need ---
+# --- shared by these commands ---
 
 
 def parse_set_options(sets: Iterable[str]) -> dict[str, str]:
-    """Read `--set priority=9` and the like: SQL expressions by name."""
+    """Parse `--set priority=9`: SQL expressions by name."""
     expressions = {}
     for text in sets:
         name, equals, sql = text.partition("=")
         if not equals or not name.strip() or not sql.strip():
             raise UsageError(f"--set {text!r}: write NAME=SQL, such as priority=9")
         if name.strip() in expressions:
-            raise UsageError(f"--set {name.strip()}=… is there twice: say it once")
+            raise UsageError(f"--set {name.strip()}=… is given twice")
         expressions[name.strip()] = sql.strip()
     return expressions
 
 
 def parse_delimiter(text: str | None) -> str | None:
-    """Read `--delimiter`: one character, or `tab`, which is hard to type."""
+    """Parse `--delimiter`: one character, or `tab`, which is hard to type."""
     character = "\t" if text in ("tab", "\\t") else text
     if character is not None and (len(character) != 1 or character in '"\r\n'):
         raise UsageError(f"--delimiter {text!r}: write one character, such as ';', or tab")
@@ -397,26 +396,26 @@ def parse_delimiter(text: str | None) -> str | None:
 
 
 def _skipped_text(rows: int) -> str:
-    """What to add about rows that became no job of their own, if there are any.
+    """A note on rows that were not enqueued, if there are any.
 
     >>> _skipped_text(2), _skipped_text(0)
-    ('; 2 rows not: their id was enqueued before, or is in the files twice', '')
+    ('; 2 rows skipped: their id was enqueued before, or is in the files twice', '')
     """
     why = "their id was enqueued before, or is in the files twice"
-    return f"; {pluralize(rows, 'row')} not: {why}" if rows else ""
+    return f"; {pluralize(rows, 'row')} skipped: {why}" if rows else ""
 
 
 def _others_text(number: int, what: str) -> str:
-    """What to add about other jobs, if there are any.
+    """A note on other jobs, if there are any.
 
-    >>> _others_text(1, "left alone"), _others_text(0, "left alone")
-    (', 1 was left alone', '')
+    >>> _others_text(1, "skipped"), _others_text(0, "skipped")
+    (', 1 was skipped', '')
     """
     return f", {pluralize(number, 'was', 'were')} {what}" if number else ""
 
 
 def run_name(command: str) -> str:
-    """A name for the files of one run that no other run has."""
+    """A unique name for the files of one run."""
     now = datetime.datetime.now(datetime.UTC)
     return f"{command}-{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
 
@@ -428,18 +427,18 @@ def report_rejected(
     folder: str | None,
     name: Callable[[RejectedRow], str] = lambda row: truncate(safe(row.row), 120),
 ) -> None:
-    """Say where the refused rows are, or show them and exit with 1."""
+    """Print where the rejected rows are, or print the rows and fail."""
     if not refused:
         return
     if folder is not None:
-        session.notice(f"{pluralize(refused, 'row')} refused: {safe(folder)} has them")
+        session.notice(f"{pluralize(refused, 'row')} rejected: saved in {safe(folder)}")
         return
     _show_rejected(session, rejected, name)
     if refused > MAX_LISTED:
         session.notice(_more(refused, "--json lists them, --rejected FOLDER saves them"))
     raise CommandError(
-        f"{pluralize(refused, 'row was', 'rows were')} refused, all others are done. Correct "
-        "them and run it again, which does nothing twice while the jobs are kept, or keep the rows "
+        f"{pluralize(refused, 'row was', 'rows were')} rejected, all others are done. Correct "
+        "them and run it again, which does nothing twice while the jobs are kept, or save the rows "
         "with --rejected FOLDER"
     )
 
@@ -448,11 +447,11 @@ def _show_rejected(
     session: Session, rejected: list[RejectedRow], name: Callable[[RejectedRow], str]
 ) -> None:
     for row in rejected[:MAX_LISTED]:
-        session.notice(f"refused: {name(row)}: {safe(row.reason)}", "red")
+        session.notice(f"rejected: {name(row)}: {safe(row.reason)}", "red")
 
 
 def _more(refused: int, where: str) -> str:
-    """What to add where only the first refused rows are shown.
+    """A note on rejected rows that are not shown.
 
     >>> _more(25, "--json lists them")
     'and 15 more: --json lists them'
@@ -461,16 +460,16 @@ def _more(refused: int, where: str) -> str:
 
 
 def job_text(rejected: RejectedRow) -> str:
-    """The job of a refused row of the DLQ, by its queue and id."""
+    """The queue and id of a rejected row of the DLQ."""
     try:
         row = msgspec.json.decode(rejected.row, type=QueueAndId)
-    except ValueError:  # It was too long, and cut off.
+    except ValueError:  # It was too long and was cut off.
         return truncate(safe(rejected.row), 120)
     return f"queue {safe(row.queue)}, job {safe(row.id)}"
 
 
 class QueueAndId(msgspec.Struct, frozen=True):
-    """Which job a row is about."""
+    """The part of a row that names its job."""
 
     queue: str
     id: str

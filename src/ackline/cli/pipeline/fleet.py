@@ -1,4 +1,4 @@
-"""`ackline pipeline work` and `stop`: a queue's handlers on Spark's executors."""
+"""`ackline pipeline work` and `stop`: run handlers on Spark's executors."""
 
 from __future__ import annotations
 
@@ -40,11 +40,9 @@ if TYPE_CHECKING:
 POLL_INTERVAL = 0.2
 """Seconds between two checks for a signal."""
 
-UNFINISHED_JOBS = "what its workers held is delivered again when the leases lapse"
+UNFINISHED_JOBS = "unfinished jobs are delivered again when their leases expire"
 
-name_option = click.option(
-    "--name", default="fleet", help="The fleet's name, by which `pipeline stop` finds it."
-)
+name_option = click.option("--name", default="fleet", help="The fleet's name, for `pipeline stop`.")
 
 
 @command("work", group=pipeline)
@@ -54,20 +52,20 @@ name_option = click.option(
     type=click.IntRange(min=1),
     default=2,
     metavar="N",
-    help="How many workers, each in a slot of Spark's.",
+    help="Number of workers; each takes a slot of a Spark executor.",
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(min=1),
     default=16,
     metavar="N",
-    help="Handlers at once in each worker.",
+    help="Maximum number of handlers running at the same time, per worker.",
 )
 @name_option
 @click.option(
     "--until-empty",
     is_flag=True,
-    help="End when no job is left that the handlers are for; jobs of other kinds are told.",
+    help="Stop when no job of the handlers' kinds is left; jobs of other kinds are reported.",
 )
 @grace_option
 @master_option
@@ -83,12 +81,12 @@ def work(
     master: str | None,
     shared_files: bool,
 ) -> None:
-    """Run the handlers of a module's queues on Spark's executors.
+    """Run the handlers of queues on Spark's executors.
 
-    Each is a worker like any other. Ctrl-C or SIGTERM stops them, as does `ackline pipeline
-    stop`: running jobs may end, the rest is given back. A second Ctrl-C ends them at once. The
-    module must be installed for all executors, and open a store that they reach; it finds --store
-    in the variable ACKLINE_STORE.
+    Ctrl-C, SIGTERM or `ackline pipeline stop` stops the workers: running jobs may finish, all
+    others are released. A second Ctrl-C stops them immediately. The module must be installed on
+    all executors, and open a store that they can reach; --store is passed to it in the variable
+    ACKLINE_STORE.
 
     ackline pipeline work examples.email_worker:queue --executors 8
     """
@@ -115,10 +113,10 @@ def work(
         until_empty=until_empty,
         environment=environment,
         shared_files=shared_files,
-        # Before Spark starts, which takes a while: a stop asked for meanwhile is for this fleet.
+        # Read before Spark starts, so that a stop requested meanwhile is for this fleet.
         asked_before=flag.says(),
     )
-    # With `,4`, Spark starts lost tasks anew also on one machine.
+    # With `,4`, Spark restarts failed tasks on a single machine, too.
     spark = start_spark(session, master or f"local[{executors},4]")
     with stopping_spark(spark, UNFINISHED_JOBS):
         served = _until_done(StopRequests(session, flag), lambda: run_fleet(spark, load, fleet))
@@ -129,10 +127,10 @@ def work(
 @targets_argument
 @name_option
 def stop(session: Session, targets: tuple[str, ...], name: str) -> None:
-    """Ask a fleet to stop: running jobs may end, the rest is given back.
+    """Stop a fleet: running jobs may finish, all others are released.
 
-    It may run on any machine that reaches the store, with the queues and --name of the fleet. A
-    fleet that is only starting stops as well. Exits with 1 if no worker of the fleet is known.
+    Run it on any machine that can reach the store, with the queues and --name of the fleet. A
+    fleet that is still starting stops as well. Exits with 1 if the fleet has no known workers.
 
     ackline pipeline stop examples.email_worker:queue
     """
@@ -143,7 +141,7 @@ def stop(session: Session, targets: tuple[str, ...], name: str) -> None:
 
     queues = load_queues(targets)
     known = fleets_at_work(queues)
-    # Even if none is known: its workers may not have begun yet.
+    # Even if none is known: its workers may not have started yet.
     StopFlag(queues, name).hoist()
     if session.json:
         session.print_json({"fleet": name, "workers": known[name]})
@@ -156,53 +154,55 @@ def stop(session: Session, targets: tuple[str, ...], name: str) -> None:
 def _unknown_fleet_message(name: str, known: Iterable[str], targets: Iterable[str]) -> str:
     others = ", ".join(safe(f"--name {shlex.quote(other)}") for other in sorted(known))
     return (
-        f"no fleet {safe(name)!r} is known to work on {', '.join(targets)}; "
-        + (f"there is {others}" if others else "nor is any other")
-        + ". If it is only starting, it stops."
+        f"no fleet {safe(name)!r} has workers on {', '.join(targets)}; "
+        + (f"known fleets: {others}" if others else "nor has any other")
+        + ". If it is still starting, it will stop."
     )
 
 
 def _until_done(requests: StopRequests, act: Callable[[], list[Served]]) -> list[Served]:
-    """Wait for the fleet in the main thread, because only there signals are heard."""
-    doing: Future[list[Served]] = Future()
+    """Run the fleet in a thread, because only the main thread receives signals."""
+    running: Future[list[Served]] = Future()
 
     def run() -> None:
         try:
-            doing.set_result(act())
+            running.set_result(act())
         except BaseException as error:
-            doing.set_exception(error)
+            running.set_exception(error)
 
-    deafen = handle_stop_signals(requests.on_signal)
+    restore_signals = handle_stop_signals(requests.on_signal)
     try:
         threading.Thread(target=run, name="ackline fleet", daemon=True).start()
-        while not requests.at_once.is_set():
-            wait([doing], POLL_INTERVAL)
-            if doing.done():
-                return doing.result()
+        while not requests.immediate.is_set():
+            wait([running], POLL_INTERVAL)
+            if running.done():
+                return running.result()
     finally:
-        deafen()
-    # Its handler ends Java; while it is ignored, there is none.
+        restore_signals()
+    # Its handler stops Java, unless SIGINT is ignored.
     signal.raise_signal(signal.SIGINT)
     raise KeyboardInterrupt
 
 
 class StopRequests:
-    """Signals that ask a fleet to stop: the first by its flag, the second at once."""
+    """Signals that stop a fleet: the first by its stop flag, the second immediately."""
 
     def __init__(self, session: Session, flag: StopFlag) -> None:
-        self.at_once = threading.Event()
+        self.immediate = threading.Event()
         self._session = session
         self._flag = flag
-        self._asked = False
+        self._requested = False
 
     def on_signal(self, _number: int) -> None:
         """Handle a signal."""
-        if self._asked:
-            self.at_once.set()
+        if self._requested:
+            self.immediate.set()
             return
-        self._asked = True
-        self._session.notice("stopping: running jobs may end; a second signal ends them at once")
-        # In a thread, so that a second signal is heard even if the store cannot be reached.
+        self._requested = True
+        self._session.notice(
+            "stopping: running jobs may finish; a second signal stops them immediately"
+        )
+        # In a thread, so that a second signal works even if the store cannot be reached.
         threading.Thread(target=self._request_stop, name="ackline stop", daemon=True).start()
 
     def _request_stop(self) -> None:
@@ -211,7 +211,7 @@ class StopRequests:
         try:
             retry_transient(self._flag.hoist, math.inf)
         except StoreError as error:
-            self._session.notice(f"the fleet could not be asked to stop: {error}", "red")
+            self._session.notice(f"cannot request the stop of the fleet: {error}", "red")
 
 
 def _print_served(session: Session, served: list[Served]) -> None:
@@ -225,7 +225,7 @@ def _print_served(session: Session, served: list[Served]) -> None:
         table.add_row(safe(worker.worker), f"{worker.ended:,}", f"{worker.failed:,}")
     session.print(table)
     total = sum(worker.ended + worker.failed for worker in served)
-    # A job that is retried is delivered more than once.
+    # A retried job is delivered more than once.
     session.print(
         f"{pluralize(total, 'delivery', 'deliveries')} handled by "
         f"{pluralize(len(served), 'worker')}"

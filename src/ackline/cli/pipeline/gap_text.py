@@ -1,4 +1,4 @@
-"""How to describe events that a journal dropped before they were read."""
+"""Describe events that a journal dropped before they were read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def gap_text(gap: Gap) -> str:
-    """Which events are missing, on one line; times are UTC, as everywhere in the lake."""
+    """The missing events on one line; times are in UTC, as everywhere in the lake."""
     stretches = "" if gap.count == 1 else f"{gap.count:,} stretches of "
     text = f"queue {safe(gap.queue)}: {stretches}events after cursor {gap.after} up to {gap.until}"
     if gap.retained_from is not None:

@@ -1,4 +1,4 @@
-"""Before a command starts Spark: its options, what is checked, and Spark itself."""
+"""The options and checks that come before Spark, and the start of Spark."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 master_option = click.option(
     "--master",
     metavar="URL",
-    help="Where Spark runs: spark://host:7077, sc://host (Spark Connect) or local[N]. By "
-    "default, on this machine.",
+    help="Where Spark runs: spark://host:7077, sc://host (Spark Connect) or local[N] (default: "
+    "this machine).",
 )
 
 shared_files_option = click.option(
     "--shared-files",
     is_flag=True,
-    help="Use a SQLite store on a cluster: all of its machines see the same files.",
+    help="Allow a SQLite store on a cluster, because all of its machines see the same files.",
 )
 
 lake_option = click.option(
@@ -43,7 +43,7 @@ lake_option = click.option(
 
 
 def require_shared_store(session: Session, master: str | None, shared_files: bool) -> None:
-    """Refuse a store that Spark's processes cannot reach, before anything is started."""
+    """Raise if Spark's processes cannot reach the store, before anything is started."""
     require_spark()
     from ackline.spark.store.address import require_multiprocess_store
 
@@ -53,7 +53,7 @@ def require_shared_store(session: Session, master: str | None, shared_files: boo
 
 
 def require_shared_file(file: str, master: str | None, shared_files: bool) -> None:
-    """Refuse a store that is a file, unless all machines of the cluster see it."""
+    """Raise if the store is a file that the machines of the cluster do not share."""
     from ackline.spark.store.address import require_local_master
 
     if not shared_files:
@@ -61,15 +61,15 @@ def require_shared_file(file: str, master: str | None, shared_files: bool) -> No
 
 
 def warn_if_no_queues(session: Session) -> bool:
-    """Warn of a tenant without queues, whose name may be mistyped; returns whether it is one.
+    """Warn if the tenant has no queues, as when its name is mistyped; returns whether it has none.
 
-    A queue that was dropped counts while its journal is kept.
+    A dropped queue counts while its journal is kept.
     """
     queues = session.queues
     if queues.store.describe(queues.tenant, include_dropped=True):
         return False
     tenants = sorted({info.key.tenant for info in queues.store.describe(None)})
-    others = f"; there are: {', '.join(map(safe, tenants))}" if tenants else ""
+    others = f"; existing tenants: {', '.join(map(safe, tenants))}" if tenants else ""
     session.notice(f"tenant {safe(session.tenant)} has no queues yet{others}", "yellow")
     return True
 
@@ -86,7 +86,7 @@ def store_address(session: Session, shared_files: bool) -> StoreAddress:
 
 
 def require_spark() -> None:
-    """Say what to install, if Spark is not."""
+    """Raise if Spark is not installed."""
     try:
         import ackline.spark.runtime.session  # noqa: F401
     except ModuleNotFoundError as error:
@@ -94,17 +94,17 @@ def require_spark() -> None:
 
 
 def start_spark(session: Session, master: str | None) -> SparkSession:
-    """Start Spark, or say what is missing; it takes seconds, so a terminal shows a notice."""
+    """Start Spark; it takes seconds, so a terminal shows a notice."""
     require_spark()
     from ackline.spark.runtime.interrupts import InterruptHandler
     from ackline.spark.runtime.session import spark_session
 
     if session.notices.is_terminal:
         session.notice(f"starting Spark{f' on {master}' if master else ''} …")
-    ctrl_c = InterruptHandler()
+    interrupts = InterruptHandler()
     try:
-        with ctrl_c.installed():
-            return spark_session(master, muted=lambda: ctrl_c.pressed)
+        with interrupts.installed():
+            return spark_session(master, muted=lambda: interrupts.pressed)
     except KeyboardInterrupt:
         raise CommandError(
             "stopped while Spark was starting: nothing was done", INTERRUPTED
@@ -112,7 +112,7 @@ def start_spark(session: Session, master: str | None) -> SparkSession:
 
 
 def require_writable(*paths: str | None) -> None:
-    """Refuse a folder of this machine that cannot be written to; None is none."""
+    """Raise if a local folder cannot be written to; None is skipped."""
     from ackline.spark.paths import absolute_path, is_local
 
     for path in paths:
@@ -120,39 +120,39 @@ def require_writable(*paths: str | None) -> None:
             _require_writable(path, Path(absolute_path(path)))
 
 
-def _require_writable(named: str, folder: Path) -> None:
-    there = next(above for above in (folder, *folder.parents) if above.exists())
-    if not there.is_dir():
-        raise _unwritable(named, f"{there} is a file")
+def _require_writable(name: str, folder: Path) -> None:
+    existing = next(above for above in (folder, *folder.parents) if above.exists())
+    if not existing.is_dir():
+        raise _unwritable(name, f"{existing} is a file")
     try:
-        if there != folder:
-            # Only a try tells: in some places nobody can make a folder, whatever their mode.
-            os.rmdir(tempfile.mkdtemp(prefix=".ackline-", dir=there))
+        if existing != folder:
+            # Only trying shows it: some file systems allow no new folders, whatever their mode.
+            os.rmdir(tempfile.mkdtemp(prefix=".ackline-", dir=existing))
     except OSError as error:
-        raise _unwritable(named, f"{there}: {error.strerror}") from None
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise _unwritable(named, f"{there}: Permission denied")
+        raise _unwritable(name, f"{existing}: {error.strerror}") from None
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise _unwritable(name, f"{existing}: Permission denied")
 
 
-def _unwritable(named: str, why: str) -> UsageError:
-    return UsageError(f"cannot write to {safe(named)}: {safe(why)}; name another folder")
+def _unwritable(name: str, reason: str) -> UsageError:
+    return UsageError(f"cannot write to {safe(name)}: {safe(reason)}; choose another folder")
 
 
 def require_writable_file(file: Path) -> None:
-    """Refuse a file that cannot be written."""
+    """Raise if a file cannot be written."""
     if file.is_dir():
-        raise UsageError(f"{safe(str(file))} is a folder: name a file in it")
+        raise UsageError(f"{safe(str(file))} is a folder: choose a file in it")
     if not file.parent.is_dir():
         raise UsageError(
-            f"cannot write {safe(str(file))}: there is no folder {safe(str(file.parent))}; make "
-            "it, or name another file"
+            f"cannot write {safe(str(file))}: there is no folder {safe(str(file.parent))}; "
+            "create it, or choose another file"
         )
     if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise UsageError(f"cannot write {safe(str(file))}: Permission denied; name another file")
+        raise UsageError(f"cannot write {safe(str(file))}: Permission denied; choose another file")
 
 
 def require_files(paths: Iterable[str], master: str | None) -> None:
-    """Refuse files that do not exist, and those that Spark would not read."""
+    """Raise if a file does not exist, or if Spark would not read it."""
     from ackline.spark.bulk.input_files import require_literal_path
     from ackline.spark.lake.folder import is_pattern
     from ackline.spark.paths import absolute_path, is_local
@@ -162,4 +162,4 @@ def require_files(paths: Iterable[str], master: str | None) -> None:
         # Spark Connect reads files of the server's machine.
         elsewhere = (master or "").startswith("sc://") or not is_local(path)
         if not (elsewhere or is_pattern(path) or os.path.exists(absolute_path(path))):
-            raise UsageError(f"there is no file {safe(path)}: is the path right?")
+            raise UsageError(f"no such file: {safe(path)}")

@@ -20,7 +20,7 @@ PROGRESS_EVERY = 0.2
 
 
 def with_progress(session: Session, spark: SparkSession, title: str, act: Callable[[], T]) -> T:
-    """Call `act` and show a bar meanwhile, if the command runs in a terminal."""
+    """Call `act` and show a progress bar, if the command runs in a terminal."""
     if not session.notices.is_terminal or session.json or not hasattr(spark, "sparkContext"):
         return act()
     columns = (TextColumn(title), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
@@ -28,19 +28,19 @@ def with_progress(session: Session, spark: SparkSession, title: str, act: Callab
         ThreadPoolExecutor(1) as pool,
         Progress(*columns, console=session.notices, transient=True) as progress,
     ):
-        bar, doing = progress.add_task("", total=None), pool.submit(act)
+        bar, running = progress.add_task("", total=None), pool.submit(act)
         while True:
             try:
-                return doing.result(PROGRESS_EVERY)
+                return running.result(PROGRESS_EVERY)
             except TimeoutError:
-                if doing.done():
+                if running.done():
                     raise
                 done, tasks = tasks_done(spark)
                 progress.update(bar, completed=done, total=tasks or None)
 
 
 def tasks_done(spark: SparkSession) -> tuple[int, int]:
-    """How many tasks of the stages under way are done, and how many there are."""
+    """How many tasks of the active stages are done, and how many there are."""
     tracker = spark.sparkContext.statusTracker()
     infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     known = [info for info in infos if info is not None]

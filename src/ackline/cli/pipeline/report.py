@@ -1,4 +1,4 @@
-"""`ackline pipeline report`: a report on a lake, in the terminal or as a page."""
+"""`ackline pipeline report`: report on a lake, in the terminal or as an HTML page."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from ackline.spark.reports.report_data import Report, Rows
 
 Cells = dict[str, Callable[[dict[str, Any]], str | Text]]
-"""The columns of a table, each with what it shows of a row."""
+"""The columns of a table, each with a function that writes its cell."""
 
 NARROW_WIDTH = 120
-"""In a terminal narrower than this, counts and times are two tables."""
+"""In a narrower terminal, counts and times are two tables."""
 
 BARS = " ▁▂▃▄▅▆▇█"
-MAX_WIDTH = 72
+SPARKLINE_WIDTH = 72
 MIN_NAME_WIDTH = 12
-"""Characters of a name that are shown at least in a narrow terminal."""
+"""Characters of a name that stay in a narrow terminal."""
 
 
 @command("report", group=pipeline)
@@ -46,21 +46,21 @@ MIN_NAME_WIDTH = 12
     "--html",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write it as one HTML page with plots.",
+    help="Write an HTML page with plots to this file.",
 )
 @click.option(
     "--days",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Only N days, of which the last is the last with events.",
+    help="Only the last N days, counted back from the last day with events.",
 )
 @master_option
 def report(
     session: Session, lake: str, html: Path | None, days: int | None, master: str | None
 ) -> None:
-    """Show what a lake tells: traffic, waiting times, errors, workers, a forecast.
+    """Report on a lake: traffic, wait times, errors, workers and a forecast.
 
-    The lake is as the last `ackline pipeline run` left it; no store is needed.
+    It reads the lake as the last `ackline pipeline run` left it, and needs no store.
     """
     require_spark()
     from ackline.spark.lake.lake import Lake
@@ -72,13 +72,13 @@ def report(
     spark = start_spark(session, master)
     from ackline.spark.reports.report_data import collect_report
 
-    with stopping_spark(spark, "there is no report"), session.notices.status("reading the lake"):
+    with stopping_spark(spark, "no report was made"), session.notices.status("reading the lake"):
         found = collect_report(spark, Lake(lake), days, now)
     if html is not None:
         from ackline.spark.reports.html_page import render_page
 
         html.write_text(render_page(found, now), encoding="utf-8")
-        session.notice(f"{html} has the report")
+        session.notice(f"report written to {html}")
     if session.json:
         session.print_json(found)
     elif html is None:
@@ -86,7 +86,7 @@ def report(
 
 
 def show(session: Session, report: Report, now: datetime.datetime) -> None:
-    """The report in the terminal."""
+    """Print the report."""
     from ackline.spark.reports.row_selection import format_days
 
     session.print(f"{format_days(report.first_day, report.last_day)}, UTC", "bold")
@@ -110,16 +110,14 @@ def _title(session: Session, text: str) -> None:
 def _show_freshness(session: Session, report: Report, now: datetime.datetime) -> None:
     from ackline.spark.reports.row_selection import freshness, is_stale
 
-    look = "yellow" if is_stale(report.last_at, now) else "dim"
-    session.print(freshness(report.last_at, report.read_at, now), look)
+    style = "yellow" if is_stale(report.last_at, now) else "dim"
+    session.print(freshness(report.last_at, report.read_at, now), style)
 
 
 def _show_gaps(session: Session, report: Report) -> None:
     if not report.gaps:
         return
-    session.print(
-        "Events are missing: the journal had dropped them before they were read.", "yellow"
-    )
+    session.print("Events are missing: the journal dropped them before they were read.", "yellow")
     for gap in report.gaps:
         session.print(gap_text(gap))
     session.print()
@@ -129,22 +127,24 @@ def _show_throughput(session: Session, report: Report) -> None:
     total = report.total
     session.print(
         f"{pluralize(total['enqueued'], 'job')} enqueued, {total['completed']:,} completed "
-        f"({total['at_once']:,} at the first try), {total['failed']:,} into the DLQ, "
+        f"({total['at_once']:,} on the first attempt), {total['failed']:,} to the DLQ, "
         f"{total['cancelled']:,} cancelled"
     )
     values = [row["enqueued"] for row in report.hours]
     if values:
-        _title(session, "Jobs an hour")
-        session.print(Text(f"{sparkline(values)}  at most {max(values):,}", "cyan"))
+        _title(session, "Jobs per hour")
+        session.print(Text(f"{sparkline(values)}  max {max(values):,}", "cyan"))
 
 
-def sparkline(values: list[float], width: int = MAX_WIDTH) -> str:
-    """Values as a line of bars; if there are many, each bar is the largest of several."""
+def sparkline(values: list[float], width: int = SPARKLINE_WIDTH) -> str:
+    """Values as a line of bars; if there are too many, each bar is the maximum of several."""
     each = -(-len(values) // width)
     tops = [max(values[start : start + each]) for start in range(0, len(values), each)]
-    most = max(tops, default=0) or 1
-    # Every value above zero has a visible bar.
-    return "".join(BARS[-(-int(top * 8) // int(most) if top else 0) or bool(top)] for top in tops)
+    highest = max(tops, default=0) or 1
+    # Every value above zero gets a visible bar.
+    return "".join(
+        BARS[-(-int(top * 8) // int(highest) if top else 0) or bool(top)] for top in tops
+    )
 
 
 def _show_traffic(session: Session, report: Report) -> None:
@@ -155,14 +155,14 @@ def _show_traffic(session: Session, report: Report) -> None:
     for name, rows in report.traffic.items():
         _title(session, f"By {name}")
         if not rows:
-            session.print("Nothing happened to jobs.")
+            session.print("No events.")
             continue
         labels = [name] if name in ("tenant", "queue") else ["queue", name]
         for index, numbers in enumerate(tables):
             if index:
                 session.print()
-            spare = [(label, MIN_NAME_WIDTH) for label in labels]
-            table = new_table(*labels, *numbers, right=len(numbers), shrinkable=spare)
+            shrinkable = [(label, MIN_NAME_WIDTH) for label in labels]
+            table = new_table(*labels, *numbers, right=len(numbers), shrinkable=shrinkable)
             for row in select_traffic(rows):
                 names = (_label(row, label) for label in labels)
                 table.add_row(*names, *(cell(row) for cell in numbers.values()))
@@ -175,7 +175,7 @@ def _counts() -> Cells:
         "enqueued": lambda row: f"{row['enqueued']:,}",
         "completed": lambda row: f"{row['completed']:,}",
         "retried": lambda row: _percent(row["retry_rate"]),
-        "into DLQ": lambda row: _bad(_percent(row["failure_rate"]), row["failed"]),
+        "to DLQ": lambda row: _bad(_percent(row["failure_rate"]), row["failed"]),
     }
 
 
@@ -194,10 +194,10 @@ def _show_slo(session: Session, report: Report) -> None:
     _title(session, "Objectives")
     table = new_table(
         "queue",
-        "in line at most",
+        "wait objective",
         "for",
         "deliveries",
-        "late in line",
+        "waited too long",
         "attained",
         right=5,
         shrinkable=[("queue", MIN_NAME_WIDTH)],
@@ -218,25 +218,25 @@ def _show_slo(session: Session, report: Report) -> None:
 def _show_errors(session: Session, report: Report) -> None:
     from ackline.spark.reports.row_selection import SHOWN_ROWS, distinguishing_paths
 
-    _title(session, "What went into the DLQ, redriven since or not")
+    _title(session, "Errors of jobs moved to the DLQ, redriven since or not")
     if not report.errors:
-        session.print("Nothing went into the DLQ.", "green")
+        session.print("No jobs were moved to the DLQ.", "green")
         return
     rows = report.errors[:SHOWN_ROWS]
     in_code = distinguishing_paths(rows)
-    # Errors of the same message are told apart by a column of their own, which is not cut off.
+    # A column that is not cut off distinguishes errors of the same message.
     within = ["in"] if any(in_code) else []
     table = new_table(
-        *("jobs", "error", *within, "where", "for example"),
+        *("jobs", "error", *within, "where", "example"),
         shrinkable=[("error", 20), ("where", 12)],
     )
-    for row, place in zip(rows, in_code, strict=True):
+    for row, path in zip(rows, in_code, strict=True):
         error = truncate(safe(f"{row['exception']}: {row['message']}"), 60)
         first = row["examples"][0]["id"] if row["examples"] else ""
         table.add_row(
             f"{row['jobs']:,}",
             Text(error, "red"),
-            *([truncate(safe(place), 40)] if within else []),
+            *([truncate(safe(path), 40)] if within else []),
             truncate(safe(", ".join(row["places"])), 40),
             truncate(safe(first), 36),
         )
@@ -247,16 +247,16 @@ def _show_errors(session: Session, report: Report) -> None:
 def _show_expired(session: Session, report: Report) -> None:
     from ackline.spark.reports.row_selection import SHOWN_ROWS
 
-    _title(session, "Stalls and recovery")
+    _title(session, "Expired leases and recovery")
     if not report.stalled_queues:
-        session.print("No worker was lost while it held a job.", "green")
+        session.print("No leases expired.", "green")
         return
     table = new_table(
         "queue",
-        "stalls",
-        "held p50",
+        "expired",
+        "leased p50",
         "p99",
-        "until again p50",
+        "recovery p50",
         "p99",
         right=5,
         shrinkable=[("queue", MIN_NAME_WIDTH)],
@@ -271,13 +271,13 @@ def _show_expired(session: Session, report: Report) -> None:
 def _show_workers(session: Session, report: Report) -> None:
     from ackline.spark.reports.row_selection import SHOWN_ROWS
 
-    _title(session, "Workers, the least reliable first")
+    _title(session, "Workers, least reliable first")
     table = new_table(
         "worker",
         "queue",
         "deliveries",
         "errors",
-        "lost",
+        "expired",
         "reliability",
         right=4,
         shrinkable=[("queue", MIN_NAME_WIDTH)],
@@ -300,15 +300,15 @@ def _show_hours(session: Session, report: Report) -> None:
 
     _title(session, "Busiest hours, UTC")
     cells = {(row["weekday"], row["hour_of_day"]): row["enqueued"] for row in report.busiest}
-    most = max(cells.values(), default=0) or 1
+    highest = max(cells.values(), default=0) or 1
     session.print(Text("     " + "".join(f"{hour:02d}    " for hour in range(0, 24, 3)), "dim"))
     for weekday, name in enumerate(WEEKDAYS, start=1):
-        line = "".join(_shade(cells.get((weekday, hour), 0.0) / most) * 2 for hour in range(24))
+        line = "".join(_shade(cells.get((weekday, hour), 0.0) / highest) * 2 for hour in range(24))
         session.print(Text(f"{name}  ", "dim") + Text(line, "cyan"))
 
 
-def _shade(share: float) -> str:
-    return " " if not share else "░▒▓█"[min(3, int(share * 4))]
+def _shade(fraction: float) -> str:
+    return " " if not fraction else "░▒▓█"[min(3, int(fraction * 4))]
 
 
 def _show_forecast(session: Session, report: Report) -> None:
@@ -322,9 +322,9 @@ def _show_forecast(session: Session, report: Report) -> None:
         "queue",
         "jobs",
         "work",
-        "handlers at most",
+        "peak handlers",
         "at",
-        "like",
+        "based on",
         right=5,
         shrinkable=[("queue", MIN_NAME_WIDTH)],
     )
@@ -345,17 +345,17 @@ def _show_forecast(session: Session, report: Report) -> None:
 
 
 def _print_omitted(session: Session, rows: Rows) -> None:
-    """Say how many rows of a list are not shown, and where they are."""
+    """Print how many rows of a list are not shown, and where they are."""
     from ackline.spark.reports.row_selection import hidden_rows_note
 
-    if said := hidden_rows_note(rows):
-        session.print(said, "dim")
+    if note := hidden_rows_note(rows):
+        session.print(note, "dim")
 
 
 def _label(row: dict[str, Any], name: str) -> str:
     if name == "queue" and row["tenant"] != "default":
         return safe(f"{row['tenant']}/{row['queue']}")
-    return "not known" if row[name] is None else safe(str(row[name]))
+    return "unknown" if row[name] is None else safe(str(row[name]))
 
 
 def _duration_of(name: str) -> Callable[[dict[str, Any]], str]:
@@ -368,12 +368,12 @@ def _duration(seconds: float | None) -> str:
     )
 
 
-def _percent(share: float | None) -> str:
-    return _or_dash(share, "{:.1%}".format)
+def _percent(fraction: float | None) -> str:
+    return _or_dash(fraction, "{:.1%}".format)
 
 
-def _or_dash(value: Any, shown: Callable[[Any], str]) -> str:
-    return "-" if value is None else shown(value)
+def _or_dash(value: Any, write: Callable[[Any], str]) -> str:
+    return "-" if value is None else write(value)
 
 
 def _bad(text: str, bad: object) -> Text:

@@ -1,4 +1,4 @@
-"""`ackline pipeline run`: the journal as a lake of tables."""
+"""`ackline pipeline run`: write the journal to a lake of tables."""
 
 from __future__ import annotations
 
@@ -36,50 +36,48 @@ slo_option = click.option(
     "--slo",
     multiple=True,
     metavar="QUEUE=SPAN",
-    help="How long jobs of a queue may wait: email=5s, or *=1m for all other queues, which is "
-    "the default. The lake remembers it; email=none forgets it. May be repeated.",
+    help="Wait objective of a queue: email=5s, or *=1m for all other queues (the default). The "
+    "lake remembers it; email=none removes it. Can be repeated.",
 )
 
 
 @command("run", group=pipeline)
 @lake_option
 @master_option
-@click.option(
-    "--continuous", is_flag=True, help="Keep running and take in what is new, until Ctrl-C."
-)
+@click.option("--continuous", is_flag=True, help="Keep running and add new events, until Ctrl-C.")
 @slo_option
 @click.option(
     "--delta",
     metavar="PATH",
-    help="Also keep the tables as Delta tables here, from now on; `none` ends that.",
+    help="Also write Delta tables to this path, from now on; `none` stops that.",
 )
 @click.option(
     "--keep",
     type=values.seconds,
     metavar="SPAN",
-    help="Drop events and lives that are older than this, such as 90d. Gold stays.",
+    help="Drop events and job runs that are older than this, such as 90d. Gold is kept.",
 )
 @click.option(
     "--reader",
     default="lake",
     metavar="NAME",
-    help="The lake's name in the store, which keeps events until it has them.",
+    help="The lake's name as a reader of the journal, which keeps events for it.",
 )
 @click.option(
     "--batch-events",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Events in one batch at most; by default, all.",
+    help="Maximum number of events in a batch (default: all).",
 )
 @click.option(
     "--skip-dropped",
     multiple=True,
     metavar="QUEUE",
-    help="Go on without events that the queue's journal dropped before they were read; each "
-    "report tells of the gap. '*' is all queues. May be repeated.",
+    help="Continue without events that the queue's journal dropped before they were read; each "
+    "report shows the gap. '*' is all queues. Can be repeated.",
 )
 @click.option(
-    "--moved", is_flag=True, help="Accept a store at another URL: it is the same one, moved."
+    "--moved", is_flag=True, help="Accept another store URL: it is the same store, moved."
 )
 @shared_files_option
 def run(
@@ -96,11 +94,11 @@ def run(
     moved: bool,
     shared_files: bool,
 ) -> None:
-    """Add what has happened since the last run to a lake of Parquet tables.
+    """Add new events of the journal to a lake of Parquet tables.
 
-    The journal becomes bronze (events), silver (one row for each life of a job) and gold
-    (traffic, quantiles, errors, workers, objectives, a forecast). It may be stopped or killed at
-    any time: the next run continues from there, and each event is in the lake once.
+    The journal becomes bronze (events), silver (one row for each run of a job) and gold (traffic,
+    quantiles, errors, workers, objectives, a forecast). It may be stopped or killed at any time:
+    the next run continues from there, and each event is in the lake exactly once.
 
     ackline pipeline run --lake lake --slo email=5s
     """
@@ -127,18 +125,18 @@ def run(
         events_per_batch=batch_events,
         skip_dropped=tuple(skip_dropped or ()),
     )
-    with stopping_spark(spark, "the next run continues where this one ended"):
+    with stopping_spark(spark, "the next run continues where this one stopped"):
         job = Run(spark, queues, asked)
         if continuous:
             _run_continuously(session, job)
         else:
-            with session.notices.status("taking in the journal"):
+            with session.notices.status("reading the journal"):
                 ran = job.to_now()
             _print_run(session, ran)
 
 
 def parse_slo(text: str) -> tuple[str, float | None]:
-    """Read `email=5s`; `email=none` is none."""
+    """Parse `email=5s`; `email=none` has no objective."""
     queue, equals, within = text.rpartition("=")
     if not equals or not queue:
         raise UsageError(f"--slo {text!r}: write QUEUE=SPAN, such as email=5s or *=1m")
@@ -147,34 +145,34 @@ def parse_slo(text: str) -> tuple[str, float | None]:
     return queue, _require_above_zero(values.seconds(within), f"--slo {text}", "5s")
 
 
-def _require_above_zero(seconds: float, option: str, such_as: str) -> float:
+def _require_above_zero(seconds: float, option: str, example: str) -> float:
     if seconds <= 0:
-        raise UsageError(f"{safe(option)}: write a span above 0, such as {such_as}")
+        raise UsageError(f"{safe(option)}: write a duration above 0, such as {example}")
     return seconds
 
 
 def _notice_missing(
     session: Session, objectives: Mapping[str, float | None], skipped: Collection[str]
 ) -> None:
-    """Warn of a mistyped queue name, which would have no effect."""
+    """Warn of queue names that do not exist, and may be mistyped."""
     if warn_if_no_queues(session):
         return
     names = sorted(session.queues)
     for queue, seconds in objectives.items():
         if seconds is not None and queue not in ("*", *names):
             session.notice(
-                f"--slo {safe(queue)}: there is no such queue yet; the lake remembers it. "
-                f"There are: {', '.join(map(safe, names))}. {safe(queue)}=none forgets it",
+                f"--slo {safe(queue)}: no such queue yet; the lake remembers it. "
+                f"Existing queues: {', '.join(map(safe, names))}. {safe(queue)}=none removes it",
                 "yellow",
             )
-    # Of a queue that was dropped, the journal may have a gap, too.
+    # The journal of a dropped queue may have a gap, too.
     infos = session.queues.store.describe(session.tenant, include_dropped=True)
     journals = sorted(info.key.name for info in infos)
     for queue in skipped:
         if queue not in ("*", *journals):
             session.notice(
-                f"--skip-dropped {safe(queue)}: there is no such queue, so nothing is skipped. "
-                f"There are: {', '.join(map(safe, journals))}",
+                f"--skip-dropped {safe(queue)}: no such queue, so nothing is skipped. "
+                f"Existing queues: {', '.join(map(safe, journals))}",
                 "yellow",
             )
 
@@ -184,9 +182,9 @@ def _print_run(session: Session, ran: Ran) -> None:
         session.print_json(ran)
         return
     for gap in ran.skipped:
-        session.notice(f"missing from now on, {gap_text(gap)}", "yellow")
+        session.notice(f"missing from now on: {gap_text(gap)}", "yellow")
     if not ran.events:
-        session.print(f"Nothing new. {ran.lake} is up to date.")
+        session.print(f"No new events. {ran.lake} is up to date.")
         return
     batches = pluralize(ran.batches, "batch", "batches")
     session.print(
@@ -195,35 +193,35 @@ def _print_run(session: Session, ran: Ran) -> None:
         f"gold of {pluralize(ran.days, 'day')}: {duration(ran.seconds)}"
     )
     if ran.compacted or ran.dropped:
-        session.print(f"{ran.compacted} batches were put together, {ran.dropped} dropped.")
+        session.print(f"{ran.compacted} batches compacted, {ran.dropped} dropped.")
 
 
 def _run_continuously(session: Session, job: Run) -> None:
-    """Run until Ctrl-C or SIGTERM; a batch is finished first, unless Ctrl-C comes a second time."""
+    """Run until Ctrl-C or SIGTERM, and finish the current batch unless Ctrl-C is pressed again."""
     stopping = threading.Event()
 
     def stop(_number: int) -> None:
         if not stopping.is_set():
-            session.notice("stopping: a batch under way is finished; a second Ctrl-C ends it")
+            session.notice("stopping after the current batch; press Ctrl-C again to stop now")
         stopping.set()
 
-    at_once = signal.getsignal(signal.SIGINT)
-    deafen = handle_stop_signals(stop)
-    _restore_after_first_signal(at_once)
-    session.notice("Ctrl-C ends it")
+    previous = signal.getsignal(signal.SIGINT)
+    restore_signals = handle_stop_signals(stop)
+    _restore_after_first_signal(previous)
+    session.notice("stop it with Ctrl-C")
     try:
         job.for_ever(lambda ran: _print_run(session, ran), stopping)
     finally:
-        deafen()
+        restore_signals()
 
 
-def _restore_after_first_signal(at_once: Any) -> None:
-    """The first Ctrl-C is heard as it is now, any further one as it was before."""
-    gently: Any = signal.getsignal(signal.SIGINT)
+def _restore_after_first_signal(previous: Any) -> None:
+    """Handle the first Ctrl-C with the current handler, and later ones with the previous one."""
+    current: Any = signal.getsignal(signal.SIGINT)
 
     def first(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, at_once)
-        gently(number, frame)
+        signal.signal(signal.SIGINT, previous)
+        current(number, frame)
 
-    if gently is not signal.SIG_IGN:
+    if current is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, first)

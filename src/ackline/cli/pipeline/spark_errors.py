@@ -1,4 +1,4 @@
-"""Errors from inside Spark, turned into those that a command of ours would raise."""
+"""Translate errors from inside Spark into Ackline's."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ackline.cli.output.text import safe, safe_lines
 from ackline.core.errors import AcklineError
 
 TRACEBACK_END = re.compile(r"^(ackline(?:\.\w+)*)\.(\w+): (.*)$", re.MULTILINE)
-"""The last line of a Python traceback that ends with an error of ours."""
+"""The last line of a Python traceback that ends with one of Ackline's errors."""
 
 JAVA_OUTPUT = re.compile(
     r"^\s*$|^\s+at |^ ?SQLSTATE|^===|^Traceback|^JVM stacktrace|^Driver stacktrace"
 )
-"""A line that is no longer part of the message, but of Java's output."""
+"""A line that belongs to Java's output, not to the message."""
 
 QUERY_ERRORS = (
     *("AnalysisException", "ArithmeticException", "ArrayIndexOutOfBoundsException"),
     *("DateTimeException", "NumberFormatException", "ParseException", "SparkRuntimeException"),
 )
-"""What Spark raises for a mistake in --where or --set, even one that only some rows reveal."""
+"""What Spark raises for a mistake in --where or --set, even if only some rows show it."""
 
 
 class Stoppable(Protocol):
@@ -35,10 +35,10 @@ class Stoppable(Protocol):
 
 
 @contextmanager
-def stopping_spark(spark: Stoppable, stopped: str = "run it again to begin anew") -> Iterator[None]:
-    """Stop Spark at the end; an error from within it says what happened, without Java's part.
+def stopping_spark(spark: Stoppable, stopped: str = "run it again to start over") -> Iterator[None]:
+    """Stop Spark at the end, and translate its errors, without Java's part of the message.
 
-    At Ctrl-C, `stopped` says how things stand then.
+    On Ctrl-C, the message ends with `stopped`, which says what that means.
     """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
@@ -57,36 +57,34 @@ def stopping_spark(spark: Stoppable, stopped: str = "run it again to begin anew"
 
 
 def _stop_without_java(spark: Stoppable) -> None:
-    """Stop a Spark whose Java was ended by Ctrl-C, as far as that goes."""
+    """Stop Spark as far as possible when Ctrl-C has already ended Java."""
     with warnings.catch_warnings(action="ignore"), suppress(Exception):
         spark.stop()
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether it comes from Ctrl-C; what is then done to end well may fail without Java."""
+    """Whether Ctrl-C caused it, directly or by a failure of the clean-up after it."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
 
 
 def translate_error(error: Exception) -> Exception:
-    """Our own error if any process of Spark raised one, else the first line of Spark's message."""
+    """Ackline's error, if a Spark process raised one; else the first line of Spark's message."""
     text = str(error)
-    if (ours := find_ackline_error(text)) is not None:
-        return ours
-    # If PySpark passes on an error of Java's, the text begins with the call that failed.
+    if (found := find_ackline_error(text)) is not None:
+        return found
+    # PySpark puts the call that failed before an error of Java's.
     message = text.partition("\n: ")[2] or text
-    # It may quote what a job says.
+    # It may quote a job's data.
     first = safe(message.strip().split("\n")[0]) or type(error).__name__
     if type(error).__name__ in QUERY_ERRORS:
-        return UsageError(f"Spark refuses it: {first}")
-    return CommandError(
-        f"Spark failed: {first}\nRun it again with --debug to see all that it says."
-    )
+        return UsageError(f"Spark rejected it: {first}")
+    return CommandError(f"Spark failed: {first}\nRun it again with --debug to see the whole error.")
 
 
 def find_ackline_error(text: str) -> AcklineError | None:
-    """The last error of ours that ends a traceback in a text."""
+    """The last of Ackline's errors that ends a traceback in a text."""
     found = list(TRACEBACK_END.finditer(text))
     if not found:
         return None
@@ -96,17 +94,17 @@ def find_ackline_error(text: str) -> AcklineError | None:
         if JAVA_OUTPUT.match(line):
             break
         lines.append(line)
-    kind = _error_class(module, name)
-    # Its constructor would build the message from parts; here the message is complete already.
-    error: AcklineError = kind.__new__(kind)
+    error_class = _error_class(module, name)
+    # The constructor would build the message from parts; here it is complete.
+    error: AcklineError = error_class.__new__(error_class)
     Exception.__init__(error, safe_lines("\n".join(lines)))
     return error
 
 
 def _error_class(module: str, name: str) -> type[AcklineError]:
-    """The class that a text names; another version may have it, or none at all."""
+    """The error class of this name, or `AcklineError` if this version has none."""
     try:
-        kind = getattr(importlib.import_module(module), name, None)
+        found = getattr(importlib.import_module(module), name, None)
     except (ImportError, AcklineError):
         return AcklineError
-    return kind if isinstance(kind, type) and issubclass(kind, AcklineError) else AcklineError
+    return found if isinstance(found, type) and issubclass(found, AcklineError) else AcklineError

@@ -1,4 +1,4 @@
-"""`ackline pipeline streams`: which streams of Spark claim jobs, and how far they have come."""
+"""`ackline pipeline streams`: the Spark streams that claim jobs, and their progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ackline.spark.claims.manifests import StreamState
 
 StreamStates = list[tuple[str, str, "StreamState"]]
-"""Queues, their streams, and the states of these."""
+"""Queues, names of their streams, and states of these."""
 
 
 @command("streams", group=pipeline)
@@ -26,14 +26,14 @@ StreamStates = list[tuple[str, str, "StreamState"]]
 @click.option(
     "--forget",
     metavar="NAME",
-    help="Give back what this stream of the queue holds, and forget it. A query that still reads "
+    help="Release the jobs of this stream of the queue, and forget it. A query that still reads "
     "it stops.",
 )
 def streams(session: Session, queue: str | None, forget: str | None) -> None:
-    """Which streams claim a queue's jobs, and up to which micro-batch.
+    """List the streams that claim jobs of a queue, and their last micro-batch.
 
-    What a stream has claimed is kept under its streamId until it is forgotten, or the queue
-    dropped.
+    The jobs that a stream has claimed are kept under its streamId until the stream is forgotten
+    or the queue is dropped.
     """
     if forget is not None:
         _forget(session, queue, forget)
@@ -44,24 +44,24 @@ def streams(session: Session, queue: str | None, forget: str | None) -> None:
     elif found:
         _show(session, found)
     else:
-        session.print("No stream claims jobs.")
+        session.print("No streams claim jobs.")
 
 
 def _stream_states(session: Session, queue: str | None) -> StreamStates:
     from ackline.spark.claims.stream_keys import list_streams
 
     names = [queue] if queue is not None else list(session.queues)
-    known = [session.existing_queue(name) for name in names]
+    queues = [session.existing_queue(name) for name in names]
     return [
         (source.name, stream, state)
-        for source in known
+        for source in queues
         for stream, state in list_streams(source.store, source.key).items()
     ]
 
 
 def _forget(session: Session, queue: str | None, name: str) -> None:
     if queue is None:
-        raise UsageError("name the queue, too: ackline pipeline streams QUEUE --forget NAME")
+        raise UsageError("name the queue: ackline pipeline streams QUEUE --forget NAME")
     if name not in [stream for _, stream, _ in _stream_states(session, queue)]:
         raise CommandError(f"queue {queue!r} has no stream {name!r}")
     from ackline.spark.claims.forgetting import forget_stream

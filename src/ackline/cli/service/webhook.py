@@ -61,9 +61,10 @@ def create(
     kind: tuple[str, ...],
     config: Path | None,
 ) -> None:
-    """Create a webhook: notify a URL of events, signed with a secret that is shown once.
+    """Notify a URL of events.
 
-    The webhook belongs to the tenant given by --tenant. `ackline serve` sends the deliveries.
+    The messages are signed with a secret that is shown once. The webhook belongs to the tenant
+    given by --tenant. `ackline serve` sends the deliveries.
 
     ackline webhook create https://example.com/hook --to completed --to failed
     """
