@@ -1,7 +1,7 @@
 """What idle workers cost: `.venv/bin/python benchmarks/idle_workers.py`.
 
-Starts worker processes that all serve the same empty queues, and counts what they ask of their
-store and the processor time that they and the server take. `--no-maintenance` leaves out the loops
+Starts worker processes that all serve the same empty queues, and counts their calls to the store
+and the processor time of the workers and of the server. `--no-maintenance` leaves out the loops
 that promote, sweep and prune; the difference is what these cost.
 """
 
@@ -44,7 +44,7 @@ def count_calls(store: Any) -> Counter[str]:
 
 
 def work(url: str, queues: int, *, maintenance: bool) -> None:
-    """One worker process: it tells what it has used so far for each line that it reads."""
+    """One worker process: for each line that it reads, it prints what it has used so far."""
     opened = ackline.open(url)
     calls = count_calls(opened.store)
     served = [opened[f"queue-{number}"] for number in range(queues)]
@@ -57,7 +57,7 @@ def work(url: str, queues: int, *, maintenance: bool) -> None:
     worker.stop()
 
 
-class Fleet:
+class WorkerProcesses:
     """Worker processes."""
 
     def __init__(self, url: str, options: argparse.Namespace) -> None:
@@ -65,7 +65,9 @@ class Fleet:
         if not options.maintenance:
             command.append("--no-maintenance")
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self._processes = [subprocess.Popen(command, **pipes) for _ in range(options.workers)]
+        self._processes: list[Any] = [
+            subprocess.Popen(command, **pipes) for _ in range(options.workers)
+        ]
 
     def used(self) -> tuple[Counter[str], float]:
         """The calls and the processor time of all workers so far."""
@@ -80,7 +82,7 @@ class Fleet:
         return calls, seconds
 
     def stop(self) -> None:
-        """Let them end."""
+        """Stop them."""
         for process in self._processes:
             process.stdin.close()
         for process in self._processes:
@@ -88,24 +90,24 @@ class Fleet:
 
 
 def measure(name: str, url: str, options: argparse.Namespace, server_time: Any) -> None:
-    """Print what the fleet asks for and takes in a second."""
+    """Print the calls and the processor time of the workers per second."""
     with ackline.open(url) as opened:
         for number in range(options.queues):
             queue = opened[f"queue-{number}"]
             queue.enqueue(number)
             queue.complete(queue.claim()[0])
-    fleet = Fleet(url, options)
+    workers = WorkerProcesses(url, options)
     try:
-        fleet.used()  # all have begun
+        workers.used()  # all have started
         time.sleep(options.warm_up)
-        calls, seconds = fleet.used()
+        calls, seconds = workers.used()
         in_server, began = server_time(), time.monotonic()
         time.sleep(options.seconds)
-        calls_after, seconds_after = fleet.used()
+        calls_after, seconds_after = workers.used()
         took = time.monotonic() - began
         in_server = server_time() - in_server
     finally:
-        fleet.stop()
+        workers.stop()
     rates = {what: count / took for what, count in (calls_after - calls).most_common()}
     of_maintenance = sum(rates.get(loop, 0.0) for loop in LOOPS)
     print(

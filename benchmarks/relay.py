@@ -1,8 +1,9 @@
-"""How many jobs a relay passes on in a second: `.venv/bin/python benchmarks/relay.py`."""
+"""Jobs per second of a relay: `.venv/bin/python benchmarks/relay.py`."""
 
 import argparse
 import statistics
 import time
+from typing import Any
 
 from private_servers import PostgresServer, RedisServer
 
@@ -11,8 +12,8 @@ import ackline
 PAYLOAD = {"to": "ann@example.com", "text": "x" * 60}
 
 
-def measure(source: ackline.Queue, target: ackline.Queue, jobs: int) -> float:
-    """Jobs per second from the first claim to the last settling."""
+def measure(source: ackline.Queue[Any, Any], target: ackline.Queue[Any, Any], jobs: int) -> float:
+    """Jobs per second, from the first claim to the last settled job."""
     source.enqueue_many((ackline.NewJob(PAYLOAD) for _ in range(jobs)), kind="welcome")
     relay = ackline.Relay(source, target, maintenance=False)
     began = time.perf_counter()

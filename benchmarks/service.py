@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from private_servers import RedisServer
-from serving.measures import Row, measure
-from serving.server import serving
+from service_benchmark.measures import Row, measure
+from service_benchmark.server import serving
 
 STORES = ("sqlite", "redis")
 

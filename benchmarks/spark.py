@@ -155,7 +155,7 @@ def measure_claims(spark: Any, url: str, folder: Path, arguments: argparse.Names
 
 
 def _median(batches: list[Any], name: str) -> float:
-    return statistics.median(batch["durationMs"].get(name, 0) for batch in batches)
+    return float(statistics.median(batch["durationMs"].get(name, 0) for batch in batches))
 
 
 def measure_lake(spark: Any, url: str, folder: Path, arguments: argparse.Namespace) -> Figures:
@@ -175,7 +175,7 @@ def measure_lake(spark: Any, url: str, folder: Path, arguments: argparse.Namespa
         "per_second": rates[-1],
         "against_per_second": rates[1],
         "rounds_per_second": rates,
-        "seconds_without_news": idle,
+        "seconds_without_events": idle,
     }
 
 
@@ -196,9 +196,13 @@ def is_measured(name: str, kind: str) -> bool:
 
 
 def measure(spark: Any, name: str, kind: str, arguments: argparse.Namespace) -> Figures:
-    with tempfile.TemporaryDirectory() as place, store_of(kind, Path(place)) as url:
-        figures = {"name": f"{name} {kind}", "store": kind, "durability": durability_of(url)}
-        figures |= MEASURES[name](spark, url, Path(place), arguments)
+    with tempfile.TemporaryDirectory() as folder, store_of(kind, Path(folder)) as url:
+        figures: Figures = {
+            "name": f"{name} {kind}",
+            "store": kind,
+            "durability": durability_of(url),
+        }
+        figures |= MEASURES[name](spark, url, Path(folder), arguments)
     if "against_per_second" in figures:
         figures["ratio"] = figures["per_second"] / figures["against_per_second"]
     print(figures, flush=True)

@@ -11,7 +11,7 @@ import ackline
 from ackline import aio
 
 QUEUE = "bench"
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class Ackline(Peer):
@@ -44,7 +44,7 @@ class Ackline(Peer):
         self.queue.enqueue_many(payloads)
 
     def request(self, payload: Payload) -> Any:
-        return self.queue.enqueue_and_wait(payload, timeout=PATIENCE)
+        return self.queue.enqueue_and_wait(payload, timeout=TIMEOUT)
 
     def left(self) -> int:
         counts = self.queue.counts()

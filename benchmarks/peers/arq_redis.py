@@ -11,7 +11,7 @@ from arq import Worker, create_pool, func
 from arq.connections import RedisSettings
 from shared import About, Handle, Payload, Peer, main, run
 
-PATIENCE = 60
+TIMEOUT = 60
 POLL = 0.001
 
 
@@ -38,7 +38,7 @@ class Arq(Peer):
 
     async def request(self, payload: Payload) -> Any:
         job = await self.enqueue(payload)
-        return await job.result(timeout=PATIENCE, poll_delay=POLL)
+        return await job.result(timeout=TIMEOUT, poll_delay=POLL)
 
     async def left(self) -> int:
         return await self.pool.zcard(self.pool.default_queue_name)
@@ -57,7 +57,7 @@ class Arq(Peer):
             max_jobs=self.concurrency,
             poll_delay=self.poll,
             queue_read_limit=self.fetch or None,
-            keep_result=PATIENCE if self.results else 0,
+            keep_result=TIMEOUT if self.results else 0,
             log_results=False,
         )
         with contextlib.suppress(asyncio.CancelledError):

@@ -9,7 +9,7 @@ from celery import Celery
 from redis import Redis
 from shared import CALLERS, About, Handle, Payload, Peer, echo, main
 
-PATIENCE = 60
+TIMEOUT = 60
 
 
 class CeleryPeer(Peer):
@@ -37,7 +37,7 @@ class CeleryPeer(Peer):
                 self.task.apply_async((payload,), producer=producer)
 
     def request(self, payload: Payload) -> Any:
-        return self.enqueue(payload).get(timeout=PATIENCE)
+        return self.enqueue(payload).get(timeout=TIMEOUT)
 
     def left(self) -> int:
         return self.redis.llen("celery") + self.redis.hlen("unacked")

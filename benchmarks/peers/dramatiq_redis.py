@@ -9,7 +9,7 @@ from typing import Any
 
 from shared import About, Handle, Payload, Peer, echo, main
 
-PATIENCE = 60_000
+TIMEOUT = 60_000
 
 
 class Dramatiq(Peer):
@@ -32,7 +32,7 @@ class Dramatiq(Peer):
         return self.actor.send(payload)
 
     def request(self, payload: Payload) -> Any:
-        return self.enqueue(payload).get_result(block=True, timeout=PATIENCE)
+        return self.enqueue(payload).get_result(block=True, timeout=TIMEOUT)
 
     def left(self) -> int:
         return self.redis.hlen("dramatiq:default.msgs")

@@ -8,7 +8,7 @@ from typing import Any
 from huey import RedisHuey
 from shared import About, Handle, Payload, Peer, echo, main
 
-PATIENCE = 60
+TIMEOUT = 60
 
 
 class Huey(Peer):
@@ -28,7 +28,7 @@ class Huey(Peer):
         return self.task(payload)
 
     def request(self, payload: Payload) -> Any:
-        return self.enqueue(payload).get(blocking=True, timeout=PATIENCE)
+        return self.enqueue(payload).get(blocking=True, timeout=TIMEOUT)
 
     def left(self) -> int:
         return self.huey.storage.queue_size()

@@ -19,7 +19,7 @@ from pathlib import Path
 from huey import SqliteHuey
 from shared import PAYLOAD
 
-PATIENCE = 300.0
+TIMEOUT = 300.0
 
 
 def main() -> None:
@@ -65,8 +65,8 @@ def run(folder: Path, jobs: int, workers: int, synchronous: str) -> dict[str, ob
     )
     began = time.perf_counter()
     consumer.start()
-    if not finished.wait(PATIENCE):
-        raise SystemExit(f"huey ran {done} of {jobs} in {PATIENCE:g} s")
+    if not finished.wait(TIMEOUT):
+        raise SystemExit(f"huey ran {done} of {jobs} in {TIMEOUT:g} s")
     drained = time.perf_counter() - began
     consumer.stop(graceful=True)
     return {

@@ -11,7 +11,7 @@ from shared import About, Handle, Payload, Peer, echo, main
 
 QUEUE = "bench"
 FUNCTION = "__main__.run"
-PATIENCE = 60
+TIMEOUT = 60
 CHUNK = 1000
 
 handle: Handle = echo(0)
@@ -35,7 +35,7 @@ class Rq(Peer):
 
     def open(self) -> None:
         self.queue = Queue(QUEUE, connection=Redis.from_url(self.url))
-        self.result_ttl = PATIENCE if self.results else 0
+        self.result_ttl = TIMEOUT if self.results else 0
 
     def enqueue(self, payload: Payload) -> Any:
         return self.queue.enqueue(FUNCTION, payload, retry=Retry(max=3), result_ttl=self.result_ttl)
@@ -48,7 +48,7 @@ class Rq(Peer):
             )
 
     def request(self, payload: Payload) -> Any:
-        return self.enqueue(payload).latest_result(timeout=PATIENCE).return_value
+        return self.enqueue(payload).latest_result(timeout=TIMEOUT).return_value
 
     def left(self) -> int:
         queue = self.queue

@@ -13,7 +13,7 @@ from taskiq.cli.worker.run import start_listen
 from taskiq_redis import RedisAsyncResultBackend, RedisStreamBroker
 
 STREAM = GROUP = "taskiq"
-PATIENCE = 60
+TIMEOUT = 60
 POLL = 0.001
 
 
@@ -44,7 +44,7 @@ class Taskiq(Peer):
 
     async def request(self, payload: Payload) -> Any:
         job = await self.enqueue(payload)
-        result = await job.wait_result(check_interval=POLL, timeout=PATIENCE)
+        result = await job.wait_result(check_interval=POLL, timeout=TIMEOUT)
         return result.return_value
 
     async def left(self) -> int:

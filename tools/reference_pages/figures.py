@@ -1,4 +1,4 @@
-"""Tables of what was measured, from the files that the measuring programs wrote."""
+"""Tables of measurements, from the files that the benchmarks wrote."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ SHOWN = ("one_per_second", "bulk_per_second", "concurrent_per_second", "drain_pe
 
 
 def speed() -> str:
-    """The short tables of the README, from what the fields on Redis and PostgreSQL gave."""
-    files = {"Redis": "redis_field.json", "PostgreSQL": "postgres_field.json"}
-    fields = {
+    """The short tables of the README, from the comparisons on Redis and PostgreSQL."""
+    files = {"Redis": "compare_redis.json", "PostgreSQL": "compare_postgres.json"}
+    comparisons = {
         name: json.loads((FIGURES / file).read_text())
         for name, file in files.items()
         if (FIGURES / file).exists()
     }
-    return "\n\n".join(_field(name, each) for name, each in fields.items()) or NOT_MEASURED
+    return (
+        "\n\n".join(_comparison(name, each) for name, each in comparisons.items()) or NOT_MEASURED
+    )
 
 
-def _field(store: str, measured: dict[str, Any]) -> str:
-    entries = [entry for entry in measured["entries"] if "drain_per_second" in entry["figures"]]
-    entries.sort(key=lambda entry: -entry["figures"]["drain_per_second"])
-    rows = [(_entry(entry), *_figures(entry["figures"])) for entry in entries]
+def _comparison(store: str, measured: dict[str, Any]) -> str:
+    queues = [queue for queue in measured["queues"] if "drain_per_second" in queue["figures"]]
+    queues.sort(key=lambda queue: -queue["figures"]["drain_per_second"])
+    rows = [(_queue(queue), *_figures(queue["figures"])) for queue in queues]
     figures = table((f"jobs/s on {store}, {HEAD[0]}", *HEAD[1:]), rows, right=len(HEAD) - 1)
     return f"{figures}\n\n{measured['server']}, {measured['durability']}; {measured['machine']}."
 
 
-def _entry(entry: dict[str, Any]) -> str:
-    name = ", ".join(filter(None, (entry["name"], entry["variant"])))
-    return f"**{name}**" if entry["name"] == "Ackline" else name
+def _queue(queue: dict[str, Any]) -> str:
+    name = ", ".join(filter(None, (queue["name"], queue["variant"])))
+    return f"**{name}**" if queue["name"] == "Ackline" else name
 
 
 def _figures(figures: dict[str, float]) -> list[str]:
@@ -46,9 +48,9 @@ def _figures(figures: dict[str, float]) -> list[str]:
     return [*rates, _number(figures.get("start_p50_ms"), 2)]
 
 
-def against_huey() -> str:
-    """The figures that `benchmarks/against_huey.py --json` wrote."""
-    file = FIGURES / "against_huey.json"
+def compare_huey_sqlite() -> str:
+    """The figures that `benchmarks/compare_huey_sqlite.py --json` wrote."""
+    file = FIGURES / "compare_huey_sqlite.json"
     if not file.exists():
         return NOT_MEASURED
     rows = [
@@ -67,12 +69,12 @@ def bench() -> str:
     measured = json.loads(file.read_text())
     rows = [
         (
-            figure["name"],
-            _number(figure.get("per_second"), 0),
-            _number(figure.get("p50_ms"), 2),
-            _number(figure.get("p99_ms"), 2),
+            each["name"],
+            _number(each.get("per_second"), 0),
+            _number(each.get("p50_ms"), 2),
+            _number(each.get("p99_ms"), 2),
         )
-        for figure in measured["figures"]
+        for each in measured["measurements"]
     ]
     figures = table(("measure", "jobs/s", "p50 ms", "p99 ms"), rows, right=3)
     about = f"{measured['machine']}, Python {measured['python']}"
@@ -107,7 +109,7 @@ def _level(row: dict[str, Any]) -> str:
 
 
 def _below(rows: list[dict[str, Any]]) -> list[str]:
-    """What a table has no room for: what a durability means, and the rounds behind a figure."""
+    """What does not fit in the table: what each durability means, and the rounds of a figure."""
     meanings = dict.fromkeys(row["durability"] for row in rows if "durability" in row)
     rounds = [
         "Round by round: " + ", ".join(_number(rate, 0) for rate in row["rounds_per_second"]) + "."
@@ -145,24 +147,24 @@ def recovery() -> str:
     return _as_printed("recovery.md")
 
 
-def redis_field() -> str:
-    """The tables that `benchmarks/redis_field.py --markdown` wrote."""
-    return _as_printed("redis_field.md")
+def compare_redis() -> str:
+    """The tables that `benchmarks/compare_redis.py --markdown` wrote."""
+    return _as_printed("compare_redis.md")
 
 
-def postgres_field() -> str:
-    """The tables that `benchmarks/postgres_field.py --markdown` wrote."""
-    return _as_printed("postgres_field.md")
+def compare_postgres() -> str:
+    """The tables that `benchmarks/compare_postgres.py --markdown` wrote."""
+    return _as_printed("compare_postgres.md")
 
 
 def held_snapshot() -> str:
-    """What `benchmarks/postgres_field.py --held-snapshot --markdown` wrote."""
+    """What `benchmarks/compare_postgres.py --held-snapshot --markdown` wrote."""
     return _as_printed("held_snapshot.md")
 
 
-def long_run() -> str:
-    """What `benchmarks/postgres_field.py --laps --markdown` wrote."""
-    return _as_printed("long_run.md")
+def long_drain() -> str:
+    """What `benchmarks/compare_postgres.py --long-drain --markdown` wrote."""
+    return _as_printed("long_drain.md")
 
 
 def _as_printed(name: str) -> str:

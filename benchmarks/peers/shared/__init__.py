@@ -1,10 +1,10 @@
 """What every peer's program shares: the work, the measures, and the command line.
 
-    PROGRAM about                         what it is, and how it is set up
+    PROGRAM about                         its name, settings and versions
     PROGRAM one | bulk | concurrent       enqueue
-    PROGRAM drain | laps                  work off what is there
+    PROGRAM drain | long_drain            run the jobs that are enqueued
     PROGRAM start | round_trip            latencies
-    PROGRAM work                          the worker, as the last four start it
+    PROGRAM work                          the worker, started by the last four
 
 Each prints one JSON. `node/common.mjs` has the same for peers in JavaScript.
 """

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from shared.peer import PAYLOAD, Peer, finish, from_many_callers
-from shared.worker import LAPS, Worker
+from shared.worker import TENTHS, Worker
 
 WARM_UP = 20
 """Samples of a latency that do not count: the worker is still starting."""
@@ -48,10 +48,10 @@ async def drain(peer: Peer, jobs: int) -> dict[str, float]:
         return {**rate(jobs, first), "worker_us": (used - used_before) / jobs * 1e6}
 
 
-async def laps(peer: Peer, jobs: int) -> dict[str, float]:
+async def long_drain(peer: Peer, jobs: int) -> dict[str, float]:
     """When the first job begins, and the last one of each tenth; only the worker runs meanwhile."""
-    with Worker("lap", jobs) as worker:
-        moments = [worker.numbers()[0] for _ in range(LAPS + 1)]
+    with Worker("progress", jobs) as worker:
+        moments = [worker.numbers()[0] for _ in range(TENTHS + 1)]
         while await finish(peer.left()):
             await asyncio.sleep(0.01)
     return {f"moment_{at}": moment for at, moment in enumerate(moments)}
@@ -89,7 +89,7 @@ MEASURES: dict[str, Callable[[Peer, int], Awaitable[dict[str, float]]]] = {
     "bulk": enqueue_bulk,
     "concurrent": enqueue_concurrent,
     "drain": drain,
-    "laps": laps,
+    "long_drain": long_drain,
     "start": start_latency,
     "round_trip": round_trip,
 }

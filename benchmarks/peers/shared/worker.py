@@ -9,15 +9,15 @@ from itertools import count
 
 from shared.peer import Handle, Payload
 
-PATIENCE = 5.0
-"""Seconds for a worker to end by itself when nothing is left to do."""
+TIMEOUT = 5.0
+"""Seconds in which a worker must exit by itself."""
 
-LAPS = 10
+TENTHS = 10
 """Parts of a long drain that are timed."""
 
 
 class Worker:
-    """The same program as a worker; its handler prints numbers, line by line."""
+    """The same program as a worker process; its handler prints numbers, line by line."""
 
     def __init__(self, handler: str, jobs: int) -> None:
         options = [*sys.argv[2:], "--jobs", str(jobs), "--handler", handler]
@@ -36,47 +36,47 @@ class Worker:
     def __exit__(self, *_error: object) -> None:
         self._process.terminate()
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
 
 def tally(jobs: int) -> Handle:
-    """Print when the first and the last job begin, and the processor time used by then."""
+    """Print when the first and the last job start, and the processor time used by then."""
     numbers = count(1)
 
     def handle(_payload: Payload) -> None:
         number = next(numbers)
         if number == 1 or number == jobs:
-            say(time.perf_counter(), time.process_time())
+            print_numbers(time.perf_counter(), time.process_time())
 
     return handle
 
 
-def lap(jobs: int) -> Handle:
-    """Print when the first job begins, and the last one of each tenth."""
+def progress(jobs: int) -> Handle:
+    """Print when the first job starts, and the last one of each tenth."""
     numbers = count(1)
 
     def handle(_payload: Payload) -> None:
         number = next(numbers)
-        if number == 1 or number % (jobs // LAPS) == 0:
-            say(time.perf_counter())
+        if number == 1 or number % (jobs // TENTHS) == 0:
+            print_numbers(time.perf_counter())
 
     return handle
 
 
 def stamp(_jobs: int) -> Handle:
-    """Print how long after its enqueue each job begins."""
-    return lambda payload: say(time.perf_counter() - payload["at"])
+    """Print the time from enqueue to start of each job."""
+    return lambda payload: print_numbers(time.perf_counter() - payload["at"])
 
 
 def echo(_jobs: int) -> Handle:
     return lambda payload: payload
 
 
-HANDLERS = {"tally": tally, "lap": lap, "stamp": stamp, "echo": echo}
+HANDLERS = {"tally": tally, "progress": progress, "stamp": stamp, "echo": echo}
 
 
-def say(*numbers: float) -> None:
+def print_numbers(*numbers: float) -> None:
     print(*numbers, flush=True)

@@ -75,7 +75,7 @@ def test_a_lost_job_ends_it_with_1(audit, sqlite_url):
 
     assert code == 1
     assert "last heard of as queued" in said.out
-    assert "the journal does not add up: 1 finding" in said.err
+    assert "the audit failed: 1 finding" in said.err
 
 
 class TestOfAnAudit:
@@ -140,8 +140,8 @@ class TestOfNothing:
         code, said = of_nothing()
 
         assert code == 4
-        assert "there are: default" in said.err
-        assert "There is no event and no job to judge." in said.out
+        assert "existing tenants: default" in said.err
+        assert "There are no events and no jobs to audit." in said.out
         assert "No job was lost" not in said.out
 
     def test_it_is_no_proof(self, of_nothing):
@@ -170,7 +170,7 @@ def test_of_a_tenant_without_queues_a_notice_tells(sqlite_url, monkeypatch, caps
         queues["email"].enqueue(1)
 
     assert run(["--store", sqlite_url, "--tenant", "nosuch", "pipeline", *arguments]) == 1
-    assert "there are: default" in capsys.readouterr().err
+    assert "existing tenants: default" in capsys.readouterr().err
 
 
 def test_without_pyspark_it_says_what_to_install(monkeypatch):

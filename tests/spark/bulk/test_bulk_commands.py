@@ -247,7 +247,7 @@ def test_what_cannot_be_loaded_is_said_before_anything_runs(call, tmp_path):
     load = ("pipeline", "load", "--queue", "email")
 
     assert "one value in each line" in call(*load, str(tmp_path / "pretty.json"))[1].err
-    assert "there is no file" in call(*load, str(tmp_path / "nowhere.json"))[1].err
+    assert "no such file" in call(*load, str(tmp_path / "nowhere.json"))[1].err
     assert "add --format" in call(*load, str(tmp_path / "x.txt"))[1].err
     assert "did you mean 'priority'" in call(*load, file, "--set", "prioritty=1")[1].err
     assert "write NAME=SQL" in call(*load, file, "--set", "priority")[1].err
@@ -329,7 +329,7 @@ def test_export_and_redrive_by_a_condition(call, queue, tmp_path):
     assert queue.status("0").record.priority == 9
     assert "0 jobs redriven" in call(*redrive)[1].out
     code, said = call("pipeline", "redrive", "--where", "assert_true(id = 'x') is null")
-    assert (code, "Spark refuses it" in said.err) == (2, True)
+    assert (code, "Spark rejected it" in said.err) == (2, True)
     assert "bug" not in said.err
     assert "cannot be understood" in call("pipeline", "redrive", "--where", "nothing = 1")[1].err
     assert "payload and priority can be set" in call(*redrive, "--set", "id='x'")[1].err

@@ -83,7 +83,7 @@ def test_a_mistake_in_sql_that_shows_in_a_row_is_one_of_the_command():
     error = raised(SparkRuntimeException("[USER_RAISED_EXCEPTION] no\n== SQL ==\nat java"))
 
     assert exit_code(error) == 2
-    assert error_message(error) == "Spark refuses it: [USER_RAISED_EXCEPTION] no"
+    assert error_message(error) == "Spark rejected it: [USER_RAISED_EXCEPTION] no"
 
 
 def test_what_else_happens_to_spark_is_not_called_a_bug():

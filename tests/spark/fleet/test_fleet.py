@@ -610,7 +610,7 @@ class TestTheCommandWithoutSpark:
         answered.set()
 
         assert code == 130
-        assert "delivered again when the leases lapse" in capsys.readouterr().err
+        assert "delivered again when their leases expire" in capsys.readouterr().err
 
 
 class TestAskingAFleetToStop:
@@ -650,14 +650,14 @@ class TestAskingAFleetToStop:
 
         assert code == 1
         assert not night_shift.raised
-        assert "no fleet 'nosuch' is known to work on" in said.err
-        assert "there is --name 'night shift'" in said.err
+        assert "no fleet 'nosuch' has workers on" in said.err
+        assert "known fleets: --name 'night shift'" in said.err
 
     def test_one_that_is_only_starting_is_asked_as_well(self, stop, sqlite_url):
         code, said = stop()
 
         assert code == 1
-        assert "If it is only starting" in said.err
+        assert "If it is still starting" in said.err
         with ackline.open(sqlite_url) as queues:
             assert StopFlag([queues["email"]], "fleet").raised
 

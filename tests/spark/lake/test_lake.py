@@ -509,7 +509,7 @@ def test_a_queue_that_was_only_paused_is_reported(spark, tmp_path, monkeypatch, 
     assert cli.run(["pipeline", "report", "--lake", side.path]) == 0
     assert "0 jobs enqueued" in capsys.readouterr().out
     assert cli.run(["pipeline", "report", "--lake", side.path, f"--html={page}"]) == 0
-    assert "Nothing went into the DLQ." in page.read_text()
+    assert "No jobs were moved to the DLQ." in page.read_text()
     side.queues.close()
 
 
@@ -600,7 +600,7 @@ def test_the_report_tells_what_the_lake_has(told, monkeypatch, capsys, tmp_path)
         "other": "too_little",
     }
     assert len(found["forecast_hours"]) == 168
-    assert "What went into the DLQ" in page.read_text()
+    assert "Errors of jobs moved to the DLQ" in page.read_text()
 
 
 @pytest.mark.slow

@@ -194,10 +194,10 @@ class TestPage:
                 "Throughput",
                 "Waiting and running",
                 "Objectives",
-                "What went into the DLQ",
+                "Errors",
                 "Workers",
             ),
-            *("Stalls and recovery", "Busiest hours", "The next week"),
+            *("Expired leases and recovery", "Busiest hours", "The next week"),
             *("97.50%", "missed", "98.00%", "less than a day: new"),
         ],
     )
@@ -214,8 +214,8 @@ class TestPage:
         quiet = msgspec.structs.replace(report, errors=[], stalled_queues=[], workers=[], slo=[])
         text = render_page(quiet, NOON)
 
-        assert "Nothing went into the DLQ." in text
-        assert "No worker was lost" in text
+        assert "No jobs were moved to the DLQ." in text
+        assert "No leases expired" in text
 
     def test_a_name_is_escaped_once(self, report):
         traffic = {name: [traffic_row(queue="a&b")] for name in report.traffic}
@@ -258,7 +258,7 @@ def test_the_guide_shows_what_the_terminal_does(capsys):
     session = Session(CommonOptions())
     session.console.width = 100
     guide = blocks_of(DOCS / "guides" / "reports.md")
-    (shown,) = [block.text for block in guide if "Jobs an hour" in block.text]
+    (shown,) = [block.text for block in guide if "Jobs per hour" in block.text]
 
     report_command.show(session, shop_report(), SUNDAY_NIGHT)
 
@@ -349,7 +349,7 @@ class TestErrorsOfOneMessage:
 
         told = distinguishing_paths([{**alike, "way": way} for way in ways])
 
-        assert told == ["a:one > b:get", "a:two > b:get", "b:get", "path not known"]
+        assert told == ["a:one > b:get", "a:two > b:get", "b:get", "path unknown"]
 
     def test_a_message_of_its_own_needs_no_path(self, report, capsys):
         report_command.show(Session(CommonOptions()), report, NOON)
@@ -363,12 +363,12 @@ def test_jobs_that_were_redriven_since_are_not_said_to_be_in_the_dlq(report, cap
     for said in (capsys.readouterr().out, render_page(report, NOON)):
         assert "failed for good" not in said
         assert "fills the DLQ" not in said
-        assert "went into the DLQ" in said
+        assert "moved to the DLQ" in said
         assert "redriven since" in said
 
 
 def stalls(text):
-    return text.partition("Stalls and recovery")[2].partition("Workers")[0]
+    return text.partition("Expired leases and recovery")[2].partition("Workers")[0]
 
 
 def test_a_stall_is_told_of_a_queue_that_is_not_among_the_busiest(report, capsys):
@@ -378,9 +378,9 @@ def test_a_stall_is_told_of_a_queue_that_is_not_among_the_busiest(report, capsys
 
     for said in (stalls(capsys.readouterr().out), render_page(report, NOON)):
         assert "quiet" in said
-        assert "No worker was lost" not in said
+        assert "No leases expired" not in said
     report_command.show(session, quiet, NOON)
-    assert "No worker was lost while it held a job." in stalls(capsys.readouterr().out)
+    assert "No leases expired." in stalls(capsys.readouterr().out)
 
 
 def lose_a_worker(queue, clock):
@@ -470,7 +470,7 @@ def test_the_terminal_shows_it(report, capsys):
         "seen for less than a day: new",
     ):
         assert text in said
-    assert "not known" in said
+    assert "unknown" in said
 
 
 @pytest.mark.parametrize("width", [80, 110, 130])
@@ -510,7 +510,7 @@ def test_a_lake_in_which_nothing_happened_to_jobs(report, capsys):
     report_command.show(Session(CommonOptions()), quiet, NOON)
 
     assert "0 jobs enqueued" in capsys.readouterr().out
-    assert "No worker was lost" in render_page(quiet, NOON)
+    assert "No leases expired" in render_page(quiet, NOON)
 
 
 def many(report, number=SHOWN_ROWS + 5):
@@ -580,8 +580,8 @@ def test_failures_stand_out_on_the_page(report):
 
 
 def test_a_chart_of_some_queues_says_so(report):
-    assert "Time in line, the 12 busiest of 25 queues, on" in render_page(many(report), NOON)
-    assert "Time in line, by queue, on" in render_page(report, NOON)
+    assert "Wait time, the 12 busiest of 25 queues, on" in render_page(many(report), NOON)
+    assert "Wait time, by queue, on" in render_page(report, NOON)
 
 
 def test_rows_in_which_nothing_happened_are_left_out():

@@ -47,8 +47,8 @@ def render_page(report: Report, made: datetime.datetime) -> str:
         "traffic": ("Throughput", _throughput(report)),
         "latency": ("Waiting and running", _latency(report)),
         "slo": ("Objectives", _slo(report)),
-        "errors": ("What went into the DLQ", _errors(report)),
-        "stalls": ("Stalls and recovery", _stalls(report)),
+        "errors": ("Errors", _errors(report)),
+        "expired": ("Expired leases and recovery", _expired(report)),
         "workers": ("Workers", _workers(report)),
         "hours": ("Busiest hours", _busiest_hours(report)),
         "forecast": ("The next week", _forecast(report)),
@@ -105,8 +105,8 @@ def _cards(total: dict[str, Any]) -> str:
             for name, value, look in (
                 ("enqueued", format_short(total["enqueued"]), ""),
                 ("completed", format_short(total["completed"]), "good"),
-                ("went into the DLQ", format_short(failed), "bad" if failed else ""),
-                ("stalled, delivered again", format_short(stalled), ""),
+                ("moved to the DLQ", format_short(failed), "bad" if failed else ""),
+                ("leases expired", format_short(stalled), ""),
                 ("wait, 99 of 100 within", format_duration(total["wait_p99"]), ""),
                 ("run, 99 of 100 within", format_duration(total["run_p99"]), ""),
             )
@@ -122,15 +122,15 @@ def _throughput(report: Report) -> str:
         for name, label, colour in (
             ("enqueued", "enqueued", "one"),
             ("completed", "completed", "two"),
-            ("failed", "into the DLQ", "three"),
+            ("failed", "moved to the DLQ", "three"),
         )
     ]
     columns: dict[str, Cell] = {
         "enqueued": _count("enqueued"),
         "completed": _count("completed"),
-        "at the first try": lambda row: _share(row["at_once"], row["completed"]),
+        "on the first attempt": lambda row: _share(row["at_once"], row["completed"]),
         "retried": _rate("retry_rate"),
-        "into the DLQ": _failed,
+        "to the DLQ": _failed,
         "cancelled": _count("cancelled"),
         "work": lambda row: format_duration(row["busy_seconds"]),
     }
@@ -138,7 +138,7 @@ def _throughput(report: Report) -> str:
         f"<h3>By {name}</h3>{_table(select_traffic(rows), _named(name), columns)}{_left_out(rows)}"
         for name, rows in report.traffic.items()
     ]
-    return line_chart(times, series, "Jobs an hour") + "".join(tables)
+    return line_chart(times, series, "Jobs per hour") + "".join(tables)
 
 
 def _latency(report: Report) -> str:
@@ -146,7 +146,7 @@ def _latency(report: Report) -> str:
     which = "by queue" if queues <= CHART_ROWS else f"the {CHART_ROWS} busiest of {queues:,} queues"
     charts = [
         bar_chart(_spans(report, measure), f"{title}, {which}, on a logarithmic scale")
-        for measure, title in (("wait", "Time in line"), ("run", "Running time"))
+        for measure, title in (("wait", "Wait time"), ("run", "Run time"))
     ]
     columns: dict[str, Cell] = {
         f"{measure} {q}": _span(f"{measure}_{q}")
@@ -170,10 +170,10 @@ def _spans(report: Report, measure: str) -> list[tuple[str, list[tuple[str, floa
 
 def _slo(report: Report) -> str:
     columns: dict[str, Cell] = {
-        "in line at most": _span("objective_seconds"),
+        "wait objective": _span("objective_seconds"),
         "for": lambda row: f"{row['target']:.0%}",
         "deliveries": _count("deliveries"),
-        "late in line": _count("late"),
+        "waited too long": _count("late"),
         "attained": lambda row: _judged(f"{row['attained']:.2%}", row["kept"]),
         "": lambda row: _judged("kept" if row["kept"] else "missed", row["kept"]),
     }
@@ -182,10 +182,11 @@ def _slo(report: Report) -> str:
 
 def _errors(report: Report) -> str:
     if not report.errors:
-        return "<p>Nothing went into the DLQ.</p>"
+        return "<p>No jobs were moved to the DLQ.</p>"
     rows = report.errors[:SHOWN_ROWS]
     clusters = "".join(map(_error_group, rows, distinguishing_paths(rows)))
-    return f"<p>Jobs that were redriven since count, too.</p>{clusters}{_left_out(report.errors)}"
+    intro = "<p>Errors of jobs moved to the DLQ; jobs that were redriven since count, too.</p>"
+    return f"{intro}{clusters}{_left_out(report.errors)}"
 
 
 def _error_group(row: dict[str, Any], place: str) -> str:
@@ -206,15 +207,15 @@ def _error_group(row: dict[str, Any], place: str) -> str:
     )
 
 
-def _stalls(report: Report) -> str:
+def _expired(report: Report) -> str:
     if not report.stalled_queues:
-        return "<p>No worker was lost while it held a job.</p>"
+        return "<p>No leases expired.</p>"
     columns: dict[str, Cell] = {
-        "stalls": _count("stalled"),
-        **{f"held {q}": _span(f"stall_{q}") for q in QUANTILES},
-        **{f"until again {q}": _span(f"recovery_{q}") for q in QUANTILES},
+        "expired": _count("stalled"),
+        **{f"leased {q}": _span(f"stall_{q}") for q in QUANTILES},
+        **{f"recovery {q}": _span(f"recovery_{q}") for q in QUANTILES},
     }
-    intro = "<p>How long lost workers held jobs, and how long until these were delivered again.</p>"
+    intro = "<p>How long jobs were leased, and how long until they were delivered again.</p>"
     return intro + _shortened_table(report.stalled_queues, {"queue": _name("queue")}, columns)
 
 
@@ -223,13 +224,13 @@ def _workers(report: Report) -> str:
         "deliveries": _count("deliveries"),
         "completed": _count("completed"),
         "errors": _count("errors"),
-        "lost": _count("stalled"),
+        "expired": _count("stalled"),
         "reliability": lambda row: _judged(f"{row['reliability']:.2%}", not row["stalled"]),
         "run p99": _span("run_p99"),
         "work": _span("busy_seconds"),
     }
     names = {"worker": lambda row: escape(row["worker"]), "queue": _name("queue")}
-    return "<p>The least reliable first.</p>" + _shortened_table(report.workers, names, columns)
+    return "<p>Least reliable first.</p>" + _shortened_table(report.workers, names, columns)
 
 
 def _busiest_hours(report: Report) -> str:
@@ -248,12 +249,12 @@ def _forecast(report: Report) -> str:
     columns: dict[str, Cell] = {
         "jobs": _known("enqueued", format_short),
         "work": _span("busy_seconds"),
-        "handlers at most": _known("peak_handlers", "{:,}".format),
+        "peak handlers": _known("peak_handlers", "{:,}".format),
         "at": _known("peak_hour", format_time),
-        "like": lambda row: FORECAST_BASIS[row["basis"]],
+        "based on": lambda row: FORECAST_BASIS[row["basis"]],
     }
-    intro = "<p>How many handlers are needed at once if each is busy 70 % of the time.</p>"
-    chart = line_chart(times, handlers, "Handlers needed, by the hour")
+    intro = "<p>How many handlers must run at the same time, if each is busy 70 % of the time.</p>"
+    chart = line_chart(times, handlers, "Handlers needed, by hour")
     return intro + chart + _shortened_table(known, {"queue": _name("queue")}, columns) + missing
 
 
@@ -262,7 +263,7 @@ def _forecast(report: Report) -> str:
 
 def _table(rows: Rows, names: dict[str, Cell], numbers: dict[str, Cell]) -> str:
     if not rows:
-        return "<p>Nothing to tell.</p>"
+        return "<p>No data.</p>"
     head = "".join(f"<th>{name}</th>" for name in names)
     head += "".join(f'<th class="number">{name}</th>' for name in numbers)
     body = "".join(
@@ -301,7 +302,7 @@ def _name_of(row: dict[str, Any], column: str) -> str:
     value = row[column]
     if column == "queue" and row["tenant"] != "default":
         return f"{row['tenant']}/{value}"
-    return "not known" if value is None else str(value) or "-"
+    return "unknown" if value is None else str(value) or "-"
 
 
 def _count(column: str) -> Cell:

@@ -107,7 +107,7 @@ def _distinguishing_path(row: Row, alike: Sequence[Row]) -> str:
     for length in range(1, len(own)):
         if sum(path[-length:] == own[-length:] for path in paths) == 1:
             return " > ".join(own[-length:])
-    return row["way"] or "path not known"
+    return row["way"] or "path unknown"
 
 
 def _error_text(row: Row) -> tuple[str, str]:

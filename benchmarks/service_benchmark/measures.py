@@ -1,4 +1,4 @@
-"""What is measured of one store, in the order of the table."""
+"""The measures of one store, in the order of the table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 import ackline
-from serving.client import Act, Connection, rate, requests, sender
+from service_benchmark.client import Act, Connection, rate, requests, sender
 
 PAYLOAD = {"to": "ann@example.com", "subject": "Welcome", "body": "x" * 40}
 MESSAGE = {"value": PAYLOAD}
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 async def measure(port: int, store: str, connections: int, seconds: float) -> AsyncIterator[Row]:
     """One row after the other."""
     echo, echo_p50 = await requests(port, connections, seconds, "/echo", MESSAGE)
-    rows = []
+    rows: list[Row] = []
     for name, path, body in (
         ("enqueue", "/api/queue/enqueue", MESSAGE),
         ("enqueue, v1", "/api/v1/queues/one/jobs", {"payload": PAYLOAD}),
@@ -90,7 +90,7 @@ async def _fill(port: int, queue: str, count: int, **options: Any) -> None:
 
 
 async def _stream(port: int, count: int = 6000) -> float:
-    """How many messages a second one stream takes, with eight connections to acknowledge by."""
+    """Messages per second of one stream, acknowledged over eight connections."""
     await _fill(port, "sse", count)
     stream = await Connection.open(port)
     began, left = time.perf_counter(), count
@@ -124,32 +124,32 @@ async def _stream(port: int, count: int = 6000) -> float:
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Answers 200, and notes when."""
+    """Answers 200, and records when."""
 
     protocol_version = "HTTP/1.1"
-    came: ClassVar[list[float]] = []
+    received_at: ClassVar[list[float]] = []
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
-        self.came.append(time.perf_counter())
+        self.received_at.append(time.perf_counter())
         self.send_response(200)
         self.send_header("content-length", "0")
         self.end_headers()
 
     def log_message(self, *_args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class Receivers(ThreadingHTTPServer):
-    """One thread for each connection, and nobody is turned away."""
+    """One thread for each connection."""
 
     daemon_threads = True
     request_queue_size = 128
 
 
 async def _webhooks(port: int, count: int = 2000) -> float:
-    """How many ended jobs a second are reported to a receiver here, once it has begun."""
-    Receiver.came.clear()
+    """How many webhook messages per second a receiver here gets, from the first one on."""
+    Receiver.received_at.clear()
     server = Receivers(("127.0.0.1", 0), Receiver)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}/"
@@ -158,11 +158,11 @@ async def _webhooks(port: int, count: int = 2000) -> float:
     work, until = worker_of("hooks"), time.perf_counter() + 60
     while await work(link):
         pass
-    while len(Receiver.came) < count and time.perf_counter() < until:
+    while len(Receiver.received_at) < count and time.perf_counter() < until:
         await asyncio.sleep(0.01)
     link.close()
     server.shutdown()
-    return len(Receiver.came) / (Receiver.came[-1] - Receiver.came[0])
+    return len(Receiver.received_at) / (Receiver.received_at[-1] - Receiver.received_at[0])
 
 
 def worker_of(queue: str) -> Act:

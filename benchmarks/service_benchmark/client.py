@@ -1,4 +1,4 @@
-"""Clients that cost little: wrk where it is installed, else as few lines of Python as it takes."""
+"""Cheap clients: wrk where it is installed, else a few lines of Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 Act = Callable[["Connection"], Awaitable[int]]
-"""Sends something, and returns how many jobs that were."""
+"""Sends a request, and returns how many jobs it was for."""
 
 
 class Connection:
@@ -58,7 +58,7 @@ def sender(path: str, body: Any, jobs: int = 1) -> Act:
 
 
 async def rate(port: int, connections: int, seconds: float, act: Act) -> tuple[float, float]:
-    """How many jobs a second, and the median of one request in milliseconds."""
+    """Jobs per second, and the median of one request in milliseconds."""
     links = [await Connection.open(port) for _ in range(connections)]
     began = time.perf_counter()
     until, took, done = began + seconds, list[float](), 0
@@ -80,7 +80,7 @@ async def rate(port: int, connections: int, seconds: float, act: Act) -> tuple[f
 async def requests(
     port: int, connections: int, seconds: float, path: str, body: Any
 ) -> tuple[float, float]:
-    """How many of the same requests a second, and the median of one in milliseconds."""
+    """Requests per second, all the same, and the median of one in milliseconds."""
     if shutil.which("wrk") is None:
         return await rate(port, connections, seconds, sender(path, body))
     return await asyncio.to_thread(_wrk, port, connections, seconds, path, body)
@@ -98,8 +98,8 @@ end
 
 
 def _wrk(port: int, connections: int, seconds: float, path: str, body: Any) -> tuple[float, float]:
-    with tempfile.TemporaryDirectory() as place:
-        script = Path(place) / "post.lua"
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "post.lua"
         script.write_text(SCRIPT.replace("{body}", json.dumps(body)))
         options = ["-t1", f"-c{connections}", f"-d{max(1, round(seconds))}", "-s", str(script)]
         url = f"http://127.0.0.1:{port}{path}"

@@ -1,4 +1,4 @@
-"""One long drain, lap by lap: does it slow down as dead rows pile up?"""
+"""One long drain, tenth by tenth: does it slow down as dead rows pile up?"""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ import time
 from collections.abc import Iterator
 from typing import Any, Self
 
-from field import environments
-from field.entries import POSTGRES_FIELD
-from field.on_postgres import OnPostgres
-from field.program import call
-from field.report import disturbance, table
+from comparison import environments
+from comparison.postgres_server import PostgresBenchmarkServer
+from comparison.program import call
+from comparison.queues import POSTGRES_QUEUES
+from comparison.report import disturbance, table
 
 JOBS = 500_000
 
-NAPS = {True: 60, False: 5}
+IDLE_SECONDS = {True: 60, False: 5}
 """Seconds between two rounds of autovacuum, by `held`: the default, or many within the run."""
 
-TABLES = ("ready", "lease", "rest", "job")
+TABLES = ("ready", "lease", "inactive", "job")
 
 
 def run(jobs: int, *, held: bool) -> dict[str, Any]:
-    """Enqueue and drain the jobs, with or without a snapshot held open all the while."""
+    """Enqueue and drain the jobs, with or without a snapshot held open meanwhile."""
     load, _, _ = os.getloadavg()
-    with OnPostgres(autovacuum_naptime=f"{NAPS[held]}s") as ground:
-        ground.empty()
-        with holding_snapshot(ground) if held else contextlib.nullcontext():
-            enqueued = measured(ground, "bulk", jobs)
-            with Watch(ground) as watch:
-                moments = list(measured(ground, "laps", jobs).values())
-            tables = list(ask_tables(ground))
+    with PostgresBenchmarkServer(autovacuum_naptime=f"{IDLE_SECONDS[held]}s") as server:
+        server.empty()
+        with holding_snapshot(server) if held else contextlib.nullcontext():
+            enqueued = measured(server, "bulk", jobs)
+            with ProcessorUsage(server) as usage:
+                moments = list(measured(server, "long_drain", jobs).values())
+            tables = list(read_tables(server))
         return {
             "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
             "load_before": load,
-            "server": ground.name,
-            "durability": ground.durability,
+            "server": server.name,
+            "durability": server.durability,
             "jobs": jobs,
             "held": held,
             "bulk_per_second": enqueued["per_second"],
-            "laps": list(laps(moments, watch, jobs)),
+            "tenths": list(tenths(moments, usage, jobs)),
             "tables": tables,
         }
 
 
-class Watch:
-    """Notes the server's processor time all the while, to be asked about a moment later."""
+class ProcessorUsage:
+    """Samples the server's processor time, for any moment of a run."""
 
-    def __init__(self, ground: OnPostgres) -> None:
-        self._ground = ground
+    def __init__(self, server: PostgresBenchmarkServer) -> None:
+        self._ground = server
         self._moments: list[float] = []
         self._used: list[float] = []
         self._end = threading.Event()
@@ -77,17 +77,17 @@ class Watch:
         return self._used[min(bisect.bisect(self._moments, moment), len(self._used) - 1)]
 
 
-def laps(moments: list[float], watch: Watch, jobs: int) -> Iterator[dict[str, float]]:
+def tenths(moments: list[float], usage: ProcessorUsage, jobs: int) -> Iterator[dict[str, float]]:
     share = jobs / (len(moments) - 1)
     for before, after in itertools.pairwise(moments):
-        used = watch.used(after) - watch.used(before)
+        used = usage.used(after) - usage.used(before)
         yield {"per_second": share / (after - before), "server_us": used / share * 1e6}
 
 
 @contextlib.contextmanager
-def holding_snapshot(ground: OnPostgres) -> Iterator[None]:
-    """Another session that keeps every row alive, as a report or a dump would."""
-    with ground.connect() as other:
+def holding_snapshot(server: PostgresBenchmarkServer) -> Iterator[None]:
+    """Another session that keeps dead rows visible, as a report or a dump would."""
+    with server.connect() as other:
         other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         # The first statement takes the snapshot.
         other.execute("SELECT count(*) FROM pg_class")
@@ -95,13 +95,13 @@ def holding_snapshot(ground: OnPostgres) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
-def measured(ground: OnPostgres, measure: str, jobs: int) -> dict[str, float]:
-    options = ["--url", ground.url, "--jobs", str(jobs)]
-    return call([*environments.command(POSTGRES_FIELD["ackline"]), measure, *options])
+def measured(server: PostgresBenchmarkServer, measure: str, jobs: int) -> dict[str, float]:
+    options = ["--url", server.url, "--jobs", str(jobs)]
+    return call([*environments.command(POSTGRES_QUEUES["ackline"]), measure, *options])
 
 
-def ask_tables(ground: OnPostgres) -> Iterator[dict[str, Any]]:
-    with ground.connect() as connection:
+def read_tables(server: PostgresBenchmarkServer) -> Iterator[dict[str, Any]]:
+    with server.connect() as connection:
         for name in TABLES:
             [(dead, removed, runs, size)] = connection.execute(
                 "SELECT n_dead_tup, n_tup_upd + n_tup_del - n_dead_tup, autovacuum_count, "
@@ -113,23 +113,23 @@ def ask_tables(ground: OnPostgres) -> Iterator[dict[str, Any]]:
 
 
 def text(measured: dict[str, Any]) -> str:
-    laps, jobs = measured["laps"], measured["jobs"]
-    snapshot = "a snapshot held open all the while" if measured["held"] else "no snapshot held"
+    tenths, jobs = measured["tenths"], measured["jobs"]
+    snapshot = "a snapshot held open meanwhile" if measured["held"] else "no snapshot held"
     heading = (
         f"{measured['server']}, {measured['durability']}. {measured['machine']}. {jobs:,} jobs, "
-        f"one worker process, {snapshot}; autovacuum looks every {NAPS[measured['held']]} s."
+        f"one worker process, {snapshot}; autovacuum runs every {IDLE_SECONDS[measured['held']]} s."
         f"{disturbance(measured)}"
     )
-    share = jobs // len(laps)
+    share = jobs // len(tenths)
     rows = [
-        [f"up to {at * share:,}", f"{lap['per_second']:,.0f}", f"{lap['server_us']:.1f}"]
-        for at, lap in enumerate(laps, 1)
+        [f"up to {at * share:,}", f"{tenth['per_second']:,.0f}", f"{tenth['server_us']:.1f}"]
+        for at, tenth in enumerate(tenths, 1)
     ]
     tables = [
         [row["table"], *(f"{row[key]:,}" for key in ("dead", "removed", "vacuums", "bytes"))]
         for row in measured["tables"]
     ]
-    first, last = laps[0], laps[-1]
+    first, last = tenths[0], tenths[-1]
     speed, effort = last["per_second"] / first["per_second"], last["server_us"] / first["server_us"]
     return "\n\n".join(
         [

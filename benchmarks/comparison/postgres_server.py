@@ -1,4 +1,4 @@
-"""PostgreSQL, for the field: each measure has a database of its own."""
+"""A PostgreSQL server for the comparison; each measure has a database of its own."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import psycopg
-from field.ground import Figures
+from comparison.server import Figures
 from private_servers import PostgresServer
 
 SETTINGS = {
     "synchronous_commit": "on",
     "full_page_writes": "on",
     "shared_buffers": "512MB",
-    # No checkpoint in the middle of a measure: it would distort that one alone.
+    # A checkpoint in the middle of a measure would distort that one alone.
     "checkpoint_timeout": "1h",
     "max_wal_size": "16GB",
 }
@@ -25,7 +25,7 @@ DATABASE = "bench"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class OnPostgres:
+class PostgresBenchmarkServer:
     """A private PostgreSQL server."""
 
     columns: ClassVar = {
@@ -56,7 +56,7 @@ class OnPostgres:
 
     @property
     def name(self) -> str:
-        return f"PostgreSQL {self._ask('SHOW server_version').split()[0]}"
+        return f"PostgreSQL {self._query('SHOW server_version').split()[0]}"
 
     def empty(self) -> None:
         self._own.execute(f"DROP DATABASE IF EXISTS {DATABASE} WITH (FORCE)")
@@ -74,19 +74,19 @@ class OnPostgres:
             )
         return {
             "cpu": self.processor_time(),
-            "wal": float(self._ask("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn")),
+            "wal": float(self._query("SELECT pg_current_wal_lsn() - '0/0'::pg_lsn")),
             "dead": dead,
         }
 
     def processor_time(self) -> float:
-        """Seconds that the server and all its processes have used, those that have ended too."""
+        """Processor time of the server and all its processes, including those that have exited."""
         return processor_time(self._server.pid)
 
     def _is_alone(self) -> bool:
         others = "pid <> pg_backend_pid() AND backend_type = 'client backend'"
-        return not self._ask(f"SELECT count(*) FROM pg_stat_activity WHERE {others}")
+        return not self._query(f"SELECT count(*) FROM pg_stat_activity WHERE {others}")
 
-    def _ask(self, query: str) -> Any:
+    def _query(self, query: str) -> Any:
         [(answer,)] = self._own.execute(query)
         return answer
 
@@ -99,20 +99,20 @@ class OnPostgres:
 
 
 def processor_time(server: int) -> float:
-    """Seconds that a server and all its processes have used, those that have ended too."""
+    """Processor time of a server and all its processes, including those that have exited."""
     used = sum(ticks(server)[:4])
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if parent_of(int(folder.name)) == server:
                 used += sum(ticks(int(folder.name))[:2])
         except (FileNotFoundError, ProcessLookupError):
-            # It has ended meanwhile, and is counted among the ended ones.
+            # It has exited, and is counted among the exited children.
             continue
     return used / TICKS
 
 
 def ticks(process: int) -> list[int]:
-    """User and system time of a process, then of its children that have ended."""
+    """User and system time of a process, then of its children that have exited."""
     return [int(number) for number in stat(process)[11:15]]
 
 

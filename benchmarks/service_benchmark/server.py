@@ -1,4 +1,4 @@
-"""The service beside a trivial echo route, in one process: `python -m serving.server STORE`."""
+"""The service and a trivial echo route: `python -m service_benchmark.server STORE`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ RECEIVERS = WebhookSettings(networks=("127.0.0.0/8",), plain_http=True, receiver
 
 @post("/echo", status_code=200)
 async def echo(data: JSONBody[dict[str, Any]]) -> dict[str, Any]:
-    """What this web server can do at most, for a route that reads and writes JSON."""
+    """The fastest that this web server can be for a route that reads and writes JSON."""
     return data
 
 
 def serve(store: str) -> None:
-    """Serve both, until a signal ends it."""
+    """Serve both until a signal."""
     settings = Settings(store=store, port=0, webhooks=RECEIVERS)
     runtime = Runtime.from_settings(settings)
     service, plain = create_app(runtime=runtime), Litestar([echo], openapi_config=None)
@@ -46,7 +46,7 @@ def serve(store: str) -> None:
 def serving(store: str) -> Iterator[int]:
     """A process that serves a store; yields its port."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "serving.server", store],
+        [sys.executable, "-m", "service_benchmark.server", store],
         cwd=Path(__file__).parents[1],
         stdout=subprocess.PIPE,
         text=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from xml.sax.saxutils import escape
 
-from field.report import drained, name
+from comparison.report import drained, name
 
 WIDTH, MARGIN, LABELS, NUMBERS = 900, 24, 210, 90
 BAR, STEP, TOP = 22, 34, 84
@@ -30,12 +30,12 @@ STYLE = """
 
 def svg(measured: dict[str, Any]) -> str:
     bars = sorted(
-        ((rate, entry) for entry in measured["entries"] if (rate := drained(entry))),
+        ((rate, queue) for queue in measured["queues"] if (rate := drained(queue))),
         key=lambda bar: -bar[0],
     )
     height = TOP + STEP * len(bars) + MARGIN
     most = max((rate for rate, _ in bars), default=1.0)
-    rows = "\n".join(row(at, rate, most, entry) for at, (rate, entry) in enumerate(bars))
+    rows = "\n".join(row(at, rate, most, queue) for at, (rate, queue) in enumerate(bars))
     return f"""\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" \
 aria-labelledby="title about" \
@@ -51,25 +51,25 @@ font-family="system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 """
 
 
-def row(at: int, rate: float, most: float, entry: dict[str, Any]) -> str:
+def row(at: int, rate: float, most: float, queue: dict[str, Any]) -> str:
     top, start = TOP + STEP * at, LABELS + 10
     length = max(1.0, (WIDTH - start - NUMBERS - MARGIN) * rate / most)
-    kind = "ours" if entry["name"] == "Ackline" else "peer"
+    kind = "ours" if queue["name"] == "Ackline" else "peer"
     middle = top + BAR / 2 + 5
     return f"""\
-  <text class="name" x="{LABELS}" y="{middle:g}">{escape(label(entry))}</text>
+  <text class="name" x="{LABELS}" y="{middle:g}">{escape(label(queue))}</text>
   <rect class="{kind}" x="{start}" y="{top}" width="{length:.1f}" height="{BAR}" rx="3"/>
   <text class="number" x="{start + length + 8:.1f}" y="{middle:g}">{rate:,.0f}</text>"""
 
 
-def label(entry: dict[str, Any]) -> str:
+def label(queue: dict[str, Any]) -> str:
     """A bar that stands for a lesser promise says so."""
-    promise = entry["delivery"]
-    return f"{name(entry)} ({promise})" if promise == "at most once" else name(entry)
+    promise = queue["delivery"]
+    return f"{name(queue)} ({promise})" if promise == "at most once" else name(queue)
 
 
 def description(bars: list[tuple[float, dict[str, Any]]]) -> str:
-    return "; ".join(f"{label(entry)}: {rate:,.0f}" for rate, entry in bars)
+    return "; ".join(f"{label(queue)}: {rate:,.0f}" for rate, queue in bars)
 
 
 def note(measured: dict[str, Any]) -> str:

@@ -1,19 +1,20 @@
-"""The server that all entries of a field run on, and how it measures their costs."""
+"""The server that all compared queues use, and how it measures their costs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
 Figures = dict[str, float]
 
 
-class Ground(AbstractContextManager["Ground"], Protocol):
+class BenchmarkServer(AbstractContextManager["BenchmarkServer"], Protocol):
     """A private server."""
 
-    columns: dict[str, str]
-    """What it can measure of each job's cost: figure → head of its column."""
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The costs per job that it measures: figure → head of its column."""
 
     @property
     def url(self) -> str: ...
@@ -24,12 +25,12 @@ class Ground(AbstractContextManager["Ground"], Protocol):
 
     @property
     def durability(self) -> str:
-        """When an answered job is safe on it."""
+        """What an answered job survives on it."""
 
     def __enter__(self) -> Self: ...
 
     def empty(self) -> None:
-        """Forget everything."""
+        """Delete everything."""
 
     def usage(self) -> Figures:
         """What it has used since its start, once the last program's connections are gone."""

@@ -1,4 +1,4 @@
-"""What the commands of all fields share: their own environment, their options, their output."""
+"""What both comparisons share: their environment, options and output."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 # Only the standard library is imported here: this runs before anything else is installed.
 if TYPE_CHECKING:
-    from field.entries import Entry
-    from field.ground import Ground
+    from comparison.queues import ComparedQueue
+    from comparison.server import BenchmarkServer
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = ROOT / ".venv"
@@ -31,9 +31,9 @@ def in_own_environment() -> None:
 
 
 def options(
-    about: str | None, entries: Mapping[str, Entry], usual_jobs: int
+    about: str | None, queues: Mapping[str, ComparedQueue], usual_jobs: int
 ) -> argparse.ArgumentParser:
-    """The options of every field."""
+    """The options of both comparisons."""
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -41,9 +41,7 @@ def options(
         "--jobs", type=jobs, default=usual_jobs, help="enqueued in bulk, and drained"
     )
     parser.add_argument("--rounds", type=int, default=3, help="a figure is the median of them")
-    parser.add_argument(
-        "--only", action="append", choices=[*entries], help="may be given repeatedly"
-    )
+    parser.add_argument("--only", action="append", choices=[*queues], help="can be repeated")
     parser.add_argument("--json", type=Path, help="write the figures here")
     parser.add_argument("--markdown", type=Path, help="write the tables here")
     parser.add_argument("--plot", type=Path, help="write the drain here, as an SVG")
@@ -57,24 +55,26 @@ def jobs(text: str) -> int:
     return number
 
 
-def compare(arguments: argparse.Namespace, ground: Ground, entries: Mapping[str, Entry]) -> None:
-    """Run a field, then print and write its figures."""
-    from field import environments, plot, report, run
+def compare(
+    arguments: argparse.Namespace, server: BenchmarkServer, queues: Mapping[str, ComparedQueue]
+) -> None:
+    """Run the comparison, then print and write its figures."""
+    from comparison import environments, plot, report, run
 
-    chosen = {name: entries[name] for name in arguments.only or entries}
-    left_out = environments.prepare(chosen)
-    able = {name: entry for name, entry in chosen.items() if name not in left_out}
+    selected = {name: queues[name] for name in arguments.only or queues}
+    left_out = environments.prepare(selected)
+    runnable = {name: queue for name, queue in selected.items() if name not in left_out}
     end_with_signal()
-    measured = run.run(ground, able, arguments.jobs, arguments.rounds, left_out)
+    measured = run.run(server, runnable, arguments.jobs, arguments.rounds, left_out)
     print(report.text(measured))
     write(arguments.json, lambda: as_json(measured))
     write(arguments.markdown, lambda: report.text(measured) + "\n")
     write(arguments.plot, lambda: plot.svg(measured))
-    sys.exit(any("error" in entry for entry in measured["entries"]))
+    sys.exit(any("error" in queue for queue in measured["queues"]))
 
 
 def end_with_signal() -> None:
-    """Exit on SIGTERM, so that the programs under way end with this one."""
+    """Exit on SIGTERM, so that running programs end with this one."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 

@@ -27,16 +27,16 @@ BUSY = 0.5
 
 
 def text(measured: dict[str, Any]) -> str:
-    entries = measured["entries"]
+    queues = measured["queues"]
     return "\n\n".join(
         [
             heading(measured),
-            figures("jobs/s: enqueue", entries, RATES, 0),
+            figures("jobs/s: enqueue", queues, RATES, 0),
             NO_BULK,
-            *ratios(entries),
-            figures("ms from enqueue", entries, LATENCIES, 2),
-            figures("per job", entries, measured["costs"], 1),
-            about(entries),
+            *ratios(queues),
+            figures("ms from enqueue", queues, LATENCIES, 2),
+            figures("per job", queues, measured["costs"], 1),
+            about(queues),
             *errors(measured),
         ]
     )
@@ -58,65 +58,64 @@ def disturbance(measured: dict[str, Any]) -> str:
 
 
 def figures(
-    corner: str, entries: Sequence[dict[str, Any]], columns: dict[str, str], digits: int
+    corner: str, queues: Sequence[dict[str, Any]], columns: dict[str, str], digits: int
 ) -> str:
-    rows = [
-        [name(entry), *(cell(entry, column, digits) for column in columns)] for entry in entries
-    ]
+    rows = [[name(queue), *(cell(queue, column, digits) for column in columns)] for queue in queues]
     return table([corner, *columns.values()], rows, right=len(columns))
 
 
-def name(entry: dict[str, Any]) -> str:
-    return ", ".join(filter(None, [entry["name"], entry["variant"]]))
+def name(queue: dict[str, Any]) -> str:
+    return ", ".join(filter(None, [queue["name"], queue["variant"]]))
 
 
-def cell(entry: dict[str, Any], column: str, digits: int) -> str:
-    if column not in entry["figures"]:
+def cell(queue: dict[str, Any], column: str, digits: int) -> str:
+    if column not in queue["figures"]:
         return ""
-    mark = "\\*" if column == "bulk_per_second" and not entry["bulk"] else ""
-    return f"{entry['figures'][column]:,.{digits}f}{mark}"
+    mark = "\\*" if column == "bulk_per_second" and not queue["bulk"] else ""
+    return f"{queue['figures'][column]:,.{digits}f}{mark}"
 
 
-def ratios(entries: Sequence[dict[str, Any]]) -> list[str]:
+def ratios(queues: Sequence[dict[str, Any]]) -> list[str]:
     """How Ackline compares with the best of each language."""
-    rates = {name(entry): drain for entry in entries if (drain := drained(entry))}
+    rates = {name(queue): drain for queue in queues if (drain := drained(queue))}
     ours = rates.get("Ackline")
     if ours is None:
         return []
     comparisons = []
     for language in ("Python", "Node.js"):
-        peers = [name(entry) for entry in entries if is_peer(entry, language)]
+        peers = [name(queue) for queue in queues if is_peer(queue, language)]
         if best := max(filter(rates.get, peers), key=rates.__getitem__, default=None):
             comparisons.append(f"{ours / rates[best]:.1f} times {best}, the best of {language}")
     return [f"Ackline drains {' and '.join(comparisons)}."] if comparisons else []
 
 
-def is_peer(entry: dict[str, Any], language: str) -> bool:
-    return entry["name"] != "Ackline" and entry["versions"][-1].startswith(language)
+def is_peer(queue: dict[str, Any], language: str) -> bool:
+    runtime: str = queue["versions"][-1]
+    return queue["name"] != "Ackline" and runtime.startswith(language)
 
 
-def drained(entry: dict[str, Any]) -> float | None:
-    rate: float | None = entry["figures"].get("drain_per_second")
+def drained(queue: dict[str, Any]) -> float | None:
+    rate: float | None = queue["figures"].get("drain_per_second")
     return rate
 
 
-def about(entries: Sequence[dict[str, Any]]) -> str:
+def about(queues: Sequence[dict[str, Any]]) -> str:
     rows = [
-        [name(entry), entry["delivery"], entry["fenced"], entry["settings"], versions(entry)]
-        for entry in entries
-        if not entry["variant"]
+        [name(queue), queue["delivery"], queue["fenced"], queue["settings"], versions(queue)]
+        for queue in queues
+        if not queue["variant"]
     ]
     return table(["", "delivery", "acknowledgement fenced", "set up", "versions"], rows)
 
 
-def versions(entry: dict[str, Any]) -> str:
-    return ", ".join(entry["versions"])
+def versions(queue: dict[str, Any]) -> str:
+    return ", ".join(queue["versions"])
 
 
 def errors(measured: dict[str, Any]) -> list[str]:
-    entries = measured["entries"]
-    failed = [f"- {name(entry)}: {entry['error']}" for entry in entries if "error" in entry]
-    failed += [f"- {entry}: {reason}" for entry, reason in measured["left_out"].items()]
+    queues = measured["queues"]
+    failed = [f"- {name(queue)}: {queue['error']}" for queue in queues if "error" in queue]
+    failed += [f"- {queue}: {reason}" for queue, reason in measured["left_out"].items()]
     return ["Not measured to the end:\n" + "\n".join(failed)] if failed else []
 
 

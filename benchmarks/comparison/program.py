@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 1800.0
-"""Seconds after which a program that does not end is given up."""
+TIMEOUT = 1800.0
+"""Seconds after which a program that does not end is killed."""
 
 
 class ProgramFailed(RuntimeError):
@@ -23,7 +23,7 @@ class ProgramFailed(RuntimeError):
 
 
 def call(command: Sequence[str]) -> dict[str, Any]:
-    """Run a program to its end, and leave none of its workers behind."""
+    """Run a program to its end, and kill its workers if it fails."""
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -32,11 +32,11 @@ def call(command: Sequence[str]) -> dict[str, Any]:
         start_new_session=True,
     ) as process:
         try:
-            output, errors = process.communicate(timeout=PATIENCE)
+            output, errors = process.communicate(timeout=TIMEOUT)
         except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
-                raise ProgramFailed(command, f"did not end in {PATIENCE:g} s") from None
+                raise ProgramFailed(command, f"did not end in {TIMEOUT:g} s") from None
             raise
     if process.returncode != 0:
         raise ProgramFailed(command, f"ended with {process.returncode}", errors)

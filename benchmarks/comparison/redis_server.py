@@ -1,21 +1,23 @@
-"""Redis or Valkey, for the field."""
+"""A Redis or Valkey server for the comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
-from field.ground import Figures
+from comparison.server import Figures
 from private_servers import RedisServer
 
-DURABILITY = {
+Durability = Literal["none", "everysec", "always"]
+
+DURABILITY: dict[Durability, str] = {
     "none": "no persistence: a crash of the server takes everything",
     "everysec": "append-only file, synced every second: a power cut may take the last two seconds",
     "always": "append-only file, synced before each answer",
 }
 
 
-class OnRedis:
+class RedisBenchmarkServer:
     """A private Redis server."""
 
     columns: ClassVar = {
@@ -25,9 +27,9 @@ class OnRedis:
         "bytes": "bytes while waiting",
     }
 
-    def __init__(self, durability: str) -> None:
+    def __init__(self, durability: Durability) -> None:
         self.durability = DURABILITY[durability]
-        # No rewrite of the file in the middle of a measure: it would distort that one alone.
+        # A rewrite of the file in the middle of a measure would distort that one alone.
         self._server = RedisServer(persistence=durability, auto_aof_rewrite_percentage="0")
 
     def __enter__(self) -> Self:
@@ -50,7 +52,7 @@ class OnRedis:
         return f"{name.capitalize()} {info.get(f'{name}_version', version)}"
 
     def empty(self) -> None:
-        self._client.execute_command("FLUSHALL", "SYNC")
+        self._client.execute_command("FLUSHALL", "SYNC")  # type: ignore[no-untyped-call]
 
     def usage(self) -> Figures:
         self._server.wait_for("the others to go", self._is_alone)

@@ -1,6 +1,6 @@
-"""Ackline and Huey on SQLite, and SQLite itself, in one run, in turns: medians of several rounds.
+"""Compare Ackline with Huey on SQLite, and with SQLite itself: medians of several rounds.
 
-.venv/bin/python benchmarks/against_huey.py            # needs: tools/environment bench
+.venv/bin/python benchmarks/compare_huey_sqlite.py     # needs: tools/environment bench
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from field.program import call
+from comparison.program import call
 
 from ackline.stores.sqlite.io.connection import Durability, connect
 
@@ -67,7 +67,7 @@ def ackline(jobs: int, durability: Durability) -> dict[str, float]:
         ])  # fmt: skip
         with contextlib.closing(connect(f"{folder}/jobs.db", durability)) as connection:
             [(synchronous,)] = connection.execute("PRAGMA synchronous")
-    rates = {figure["name"]: figure["per_second"] for figure in figures["figures"]}
+    rates = {each["name"]: each["per_second"] for each in figures["measurements"]}
     return {
         "synchronous": synchronous,
         "enqueue_one": rates["enqueue, one call each"],

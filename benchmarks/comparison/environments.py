@@ -1,4 +1,4 @@
-"""The peers' packages, beside Ackline's: they ask for other versions of the same ones."""
+"""Environments for the peers, because they need other versions of the same packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from field.entries import NODE, OBAN, OWN, PEERS, Entry
+from comparison.queues import NODE, OBAN, OWN, PEERS, ComparedQueue
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "benchmarks" / "peers"
@@ -18,7 +18,7 @@ NODE_PROGRAMS = PROGRAMS / "node"
 ENVIRONMENTS = ROOT / "benchmarks" / ".venv"
 
 sys.path.append(str(ROOT / "tools"))
-import environment  # noqa: E402
+import environment  # type: ignore[import-not-found]  # noqa: E402
 
 NEWEST = 20
 """The newest minor version of Python to look for; then come the older ones."""
@@ -31,15 +31,15 @@ class NoPython(RuntimeError):
     """There is no Python that is recent enough."""
 
 
-def prepare(entries: Mapping[str, Entry]) -> dict[str, str]:
-    """Install what entries need; returns why some of them cannot run here."""
+def prepare(queues: Mapping[str, ComparedQueue]) -> dict[str, str]:
+    """Install what queues need; returns why some of them cannot run here."""
     left_out: dict[str, str] = {}
-    for name, entry in entries.items():
+    for name, queue in queues.items():
         try:
-            prepare_for(entry.environment)
+            prepare_for(queue.environment)
         except NoPython as reason:
             left_out[name] = str(reason)
-            tell(f"{name} is left out: {reason}")
+            print_progress(f"{name} is left out: {reason}")
     return left_out
 
 
@@ -61,30 +61,30 @@ def find_python(oldest: tuple[int, int]) -> Path:
     kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for minor in range(NEWEST, oldest[1] - 1, -1):
         named = shutil.which(f"python3.{minor}")
-        for found in [*filter(None, [named]), *kept.glob(f"3.{minor}.*/bin/python")]:
+        for found in [*([Path(named)] if named else []), *kept.glob(f"3.{minor}.*/bin/python")]:
             # A shim may exist for a Python that is not installed.
             if subprocess.run([found, "-V"], check=False, capture_output=True).returncode == 0:
-                return Path(found)
+                return found
     raise NoPython(f"it needs Python {oldest[0]}.{oldest[1]} or newer, and there is none on PATH")
 
 
-def command(entry: Entry) -> list[str]:
-    """How to start the program of an entry."""
-    where = entry.environment
+def command(queue: ComparedQueue) -> list[str]:
+    """How to start the program of a queue."""
+    where = queue.environment
     if where == NODE:
         runtime = node_folder() / "bin" / "node"
     elif where == OWN:
         runtime = Path(sys.executable)
     else:
         runtime = ENVIRONMENTS / where / "bin" / "python"
-    return [str(runtime), str(PROGRAMS / entry.program)]
+    return [str(runtime), str(PROGRAMS / queue.program)]
 
 
 def prepare_python(folder: Path, lock: Path, python: Path) -> None:
     stamp, wanted = folder / "stamp", fingerprint(lock, f"{python} {sys.version}")
     if is_stamped(stamp, wanted):
         return
-    tell(f"setting up {folder.relative_to(ROOT)}")
+    print_progress(f"setting up {folder.relative_to(ROOT)}")
     shutil.rmtree(folder, ignore_errors=True)
     environment.run(str(python), "-m", "venv", "--without-pip", str(folder))
     installer = environment.find_installer(str(folder / "bin" / "python"))
@@ -97,7 +97,7 @@ def prepare_node() -> None:
     wanted = fingerprint(NODE_PROGRAMS / "package-lock.json", str(node_folder()))
     if is_stamped(stamp, wanted):
         return
-    tell(f"setting up {stamp.parent.relative_to(ROOT)}")
+    print_progress(f"setting up {stamp.parent.relative_to(ROOT)}")
     node = node_folder() / "bin" / "node"
     npm = node_folder() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     os.environ["PATH"] = f"{node.parent}{os.pathsep}{os.environ['PATH']}"
@@ -118,5 +118,5 @@ def is_stamped(stamp: Path, wanted: str) -> bool:
     return stamp.exists() and stamp.read_text() == wanted
 
 
-def tell(text: str) -> None:
+def print_progress(text: str) -> None:
     print(f"ackline: {text}", file=sys.stderr)
