@@ -10,8 +10,9 @@ from ackline import Queue, Queues
 from ackline.core.clock import Clock
 from ackline.core.job import QueueKey
 from ackline.stores.postgres import PostgresStore, scan_position
-from ackline.stores.postgres.engine import ConnectionPool, Engine
+from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.io.address import read_address
+from ackline.stores.postgres.io.connection_pool import ConnectionPool
 from ackline.stores.postgres.io.pipeline import Connection, Pipeline, Reply
 from ackline.stores.postgres.notify import Notifier
 
@@ -135,7 +136,7 @@ def shop(server: PostgresServer, schema: str, work: Queue[Any, Any]) -> Shop:
 
 
 @pytest.fixture
-def without_full_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_full_scans(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if dead rows had made them costly: the head of a line is seen once an hour."""
     monkeypatch.setattr(scan_position, "FULL_SCAN_INTERVAL", 3600.0)
     monkeypatch.setattr(scan_position, "FULL_SCAN_SHARE", 1e9)

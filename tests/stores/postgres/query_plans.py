@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.engine import ConnectionPool
 from ackline.stores.postgres.io.address import read_address
+from ackline.stores.postgres.io.connection_pool import ConnectionPool
 from ackline.stores.postgres.io.pipeline import Connection
 
 TOLD = {

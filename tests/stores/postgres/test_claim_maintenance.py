@@ -36,7 +36,7 @@ def test_jobs_are_answered_though_the_look_after_them_fails(
     [job] = work.claim()
 
     assert job.id == "a"
-    assert "left to the next look: the connection broke" in caplog.text
+    assert "the next claim will: the connection broke" in caplog.text
 
 
 def test_verdicts_are_answered_too(

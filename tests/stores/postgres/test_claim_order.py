@@ -64,7 +64,7 @@ def test_a_late_committer_is_soon_found_while_there_is_more_to_do(
     assert "late" in seen
 
 
-@pytest.mark.usefixtures("without_full_looks", "without_looks_back")
+@pytest.mark.usefixtures("without_full_scans", "without_steps_back")
 def test_claims_are_as_fast_while_a_snapshot_is_held(
     store: PostgresStore,
     queue: QueueKey,
@@ -72,14 +72,14 @@ def test_claims_are_as_fast_while_a_snapshot_is_held(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rows that cannot be removed are not read again by every claim."""
-    looks: list[Scan] = []
-    look = ScanPositions.look
+    scans: list[Scan] = []
+    start_scan = ScanPositions.start_scan
 
-    def noted(positions: ScanPositions, lines: Iterable[int]) -> Scan:
-        looks.append(look(positions, lines))
-        return looks[-1]
+    def recorded(positions: ScanPositions, kind_ids: Iterable[int]) -> Scan:
+        scans.append(start_scan(positions, kind_ids))
+        return scans[-1]
 
-    monkeypatch.setattr(ScanPositions, "look", noted)
+    monkeypatch.setattr(ScanPositions, "start_scan", recorded)
     put(store, queue, *map(str, range(6000)), assume_new=True)
     with server.connect(autocommit=False) as holder:
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -88,96 +88,96 @@ def test_claims_are_as_fast_while_a_snapshot_is_held(
             finish(store, queue, *take(store, queue, 200))
 
     # Of priority 5, the lane into which all of them were put.
-    last = looks[-1]
+    last = scans[-1]
     assert last.jobs[last.lanes.index(5)] >= 4800
 
 
 @pytest.fixture
-def without_looks_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan_position, "STEP_BACK_INTERVAL", 3600.0)
 
 
-@pytest.mark.usefixtures("without_looks_back")
-class TestHints:
-    LINE = 7
+@pytest.mark.usefixtures("without_steps_back")
+class TestScanPositions:
+    KIND_ID = 7
 
-    def _look(self, positions: ScanPositions, cost: float = 0.1) -> Scan:
-        look = positions.look([self.LINE])
-        look.cost = cost
-        return look
+    def _scan(self, positions: ScanPositions, cost: float = 0.1) -> Scan:
+        scan = positions.start_scan([self.KIND_ID])
+        scan.cost = cost
+        return scan
 
     def _first(self, positions: ScanPositions, lane: int) -> float:
-        look = positions.look([self.LINE])
-        assert not look.full
-        return look.ranks[look.lanes.index(lane)]
+        scan = positions.start_scan([self.KIND_ID])
+        assert not scan.full
+        return scan.ranks[scan.lanes.index(lane)]
 
-    def test_the_first_look_is_from_the_beginning(self) -> None:
-        look = ScanPositions().look([self.LINE])
+    def test_the_first_scan_is_from_the_beginning(self) -> None:
+        scan = ScanPositions().start_scan([self.KIND_ID])
 
-        assert look.full
-        assert set(look.ranks) == {-math.inf}
+        assert scan.full
+        assert set(scan.ranks) == {-math.inf}
 
     def test_the_next_begins_behind_what_was_taken(self) -> None:
         positions = ScanPositions()
-        look = self._look(positions)
-        positions.advance(look, {(self.LINE, 5): (3.0, 9)})
+        scan = self._scan(positions)
+        positions.advance(scan, {(self.KIND_ID, 5): (3.0, 9)})
 
         assert self._first(positions, 5) == 3.0
         assert self._first(positions, 9) == -math.inf
 
     def test_a_lane_without_order_is_read_from_its_beginning(self) -> None:
         positions = ScanPositions()
-        positions.advance(self._look(positions), {(self.LINE, UNORDERED_LANE): (3.0, 9)})
+        positions.advance(self._scan(positions), {(self.KIND_ID, UNORDERED_LANE): (3.0, 9)})
 
         assert self._first(positions, UNORDERED_LANE) == -math.inf
 
     def test_a_job_that_comes_to_stand_before_the_hint_lowers_it(self) -> None:
         positions = ScanPositions()
-        places = {(self.LINE, FIRST_PROMOTED_LANE): (3.0, 9), (self.LINE, 5): (7.0, 9)}
-        positions.advance(self._look(positions), places)
-        positions.step_back_to(self.LINE, FIRST_PROMOTED_LANE, (4.0, 1))
+        places = {(self.KIND_ID, FIRST_PROMOTED_LANE): (3.0, 9), (self.KIND_ID, 5): (7.0, 9)}
+        positions.advance(self._scan(positions), places)
+        positions.step_back_to(self.KIND_ID, FIRST_PROMOTED_LANE, (4.0, 1))
         assert self._first(positions, FIRST_PROMOTED_LANE) == 3.0
-        positions.step_back_to(self.LINE, FIRST_PROMOTED_LANE, (2.0, 10))
+        positions.step_back_to(self.KIND_ID, FIRST_PROMOTED_LANE, (2.0, 10))
 
         assert self._first(positions, FIRST_PROMOTED_LANE) == 2.0
         assert self._first(positions, 5) == 7.0
 
-    def test_what_a_look_took_that_began_before_it_was_lowered_raises_nothing(self) -> None:
+    def test_a_scan_that_started_before_a_step_back_advances_nothing(self) -> None:
         positions = ScanPositions()
-        positions.advance(self._look(positions), {(self.LINE, 5): (3.0, 9)})
-        look = self._look(positions)
-        positions.step_back_to(self.LINE, 5, (2.0, 10))
-        positions.advance(look, {(self.LINE, 5): (5.0, 11)})
+        positions.advance(self._scan(positions), {(self.KIND_ID, 5): (3.0, 9)})
+        scan = self._scan(positions)
+        positions.step_back_to(self.KIND_ID, 5, (2.0, 10))
+        positions.advance(scan, {(self.KIND_ID, 5): (5.0, 11)})
 
         assert self._first(positions, 5) == 2.0
 
     def test_what_was_taken_before_a_reset_raises_nothing(self) -> None:
         positions = ScanPositions()
-        positions.advance(self._look(positions), {(self.LINE, 5): (2.0, 9)})
-        look = self._look(positions)
+        positions.advance(self._scan(positions), {(self.KIND_ID, 5): (2.0, 9)})
+        scan = self._scan(positions)
         positions.reset()
-        positions.advance(look, {(self.LINE, 5): (3.0, 9)})
+        positions.advance(scan, {(self.KIND_ID, 5): (3.0, 9)})
 
         assert self._first(positions, 5) == -math.inf
 
-    def test_costly_full_looks_are_rare(self) -> None:
+    def test_costly_full_scans_are_rare(self) -> None:
         positions = ScanPositions()
-        look = self._look(positions)
-        positions.advance(look, {(self.LINE, 5): (3.0, 9)})
+        scan = self._scan(positions)
+        positions.advance(scan, {(self.KIND_ID, 5): (3.0, 9)})
 
-        assert not positions.look([self.LINE]).full
-        assert not positions.rescan([self.LINE]).full
+        assert not positions.start_scan([self.KIND_ID]).full
+        assert not positions.rescan([self.KIND_ID]).full
 
     def test_a_cheap_one_follows_whenever_nothing_was_found(self) -> None:
         positions = ScanPositions()
-        look = self._look(positions, cost=0.001)
-        positions.advance(look, {})
+        scan = self._scan(positions, cost=0.001)
+        positions.advance(scan, {})
 
-        assert positions.rescan([self.LINE]).full
+        assert positions.rescan([self.KIND_ID]).full
 
 
 @pytest.mark.parametrize("options", [NO_OPTIONS, Options(lease=9.0)], ids=["at once", "in steps"])
-@pytest.mark.usefixtures("without_full_looks", "without_looks_back")
+@pytest.mark.usefixtures("without_full_scans", "without_steps_back")
 def test_a_claim_that_is_run_again_passes_nothing_over(
     store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch, options: Options
 ) -> None:

@@ -20,7 +20,7 @@ from ackline.core.ids import new_id
 from ackline.core.job import QueueKey, Record, State
 from ackline.core.lifecycle import bury, cancel, complete, expire, fail, redrive
 from ackline.stores.contract import ClaimRequest, Filter, Heartbeat, LeaseExtension, Store
-from ackline.stores.postgres import engine
+from ackline.stores.postgres.io import connection_pool
 from ackline.testing.conformance.driver import failure
 
 QUEUE = QueueKey("default", "work")
@@ -195,7 +195,9 @@ def test_every_statement_goes_by_an_index(server: PostgresServer, schema: str, c
 def test_control_without_its_settings_a_session_reads_whole_tables(
     server: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "PLANNER_SETTINGS", {"plan_cache_mode": "force_generic_plan"})
+    monkeypatch.setattr(
+        connection_pool, "PLANNER_SETTINGS", {"plan_cache_mode": "force_generic_plan"}
+    )
     situations = full_tables(server, schema, 2000)
     situation, store = next(situations)
 

@@ -1,4 +1,4 @@
-"""Apply decided transitions, each if its guard holds."""
+"""Apply a batch of transitions, each if its guard holds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _DELETE_STATEMENTS = {READY: "delete_ready", PARKED: "delete_parked", INACTIVE: 
 
 
 class NeedsLookup(Exception):
-    """Raised if a transition needs a look at where its job stands."""
+    """Raised if the job of a transition has to be looked up first."""
 
 
 def apply(
@@ -50,7 +50,7 @@ def apply(
     *,
     only_completions: bool = False,
 ) -> list[Verdict]:
-    """Apply a batch; the verdicts come in its order.
+    """Apply a batch; returns the verdicts in its order.
 
     With `only_completions`, raises `NeedsLookup` unless each one completes a lease that was found.
     """
@@ -60,7 +60,7 @@ def apply(
     if len(ids) == len(transitions):
         others = plan.complete(transitions)
     else:
-        # One by one: a later transition must see what an earlier one did to the same job.
+        # One by one: a later transition must see how an earlier one changed the same job.
         others = list(enumerate(transitions))
     if only_completions and others:
         raise NeedsLookup
@@ -72,7 +72,7 @@ def apply(
 
 
 class _ApplyPlan(ApplyPlan[JobRow]):
-    """The transitions of one call, on their way into the tables."""
+    """The transitions of one call, and the rows that they change."""
 
     def __init__(
         self, tx: Transaction, queues: QueueCache, cached: CachedQueue, lookup: JobLookup, size: int
@@ -83,20 +83,20 @@ class _ApplyPlan(ApplyPlan[JobRow]):
         self._cached = cached
         self._lookup = lookup
         self._changed: dict[int, tuple[JobRow, bool]] = {}
-        """The jobs whose rows are to be written, each with whether its rank is counted from now."""
+        """Job → its changed row, and whether it gets a new rank."""
         self._failures: list[tuple[int, Failure]] = []
         self._targets: dict[QueueKey, CachedQueue] = {}
 
     # --- plain completions ---
 
     def complete(self, transitions: Sequence[Transition]) -> list[tuple[int, Transition]]:
-        """Apply all plain completions, in one statement for each lease; returns the other ones."""
+        """Apply plain completions, with one statement per lease; returns the other transitions."""
         others: list[tuple[int, Transition]] = []
-        done: dict[int, list[tuple[int, Transition, CachedJob]]] = {}
-        leases, bodies = self._lookup.leases, self._cached.jobs
-        by_lease: dict[int, Lease] = {}
+        completed: dict[int, list[tuple[int, Transition, CachedJob]]] = {}
+        leases, cached_jobs = self._lookup.leases, self._cached.jobs
+        leases_by_id: dict[int, Lease] = {}
         for index, transition in enumerate(transitions):
-            body = bodies.get(transition.id) if transition.act is _COMPLETE else None
+            body = cached_jobs.get(transition.id) if transition.act is _COMPLETE else None
             lease = leases.find(body[0]) if body is not None else None
             if (
                 body is None
@@ -106,38 +106,40 @@ class _ApplyPlan(ApplyPlan[JobRow]):
             ):
                 others.append((index, transition))
                 continue
-            by_lease[id(lease)] = lease
-            done.setdefault(id(lease), []).append((index, transition, body))
-        for number, lease in by_lease.items():
-            self._finish_many(lease, done[number])
+            leases_by_id[id(lease)] = lease
+            completed.setdefault(id(lease), []).append((index, transition, body))
+        for number, lease in leases_by_id.items():
+            self._finish_many(lease, completed[number])
         return others
 
-    def _finish_many(self, lease: Lease, done: list[tuple[int, Transition, CachedJob]]) -> None:
+    def _finish_many(
+        self, lease: Lease, completed: list[tuple[int, Transition, CachedJob]]
+    ) -> None:
         now, token, worker = self.now, lease.token, lease.worker
         record, remove, attempts = self.record_completion, self._lookup.leases.remove_job, []
-        for index, transition, (num, kind, group, _) in done:
+        for index, transition, (num, kind, group, _) in completed:
             attempt = lease.jobs[num][0]
             attempts.append(attempt)
             record(index, transition, num, kind, group, attempt, token, worker)
             remove(num)
             self._cached.jobs.pop(transition.id, None)
-        self._tx.change_counts(self._cached.num, _PROCESSING, _COMPLETED, len(done))
+        self._tx.change_counts(self._cached.num, _PROCESSING, _COMPLETED, len(completed))
         values = {
             "queue": self._cached.num,
             "token": token,
             "worker": worker.encode(),
             "started": lease.started,
             "now": now,
-            "jobs": Ints([body[0] for _, _, body in done]),
-            "ats": Floats([now + transition.keep for _, transition, _ in done]),
+            "jobs": Ints([body[0] for _, _, body in completed]),
+            "ats": Floats([now + transition.keep for _, transition, _ in completed]),
             "attempts": Ints(attempts),
-            "results": ByteStrings([transition.result for _, transition, _ in done]),
+            "results": ByteStrings([transition.result for _, transition, _ in completed]),
         }
         self._tx.send("complete_jobs", values)
-        # The server works on it while we prepare the next statements.
-        self._tx.send_early(len(done))
+        # The server works on it while the next statements are prepared.
+        self._tx.send_early(len(completed))
 
-    # --- all others ---
+    # --- other transitions ---
 
     def find(self, id: str) -> JobRow | None:
         return self._lookup.job(id)
@@ -147,7 +149,7 @@ class _ApplyPlan(ApplyPlan[JobRow]):
         return bytes(payload)
 
     def last_settling(self, job: JobRow) -> tuple[bytes | None, Sequence[Failure]]:
-        # Earlier changes of this batch must be in the tables to be found there.
+        # Write earlier changes of this batch first, so that the queries find them.
         self._write_jobs()
         result = self._tx.rows("result_of", {"job": job.num})
         failures = self._tx.rows("attempts_of", {"jobs": Ints([job.num])})
@@ -180,12 +182,12 @@ class _ApplyPlan(ApplyPlan[JobRow]):
             self._tx.change_counts(self._cached.num, change.source, job.state)
         if job.state is not State.QUEUED:
             job.table = INACTIVE
-        elif job.table != PARKED:  # a parked job goes on waiting for its group
+        elif job.table != PARKED:  # a parked job stays parked
             job.table = READY
         self._changed[job.num] = (job, destination.position_rule is PositionRule.NEW_RANK)
 
     def _write_edits(self, job: JobRow, transition: Transition) -> None:
-        """Write what changes beside the job's place."""
+        """Write progress, a requested cancellation, or an edited payload or priority."""
         edit = transition.edit
         if transition.act is Act.PROGRESS:
             values = {"job": job.num, "token": job.token, "data": transition.progress}
@@ -197,7 +199,7 @@ class _ApplyPlan(ApplyPlan[JobRow]):
             self._tx.send("edit_job", values)
 
     def _write_jobs(self) -> None:
-        """Write the changed jobs to their new homes."""
+        """Write the changed jobs to their tables."""
         if self._failures:
             self._write_ended()
         if not self._changed:
@@ -226,22 +228,22 @@ class _ApplyPlan(ApplyPlan[JobRow]):
         self._tx.send("add_attempts", {"jobs": Ints(nums), "failures": ByteStrings(failures)})
         self._tx.send("trim_attempts", {"jobs": Ints(nums), "keep": HISTORY_LIMIT})
 
-    # --- to other queues ---
+    # --- moves to other queues ---
 
     def move(self, job: JobRow, target: QueueKey) -> bool:
         self._write_jobs()
-        there = self._queues.find(self._tx, target)
+        existing = self._queues.find(self._tx, target)
         self._tx.now = self.now
-        if there is not None and not self._drop_replaced(there, job.id):
+        if existing is not None and not self._drop_replaced(existing, job.id):
             return False
-        there = self._targets[target] = self._queues.ensure(self._tx, target, [job.kind])
+        moved_to = self._targets[target] = self._queues.ensure(self._tx, target, [job.kind])
         self._tx.now = self.now
-        self._move_job(job, there)
+        self._move_job(job, moved_to)
         self._lookup.forget(job.id)
         return True
 
     def _drop_replaced(self, target: CachedQueue, id: str) -> bool:
-        """Drop the target's job of this id if its retention is over; False if it has to stay."""
+        """Delete the target's job of this id if it is past its retention; False if it must stay."""
         values = {"queue": target.num, "ids": ByteStrings([id.encode()])}
         for old in map(job_row, self._tx.rows("lock_jobs", values)):
             if old.table != INACTIVE or not old.past_retention(self.now):
@@ -267,13 +269,13 @@ class _ApplyPlan(ApplyPlan[JobRow]):
         self._tx.change_counts(target.num, None, job.state)
 
     def finish(self) -> None:
-        """Write the changed jobs and leases, and note their journal entries."""
+        """Write the changed jobs and leases, and add the journal entries."""
         self._write_jobs()
         self._lookup.leases.write()
         self._tx.changes_of(self._cached.key, self._cached.num).entries += self.entries()
         for target, arrival in self.moved_in:
-            there = self._targets[target]
-            self._tx.changes_of(target, there.num).entries.append(arrival)
+            num = self._targets[target].num
+            self._tx.changes_of(target, num).entries.append(arrival)
         free_groups(self._tx, self._cached, self.freed_groups)
 
 

@@ -1,4 +1,9 @@
-"""A claim: the transitions it applies, the jobs it takes, the due and lapsed ones it reports."""
+"""A claim: apply transitions, promote due jobs, lease the next ones, report lapsed leases.
+
+If the jobs are plain, a claim is one statement (`claim_jobs`). Otherwise, it is done in steps:
+`take_jobs` removes the next jobs from the ready ones, their groups are checked, and those that may
+run are leased.
+"""
 
 from __future__ import annotations
 
@@ -49,77 +54,105 @@ from ackline.stores.shared.byte_limit import ByteLimit
 from ackline.stores.shared.journal_batches import pack_entries
 from ackline.stores.shared.record_encoding import SETTLING_ACTS, STATES_BY_CODE, decode_options
 
-_SAME, _DUE, _SEEN, _RANK, _JOB, _LINE, _LANE, _ATTEMPTS, _TOKEN = range(9)
+_SAME, _DUE, _SCANNED, _RANK, _JOB, _KIND_ID, _LANE, _ATTEMPTS, _TOKEN = range(9)
 _ID, _KIND, _GROUP, _PRIORITY, _CREATED, _OPTIONS, _PAYLOAD = range(9, 16)
 _WORKER, _STARTED, _ACT = range(16, 19)
 """Columns of a row of `take_jobs`."""
 
 
+# --- due jobs ---
+
+
+def promote(tx: Transaction, cached: CachedQueue, limit: int) -> int:
+    """Queue jobs that are due, the earliest first; returns how many."""
+    values = {"queue": cached.num, "now": tx.now, "limit": limit, "ageing": cached.settings.ageing}
+    rows = sorted(tx.rows("promote", values))
+    if not rows:
+        return 0
+    changes, first_positions = tx.changes_of(cached.key, cached.num), dict[Lane, Position]()
+    for at, num, id, kind, priority, code, attempts, kind_id in rows:
+        source = STATES_BY_CODE[code]
+        tx.change_counts(cached.num, source, State.QUEUED)
+        changes.entries.append(
+            Entry(Act.PROMOTE, id.decode(), decode_name(kind), source, State.QUEUED, attempts)
+        )
+        position = (at - priority * cached.settings.ageing, num)
+        lane = (kind_id, FIRST_PROMOTED_LANE + priority)
+        first_positions[lane] = min(position, first_positions.get(lane, position))
+    for (kind_id, lane_number), position in first_positions.items():
+        # Not only after the commit: this transaction may be about to claim them.
+        cached.positions.step_back_to(kind_id, lane_number, position)
+    return len(rows)
+
+
+# --- which jobs are next ---
+
+
 class JobSelector:
-    """The looks of one claim."""
+    """Finds the next jobs for one claim, and takes them out of the ready ones."""
 
     def __init__(self, tx: Transaction, cached: CachedQueue) -> None:
-        self.seen = 0
-        """How many jobs the last look saw, including those that others have locked."""
+        self.scanned = 0
+        """How many jobs the last scan read, including those that others have locked."""
         self._tx = tx
         self._cached = cached
-        # Jobs promoted in a caller's transaction would have to wait for its end.
+        # Jobs that are promoted in a borrowed transaction would stay locked until its end.
         self._promoted = tx.is_borrowed
         self._sent: tuple[float, PendingRows] | None = None
 
-    def send(self, look: Scan, limit: int, max_bytes: int | None) -> None:
-        """Request the next jobs; `take_jobs` waits for the answer."""
-        began = time.monotonic()
-        values = scan_parameters(self._cached, look, limit, self._tx.clock, promoted=self._promoted)
+    def send(self, scan: Scan, limit: int, max_bytes: int | None) -> None:
+        """Send the request for the next jobs; `take` reads the response."""
+        started = time.monotonic()
+        values = scan_parameters(self._cached, scan, limit, self._tx.clock, promoted=self._promoted)
         if max_bytes is None:
-            self._sent = began, self._tx.send("take_jobs", values)
+            self._sent = started, self._tx.send("take_jobs", values)
         else:
             values |= {"max_bytes": max_bytes}
-            self._sent = began, self._tx.send("take_jobs_within", values)
+            self._sent = started, self._tx.send("take_jobs_within", values)
 
-    def pick(self, look: Scan, limit: int, max_bytes: int | None) -> list[Row]:
-        """Take the next jobs; due ones are promoted first."""
+    def take(self, scan: Scan, limit: int, max_bytes: int | None) -> list[Row]:
+        """Take the next jobs, after promoting those that are due."""
         while True:
             if self._sent is None:
-                self.send(look, limit, max_bytes)
-            first, rows = self._receive(look)
+                self.send(scan, limit, max_bytes)
+            first, rows = self._receive(scan)
             if not first[_SAME]:
-                # The settings have changed in between.
+                # The settings or kinds of the queue have changed.
                 raise RetryTransaction
             if not first[_DUE] or self._promoted:
                 break
             promote(self._tx, self._cached, CLAIM_MAINTENANCE_LIMIT)
             self._promoted = True
-            look = self._cached.positions.look(dict.fromkeys(look.lines))
-        self.seen = first[_SEEN]
-        self._note(look, rows)
+            scan = self._cached.positions.start_scan(dict.fromkeys(scan.kind_ids))
+        self.scanned = first[_SCANNED]
+        self._record_positions(scan, rows)
         return rows
 
-    def _receive(self, look: Scan) -> tuple[Row, list[Row]]:
+    def _receive(self, scan: Scan) -> tuple[Row, list[Row]]:
         assert self._sent is not None
         (sent_at, cursor), self._sent = self._sent, None
         rows = cursor.fetchall()
-        look.cost = time.monotonic() - sent_at
+        scan.cost = time.monotonic() - sent_at
         return rows[0], _sorted_rows(rows)
 
-    def _note(self, look: Scan, rows: list[Row]) -> None:
+    def _record_positions(self, scan: Scan, rows: list[Row]) -> None:
         positions = self._cached.positions
-        self._tx.on_commit.append(lambda: positions.advance(look, _last_positions(rows)))
+        self._tx.on_commit.append(lambda: positions.advance(scan, _last_positions(rows)))
 
 
 def scan_parameters(
-    cached: CachedQueue, look: Scan, limit: int, clock: float | None, *, promoted: bool = False
+    cached: CachedQueue, scan: Scan, limit: int, clock: float | None, *, promoted: bool = False
 ) -> dict[str, Any]:
-    """What says which jobs are next in line."""
+    """The parameters of `next_jobs`."""
     return {
         "queue": cached.num,
         "version": cached.version,
         "now": clock,
         "promoted": int(promoted),
-        "kind_ids": Ints(look.lines),
-        "lanes": Ints(look.lanes),
-        "ranks": Floats(look.ranks),
-        "jobs": Ints(look.jobs),
+        "kind_ids": Ints(scan.kind_ids),
+        "lanes": Ints(scan.lanes),
+        "ranks": Floats(scan.ranks),
+        "jobs": Ints(scan.jobs),
         "limit": limit,
     }
 
@@ -135,11 +168,11 @@ def _position_of(row: Row) -> Position:
 
 
 def _last_positions(rows: list[Row]) -> dict[Lane, Position]:
-    return {(row[_LINE], row[_LANE]): _position_of(row) for row in rows}
+    return {(row[_KIND_ID], row[_LANE]): _position_of(row) for row in rows}
 
 
 def last_lease_of(row: Row) -> LastLease:
-    """What a row of `take_jobs` says about an earlier lease."""
+    """The last lease of a job, from a row of `take_jobs`."""
     act = row[_ACT]
     return LastLease(
         row[_ATTEMPTS] or 0,
@@ -150,57 +183,37 @@ def last_lease_of(row: Row) -> LastLease:
     )
 
 
-def promote(tx: Transaction, cached: CachedQueue, limit: int) -> int:
-    """Queue the jobs that are due, in the order of their times."""
-    values = {"queue": cached.num, "now": tx.now, "limit": limit, "ageing": cached.settings.ageing}
-    rows = sorted(tx.rows("promote", values))
-    if not rows:
-        return 0
-    changes, lowest = tx.changes_of(cached.key, cached.num), dict[Lane, Position]()
-    for at, num, id, kind, priority, code, attempts, line in rows:
-        source = STATES_BY_CODE[code]
-        tx.change_counts(cached.num, source, State.QUEUED)
-        changes.entries.append(
-            Entry(Act.PROMOTE, id.decode(), decode_name(kind), source, State.QUEUED, attempts)
-        )
-        place = (at - priority * cached.settings.ageing, num)
-        lane = (line, FIRST_PROMOTED_LANE + priority)
-        lowest[lane] = min(place, lowest.get(lane, place))
-    for (line, lane_number), place in lowest.items():
-        # At once, not after the commit: this transaction may be about to look for them.
-        cached.positions.step_back_to(line, lane_number, place)
-    return len(rows)
-
+# --- leasing them ---
 
 _CLAIM, _QUEUED, _PROCESSING = Act.CLAIM, State.QUEUED, State.PROCESSING
 
 MAX_SCANS = 3
-"""How often one claim looks again after other claims were quicker to take the jobs."""
+"""How often a claim scans again after other claims have taken the jobs first."""
 
 MAX_READ_AHEAD = 500
-"""The most jobs that are read beyond the wanted number, to get past a full group."""
+"""How many jobs a claim reads at most beyond its limit, to get past a full group."""
 
 PARK_LIMIT = 5000
-"""The most jobs of full groups that one transaction parks: others wait for its end."""
+"""How many jobs of full groups one transaction parks at most; it locks the groups."""
 
 
 class ClaimEnd(enum.Enum):
-    """Why a claim has taken no more jobs than it has."""
+    """Why a claim has not taken more jobs."""
 
     DONE = enum.auto()
-    """It has all it wanted, or there are no more."""
+    """It has as many as requested, or there are no more."""
     ENOUGH_BYTES = enum.auto()
-    """Its jobs have as many bytes as it may take."""
+    """Its jobs have reached the limit of bytes."""
     LOCKED_GROUP = enum.auto()
     """Another transaction has locked the group of the next job."""
     FULL_GROUPS = enum.auto()
-    """It has taken none, and has parked as many jobs of full groups as one transaction may."""
+    """It has taken none, and has parked `PARK_LIMIT` jobs of full groups."""
     LOCKED_JOBS = enum.auto()
-    """It has taken none, and passed over jobs that others have locked."""
+    """It has taken none, and skipped jobs that others have locked."""
 
 
 class ClaimRun:
-    """The jobs that one claim takes."""
+    """One claim in steps: which jobs it takes, parks or puts back."""
 
     def __init__(
         self,
@@ -210,129 +223,135 @@ class ClaimRun:
         *,
         skip_locked_groups: bool = True,
     ) -> None:
-        """Unless it `reads_past_busy`, it stops at a group that another transaction has locked."""
+        """With `skip_locked_groups`, goes on after a group that another transaction has locked."""
         self._tx = tx
         self._cached = cached
         self._request = request
         limit = cached.settings.group_limit
         self._group_limit = math.inf if request.ignore_group_limit else limit
-        self._reads_past_busy = skip_locked_groups
+        self._skip_locked_groups = skip_locked_groups
         self._token = 0
-        self._picking = JobSelector(tx, cached)
-        kinds, lines = request.kinds, cached.kind_ids
-        self._wanted = [line for kind, line in lines.items() if kinds is None or kind in kinds]
-        self._look: Scan | None = None
-        self._again = False
+        self._selector = JobSelector(tx, cached)
+        kinds, kind_ids = request.kinds, cached.kind_ids
+        self._kind_ids = [
+            kind_id for kind, kind_id in kind_ids.items() if kinds is None or kind in kinds
+        ]
+        self._scan: Scan | None = None
+        self._rescanned = False
         self._job_rows = NewRows(tx, cached)
         self._taken: list[Row] = []
-        self._entered: Counter[str] = Counter()
+        self._added_to_groups: Counter[str] = Counter()
         self._running: dict[str, int] = {}
-        self._busy: set[str] = set()
-        self._parked = self._left_there = 0
-        self._budget = ByteLimit(request.max_bytes)
+        self._locked_groups: set[str] = set()
+        self._parked = self._skipped = 0
+        self._byte_limit = ByteLimit(request.max_bytes)
 
     @property
     def end(self) -> ClaimEnd:
-        """Why it has taken no more jobs."""
-        if self._budget.reached:
+        """Why it has not taken more jobs."""
+        if self._byte_limit.reached:
             return ClaimEnd.ENOUGH_BYTES
         if self._is_at_locked_group:
             return ClaimEnd.LOCKED_GROUP
         if not self._taken and self._parked >= PARK_LIMIT:
             return ClaimEnd.FULL_GROUPS
-        if not self._taken and (self._picking.seen > 0 or self._busy):
+        if not self._taken and (self._selector.scanned > 0 or self._locked_groups):
             return ClaimEnd.LOCKED_JOBS
         return ClaimEnd.DONE
 
     @property
     def _is_at_locked_group(self) -> bool:
-        return bool(self._busy) and not self._reads_past_busy
+        return bool(self._locked_groups) and not self._skip_locked_groups
 
     def begin(self) -> None:
-        """Request jobs, without waiting for the answer yet."""
-        self._look = self._cached.positions.look(self._wanted)
-        self._picking.send(self._look, max(0, self._request.limit), self._budget.remaining)
+        """Send the request for the first jobs, without waiting for the response."""
+        self._scan = self._cached.positions.start_scan(self._kind_ids)
+        self._selector.send(self._scan, max(0, self._request.limit), self._byte_limit.remaining)
 
     def run(self, token: int = 0) -> list[Record]:
-        """Take the next jobs whose groups have room, and lease them."""
-        self._token, picking = token, self._picking
-        look: Scan | None = self._look or self._cached.positions.look(self._wanted)
-        more, vain = 0, 0
-        while look is not None:
+        """Take the next jobs whose groups are not full, and lease them."""
+        self._token, selector = token, self._selector
+        scan: Scan | None = self._scan or self._cached.positions.start_scan(self._kind_ids)
+        read_ahead, misses = 0, 0
+        while scan is not None:
             need = max(0, self._request.limit - len(self._taken))
-            rows = picking.pick(look, need + more, self._budget.remaining)
-            aside = self._sort_out(rows)
+            rows = selector.take(scan, need + read_ahead, self._byte_limit.remaining)
+            set_aside = self._sort_out(rows)
             if self._full or self._is_at_locked_group:
                 break
-            if max(self._parked, self._left_there) >= PARK_LIMIT:
+            if max(self._parked, self._skipped) >= PARK_LIMIT:
                 break
-            if aside:
-                # Jobs of a full group are in the way: read past them in longer and longer strides.
-                more = min(MAX_READ_AHEAD, 2 * more + 16)
+            if set_aside:
+                # Jobs of a full group come first: read more and more to get past them.
+                read_ahead = min(MAX_READ_AHEAD, 2 * read_ahead + 16)
                 continue
-            vain += 1
-            if picking.seen <= len(rows) or vain > MAX_SCANS:
-                look = self._look_again(look)
+            misses += 1
+            if selector.scanned <= len(rows) or misses > MAX_SCANS:
+                scan = self._rescan(scan)
         self._job_rows.write()
         if self._running:
             change_running(
-                self._tx, self._cached, {name: self._entered[name] for name in self._running}
+                self._tx,
+                self._cached,
+                {name: self._added_to_groups[name] for name in self._running},
             )
         return self._lease() if self._taken else []
 
     @property
     def _full(self) -> bool:
-        return len(self._taken) >= self._request.limit or self._budget.reached
+        return len(self._taken) >= self._request.limit or self._byte_limit.reached
 
-    def _look_again(self, look: Scan) -> Scan | None:
-        """If nothing was found behind the positions, look from further back, once."""
-        if look.full or self._taken or self._again:
+    def _rescan(self, scan: Scan) -> Scan | None:
+        """If nothing was found after the positions, start further back, once."""
+        if scan.full or self._taken or self._rescanned:
             return None
-        self._again = True
-        return self._cached.positions.rescan(self._wanted)
+        self._rescanned = True
+        return self._cached.positions.rescan(self._kind_ids)
 
     def _sort_out(self, rows: list[Row]) -> int:
-        """Take jobs whose groups have room; returns how many were set aside."""
+        """Take the jobs whose groups are not full; returns how many were parked or put back."""
         groups = {row[_GROUP] for row in rows if row[_GROUP] is not None}
         if groups and self._tx.is_borrowed:
             raise CannotJoin(
-                f"{self._cached.key} has jobs of groups, whose places would stay locked until you "
-                "commit: claim kinds= without groups, or not in a transaction; nothing was done"
+                f"{self._cached.key} has jobs of groups, which would be locked until you commit: "
+                "claim kinds= without groups, or outside a transaction; nothing was done"
             )
-        unknown = {decode_name(group) for group in groups} - self._running.keys() - self._busy
+        unknown = (
+            {decode_name(group) for group in groups} - self._running.keys() - self._locked_groups
+        )
         if unknown:
             self._running |= lock_free_groups(self._tx, self._cached, unknown)
-            self._busy |= unknown - self._running.keys()
+            self._locked_groups |= unknown - self._running.keys()
         if not groups and len(self._taken) + len(rows) <= self._request.limit:
-            for row in rows if self._budget.has_limit else ():
-                self._budget.add(_size(row))
+            for row in rows if self._byte_limit.has_limit else ():
+                self._byte_limit.add(_size(row))
             self._taken += rows
             return 0
-        aside = 0
+        set_aside = 0
         for row in rows:
             if self._full:
                 self._put_back(row)
             elif row[_GROUP] is None or self._enter(row, decode_name(row[_GROUP])):
                 self._taken.append(row)
-                self._budget.add(_size(row))
+                self._byte_limit.add(_size(row))
             else:
-                aside += 1
-        return aside
+                set_aside += 1
+        return set_aside
 
     def _enter(self, row: Row, group: str) -> bool:
-        """Take a place in a job's group; if none is free, the job is set aside."""
-        if group in self._busy:
-            # Not parked: the lock's holder may already have let the group's parked jobs into line.
+        """Count a job into its group; if the group is full or locked, set the job aside."""
+        if group in self._locked_groups:
+            # Not parked: the transaction that has the lock may already have unparked the group.
             self._put_back(row)
-            self._left_there += 1
+            self._skipped += 1
             return False
-        if self._running[group] + self._entered[group] >= self._group_limit:
+        if self._running[group] + self._added_to_groups[group] >= self._group_limit:
             self._job_rows.park(
                 row[_JOB], decode_name(row[_KIND]), group, row[_RANK], last_lease_of(row)
             )
             self._parked += 1
             return False
-        self._entered[group] += 1
+        self._added_to_groups[group] += 1
         return True
 
     def _put_back(self, row: Row) -> None:
@@ -362,22 +381,22 @@ class ClaimRun:
         return records
 
     def _tokens(self) -> list[int]:
-        """A token for each job: the same for all, except for kinds that are leased one by one."""
+        """A token for each job: the same one, except for kinds that are leased one by one."""
         tokens = [self._above(max(row[_TOKEN] or 0 for row in self._taken))] * len(self._taken)
         kinds = self._cached.single_lease_kinds
-        apart = [
+        separate = [
             n for n, row in enumerate(self._taken) if kinds and decode_name(row[_KIND]) in kinds
         ]
-        if apart and not self._tx.is_borrowed:
-            # Rows of their own are not enough: a SERIALIZABLE transaction conflicts with every
-            # change of a row that it has read on its way, such as other rows of the same token.
-            more = self._tx.rows("more_tokens", {"count": len(apart)})
-            for n, (token,) in zip(apart, more, strict=True):
+        if separate and not self._tx.is_borrowed:
+            # Separate rows are not enough: a SERIALIZABLE transaction conflicts with changes of any
+            # row that it has read, including other rows with the same token.
+            more = self._tx.rows("more_tokens", {"count": len(separate)})
+            for n, (token,) in zip(separate, more, strict=True):
                 tokens[n] = token
         return tokens
 
     def _above(self, highest: int) -> int:
-        """A token above those that the jobs had before."""
+        """A token above the ones that the jobs had before."""
         if self._token <= highest:
             self._token = self._tx.next_token(highest)
         return self._token
@@ -398,7 +417,7 @@ def _lease_arrays(rows: list[Row]) -> dict[str, Any]:
 def _records(
     cached: CachedQueue, request: ClaimRequest, rows: list[Row], tokens: Iterable[int], now: float
 ) -> list[Record]:
-    """The claimed jobs, which are also remembered."""
+    """The records of the claimed jobs, which are also cached."""
     records = []
     for row, token in zip(rows, tokens, strict=True):
         record = _record(row, token, request, now)
@@ -429,42 +448,44 @@ def _record(row: Row, token: int, request: ClaimRequest, now: float) -> Record:
     )
 
 
+# --- the whole call ---
+
 logger = logging.getLogger("ackline")
 
 LOCKED_GROUP_DELAYS = (0.001, 0.002, 0.004, 0.008)
-"""Seconds before each further look at groups that others have locked: most are locked no longer."""
+"""Seconds to wait before each retry at a locked group; most locks are released sooner."""
 
 LOCKED_JOBS_DELAY = 0.2
-"""Seconds after which to look again at jobs that others have locked: a rollback may free them."""
+"""Seconds after which to retry jobs that others have locked: a rollback may release them."""
 
 
 def claim(
     engine: Engine, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition]
 ) -> ClaimResult:
-    """Apply the transitions, promote due jobs, lease the next in line, report lapsed ones."""
+    """Apply the transitions, promote due jobs, lease the next ones, and report lapsed leases."""
     if not transitions and (quick := _claim_in_one_statement(engine, queue, request)) is not None:
         return claim_result(engine, queue, quick)
     try:
         answer = engine.write(lambda tx: _claim(engine, tx, queue, request, transitions))
     except NeedsLookup:
-        # A lease was lost, and its job may be among those that were just requested.
+        # A lease was lost, and its job may be among those that were requested early.
         answer = engine.write(
             lambda tx: _claim(engine, tx, queue, request, transitions, wait_for_leases=True)
         )
-    pauses = list(LOCKED_GROUP_DELAYS)
+    delays = list(LOCKED_GROUP_DELAYS)
     while answer.end is ClaimEnd.FULL_GROUPS or (
         answer.end is ClaimEnd.LOCKED_GROUP and not answer.jobs
     ):
         if answer.end is ClaimEnd.LOCKED_GROUP:
-            # Between two transactions: this one's locks are gone.
-            time.sleep(pauses.pop(0))
+            # Outside a transaction, so that no locks are kept meanwhile.
+            time.sleep(delays.pop(0))
         again = functools.partial(
             _claim,
             engine,
             queue=queue,
             request=request,
             transitions=(),
-            reads_past_busy=not pauses,
+            skip_locked_groups=not delays,
         )
         answer = engine.write(again)._replace(verdicts=answer.verdicts)
     return claim_result(engine, queue, answer)
@@ -473,7 +494,7 @@ def claim(
 def _claim_in_one_statement(
     engine: Engine, queue: QueueKey, request: ClaimRequest
 ) -> ClaimAnswer | None:
-    """A claim in one statement and one message; None if what it met has to be handled in steps."""
+    """A claim by one statement; None if the jobs have to be claimed in steps."""
     cached = engine.queues.cached(queue)
     if (
         cached is None
@@ -484,39 +505,39 @@ def _claim_in_one_statement(
         return None
     kinds = [kind for kind in cached.kind_ids if request.kinds is None or kind in request.kinds]
     seconds = {request.lease_of(kind, NO_OPTIONS) for kind in kinds}
-    # A pooler may have `notify` run in another session, which knows of no `claim_jobs`.
+    # Behind a pooler, `notify` may run in another session, without the setting of `claim_jobs`.
     if len(seconds) != 1 or request.max_bytes is not None or not engine.address.keeps_sessions:
         return None
-    look = cached.positions.look([cached.kind_ids[kind] for kind in kinds])
+    scan = cached.positions.start_scan([cached.kind_ids[kind] for kind in kinds])
     values = {"worker": request.worker.encode(), "seconds": float(seconds.pop())}
     values |= entry_template(request.worker)
-    began = time.monotonic()
+    started = time.monotonic()
 
     def send(tx: Transaction) -> tuple[PendingRows, PendingRows]:
         tx.wakeups.add(("changes", queue))
         tx.notify_if_claimed = True
         taken = tx.send(
-            "claim_jobs", scan_parameters(cached, look, max(0, request.limit), tx.clock) | values
+            "claim_jobs", scan_parameters(cached, scan, max(0, request.limit), tx.clock) | values
         )
         return taken, tx.send("next_times", {"queue": cached.num, "start": cached.lease_scan.start})
 
-    answer, heads = engine.write(send)
+    answer, next_times = engine.write(send)
     found = answer.fetchall()
-    look.cost = time.monotonic() - began
-    same, due, seen, *_, now, token, _ = found[0]
+    scan.cost = time.monotonic() - started
+    same, due, scanned, *_, now, token, _ = found[0]
     rows = _sorted_rows(found)
-    if not rows and (seen or due or not (same and look.full)):
+    if not rows and (scanned or due or not (same and scan.full)):
         return None
-    cached.positions.advance(look, _last_positions(rows))
+    cached.positions.advance(scan, _last_positions(rows))
     jobs = _records(cached, request, rows, [token] * len(rows), now)
     if jobs:
         cached.lease_scan.lower(jobs[0].deadline or 0.0)
-    return ClaimAnswer(now, [], jobs, cached, heads)
+    return ClaimAnswer(now, [], jobs, cached, next_times)
 
 
 @functools.lru_cache(maxsize=16)
 def entry_template(worker: str) -> dict[str, bytes]:
-    """The parts that are the same in all journal entries of a worker's claims."""
+    """The parts that all journal entries of a worker's claims have in common."""
     packed = pack_entries([Entry(_CLAIM, "", "", _QUEUED, _PROCESSING, 0, 0, worker)])[1:]
     no_names, states, no_numbers = (
         pack_entries(""),
@@ -528,7 +549,7 @@ def entry_template(worker: str) -> dict[str, bytes]:
 
 
 def claim_result(engine: Engine, queue: QueueKey, answer: ClaimAnswer) -> ClaimResult:
-    """The answer, with lapsed jobs and the time of the next job as far as they can be read."""
+    """The result, with lapsed leases and the time of the next job if these can be read."""
     more = answer.end in (ClaimEnd.ENOUGH_BYTES, ClaimEnd.LOCKED_GROUP)
     only = ClaimResult(
         jobs=answer.jobs, verdicts=answer.verdicts, now=answer.now, may_have_more=more
@@ -540,8 +561,10 @@ def claim_result(engine: Engine, queue: QueueKey, answer: ClaimAnswer) -> ClaimR
     except StoreError as error:
         if not answer.jobs and not answer.verdicts:
             raise
-        # The claim is committed: the caller must get its jobs and verdicts.
-        logger.warning("what else %s needs is left to the next look: %s", queue, error)
+        # The claim is committed, so the caller must get its jobs and verdicts.
+        logger.warning(
+            "%s: could not read lapsed leases and due times; the next claim will: %s", queue, error
+        )
         return only
 
 
@@ -564,25 +587,25 @@ def _with_maintenance(
 
 
 def _next_times(engine: Engine, cached: CachedQueue, answer: ClaimAnswer) -> Row:
-    """The times of the first scheduled, failing and leased jobs; None where not asked for."""
+    """The times of the first scheduled, failing and leased job, if they were requested."""
     if cached.lease_scan.is_due(answer.now):
-        began = time.monotonic()
+        started = time.monotonic()
         everything = {"queue": cached.num, "start": -math.inf}
-        [heads] = engine.read(lambda tx: tx.rows("next_times", everything))
-        cached.lease_scan.finished(heads[2], answer.now, time.monotonic() - began)
-        return heads
-    return (None, None, None) if answer.heads is None else answer.heads.fetchall()[0]
+        [next_times] = engine.read(lambda tx: tx.rows("next_times", everything))
+        cached.lease_scan.finished(next_times[2], answer.now, time.monotonic() - started)
+        return next_times
+    return (None, None, None) if answer.next_times is None else answer.next_times.fetchall()[0]
 
 
 class ClaimAnswer(NamedTuple):
-    """What a claim's transaction has brought."""
+    """What the transaction of a claim returned."""
 
     now: float
     verdicts: list[Verdict]
     jobs: list[Record]
     cached: CachedQueue | None
-    heads: PendingRows | None
-    """Its rows are read after the transaction, so that they cost no round trip of their own."""
+    next_times: PendingRows | None
+    """Its rows are read after the commit, so that they cost no round trip of their own."""
     end: ClaimEnd = ClaimEnd.DONE
 
 
@@ -593,11 +616,11 @@ def claim_answer(
     jobs: list[Record],
     request: ClaimRequest,
 ) -> ClaimAnswer:
-    """The answer of a claim; also asks when the next job is due, unless it found many at once."""
-    heads = None
+    """The answer of a claim; unless it has many jobs, also requests when the next one is due."""
+    next_times = None
     if len(jobs) < max(SEND_EARLY_FROM, request.limit) and not cached.lease_scan.is_due(tx.now):
-        heads = tx.send("next_times", {"queue": cached.num, "start": cached.lease_scan.start})
-    return ClaimAnswer(tx.now, verdicts, jobs, cached, heads)
+        next_times = tx.send("next_times", {"queue": cached.num, "start": cached.lease_scan.start})
+    return ClaimAnswer(tx.now, verdicts, jobs, cached, next_times)
 
 
 def _claim(
@@ -608,21 +631,25 @@ def _claim(
     transitions: Sequence[Transition],
     *,
     wait_for_leases: bool = False,
-    reads_past_busy: bool = False,
+    skip_locked_groups: bool = False,
 ) -> ClaimAnswer:
-    known = engine.queues.cached(queue)
+    remembered = engine.queues.cached(queue)
     opening = tx.send("find_queue_and_token", queue_parameters(tx, queue))
-    locked, claiming = None, None
-    if not wait_for_leases and known is not None and _leaves_ready_jobs_alone(known, transitions):
-        # Sent in the same go: nothing is taken if the queue is no longer as remembered.
-        locked = request_leases(tx, known, transitions)
-        claiming = ClaimRun(tx, known, request, skip_locked_groups=reads_past_busy)
-        claiming.begin()
+    locked, run = None, None
+    if (
+        not wait_for_leases
+        and remembered is not None
+        and _leaves_ready_jobs_alone(remembered, transitions)
+    ):
+        # Sent together: no jobs are taken if the queue is no longer as it was cached.
+        locked = request_leases(tx, remembered, transitions)
+        run = ClaimRun(tx, remembered, request, skip_locked_groups=skip_locked_groups)
+        run.begin()
     [row] = opening.fetchall()
     tx.now = row[3]
     cached = engine.queues.confirm(tx, queue, row)
-    if claiming is not None and cached is not known:
-        # The requests were made for a queue that has changed: none of their rows may be used.
+    if run is not None and cached is not remembered:
+        # The requests were for an earlier version of the queue, so their rows cannot be used.
         raise RetryTransaction
     if cached is None:
         return ClaimAnswer(tx.now, [NO_JOB] * len(transitions), [], None, None)
@@ -633,24 +660,24 @@ def _claim(
             if locked is None
             else read_leases(tx, cached, locked)
         )
-        finding = JobLookup(tx, cached, leases)
+        lookup = JobLookup(tx, cached, leases)
         verdicts = apply(
-            tx, engine.queues, cached, transitions, finding, only_completions=claiming is not None
+            tx, engine.queues, cached, transitions, lookup, only_completions=run is not None
         )
     if cached.settings.paused:
         return claim_answer(tx, cached, verdicts, [], request)
-    claiming = claiming or ClaimRun(tx, cached, request, skip_locked_groups=reads_past_busy)
-    jobs = claiming.run(row[4])
-    return claim_answer(tx, cached, verdicts, jobs, request)._replace(end=claiming.end)
+    run = run or ClaimRun(tx, cached, request, skip_locked_groups=skip_locked_groups)
+    jobs = run.run(row[4])
+    return claim_answer(tx, cached, verdicts, jobs, request)._replace(end=run.end)
 
 
 def _leaves_ready_jobs_alone(cached: CachedQueue, transitions: Sequence[Transition]) -> bool:
-    """Whether the jobs that are claimed next do not depend on these transitions."""
+    """Whether these transitions cannot change which jobs are next."""
     if cached.settings.paused:
         return False
-    bodies = cached.jobs
+    cached_jobs = cached.jobs
     for transition in transitions:
-        body = bodies.get(transition.id)
+        body = cached_jobs.get(transition.id)
         if transition.act is not Act.COMPLETE or body is None or body[2] is not None:
             return False
     return True

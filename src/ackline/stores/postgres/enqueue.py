@@ -1,4 +1,4 @@
-"""Jobs into the store."""
+"""Insert jobs: new ones in one statement, others after a lookup of the existing jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ackline.stores.shared.enqueue import EnqueuePlan, plan_enqueue
 from ackline.stores.shared.record_encoding import STATES_BY_CODE, encode_options
 
 COMPACT_FROM = 200
-"""A limited queue with more changes of its counts than this folds them into one."""
+"""A queue with `max_jobs` compacts its count changes when there are more than this."""
 
 _QUEUED, _SCHEDULED = State.QUEUED, State.SCHEDULED
 
@@ -27,7 +27,7 @@ _QUEUED, _SCHEDULED = State.QUEUED, State.SCHEDULED
 def enqueue(
     engine: Engine, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
 ) -> list[Receipt]:
-    """Insert the jobs that are not there yet, and write the keys that came with them."""
+    """Insert the jobs that do not exist yet, and write the given keys with them."""
     cached = ensure_queue(engine, queue, {draft.kind for draft in drafts})
     if not drafts and not keys:
         return []
@@ -45,20 +45,20 @@ def enqueue(
 
 
 def ensure_queue(engine: Engine, queue: QueueKey, kinds: set[str]) -> CachedQueue:
-    """The queue with lines for these kinds, in a transaction of its own if they are new."""
+    """The queue, created with these kinds if needed, in a transaction of its own."""
     cached = engine.queues.cached(queue)
     if cached is None or cached.dropped or not kinds <= cached.kind_ids.keys():
         cached = engine.write(lambda tx: engine.queues.ensure(tx, queue, kinds))
     return cached
 
 
-# --- all new ---
+# --- new jobs ---
 
 
 def _insert_without_lookup(
     engine: Engine, cached: CachedQueue, drafts: Sequence[Draft]
 ) -> list[Receipt] | None:
-    """Insert in one statement; None if existing jobs have to be looked up first."""
+    """Insert in one statement; None if some jobs exist and have to be looked up first."""
     values = {"queue": cached.num, "version": cached.version, "ageing": cached.settings.ageing}
     if len(drafts) == 1:
         statement, values = "insert_one", values | _columns_of_one(cached, drafts[0])
@@ -67,9 +67,9 @@ def _insert_without_lookup(
 
     def insert(tx: Transaction) -> tuple[PendingRows, EnqueuePlan[_Existing]]:
         sent = tx.send(statement, values | {"now": tx.clock})
-        # The server inserts while we write the journal entries.
+        # The server inserts them while the journal entries are encoded.
         tx.send_early(len(drafts))
-        # By which clock makes no difference: these drafts have delays, not times.
+        # The time does not matter: these drafts have delays, not times.
         plan = plan_enqueue(drafts, _NOTHING.get, _Existing.result_of, 0.0, 0.0)
         changes = tx.changes_of(cached.key, cached.num)
         changes.if_inserted = True
@@ -112,7 +112,7 @@ def _columns_of_new(cached: CachedQueue, drafts: Sequence[Draft]) -> dict[str, A
     delays = [draft.delay for draft in drafts]
     return _columns(drafts) | {
         "kind_ids": Ints([cached.kind_ids[draft.kind] for draft in drafts]),
-        # If left out, all of them are NULL.
+        # An empty array stands for NULLs only.
         "delays": Floats(delays if any(delays) else []),
     }
 
@@ -122,7 +122,7 @@ def _columns(drafts: Sequence[Draft]) -> dict[str, Any]:
     groups: list[bytes | None] = []
     options: list[bytes | None] = []
     if not plain:
-        # If left out, all of them are NULL.
+        # An empty array stands for NULLs only.
         options = [encode_options(draft.options) for draft in drafts]
         named = [draft.options.group for draft in drafts]
         groups = [None if group is None else group.encode() for group in named]
@@ -136,11 +136,11 @@ def _columns(drafts: Sequence[Draft]) -> dict[str, Any]:
     }
 
 
-# --- after a look at existing jobs ---
+# --- after a lookup ---
 
 
 class _Existing:
-    """A job that has the id of a draft."""
+    """An existing job with the id of a draft."""
 
     __slots__ = ("kind", "num", "result", "state")
 
@@ -156,7 +156,7 @@ class _Existing:
             self.state = _QUEUED
 
     def result_of(self) -> bytes | None:
-        """Its result, if it has completed."""
+        """The result of a completed job."""
         return self.result
 
 
@@ -170,7 +170,7 @@ def insert_after_lookup(
     drafts: Sequence[Draft],
     keys: Sequence[KeyWrite] = (),
 ) -> list[Receipt]:
-    """Insert the jobs that are not there yet, after looking up those that are."""
+    """Insert the jobs that do not exist yet, after looking up those that do."""
     if keys and not write_keys(tx, queue.tenant, keys):
         raise KeysChanged(str(queue))
     cached = engine.queues.ensure(tx, queue, {draft.kind for draft in drafts})
@@ -204,7 +204,7 @@ def _count_live(tx: Transaction, cached: CachedQueue) -> int:
 
 
 def _drop_replaced(tx: Transaction, cached: CachedQueue, replaced: list[_Existing]) -> None:
-    """Drop the jobs that new ones replace; if they have changed meanwhile, start again."""
+    """Delete the jobs that are replaced; if one has changed meanwhile, start over."""
     if not replaced:
         return
     nums = sorted(there.num for there in replaced)

@@ -1,8 +1,8 @@
 """Groups: how many jobs of one group may be processing at once.
 
-A claim parks the queued jobs of a full group, so that it does not meet them again and again.
-Whenever a place in a group may have become free, as many jobs as fit go back in line. One too
-many does no harm: the next claim parks it again. A transaction that changes a group locks its row.
+A claim parks the queued jobs of a full group, so that later claims do not read them again. When a
+group may have a free slot, as many jobs as fit are unparked. One too many does no harm, because the
+next claim parks it again. A transaction that changes a group locks its row.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from ackline.stores.postgres.queue_cache import CachedQueue
 
 
 def lock_groups(tx: Transaction, cached: CachedQueue, groups: Iterable[str]) -> dict[str, int]:
-    """Lock groups; returns how many jobs of each are leased."""
+    """Lock groups, created if needed; returns how many jobs of each are leased."""
     rows = tx.rows("lock_groups", {"queue": cached.num, "names": _names(groups)})
     return {name.decode(): running for name, running in rows}
 
 
 def lock_free_groups(tx: Transaction, cached: CachedQueue, groups: Iterable[str]) -> dict[str, int]:
-    """The same, but only of groups that nobody has locked.
+    """Like `lock_groups`, without groups that another transaction has locked.
 
-    A caller's transaction that has settled a job of a group locks the group until its end: no
-    claim should wait for that.
+    A borrowed transaction that settles a job of a group keeps the group locked until it ends, and
+    no claim should wait for that.
     """
     rows = tx.rows("lock_free_groups", {"queue": cached.num, "names": _names(groups)})
     return {name.decode(): running for name, running in rows}
 
 
 def change_running(tx: Transaction, cached: CachedQueue, changes: Mapping[str, int]) -> None:
-    """Count leases into groups, or out of them; groups are locked already."""
+    """Change how many leases groups count; the groups are locked already."""
     names = sorted(changes)
     values = {"queue": cached.num, "names": _names(names)}
     tx.send("set_running", values | {"changes": Ints([changes[name] for name in names])})
@@ -39,26 +39,26 @@ def change_running(tx: Transaction, cached: CachedQueue, changes: Mapping[str, i
 
 
 def free_groups(tx: Transaction, cached: CachedQueue, left: Mapping[str, int]) -> None:
-    """Count ended leases, and let parked jobs of these groups stand in line again."""
+    """Count ended leases, and unpark jobs of their groups."""
     if not left:
         return
     running = lock_groups(tx, cached, left)
     change_running(tx, cached, {group: -count for group, count in left.items()})
     for group, count in left.items():
-        room = cached.settings.group_limit - max(0, running[group] - count)
-        if room > 0:
-            unpark(tx, cached, group, room)
+        free = cached.settings.group_limit - max(0, running[group] - count)
+        if free > 0:
+            unpark(tx, cached, group, free)
 
 
 def unpark(tx: Transaction, cached: CachedQueue, group: str, limit: int) -> None:
-    """Let `room` parked jobs of each kind stand in line: a claim may want only some kinds."""
+    """Unpark up to `limit` jobs of each kind, because a claim may want only some kinds."""
     values = {"queue": cached.num, "group": group.encode(), "limit": limit}
     if tx.rows("unpark", values):
         tx.wakeups.add(("ready", cached.key))
 
 
 def unpark_all(tx: Transaction, cached: CachedQueue, limit: int) -> None:
-    """Unpark jobs of every group that has parked ones, because the limit has changed."""
+    """Unpark jobs of every group, because the group limit has changed."""
     groups = [group.decode() for (group,) in tx.rows("parked_groups", {"queue": cached.num})]
     if not groups:
         return

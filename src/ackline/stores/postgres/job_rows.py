@@ -1,4 +1,4 @@
-"""The rows of a job: where it stands, the rows that a transaction adds, and its record."""
+"""The rows of jobs: read into `JobRow` and `Record`, and added by `NewRows`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ackline.stores.shared.record_encoding import (
 
 
 class LastLease(NamedTuple):
-    """What a job keeps of its last lease."""
+    """What is stored of a job's last lease while it has none."""
 
     attempts: int = 0
     token: int = 0
@@ -33,27 +33,27 @@ class LastLease(NamedTuple):
 NO_LEASE = LastLease()
 
 AnyLastLease = LastLease | MutableJob
-"""A job's last lease, by itself or as a part of the job."""
+"""A last lease, or a job that has one."""
 
 
 class NewRows:
-    """The rows of one queue that a transaction adds."""
+    """Rows that a transaction adds to the tables of one queue."""
 
     def __init__(self, tx: Transaction, cached: CachedQueue) -> None:
         self._tx = tx
         self._cached = cached
         self._ready: list[tuple[Any, ...]] = []
         self._parked: list[tuple[Any, ...]] = []
-        self._rest: list[tuple[Any, ...]] = []
+        self._inactive: list[tuple[Any, ...]] = []
 
     def ready(
         self, num: int, kind: str, lane: int, rank: float, last: AnyLastLease = NO_LEASE
     ) -> None:
-        """Let a job stand in line."""
+        """Add a job that can be claimed."""
         self._ready.append((self._cached.kind_ids[kind], lane, rank, num, last))
 
     def park(self, num: int, kind: str, group: str, rank: float, last: AnyLastLease) -> None:
-        """Let a queued job wait for its group."""
+        """Add a queued job whose group is full."""
         self._parked.append((group.encode(), self._cached.kind_ids[kind], rank, num, last))
 
     def inactive(
@@ -65,40 +65,44 @@ class NewRows:
         finished: float | None = None,
         result: bytes | None = None,
     ) -> None:
-        """Let a job wait for its time, or stay as it ended."""
-        self._rest.append((num, STATE_CODES[state], at, last, finished, result))
+        """Add a scheduled, failing or terminal job."""
+        self._inactive.append((num, STATE_CODES[state], at, last, finished, result))
 
     def write(self) -> None:
-        """Add the rows."""
+        """Write the rows."""
         if self._ready:
             self._write_ready()
         if self._parked:
             self._write_parked()
-        if self._rest:
+        if self._inactive:
             self._write_inactive()
 
     def _write_ready(self) -> None:
-        lines, lanes, ranks, nums, leases = zip(*self._ready, strict=True)
-        values = {"kind_ids": Ints(lines), "lanes": Ints(lanes), "ranks": Floats(ranks)}
+        kind_ids, lanes, ranks, nums, leases = zip(*self._ready, strict=True)
+        values = {"kind_ids": Ints(kind_ids), "lanes": Ints(lanes), "ranks": Floats(ranks)}
         self._tx.send("add_ready", values | {"jobs": Ints(nums)} | _columns(leases))
-        positions, places = self._cached.positions, self._tx.added_positions
-        for line, lane, rank, num, _ in self._ready:
-            places[line, lane] = min((rank, num), places.get((line, lane), (rank, num)))
+        positions, added = self._cached.positions, self._tx.added_positions
+        for kind_id, lane, rank, num, _ in self._ready:
+            added[kind_id, lane] = min((rank, num), added.get((kind_id, lane), (rank, num)))
 
-        def lower() -> None:
-            for (line, lane), place in places.items():
-                positions.step_back_to(line, lane, place)
+        def step_back() -> None:
+            for (kind_id, lane), position in added.items():
+                positions.step_back_to(kind_id, lane, position)
 
-        self._tx.on_commit.append(lower)
+        self._tx.on_commit.append(step_back)
 
     def _write_parked(self) -> None:
-        groups, lines, ranks, nums, leases = zip(*self._parked, strict=True)
-        values = {"queue": self._cached.num, "groups": ByteStrings(groups), "kind_ids": Ints(lines)}
+        groups, kind_ids, ranks, nums, leases = zip(*self._parked, strict=True)
+        values = {
+            "queue": self._cached.num,
+            "groups": ByteStrings(groups),
+            "kind_ids": Ints(kind_ids),
+        }
         values |= {"ranks": Floats(ranks), "jobs": Ints(nums)}
         self._tx.send("park", values | _columns(leases))
 
     def _write_inactive(self) -> None:
-        nums, states, ats, leases, finished, results = zip(*self._rest, strict=True)
+        nums, states, ats, leases, finished, results = zip(*self._inactive, strict=True)
         values = {"queue": self._cached.num, "jobs": Ints(nums), "states": Ints(states)}
         values |= {"ats": Floats(ats), "results": ByteStrings(results)}
         values["finished"] = Floats([NO_TIME if at is None else at for at in finished])
@@ -106,16 +110,17 @@ class NewRows:
 
 
 NO_TIME = float("-inf")
-"""Stands for no time, because an array of times has no NULL."""
+"""Stands for NULL, which an array of times cannot contain."""
 
 
 def _columns(leases: tuple[AnyLastLease, ...]) -> dict[str, Any]:
     if all(last is NO_LEASE for last in leases):
-        nothing, never = Ints([]), Floats([])
-        # Shorter lists are filled up with NULL.
+        no_numbers, no_times = Ints([]), Floats([])
+        # `unnest` fills shorter arrays up with NULLs.
         return {
-            "attempts": nothing, "tokens": nothing, "acts": nothing, "workers": ByteStrings([]),
-            "starts": never,
+            "attempts": no_numbers, "tokens": no_numbers, "acts": no_numbers,
+            "workers": ByteStrings([]),
+            "starts": no_times,
         }  # fmt: skip
     starts = [NO_TIME if last.started_at is None else last.started_at for last in leases]
     return {
@@ -128,11 +133,11 @@ def _columns(leases: tuple[AnyLastLease, ...]) -> dict[str, Any]:
 
 
 NO_TABLE, READY, PARKED, INACTIVE, LEASED = range(5)
-"""A job's table, the table in which it stands, as `lock_jobs` numbers them."""
+"""The tables that a job can be in, as `lock_jobs` numbers them."""
 
 
 class JobRow(MutableJob):
-    """A job within a batch of transitions; its changes are written at the end of the batch."""
+    """A job during a batch of transitions; changes are written at the end of the batch."""
 
     __slots__ = ("old_table", "table")
 
@@ -143,7 +148,7 @@ class JobRow(MutableJob):
 
 
 def job_row(row: tuple[Any, ...]) -> JobRow:
-    """A job from a row of `lock_jobs`; its table may be unknown."""
+    """A job from a row of `lock_jobs`; the table is unknown if the job is leased."""
     num, id, kind, group, priority, table, state, at, *last = row
     body = (num, decode_name(kind), None if group is None else decode_name(group), priority)
     job = JobRow(id.decode(), body)
@@ -176,12 +181,12 @@ def leased_record(row: Row) -> Record:
 
 
 def without_data(row: Row) -> Row:
-    """A row of `read_jobs` or a similar statement without what may be large."""
+    """A row of `read_jobs` or a list without payload, progress and result, which may be large."""
     return (*row[:_PAYLOAD], b"", *row[_PAYLOAD + 1 : _PROGRESS], None, None, 0)
 
 
 def record_of(row: Row, history: tuple[Failure, ...] = ()) -> Record:
-    """Any job, from a row of `read_jobs` or a similar statement."""
+    """A job, from a row of `read_jobs` or a list."""
     (
         _, id, kind, payload, priority, options, created, code, at, attempts, token, worker,
         started, finished, asked, progress, result, _,

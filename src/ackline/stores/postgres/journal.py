@@ -1,4 +1,4 @@
-"""Reading the journal, and dropping its oldest batches."""
+"""Read the journal, and trim its oldest batches."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ackline.stores.shared.retention import plan_trim
 NUM_BITS, MOMENT_BITS = 40, 63
 
 TRIM_LIMIT = 1000
-"""How many batches one transaction drops."""
+"""How many batches one transaction trims at most."""
 
 TENANT_READ_FACTOR = 10
-"""How many batches of all tenants are looked at for each one that is wanted of one tenant."""
+"""How many batches of all tenants are read for each one that is wanted of one tenant."""
 
 MAX_BATCH_NUMBER = (1 << 31 + MOMENT_BITS + NUM_BITS) - 1
-"""No batch has a higher number, whatever a cursor says."""
+"""The highest number of a batch; a cursor may claim a higher one."""
 
 _NUMS, _MOMENTS = (1 << NUM_BITS) - 1, (1 << MOMENT_BITS) - 1
 
 
 def number_of(era: int, moment: int, num: int) -> int:
-    """A batch as one number, in the order of the journal."""
+    """The position of a batch in the journal as one number."""
     return (era << MOMENT_BITS | moment) << NUM_BITS | num
 
 
@@ -40,7 +40,7 @@ def _batch(number: int) -> dict[str, int]:
 
 
 def journal_end(tx: Transaction) -> str:
-    """The cursor after everything that has happened."""
+    """The cursor after the last event that can be read."""
     [(era, oldest)] = tx.rows("journal_end")
     return make_cursor(number_of(era, oldest + 1, 0), 0)
 
@@ -53,7 +53,7 @@ def events(
     limit: int,
     tenant: str | None,
 ) -> Events:
-    """The journal after a cursor."""
+    """The events after a cursor: of a queue, of a tenant, or all."""
     start = read_cursor(after)
     left = start[1] + limit
     if queue is not None:
@@ -78,52 +78,52 @@ def events(
 def _batches_of_tenant(
     tx: Transaction, values: dict[str, Any], start: int, left: int
 ) -> Iterator[tuple[int, Row]]:
-    """Like `_batches`, of one tenant.
+    """The batches of one tenant.
 
-    While many of the next batches are the tenant's own, they are picked out of all. Otherwise they
-    are looked up in each of its queues, which costs the same whatever other tenants write.
+    As long as many of the next batches are the tenant's own, they are filtered from all batches.
+    Otherwise they are read queue by queue, which costs the same however much other tenants write.
     """
-    chunk = FIRST_READ_SIZE
+    read_size = FIRST_READ_SIZE
     while True:
-        window = chunk * TENANT_READ_FACTOR
-        found = tx.rows("find_tenant_events", values | _batch(start) | {"limit": window})
+        scan_size = read_size * TENANT_READ_FACTOR
+        found = tx.rows("find_tenant_events", values | _batch(start) | {"limit": scan_size})
         rows = [row[4:] for row in found if row[4] is not None]
         yield from ((number_of(*row[:3]), row) for row in rows)
-        if not found or found[0][0] < window:
+        if not found or found[0][0] < scan_size:
             return
         start = number_of(*found[0][1:4]) + 1
-        if len(rows) < chunk:
+        if len(rows) < read_size:
             break
         sizes = [row[5] for row in rows]
         left -= sum(sizes)
-        chunk = next_read_size(max(1, left), sizes)
+        read_size = next_read_size(max(1, left), sizes)
     yield from _batches(tx, "read_tenant_events", values, start, max(1, left))
 
 
 def _batches(
     tx: Transaction, query: str, values: dict[str, Any], start: int, left: int
 ) -> Iterator[tuple[int, Row]]:
-    """Batches from `start` on; about as many are read as hold `left` entries."""
-    chunk = FIRST_READ_SIZE
+    """Batches from `start` on, about as many as have `left` entries."""
+    read_size = FIRST_READ_SIZE
     while True:
-        rows = tx.rows(query, values | _batch(start) | {"limit": chunk})
+        rows = tx.rows(query, values | _batch(start) | {"limit": read_size})
         for row in rows:
             start = number_of(*row[:3])
             yield start, row
             start += 1
-        if len(rows) < chunk:
+        if len(rows) < read_size:
             return
         sizes = [row[5] for row in rows]
         left -= sum(sizes)
-        chunk = next_read_size(left, sizes)
+        read_size = next_read_size(left, sizes)
 
 
 def last_trimmed(
     tx: Transaction, *, queue: int | None = None, tenant: bytes | None = None
 ) -> tuple[int, int]:
-    """The last batch that was dropped of a queue, and how many entries it had.
+    """The last trimmed batch of a queue, and how many entries it had.
 
-    Without a queue, of any queue of a tenant, or of any queue.
+    Without a queue: of all queues of a tenant, or of all queues.
     """
     for era, moment, num, size in tx.rows("last_trimmed", {"queue": queue, "tenant": tenant}):
         return number_of(era, moment, num), size
@@ -133,9 +133,10 @@ def last_trimmed(
 def trim(
     tx: Transaction, cached: CachedQueue, max_events: int, keep_from: str | None
 ) -> tuple[int, bool]:
-    """Drop batches that are too old or too many.
+    """Delete batches that are too old or too many.
 
-    Returns how many of the events a registered reader has not seen, and whether there may be more.
+    Returns how many of their events a registered reader had not read yet, and whether there may be
+    more batches to trim.
     """
     counts = tx.rows("counts", {"queues": Ints([cached.num])})
     rows = tx.rows("oldest_batches", {"queue": cached.num, "limit": TRIM_LIMIT})

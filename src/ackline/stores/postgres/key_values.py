@@ -1,4 +1,4 @@
-"""The small key-value room."""
+"""The key-value store of a tenant."""
 
 from __future__ import annotations
 

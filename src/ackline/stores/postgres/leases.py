@@ -1,28 +1,23 @@
-"""Leases and heartbeats, and how the jobs of transitions are found and locked."""
+"""Leases, and how the jobs of transitions are found and locked."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
+from typing import Any
 
 from ackline.core.errors import StoreUnavailable
 from ackline.core.events import Act
 from ackline.core.job import QueueKey, State
 from ackline.core.lifecycle import Transition
-from ackline.stores.contract import Heartbeat, HeartbeatReply, LeaseExtension
-from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.io.pipeline import ByteStrings, Floats, Ints
 from ackline.stores.postgres.io.transaction import PendingRows, Transaction
 from ackline.stores.postgres.job_rows import LEASED, NO_TABLE, JobRow, job_row
 from ackline.stores.postgres.queue_cache import CachedQueue, QueueCache, decode_name
-from ackline.stores.shared.heartbeat import JobLease, plan_heartbeat
-from ackline.stores.shared.record_encoding import encode_heartbeat
 
 
 class Lease:
-    """One row: those jobs of one claim that are still open and share a deadline."""
+    """A row of the table `lease`: jobs of one claim with the same deadline."""
 
     __slots__ = (
         "cancel_requested",
@@ -49,7 +44,7 @@ class Lease:
         self.changed = False
 
     def values(self, queue: int) -> dict[str, Any]:
-        """What `add_lease` and `set_lease` write."""
+        """The parameters of `add_lease` and `set_lease`."""
         return {
             "num": self.num,
             "token": self.token,
@@ -74,7 +69,7 @@ def lease_of(row: Sequence[Any]) -> Lease:
 
 
 def with_lease(job: JobRow, lease: Lease) -> JobRow:
-    """The same job, found in a lease."""
+    """Fill in a job from its lease."""
     job.table = job.old_table = LEASED
     job.state, job.at = State.PROCESSING, lease.deadline
     job.attempts, job.rank = lease.jobs[job.num]
@@ -84,7 +79,7 @@ def with_lease(job: JobRow, lease: Lease) -> JobRow:
 
 
 class Leases:
-    """The locked leases of one queue."""
+    """The leases of one queue that a transaction has locked."""
 
     def __init__(self, tx: Transaction, cached: CachedQueue) -> None:
         self._tx = tx
@@ -96,14 +91,14 @@ class Leases:
         self._by_job: dict[int, Lease] = {}
 
     def add_rows(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Take rows that were just locked."""
+        """Add rows that were just locked."""
         for row in rows:
             if row[0] not in self._rows:
                 lease = self._rows[row[0]] = lease_of(row)
                 self._by_job.update(dict.fromkeys(lease.jobs, lease))
 
     def lock_jobs(self, nums: Sequence[int], *, wait: bool = True) -> None:
-        """Lock the leases of these jobs; without `wait`, only those that nobody has locked."""
+        """Lock the leases of these jobs; without `wait`, skip those that others have locked."""
         values = {"queue": self._cached.num, "jobs": Ints(nums)}
         self.add_rows(self._tx.rows("lock_leases_of" if wait else "lock_free_leases_of", values))
 
@@ -119,15 +114,15 @@ class Leases:
         lease.changed = True
 
     def request_cancel(self, num: int) -> None:
-        """Ask a leased job to stop."""
+        """Request the cancellation of a leased job."""
         lease = self._by_job[num]
         lease.cancel_requested.add(num)
         lease.changed = True
 
     def extend(self, num: int, deadline: float) -> None:
-        """Give a job another deadline; jobs that shared a row and get the same one still share one.
+        """Change a job's deadline; jobs that share a row and get the same one still share a row.
 
-        No others join them: a job that was given a row of its own keeps it for itself.
+        Other rows are not merged: a job that was split off keeps a row of its own.
         """
         old = self._by_job[num]
         if old.deadline == deadline:
@@ -142,7 +137,7 @@ class Leases:
         self._move_job(num, old, new)
 
     def split_off(self, num: int) -> None:
-        """Give a job a row of its own."""
+        """Give a job a lease row of its own."""
         old = self._by_job[num]
         if len(old.jobs) > 1:
             new = Lease(None, old.token, old.worker, old.started, old.deadline)
@@ -150,7 +145,7 @@ class Leases:
             self._move_job(num, old, new)
 
     def shared(self, tokens: AbstractSet[int], known: AbstractSet[int] | None) -> bool:
-        """Whether a lease of these tokens has several jobs, one of them `known` (None: any)."""
+        """Whether a lease of these tokens has several jobs, one of them in `known` (None: any)."""
         return any(
             lease.token in tokens
             and len(lease.jobs) > 1
@@ -167,9 +162,9 @@ class Leases:
         self._by_job[num] = new
 
     def write(self) -> None:
-        """Write the changes; a lease whose jobs all moved to a new one leaves its row to that."""
+        """Write the changes; a lease whose jobs have all moved to a new one passes its row on."""
         queue, new = self._cached.num, [lease for lease in self._new if lease.jobs]
-        gone = []
+        deleted = []
         for lease in self._rows.values():
             if lease.jobs:
                 if lease.changed:
@@ -177,53 +172,51 @@ class Leases:
             elif lease.changed:
                 successor = next((other for other in new if other.token == lease.token), None)
                 if successor is None:
-                    gone.append(lease.num)
+                    deleted.append(lease.num)
                 else:
                     new.remove(successor)
                     successor.num = lease.num
                     self._tx.send("set_lease", successor.values(queue))
-        if gone:
-            self._tx.send("delete_leases", {"nums": Ints(gone)})  # type: ignore[arg-type]
+        if deleted:
+            self._tx.send("delete_leases", {"nums": Ints(deleted)})  # type: ignore[arg-type]
         for lease in new:
             self._tx.send("add_lease", lease.values(queue))
 
 
 LOOKUP_ATTEMPTS = 50
-"""How often a job is looked for that keeps moving between the tables."""
+"""How often a job is looked up that keeps moving between tables."""
 
 
 def request_leases(
     tx: Transaction, cached: CachedQueue, transitions: Sequence[Transition]
 ) -> list[PendingRows]:
-    """Request the leases that these transitions name.
+    """Request the leases of these transitions.
 
-    Transitions that wait request only the rows of their own jobs: other rows of the same token may
-    be locked for long by callers' transactions.
+    Those that wait for locks request only the rows of their own jobs, because other rows of the
+    same token may be locked by borrowed transactions for long.
     """
     sent = []
     waiting, skipping = list[Transition](), list[Transition]()
     for step in transitions:
         if step.token is not None:
-            (skipping if _skips_locked(cached, step) else waiting).append(step)
+            (skipping if _skips_locked_rows(cached, step) else waiting).append(step)
     if waiting:
         values = _tokens(cached, waiting) | {"jobs": _numbers(tx, cached, waiting)}
         sent.append(tx.send("lock_leases", values))
     if skipping:
-        # A caller's transaction keeps its locks: again only the rows of these jobs.
+        # A borrowed transaction keeps its locks, so it too locks only the rows of these jobs.
         jobs = _numbers(tx, cached, skipping) if tx.is_borrowed else None
         sent.append(tx.send("lock_free_leases", _tokens(cached, skipping) | {"jobs": jobs}))
     return sent
 
 
-def _skips_locked(cached: CachedQueue, skips_locked_rows: Transition) -> bool:
-    """Whether to be refused instead of waiting for another transaction that is changing the lease.
+def _skips_locked_rows(cached: CachedQueue, step: Transition) -> bool:
+    """Whether a transition is refused instead of waiting for a locked lease.
 
-    A caller's transaction may stay open for long. And what would expire a lease need not wait:
-    whoever is changing it holds it.
+    A borrowed transaction may stay open for long. And to expire a lease need not wait, because a
+    lease that is being changed is still in use.
     """
-    return skips_locked_rows.act is Act.EXPIRE or cached.may_be_in_transaction(
-        skips_locked_rows.id, skips_locked_rows.token
-    )
+    return step.act is Act.EXPIRE or cached.may_be_in_transaction(step.id, step.token)
 
 
 def _tokens(cached: CachedQueue, steps: Sequence[Transition]) -> dict[str, Any]:
@@ -236,9 +229,9 @@ def _numbers(tx: Transaction, cached: CachedQueue, steps: Sequence[Transition]) 
 
 
 def job_numbers(tx: Transaction, cached: CachedQueue, ids: Sequence[str]) -> dict[str, int]:
-    """The numbers of the jobs of these ids, as far as they exist."""
-    bodies = cached.jobs
-    known = {id: body[0] for id in ids if (body := bodies.get(id)) is not None}
+    """Id → number, for the jobs that exist."""
+    jobs = cached.jobs
+    known = {id: job[0] for id in ids if (job := jobs.get(id)) is not None}
     if len(known) == len(ids):
         return known
     missing = sorted({id.encode() for id in ids if id not in known})
@@ -249,13 +242,13 @@ def job_numbers(tx: Transaction, cached: CachedQueue, ids: Sequence[str]) -> dic
 
 
 def forget_numbers(cached: CachedQueue, ids: Iterable[str]) -> None:
-    """Look these up again next time: another process may have enqueued their ids anew."""
+    """Remove jobs from the cache, because their ids may have been enqueued again."""
     for id in ids:
         cached.jobs.pop(id, None)
 
 
 def read_leases(tx: Transaction, cached: CachedQueue, sent: Iterable[PendingRows]) -> Leases:
-    """The leases that were requested."""
+    """Read the leases that were requested."""
     leases = Leases(tx, cached)
     for rows in sent:
         leases.add_rows(rows.fetchall())
@@ -263,7 +256,7 @@ def read_leases(tx: Transaction, cached: CachedQueue, sent: Iterable[PendingRows
 
 
 def lock_leases(tx: Transaction, cached: CachedQueue, steps: Sequence[Transition]) -> Leases:
-    """The leases that these transitions name, even if an earlier job's number is remembered."""
+    """Lock the leases of these transitions, even if the cache has an earlier job of an id."""
     leases = read_leases(tx, cached, request_leases(tx, cached, steps))
     missed = [
         step for step in steps if step.token is not None and _is_missing(cached, leases, step)
@@ -288,16 +281,16 @@ def split_lease_rows(
     *,
     all_of_them: bool = False,
 ) -> frozenset[int]:
-    """Give leased jobs lease rows of their own, so that locking them holds up no other job.
+    """Give leased jobs lease rows of their own, so that their locks block no other job.
 
-    Returns which of them are leased. With `all_of_them`, jobs that share a row with them get rows
-    of their own, too.
+    Returns the numbers of those that are leased. With `all_of_them`, jobs that share a row with
+    them get rows of their own, too.
     """
     cached = queues.find(tx, queue)
     if cached is None:
         return frozenset()
     fenced = [step for step in transitions if step.token is not None]
-    leases, parted = lock_leases(tx, cached, fenced), set[int]()
+    leases, split = lock_leases(tx, cached, fenced), set[int]()
     numbers = job_numbers(tx, cached, [step.id for step in fenced])
     for step in fenced:
         num = numbers.get(step.id)
@@ -305,13 +298,13 @@ def split_lease_rows(
         if num is not None and lease is not None and lease.token == step.token:
             for job in list(lease.jobs) if all_of_them else [num]:
                 leases.split_off(job)
-            parted.add(num)
+            split.add(num)
     leases.write()
-    return frozenset(parted)
+    return frozenset(split)
 
 
 class JobLookup:
-    """The jobs of one batch, each locked in its table."""
+    """Finds the jobs of a batch and locks their rows."""
 
     def __init__(self, tx: Transaction, cached: CachedQueue, leases: Leases | None = None) -> None:
         self.leases = leases or Leases(tx, cached)
@@ -320,23 +313,23 @@ class JobLookup:
         self._jobs: dict[str, JobRow | None] = {}
 
     def job(self, id: str) -> JobRow | None:
-        """A job that was looked for."""
+        """A job that was looked up before."""
         return self._jobs[id]
 
     def forget(self, id: str) -> None:
-        """Note that a job is no longer in this queue."""
+        """Record that a job is no longer in this queue."""
         self._jobs[id] = None
 
     def find_for(self, transitions: Iterable[Transition]) -> None:
-        """Look for the jobs of these transitions.
+        """Look up the jobs of these transitions.
 
-        A transition with a token can change only a lease, and so waits for no other row. One that
-        skips locked leases waits for nothing: a lease that is being changed counts as another's.
+        A transition with a token can change only a lease, so it locks no other row. One that skips
+        locked rows waits for nothing: a lease that is being changed counts as another's.
         """
         fenced, ids, skipping = set[str](), set[str](), set[str]()
         for step in transitions:
             (ids if step.token is None else fenced).add(step.id)
-            if _skips_locked(self._cached, step):
+            if _skips_locked_rows(self._cached, step):
                 skipping.add(step.id)
         self.find(fenced - ids, "find_jobs", skipping)
         self.find(ids)
@@ -347,7 +340,7 @@ class JobLookup:
         statement: str = "lock_jobs",
         skipping: AbstractSet[str] = frozenset(),
     ) -> None:
-        """Look for jobs: among the remembered claimed ones, then in the tables."""
+        """Look up jobs in the cache of claimed jobs, then in the tables."""
         missing = {id for id in ids if id not in self._jobs and not self._find_claimed(id)}
         for _ in range(LOOKUP_ATTEMPTS):
             if not missing:
@@ -366,18 +359,20 @@ class JobLookup:
         return True
 
     def _find_once(self, ids: set[str], statement: str, skipping: AbstractSet[str]) -> set[str]:
-        """Look once; returns the ids of jobs that were just between two homes."""
+        """Look up once; returns the ids of jobs that were moving between two tables."""
         encoded = sorted(id.encode() for id in ids)
         rows = self._tx.rows(statement, {"queue": self._cached.num, "ids": ByteStrings(encoded)})
         found = {job.id: job for job in map(job_row, rows)}
-        homeless = [job for job in found.values() if job.table == NO_TABLE]
-        self._find_leased(homeless, skipping)
+        without_table = [job for job in found.values() if job.table == NO_TABLE]
+        self._find_leased(without_table, skipping)
         if found:
             nums = Ints([job.num for job in found.values()])
             priorities: dict[int, int] = dict(self._tx.rows("priorities", {"jobs": nums}))
             for job in found.values():
                 job.priority = priorities.get(job.num, job.priority)
-        again = {job.id for job in homeless if job.table == NO_TABLE and job.id not in skipping}
+        again = {
+            job.id for job in without_table if job.table == NO_TABLE and job.id not in skipping
+        }
         self._jobs.update({id: found.get(id) for id in ids - again})
         return again
 
@@ -393,122 +388,3 @@ class JobLookup:
                 with_lease(job, lease)
             elif job.id in skipping:
                 job.state = State.PROCESSING
-
-
-LOCKED_LEASE_DELAYS = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1)
-"""Seconds before each further try at leases that others are changing."""
-
-Extensions = Mapping[int, LeaseExtension]
-"""Holds by their index in the worker's list."""
-
-
-class ExtendResult(NamedTuple):
-    """What became of holds, by their indexes."""
-
-    lost: list[int]
-    cancelled: list[int]
-    busy: list[int]
-    """Leases that exist, but that another transaction is changing."""
-
-
-def heartbeat(
-    engine: Engine, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
-) -> HeartbeatReply:
-    """Note that a worker is alive, and extend its leases.
-
-    It never waits for a lock: a caller's transaction may hold one for long, and the other leases
-    must not lapse because of that. A lease that stays locked is left as it is: it is not lost.
-    """
-    by_index = dict(enumerate(holds))
-    found = engine.write(
-        lambda tx: _save_heartbeat(tx, engine.queues.ensure(tx, queue), beat, by_index)
-    )
-    for pause in LOCKED_LEASE_DELAYS:
-        if not found.busy:
-            break
-        time.sleep(pause)
-        found = _extend_again(engine, queue, by_index, found)
-    return HeartbeatReply(sorted(found.lost), sorted(found.cancelled))
-
-
-def _extend_again(
-    engine: Engine, queue: QueueKey, holds: Extensions, found: ExtendResult
-) -> ExtendResult:
-    left = {index: holds[index] for index in found.busy}
-    more = engine.write(lambda tx: _extend(tx, engine.queues.ensure(tx, queue), left))
-    return ExtendResult(found.lost + more.lost, found.cancelled + more.cancelled, more.busy)
-
-
-def _save_heartbeat(
-    tx: Transaction, cached: CachedQueue, beat: Heartbeat, holds: Extensions
-) -> ExtendResult:
-    name = {"queue": cached.num, "id": beat.id.encode()}
-    if beat.ttl > 0:
-        values = {
-            "heartbeat": encode_heartbeat(beat),
-            "last_heartbeat": tx.now,
-            "expires": tx.now + beat.ttl,
-        }
-        tx.send("save_heartbeat", name | values)
-    else:
-        tx.send("remove_worker", name)
-    return _extend(tx, cached, holds)
-
-
-def _extend(tx: Transaction, cached: CachedQueue, holds: Extensions) -> ExtendResult:
-    """Extend the leases that nobody else is changing."""
-    leases = Leases(tx, cached)
-    nums = job_numbers(tx, cached, [hold.id for hold in holds.values()])
-    leases.add_rows(_rows(tx, cached, "lock_free_leases", holds, nums))
-
-    def find(id: str) -> JobLease[int] | None:
-        num = nums.get(id, 0)
-        lease = leases.find(num)
-        if lease is None:
-            return None
-        return (num, lease.token, lease.deadline, num in lease.cancel_requested)
-
-    plan = plan_heartbeat(holds.items(), find, tx.now)
-    for num, deadline in plan.extended:
-        leases.extend(num, deadline)
-    leases.write()
-    found = ExtendResult([], plan.cancelled, [])
-    missing = dict[int, LeaseExtension]()
-    for index in plan.lost:
-        hold = holds[index]
-        if cached.may_be_in_transaction(hold.id, hold.token):
-            continue  # neither lost nor kept: the caller's transaction ends the lease
-        lease = leases.find(nums.get(hold.id, 0))
-        if lease is not None and lease.token == hold.token:
-            found.lost.append(index)
-        else:
-            missing[index] = hold
-    if missing:
-        _classify_missing(tx, cached, missing, found)
-    return found
-
-
-def _classify_missing(
-    tx: Transaction, cached: CachedQueue, missing: Extensions, found: ExtendResult
-) -> None:
-    """Sort missing leases into lost ones and those that another transaction is changing."""
-    ids = [hold.id for hold in missing.values()]
-    forget_numbers(cached, ids)
-    nums, leases = job_numbers(tx, cached, ids), Leases(tx, cached)
-    leases.add_rows(_rows(tx, cached, "read_leases", missing, nums))
-    for index, hold in missing.items():
-        lease = leases.find(nums.get(hold.id, 0))
-        held = lease is not None and lease.token == hold.token
-        (found.busy if held else found.lost).append(index)
-
-
-def _rows(
-    tx: Transaction, cached: CachedQueue, statement: str, holds: Extensions, nums: Mapping[str, int]
-) -> list[tuple[object, ...]]:
-    """The leases of these tokens that have these jobs."""
-    existing = [hold for hold in holds.values() if hold.id in nums]
-    if not existing:
-        return []
-    tokens = Ints(sorted({hold.token for hold in existing}))
-    jobs = Ints([nums[hold.id] for hold in existing])
-    return tx.rows(statement, {"queue": cached.num, "tokens": tokens, "jobs": jobs})

@@ -1,4 +1,4 @@
-"""Settings, retention and purging."""
+"""Acts of operators and maintenance: configure, prune, purge and drop."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def configure(
 
 
 def prune(tx: Transaction, cached: CachedQueue, limit: int) -> int:
-    """Drop terminal jobs past their time, and workers long gone."""
+    """Delete terminal jobs past their retention, and workers that died long ago."""
     changes = tx.changes_of(cached.key, cached.num)
 
-    def drop_over(state: State, most: int) -> list[tuple[str, str, int]]:
-        values = {"queue": cached.num, "state": STATE_CODES[state], "now": tx.now, "limit": most}
+    def delete_past_retention(state: State, count: int) -> list[tuple[str, str, int]]:
+        values = {"queue": cached.num, "state": STATE_CODES[state], "now": tx.now, "limit": count}
         rows = tx.rows("past_retention", values)
         if rows:
             tx.send("delete_jobs", {"jobs": Ints([row[0] for row in rows])})
             tx.change_counts(cached.num, state, None, len(rows))
         return [(id.decode(), decode_name(kind), attempts) for _, id, kind, attempts in rows]
 
-    entries = prune_jobs(limit, drop_over)
+    entries = prune_jobs(limit, delete_past_retention)
     changes.entries += entries
     tx.send("delete_dead_workers", {"queue": cached.num, "before": tx.now - DEAD_WORKER_RETENTION})
     return len(entries)
@@ -66,7 +66,7 @@ def prune(tx: Transaction, cached: CachedQueue, limit: int) -> int:
 def find_ids(
     tx: Transaction, queues: QueueCache, queue: QueueKey, which: Filter, limit: int
 ) -> frozenset[str]:
-    """The ids of the first jobs that match."""
+    """The ids of the first jobs that match the filter."""
     cached = queues.find(tx, queue)
     return frozenset() if cached is None else frozenset(queries.find_ids(tx, cached, which, limit))
 
@@ -79,44 +79,44 @@ def purge(
     ids: frozenset[str],
     by: str,
 ) -> int:
-    """Delete the jobs of these ids that match, whatever their state."""
+    """Delete the jobs of these ids that match, in any state."""
     cached = queues.find(tx, queue)
     if cached is None:
         return 0
-    finding = JobLookup(tx, cached)
-    finding.find(ids)
-    changes, left, gone = tx.changes_of(cached.key, cached.num), FreedGroups(), list[int]()
-    # They are locked and cannot change any more: now check whether they match.
+    lookup = JobLookup(tx, cached)
+    lookup.find(ids)
+    changes, freed, deleted = tx.changes_of(cached.key, cached.num), FreedGroups(), list[int]()
+    # Now that they are locked, check whether they still match.
     found = queries.read_rows(tx, cached, sorted(ids))
     for row in sorted(without_data(row) for row in found if which.matches(record_of(row))):
-        record, job = record_of(row), finding.job(row[1].decode())
+        record, job = record_of(row), lookup.job(row[1].decode())
         if job is None or job.num != row[0]:
             continue
         changes.entries.append(
             Entry(Act.PURGE, record.id, record.kind, record.state, None, record.attempts, by=by)
         )
-        gone.append(job.num)
+        deleted.append(job.num)
         tx.change_counts(cached.num, record.state, None)
         if record.state is State.PROCESSING:
-            finding.leases.remove_job(job.num)
-        left.add(job.group, record.state, None)
-    if gone:
-        tx.send("delete_jobs", {"jobs": Ints(gone)})
-        finding.leases.write()
-        free_groups(tx, cached, left)
-    return len(gone)
+            lookup.leases.remove_job(job.num)
+        freed.add(job.group, record.state, None)
+    if deleted:
+        tx.send("delete_jobs", {"jobs": Ints(deleted)})
+        lookup.leases.write()
+        free_groups(tx, cached, freed)
+    return len(deleted)
 
 
 def drop(tx: Transaction, queues: QueueCache, queue: QueueKey, by: str) -> bool:
-    """Forget everything of an empty queue except its journal.
+    """Drop an empty queue; only its journal is kept.
 
-    An enqueue at the same moment locks nothing here. Its jobs are then in a queue that is marked as
-    dropped; but a queue that has jobs exists, whatever its mark says.
+    A concurrent enqueue does not lock the queue, so it may add jobs to a queue that is marked as
+    dropped. That does no harm: a queue that has jobs exists, whatever the mark says.
     """
     cached = queues.find(tx, queue)
     if cached is None or cached.dropped:
         return True
-    # One at a time: the counts that follow include the changes of the lock's last holder.
+    # Under the lock, the counts include what the previous holder of the lock has changed.
     tx.rows("lock_queue", {"queue": cached.num})
     for counts in tx.rows("counts", {"queues": Ints([cached.num])}):
         if any(counts[1 : 1 + EVENTS_INDEX]):

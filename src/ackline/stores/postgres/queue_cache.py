@@ -1,4 +1,4 @@
-"""What a process remembers of queues; every transaction checks its version."""
+"""A cache of queues and their kinds; every transaction checks that its version is current."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ackline.stores.shared.record_encoding import DROPPED_QUEUE, decode_settings
 
 @functools.lru_cache(maxsize=4096)
 def decode_name(data: bytes) -> str:
-    """A name that occurs often, such as a kind, a group or a worker, from its bytes."""
+    """Decode a name that occurs often, such as a kind, group or worker."""
     return data.decode()
 
 
 def decode_queue(tenant: bytes, name: bytes) -> QueueKey:
-    """A queue, from the bytes of its names."""
+    """Decode the names of a queue."""
     return QueueKey(tenant.decode(), name.decode())
 
 
@@ -33,10 +33,10 @@ LeaseKey = tuple[str, int | None]
 """A lease, by the job's id and the token."""
 
 JOINED_CACHE_LIMIT = 10_000
-"""How many leases of a queue in callers' transactions are remembered."""
+"""How many leases of a queue in borrowed transactions are remembered."""
 
 JOB_CACHE_LIMIT = 100_000
-"""How many claimed jobs of a queue are remembered."""
+"""How many claimed jobs of a queue are cached."""
 
 
 class CachedQueue:
@@ -63,113 +63,116 @@ class CachedQueue:
         num: int,
         version: int,
         settings: QueueSettings,
-        lines: dict[str, int],
-        bodies: dict[str, CachedJob],
-        apart: set[str],
-        joined: dict[LeaseKey, None],
+        kind_ids: dict[str, int],
+        jobs: dict[str, CachedJob],
+        single_lease_kinds: set[str],
+        leases_in_transactions: dict[LeaseKey, None],
     ) -> None:
         self.key = key
         self.num = num
         self.version = version
         self.settings = settings
-        self.kind_ids = lines
-        self.jobs = bodies
-        self.single_lease_kinds = apart
+        self.kind_ids = kind_ids
+        self.jobs = jobs
+        self.single_lease_kinds = single_lease_kinds
         """Kinds whose jobs are leased one by one."""
-        self.leases_in_transactions = joined
-        """Leases that callers' transactions have changed, which may be locked for long."""
+        self.leases_in_transactions = leases_in_transactions
+        """Leases that borrowed transactions have changed, which may stay locked for long."""
         self.dropped = False
-        """Whether only its journal is left."""
+        """Whether the queue was dropped, so that only its journal is left."""
         self.without_options = True
-        """Whether the jobs claimed last were without options."""
+        """Whether the jobs claimed last had no options."""
         self.positions = ScanPositions()
         self.lease_scan = LeaseScan()
 
-    def remember(self, id: str, body: CachedJob) -> None:
-        """Keep what is known of a claimed job, so that settling it needs no search."""
+    def remember(self, id: str, job: CachedJob) -> None:
+        """Cache a claimed job, so that settling it needs no lookup."""
         if len(self.jobs) >= JOB_CACHE_LIMIT:
             self.jobs.clear()
-        self.jobs[id] = body
+        self.jobs[id] = job
 
     def may_be_in_transaction(self, id: str, token: int | None) -> bool:
-        """Whether a lease may be locked by a caller's transaction of this process."""
+        """Whether a lease may be locked by a borrowed transaction of this process."""
         return bool(self.leases_in_transactions) and (id, token) in self.leases_in_transactions
 
     def lease_one_by_one(self, ids: Iterable[str]) -> None:
-        """Lease jobs of the same kinds as these claimed ones one by one from now on.
+        """From now on, lease jobs of the same kinds as these one by one.
 
-        Their handlers settle them in transactions with older snapshots: a shared lease row could
-        then no longer be split for them.
+        Their handlers settle them in transactions with older snapshots, for which a shared lease
+        row can no longer be split.
         """
-        bodies = [self.jobs.get(id) for id in ids]
-        self.single_lease_kinds.update(body[1] for body in bodies if body is not None)
+        jobs = [self.jobs.get(id) for id in ids]
+        self.single_lease_kinds.update(job[1] for job in jobs if job is not None)
 
 
 class QueueCache:
     """The queues that one store has used."""
 
     def __init__(self) -> None:
-        self._entries: dict[QueueKey, CachedQueue] = {}
+        self._queues: dict[QueueKey, CachedQueue] = {}
         self._single_lease_kinds: dict[QueueKey, set[str]] = {}
-        self._joined: dict[QueueKey, dict[LeaseKey, None]] = {}
+        self._leases_in_transactions: dict[QueueKey, dict[LeaseKey, None]] = {}
 
     def forget(self) -> None:
-        """Forget everything: the database may be another one."""
-        self._entries = {}
+        """Forget all queues: the database may be another one."""
+        self._queues = {}
 
     def cached(self, key: QueueKey) -> CachedQueue | None:
-        """A queue as it was when it was last read."""
-        return self._entries.get(key)
+        """A queue as it was last read."""
+        return self._queues.get(key)
 
     def record_joined(self, key: QueueKey, steps: Iterable[Transition]) -> None:
-        """Note that a caller's transaction has taken these steps; the oldest are forgotten."""
-        joined = self._joined.setdefault(key, {})
-        joined.update({(step.id, step.token): None for step in steps if step.token is not None})
-        for oldest in list(joined)[:-JOINED_CACHE_LIMIT]:
-            joined.pop(oldest, None)
+        """Record which leases a borrowed transaction has changed; the oldest are forgotten."""
+        leases = self._leases_in_transactions.setdefault(key, {})
+        leases.update({(step.id, step.token): None for step in steps if step.token is not None})
+        for oldest in list(leases)[:-JOINED_CACHE_LIMIT]:
+            leases.pop(oldest, None)
 
     def reset_positions(self, key: QueueKey) -> None:
-        """Let the next claim of a queue begin at the heads of its lines."""
-        cached = self._entries.get(key)
+        """Let the next claim of a queue start at the beginning."""
+        cached = self._queues.get(key)
         if cached is not None:
             cached.positions.reset()
 
-    def lower_positions(self, line: int, lane: int, place: Position) -> None:
-        """Note that a job was put in this place, which claims may have looked past."""
-        for cached in list(self._entries.values()):
-            cached.positions.step_back_to(line, lane, place)
+    def step_back_to(self, kind_id: int, lane: int, position: Position) -> None:
+        """Let claims start no later than at this position, where a job was added."""
+        for cached in list(self._queues.values()):
+            cached.positions.step_back_to(kind_id, lane, position)
 
     def confirm(self, tx: Transaction, key: QueueKey, row: tuple[Any, ...]) -> CachedQueue | None:
-        """The queue of a row of `begin`; read again if it has changed."""
+        """The queue from a row of `find_queue`; read again if it has changed."""
         num, version, settings = row[:3]
         if num is None:
             return None
-        cached = self._entries.get(key)
+        cached = self._queues.get(key)
         if cached is None or (cached.num, cached.version) != (num, version):
             rows = tx.rows("queue_kinds", {"queue": num})
-            lines = {decode_name(kind): line for line, kind in rows}
-            bodies = cached.jobs if cached is not None and cached.num == num else {}
-            apart, joined = (
-                self._single_lease_kinds.setdefault(key, set()),
-                self._joined.setdefault(key, {}),
-            )
+            kind_ids = {decode_name(kind): kind_id for kind_id, kind in rows}
+            jobs = cached.jobs if cached is not None and cached.num == num else {}
             cached = CachedQueue(
-                key, num, version, decode_settings(settings), lines, bodies, apart, joined
+                key,
+                num,
+                version,
+                decode_settings(settings),
+                kind_ids,
+                jobs,
+                self._single_lease_kinds.setdefault(key, set()),
+                self._leases_in_transactions.setdefault(key, {}),
             )
             cached.dropped = settings == DROPPED_QUEUE
             if not tx.created_queue:
-                # A queue that this transaction made may be rolled back: it is not remembered.
-                self._entries[key] = cached
+                # A queue that this transaction created may be rolled back, so it is not cached.
+                self._queues[key] = cached
         return cached
 
     def find(self, tx: Transaction, key: QueueKey) -> CachedQueue | None:
-        """Find a queue, and read the time for the transaction."""
+        """Find a queue, and set the time of the transaction."""
         [row] = tx.rows("find_queue", queue_parameters(tx, key))
         tx.now = row[3]
         return self.confirm(tx, key, row)
 
     def ensure(self, tx: Transaction, key: QueueKey, kinds: Iterable[str] = ()) -> CachedQueue:
-        """Find a queue with lines for these kinds, made if need be."""
+        """Find a queue with these kinds; create what is missing."""
         cached = self.find(tx, key)
         if cached is None:
             tx.created_queue = True
@@ -198,5 +201,5 @@ _DEFAULT = encode_settings(DEFAULT_SETTINGS)
 
 
 def queue_parameters(tx: Transaction, key: QueueKey) -> dict[str, Any]:
-    """The values of `begin`."""
+    """The parameters of `find_queue`."""
     return {"now": tx.clock, "tenant": key.tenant.encode(), "name": key.name.encode()}

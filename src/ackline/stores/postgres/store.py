@@ -1,4 +1,4 @@
-"""The verbs of the PostgreSQL store."""
+"""The store: each method runs one or a few transactions on the engine."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ from ackline.stores.contract import (
     WorkerRecord,
 )
 from ackline.stores.migrations import MigrationPlan
-from ackline.stores.postgres import claim, enqueue, journal, key_values, leases, operate, queries
+from ackline.stores.postgres import claim, enqueue, journal, key_values, operate, queries
 from ackline.stores.postgres.apply import apply
 from ackline.stores.postgres.claim import promote
 from ackline.stores.postgres.engine import Engine
+from ackline.stores.postgres.heartbeat import save_heartbeat
 from ackline.stores.postgres.io.address import Address, read_address
 from ackline.stores.postgres.io.transaction import Transaction
 from ackline.stores.postgres.leases import JobLookup, lock_leases
@@ -92,7 +93,7 @@ class PostgresStore:
     def now(self) -> float:
         return self._engine.read(queries.now)
 
-    # --- jobs in, out and through ---
+    # --- jobs ---
 
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
@@ -105,7 +106,7 @@ class PostgresStore:
         try:
             return claim.claim(self._engine, queue, request, transitions)
         except BaseException:
-            # Other claims may have looked past the jobs that this one had locked.
+            # Other claims may have skipped the jobs that this one had locked.
             self._queues.reset_positions(queue)
             raise
 
@@ -125,7 +126,7 @@ class PostgresStore:
     def heartbeat(
         self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
     ) -> HeartbeatReply:
-        return leases.heartbeat(self._engine, queue, heartbeat, extensions)
+        return save_heartbeat(self._engine, queue, heartbeat, extensions)
 
     # --- maintenance ---
 
@@ -164,7 +165,7 @@ class PostgresStore:
 
         return prune_in_steps(queue, limit, step)
 
-    # --- looking ---
+    # --- reading ---
 
     def get(
         self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
@@ -214,13 +215,13 @@ class PostgresStore:
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
-        del kinds  # every listener is woken, and looks for jobs of its kinds itself
+        del kinds  # every listener is woken, and claims jobs of its kinds itself
         return self._notifier.listen(queues, topic)
 
     def subscribe(self) -> Subscription:
         return self._notifier.subscribe()
 
-    # --- operating ---
+    # --- acts of operators ---
 
     def configure(
         self,
@@ -247,7 +248,7 @@ class PostgresStore:
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         return self._engine.write(lambda tx: operate.drop(tx, self._queues, queue, by))
 
-    # --- the small key-value room ---
+    # --- key-value store ---
 
     def read_keys(
         self,
@@ -266,5 +267,5 @@ class PostgresStore:
 
 
 def from_url(url: str, clock: Clock | None = None) -> PostgresStore:
-    """The store that a URL names: `postgresql://user@host/database?schema=ackline`."""
+    """Make a store from a URL: `postgresql://user@host/database?schema=ackline`."""
     return PostgresStore(read_address(url), clock)

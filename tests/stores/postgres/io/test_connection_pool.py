@@ -15,9 +15,14 @@ from tests.waiting import until
 
 from ackline.core.errors import StoreError
 from ackline.core.job import QueueKey
-from ackline.stores.postgres import PostgresStore, engine
-from ackline.stores.postgres.engine import KEEPALIVE_SETTINGS, ConnectionPool, ConnectionSlots
+from ackline.stores.postgres import PostgresStore
+from ackline.stores.postgres.io import connection_pool
 from ackline.stores.postgres.io.address import read_address
+from ackline.stores.postgres.io.connection_pool import (
+    KEEPALIVE_SETTINGS,
+    ConnectionPool,
+    ConnectionSlots,
+)
 from ackline.stores.postgres.io.pipeline import Connection
 
 TCP_USER_TIMEOUT = 18
@@ -52,7 +57,7 @@ def test_a_busy_connection_grows_old_as_well(
     connected: list[Connection],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine, "MAX_CONNECTION_AGE", 0.3)
+    monkeypatch.setattr(connection_pool, "MAX_CONNECTION_AGE", 0.3)
 
     def a_second_one() -> bool:
         store.describe("default")
@@ -155,7 +160,7 @@ def test_a_place_is_given_back_by_who_cannot_connect(
         raise OSError("no route")
 
     with monkeypatch.context() as patched:
-        patched.setattr(engine.ConnectionPool, "connect", refuse)
+        patched.setattr(ConnectionPool, "connect", refuse)
         for _ in range(3):
             with pytest.raises(StoreError, match="no route"):
                 take(store, queue)

@@ -16,8 +16,9 @@ from ackline.core.errors import (
 )
 from ackline.core.job import QueueKey
 from ackline.stores.postgres import PostgresStore
-from ackline.stores.postgres.engine import ConnectionPool, Engine
+from ackline.stores.postgres.engine import Engine
 from ackline.stores.postgres.io.address import read_address
+from ackline.stores.postgres.io.connection_pool import ConnectionPool
 from ackline.stores.postgres.io.errors import translate_error
 from ackline.stores.postgres.io.transaction import RetryTransaction, Transaction
 

@@ -36,20 +36,20 @@ def notify(server: PostgresServer, wakeups: Notifier, *messages: str) -> None:
             connection.execute("SELECT pg_notify(%s, %s)", [wakeups.channel, text])
 
 
-def armed_but_away(wakeups: Notifier, queue: QueueKey, topic: Topic) -> PostgresListener:
+def registered_but_away(wakeups: Notifier, queue: QueueKey, topic: Topic) -> PostgresListener:
     listener = wakeups.listen([queue], topic)
     settle(listener)
     time.sleep(2 * WAIT_AGAIN_WITHIN)
-    assert listener.armed
+    assert listener.registered
     return listener
 
 
-def test_news_beside_a_listener_that_is_disarmed_are_not_swallowed(
+def test_news_beside_a_listener_that_is_unregistered_are_not_swallowed(
     wakeups: Notifier, server: PostgresServer, queue: QueueKey
 ) -> None:
     waiting = wakeups.listen([queue], "finished")
     settle(waiting)
-    away = armed_but_away(wakeups, queue, "changes")
+    away = registered_but_away(wakeups, queue, "changes")
     woken: list[bool] = []
     thread = threading.Thread(target=lambda: woken.append(waiting.wait(SOON)))
     thread.start()
@@ -60,25 +60,25 @@ def test_news_beside_a_listener_that_is_disarmed_are_not_swallowed(
 
     thread.join()
     assert woken == [True]
-    assert not away.armed
+    assert not away.registered
 
 
-def test_who_comes_back_while_it_is_disarmed_is_armed(
+def test_who_comes_back_while_it_is_unregistered_is_registered(
     store: PostgresStore,
     wakeups: Notifier,
     server: PostgresServer,
     queue: QueueKey,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    listener = armed_but_away(wakeups, queue, "changes")
-    disarmed, came_back = listener.disarmed, threading.Event()
+    listener = registered_but_away(wakeups, queue, "changes")
+    unregister_all, came_back = listener.unregister_all, threading.Event()
 
-    def and_armed_again() -> None:
-        disarmed()
-        listener.arm()
+    def and_register_again() -> None:
+        unregister_all()
+        listener.register()
         came_back.set()
 
-    monkeypatch.setattr(listener, "disarmed", and_armed_again)
+    monkeypatch.setattr(listener, "unregister_all", and_register_again)
     notify(server, wakeups, message(queue, "changes"))
     assert came_back.wait(SOON)
     monkeypatch.undo()
@@ -98,7 +98,7 @@ def test_what_nobody_understands_is_passed_over(
 
         assert listener.wait(SOON)
         assert wakeups.connected
-    assert "news that nobody understands: 'hello'" in caplog.text
+    assert "unknown notification: 'hello'" in caplog.text
 
 
 # --- a wake-up that fails ---
@@ -135,7 +135,7 @@ def test_a_wake_up_that_fails_is_no_failed_write(
     deaf.close()
 
     [said] = [record.getMessage() for record in caplog.records]
-    assert "nobody was woken" in said
+    assert "could not be notified" in said
     assert "permission denied for table listener" in said
     with server.connect() as connection:
         connection.execute("DROP OWNED BY deaf")

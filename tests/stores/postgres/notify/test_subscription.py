@@ -112,11 +112,11 @@ def test_a_notification_does_not_cost_more_the_more_subjects_there_are(
             pass
         looked: list[object] = []
 
-        def armed(looked_at: PostgresSubscription) -> tuple[()]:
+        def registered(looked_at: PostgresSubscription) -> tuple[()]:
             looked.append(looked_at)
             return ()
 
-        monkeypatch.setattr(PostgresSubscription, "armed", property(armed))
+        monkeypatch.setattr(PostgresSubscription, "registered", property(registered))
         put(store, MANY[-1], "a")
         assert hears(subscription, (MANY[-1], "ready"))
 

@@ -86,7 +86,7 @@ def comes(id: str, until: float, started: queue.SimpleQueue[str]) -> bool:
     return False
 
 
-@pytest.mark.usefixtures("without_full_looks")
+@pytest.mark.usefixtures("without_full_scans")
 def test_a_late_job_starts_at_once_although_others_were_claimed_past_it(
     shop: Shop, start: Start, open_store: OpenStore
 ) -> None:
@@ -95,12 +95,12 @@ def test_a_late_job_starts_at_once_although_others_were_claimed_past_it(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("without_full_looks")
+@pytest.mark.usefixtures("without_full_scans")
 def test_nobody_would_look_there_if_they_were_not_told(
     shop: Shop, start: Start, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control. Somebody may come by there all the same, but not each time."""
-    monkeypatch.setattr(Remembered, "lower_positions", lambda *_: None)
+    monkeypatch.setattr(Remembered, "step_back_to", lambda *_: None)
 
     with closing(found(shop, start, open_store, PATIENCE)) as late:
         assert not all(late)
@@ -110,8 +110,8 @@ def test_nobody_would_look_there_if_they_were_not_told(
 def test_who_is_not_told_finds_it_with_its_next_full_look(
     shop: Shop, start: Start, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind a pooler, or when the connection for news has just broken."""
-    monkeypatch.setattr(Remembered, "lower_positions", lambda *_: None)
+    """Behind a pooler, or when the connection for notifications has just broken."""
+    monkeypatch.setattr(Remembered, "step_back_to", lambda *_: None)
 
     with closing(found(shop, start, open_store, scan_position.FULL_SCAN_INTERVAL + SOON)) as late:
         assert next(late)
@@ -160,7 +160,7 @@ def test_where_nobody_is_to_be_notified_commits_tell_nothing_and_who_waits_looks
 def test_news_that_nobody_waits_for_costs_no_write(
     shop: Shop, engine: Engine, wakeups: Notifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commits of callers tell everyone, also those who are not armed."""
+    """Borrowed transactions notify every process, also those without registered listeners."""
     executed: list[Any] = []
     execute = Connection.execute
 
@@ -171,7 +171,7 @@ def test_news_that_nobody_waits_for_costs_no_write(
     monkeypatch.setattr(Connection, "execute", note)
     with wakeups.listen([shop.queue.key], "ready") as listener:
         settle(listener)
-        listener.disarmed()
+        listener.unregister_all()
         executed.clear()
         with shop.connect() as tx:
             shop.queue.enqueue({}, connection=tx)

@@ -18,7 +18,8 @@ from psycopg.errors import SerializationFailure
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from ackline.core.errors import CannotJoin, StoreMismatch, StoreReadOnly, StoreUnavailable
-from ackline.stores.postgres.engine import PLANNER_SETTINGS, TRANSACTION_ATTEMPTS, Engine, Work
+from ackline.stores.postgres.engine import TRANSACTION_ATTEMPTS, Engine, Work
+from ackline.stores.postgres.io.connection_pool import PLANNER_SETTINGS
 from ackline.stores.postgres.io.errors import translate_error
 from ackline.stores.postgres.io.pipeline import register_adapters
 from ackline.stores.postgres.io.transaction import PendingRows, RetryTransaction, Transaction
