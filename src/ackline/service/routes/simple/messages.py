@@ -111,7 +111,7 @@ async def listen(
     return stream_response(stream.events())
 
 
-@get("/poll", summary="Take the next message")
+@get("/poll", summary="Poll for the next message")
 async def poll(
     caller: NamedDependency[Caller],
     queues: QueueNames = None,

@@ -83,7 +83,7 @@ async def overview(caller: NamedDependency[Caller]) -> Overview:
     return await caller.run_slow(_overview, caller, snapshot)
 
 
-@get("/me", summary="Who am I?")
+@get("/me", summary="Show the caller's identity")
 async def me(caller: NamedDependency[Caller]) -> Me:
     """The identity of the token or API key, what it allows, and the store's time."""
     principal = caller.principal

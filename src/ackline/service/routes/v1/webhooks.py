@@ -1,4 +1,4 @@
-"""Webhooks: which receivers get which events, and what became of the deliveries."""
+"""Webhooks: receivers, which events they get, and their deliveries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ackline.service.webhooks.api import (
 MAX_OVERLAP = 7 * 86_400.0
 
 Id = Annotated[
-    str, PathParameter(description="The webhook's id; `callbacks` for what jobs name themselves.")
+    str, PathParameter(description="The webhook's id; `callbacks` for the callbacks of jobs.")
 ]
 DeliveryId = Annotated[str, PathParameter(description="The delivery's id, its `webhook-id`.")]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
@@ -36,19 +36,19 @@ Note = Annotated[str, msgspec.Meta(max_length=500)]
 
 
 class WebhookBody(Body):
-    """A receiver, and which events it gets; what is left out or null is no limit."""
+    """A receiver, and which events it gets; omitted or null filters match all."""
 
     url: str
     acts: list[Act] | None = None
     states: list[State] | None = None
-    """Only events that lead to one of these."""
+    """Only events that lead to one of these states."""
     queues: Names | None = None
     kinds: Names | None = None
     note: Note = ""
 
 
 class WebhookPatch(Body):
-    """New values; what is left out stays, and null is no limit."""
+    """New values; omitted fields stay, and null filters match all."""
 
     url: str | UnsetType = UNSET
     acts: list[Act] | UnsetType | None = UNSET
@@ -59,13 +59,13 @@ class WebhookPatch(Body):
     note: Note | UnsetType = UNSET
 
     def changes(self) -> dict[str, Any]:
-        """What is to be changed."""
+        """The fields to change."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: value for name, value in values.items() if value is not UNSET}
 
 
 class RotateBody(Body):
-    """For how many seconds the previous secret stays valid beside the new one."""
+    """How many seconds the previous secret stays valid."""
 
     overlap: Annotated[float, msgspec.Meta(ge=0, le=MAX_OVERLAP)] = 86_400.0
 
@@ -77,14 +77,14 @@ class WebhookList(msgspec.Struct):
 
 
 class RotatedSecret(msgspec.Struct):
-    """A secret, shown this once, and until when the one before is good as well."""
+    """A secret, shown only once, and until when the previous one is valid, too."""
 
     secret: str
     previous_until: float | None
 
 
 class QueuedDelivery(msgspec.Struct):
-    """A delivery on its way."""
+    """A queued delivery."""
 
     delivery: str
 
@@ -97,14 +97,14 @@ def _service(caller: Caller) -> WebhookService:
 
 @get("/", summary="List webhooks")
 async def list_webhooks(caller: NamedDependency[Caller]) -> WebhookList:
-    """All webhooks of the tenant, that of its callbacks among them."""
+    """All webhooks of the tenant, including the one of its callbacks."""
     found = await caller.runtime.call(_service(caller).all)
     return WebhookList([webhook_document(webhook) for webhook in found])
 
 
 @post(
     "/",
-    summary="Make a webhook",
+    summary="Create a webhook",
     problems=(409,),
     example={
         "url": "https://example.com/hooks/ackline",
@@ -115,10 +115,10 @@ async def list_webhooks(caller: NamedDependency[Caller]) -> WebhookList:
 async def create_webhook(
     data: JSONBody[WebhookBody], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
-    """From now on its URL gets events. Only this answer shows the secret."""
+    """Create a webhook, which gets events from now on. Only this response shows its secret."""
     fields = msgspec.structs.asdict(data)
-    made = await caller.runtime.call(_service(caller).create, data.url, fields, data.note)
-    return webhook_document(made, with_secret=True)
+    created = await caller.runtime.call(_service(caller).create, data.url, fields, data.note)
+    return webhook_document(created, with_secret=True)
 
 
 @get("/{id:str}", summary="Show a webhook", problems=(404,))
@@ -139,7 +139,7 @@ async def get_webhook(id: Id, caller: NamedDependency[Caller]) -> WebhookDocumen
 async def update_webhook(
     id: Id, data: JSONBody[WebhookPatch], caller: NamedDependency[Caller]
 ) -> WebhookDocument:
-    """Change its URL or which events it gets; `active: false` switches it off."""
+    """Change its URL or which events it gets; `active: false` deactivates it."""
     return webhook_document(await caller.runtime.call(_service(caller).change, id, data.changes()))
 
 
@@ -153,7 +153,7 @@ async def update_webhook(
     ),
 )
 async def delete_webhook(id: Id, caller: NamedDependency[Caller]) -> None:
-    """It gets no more events; deliveries that have not been made are dropped."""
+    """Delete a webhook; its pending deliveries are cancelled."""
     await caller.runtime.call(_service(caller).delete, id)
 
 
@@ -170,7 +170,7 @@ async def delete_webhook(id: Id, caller: NamedDependency[Caller]) -> None:
 async def rotate(
     id: Id, data: JSONBody[RotateBody], caller: NamedDependency[Caller]
 ) -> RotatedSecret:
-    """A new secret, shown this once. For a while, messages are signed with both."""
+    """Create a new secret, shown only once. For a while, messages are signed with both."""
     changed = await caller.runtime.call(_service(caller).rotate, id, data.overlap)
     newest, *before = changed.secrets
     return RotatedSecret(newest.text, before[0].until if before else None)
@@ -179,14 +179,14 @@ async def rotate(
 @post(
     "/{id:str}/test",
     status_code=202,
-    summary="Send a test",
+    summary="Send a test message",
     problems=(
         404,
         409,
     ),
 )
 async def send_test(id: Id, caller: NamedDependency[Caller]) -> QueuedDelivery:
-    """Send a message of the type `test`; what becomes of it is among the deliveries."""
+    """Send a message of the type `test`; its result is among the deliveries."""
     return QueuedDelivery(await caller.runtime.call(_service(caller).send_test, id))
 
 
@@ -198,14 +198,14 @@ async def list_deliveries(
     cursor: Cursor = None,
     limit: PageSize = 100,
 ) -> DeliveryPage:
-    """Deliveries made or to be made. A page may have fewer than `limit` although more follow."""
+    """Deliveries, made or pending. A page may be shorter than `limit` although there are more."""
     return await caller.run_slow(_service(caller).deliveries, id, states, cursor, limit)
 
 
 @post(
     "/{id:str}/deliveries/{delivery:str}/redeliver",
     status_code=202,
-    summary="Deliver again",
+    summary="Redeliver",
     problems=(
         404,
         409,
@@ -214,7 +214,7 @@ async def list_deliveries(
 async def redeliver(
     id: Id, delivery: DeliveryId, caller: NamedDependency[Caller]
 ) -> QueuedDelivery:
-    """Try a delivery again that was given up, with all its attempts."""
+    """Retry a delivery from the DLQ, with all its attempts."""
     await caller.runtime.call(_service(caller).redeliver, id, delivery, caller.by)
     return QueuedDelivery(delivery)
 
