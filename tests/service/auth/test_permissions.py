@@ -122,7 +122,7 @@ def world(settings, signer):
         yield world
 
 
-def accesses_of(call: Call) -> tuple[Permission, ...]:
+def permissions_of(call: Call) -> tuple[Permission, ...]:
     if "/store/" in call.path:
         return BY_ARGUMENTS.get(call.path) or PERMISSIONS_OF_VERB[call.path.rpartition("/")[2]]
     return (ROWS[str(call).partition("?")[0]],)
@@ -154,7 +154,7 @@ def test_a_route_opens_to_the_scopes_of_its_row_and_to_no_others(world, signer, 
     wrong = {}
 
     for call in closed(world):
-        scopes = set[Scope]().union(*(RULES[access].scopes for access in accesses_of(call)))
+        scopes = set[Scope]().union(*(RULES[access].scopes for access in permissions_of(call)))
         for token, may in ((alone, scope in scopes), (others, bool(scopes - {scope}))):
             world.furnish() if not world.of_acme()[1] else None
             status = world.call(call, token).status_code
@@ -322,7 +322,7 @@ def test_without_read_permission_jobs_have_no_contents(settings, signer, scope):
         for call in [*closed(world), *MORE]:
             world.furnish() if not world.of_acme()[1] else None
             # A claim brings payloads, and so do the keys that undelivered jobs have left.
-            if not {A.CLAIM, A.READ_KEYS} & set(accesses_of(call)):
+            if not {A.CLAIM, A.READ_KEYS} & set(permissions_of(call)):
                 said = told(call, world.call(call, alone)).replace("boom of acme", "")
                 assert "of acme" not in said, call
 

@@ -24,7 +24,7 @@ def store(clock):
 
 
 @pytest.fixture
-def census(store):
+def discovery(store):
     return BackgroundLoops(store, Settings(store="memory://")).loops[0]
 
 
@@ -35,42 +35,42 @@ def jobs(store: MemoryStore, queue: QueueKey) -> list[str]:
 class TestSchedules:
     KEY = QueueKey("acme", "never-seen")
 
-    def test_fire_in_a_queue_that_never_had_a_job(self, store, census, clock):
+    def test_fire_in_a_queue_that_never_had_a_job(self, store, discovery, clock):
         schedules.write(store, self.KEY, Schedule("each", "* * * * *", payload="tick"))
-        census.step()
+        discovery.step()
         clock.advance(60)
 
-        census.step()
+        discovery.step()
 
         [id] = jobs(store, self.KEY)
         assert id.startswith("each@")
 
-    def test_fire_in_a_queue_that_was_dropped_and_scheduled_again(self, store, census, clock):
+    def test_fire_in_a_queue_that_was_dropped_and_scheduled_again(self, store, discovery, clock):
         queue = Queues(store, self.KEY.tenant)[self.KEY.name]
         queue.enqueue(1)
         schedules.write(store, self.KEY, Schedule("old", "* * * * *"))
-        census.step()
+        discovery.step()
         queue.drop(force=True)
         schedules.write(store, self.KEY, Schedule("new", "* * * * *"))
-        census.step()
+        discovery.step()
         clock.advance(60)
 
-        census.step()
+        discovery.step()
 
         assert [id.partition("@")[0] for id in jobs(store, self.KEY)] == ["new"]
 
-    def test_deleted_before_their_queue_existed_leave_nothing(self, store, census, clock):
+    def test_deleted_before_their_queue_existed_leave_nothing(self, store, discovery, clock):
         schedules.write(store, self.KEY, Schedule("each", "* * * * *"))
-        census.step()
+        discovery.step()
         _, version = schedules.find(store, self.KEY, "each")
         assert schedules.delete(store, self.KEY, "each", version)
         clock.advance(60)
 
-        census.step()
+        discovery.step()
 
         assert jobs(store, self.KEY) == []
         clock.advance(3600)
-        assert census.due() == {}
+        assert discovery.due() == {}
 
     def test_are_listed_before_their_queue_is_there(self, api):
         made = api.put("/v1/queues/fresh/schedules/each", {"cron": "* * * * *"})

@@ -47,59 +47,59 @@ def store(clock):
 
 
 @pytest.fixture
-def caretaker(store):
+def background(store):
     return BackgroundLoops(store, Settings(store="memory://", sweep_every=1.0))
 
 
-def step(caretaker: BackgroundLoops, *names: str) -> None:
-    for loop in caretaker.loops:
+def step(background: BackgroundLoops, *names: str) -> None:
+    for loop in background.loops:
         if not names or loop.name in names:
             loop.step()
 
 
-def calls_of_idle_steps(store: Counting, caretaker: BackgroundLoops, queues: int) -> Counter[str]:
+def calls_of_idle_steps(store: Counting, background: BackgroundLoops, queues: int) -> Counter[str]:
     """The calls of all loops but the pruner while nothing happens in this many queues."""
     for n in range(queues):
         Queues(store)[f"q{n}"].enqueue(1)
     often = ("queue discovery", "promoter", "sweeper", "dispatcher", "store monitor")
-    step(caretaker, *often)
-    step(caretaker, *often)
+    step(background, *often)
+    step(background, *often)
     store.calls.clear()
-    step(caretaker, *often)
+    step(background, *often)
     return Counter(store.calls)
 
 
-def test_idle_queues_cost_no_more_the_more_there_are(store, caretaker, monkeypatch):
+def test_idle_queues_cost_no_more_the_more_there_are(store, background, monkeypatch):
     monkeypatch.setattr("ackline.service.background.queue_index.MAX_AGE", 3600.0)
-    few = calls_of_idle_steps(store, caretaker, 1)
+    few = calls_of_idle_steps(store, background, 1)
 
-    many = calls_of_idle_steps(store, caretaker, 100)
+    many = calls_of_idle_steps(store, background, 100)
 
     assert many == few
     assert not few["describe"]
 
 
-def test_a_job_that_becomes_due_is_promoted_by_the_next_step(store, caretaker, clock):
+def test_a_job_that_becomes_due_is_promoted_by_the_next_step(store, background, clock):
     queue = Queues(store)["email"]
-    step(caretaker)
+    step(background)
     queue.enqueue(1, delay=10)
-    step(caretaker, "promoter")
+    step(background, "promoter")
     clock.advance(10)
 
-    step(caretaker, "promoter")
+    step(background, "promoter")
 
     assert queue.counts()[State.QUEUED] == 1
 
 
-def test_an_expired_lease_is_recovered_by_the_next_step(store, caretaker, clock):
+def test_an_expired_lease_is_recovered_by_the_next_step(store, background, clock):
     queue = Queues(store)["email"]
-    step(caretaker)
+    step(background)
     queue.enqueue(1)
     queue.claim(1, lease=10)
-    step(caretaker, "sweeper")
+    step(background, "sweeper")
     clock.advance(11)
 
-    step(caretaker, "sweeper")
+    step(background, "sweeper")
 
     assert queue.counts()[State.PROCESSING] == 0
 
@@ -129,16 +129,16 @@ def test_a_queue_stays_the_same_object(store):
     assert len(survey.queues(frozenset({State.QUEUED, State.FAILED}))) == 2
 
 
-def test_what_schedules_enqueue_is_counted(store, caretaker, clock):
+def test_what_schedules_enqueue_is_counted(store, background, clock):
     queue = Queues(store)["email"]
     queue.enqueue(1, delay=3600)
     schedules.write(store, queue.key, Schedule("tick", "* * * * *"))
-    step(caretaker, "queue discovery")
+    step(background, "queue discovery")
     clock.advance(60)
 
-    step(caretaker, "queue discovery")
+    step(background, "queue discovery")
 
-    assert caretaker.loops[0].stats().done == {"fired": 1}
+    assert background.loops[0].stats().done == {"fired": 1}
 
 
 def test_a_service_in_which_nothing_happens_asks_the_store_for_little(store):

@@ -164,7 +164,7 @@ def ack(live, message):
     live.api.post("/queue/ack", done)
 
 
-def worked_off(live, messages, count):
+def process_all(live, messages, count):
     """This many messages, each acknowledged before the next is read."""
     seen = []
     for _ in range(count):
@@ -179,9 +179,9 @@ class TestListen:
         fill(live.api, "noisy", 200)
 
         with stream(live, "/queue/listen", prefetch=4, **NOISY_AND_QUIET) as messages:
-            worked_off(live, messages, 20)
+            process_all(live, messages, 20)
             fill(live.api, "quiet", 5)
-            seen = worked_off(live, messages, 20)
+            seen = process_all(live, messages, 20)
 
         # What was on its way goes first, then they alternate.
         assert seen.count("quiet") == 5
@@ -192,10 +192,10 @@ class TestListen:
         fill(live.api, "noisy", 200)
 
         with stream(live, "/queue/listen", prefetch=4, **NOISY_AND_QUIET) as messages:
-            worked_off(live, messages, 20)
+            process_all(live, messages, 20)
             fill(live.api, "quiet", 5)
 
-            assert worked_off(live, messages, 20) == ["noisy"] * 20
+            assert process_all(live, messages, 20) == ["noisy"] * 20
 
     def test_the_window_is_one_for_all_queues(self, live):
         fill(live.api, "noisy", 10)

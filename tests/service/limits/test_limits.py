@@ -81,32 +81,32 @@ def test_a_request_after_the_wait_is_admitted(per_second, burst, cost, owed):
 
 
 @pytest.fixture
-def ledger():
-    ledger = RateTable(new_file(), lambda: 100.0)
-    yield ledger
-    ledger.close()
+def rate_table():
+    rate_table = RateTable(new_file(), lambda: 100.0)
+    yield rate_table
+    rate_table.close()
 
 
-def test_names_do_not_collide(ledger):
+def test_names_do_not_collide(rate_table):
     rate = Rate(1, 1)
 
-    assert [ledger.acquire(f"tenant {n}", rate) for n in range(500)] == [0.0] * 500
-    assert all(ledger.acquire(f"tenant {n}", rate) for n in range(500))
+    assert [rate_table.acquire(f"tenant {n}", rate) for n in range(500)] == [0.0] * 500
+    assert all(rate_table.acquire(f"tenant {n}", rate) for n in range(500))
 
 
-def test_a_full_table_drops_names_that_owe_least(ledger):
-    ledger.acquire("much", Rate(1, 1000), 1000)
+def test_a_full_table_drops_names_that_owe_least(rate_table):
+    rate_table.acquire("much", Rate(1, 1000), 1000)
     for n in range(BUCKETS * SLOTS_PER_BUCKET * 2):
-        ledger.acquire(f"little {n}", Rate(1, 1))
+        rate_table.acquire(f"little {n}", Rate(1, 1))
 
-    assert ledger.wait_time("much", Rate(1, 1000)) == pytest.approx(1.0)
+    assert rate_table.wait_time("much", Rate(1, 1000)) == pytest.approx(1.0)
 
 
 def _hammer(file: int, seconds: float, results) -> None:
-    ledger, rate = RateTable(file), Rate(200, 20)
+    rate_table, rate = RateTable(file), Rate(200, 20)
     until, let_in = time.monotonic() + seconds, 0
     while time.monotonic() < until:
-        let_in += not ledger.acquire("acme", rate)
+        let_in += not rate_table.acquire("acme", rate)
     results.put(let_in)
 
 
@@ -137,14 +137,14 @@ def _hold(file: int, ready) -> None:
 def test_a_stopped_process_with_a_lock_blocks_no_other():
     context = multiprocessing.get_context("fork")
     file, ready = new_file(), context.Queue()
-    ledger, rate = RateTable(file, lambda: 100.0), Rate(1, 1)
+    rate_table, rate = RateTable(file, lambda: 100.0), Rate(1, 1)
     answers: list[float] = []
     other = context.Process(target=_hold, args=(file, ready))
     other.start()
     try:
         ready.get(timeout=30)
         charging = threading.Thread(
-            target=lambda: answers.extend(ledger.acquire("acme", rate) for _ in range(2)),
+            target=lambda: answers.extend(rate_table.acquire("acme", rate) for _ in range(2)),
             daemon=True,
         )
         charging.start()
@@ -156,17 +156,17 @@ def test_a_stopped_process_with_a_lock_blocks_no_other():
         other.join()
 
 
-def _sit(file: int, ready) -> None:
-    ledger = RateTable(file)
-    ready.put([ledger.acquire_slot("acme", 3), ledger.acquire_slot("acme", 3)])
+def _keep_stream_slots(file: int, ready) -> None:
+    rate_table = RateTable(file)
+    ready.put([rate_table.acquire_slot("acme", 3), rate_table.acquire_slot("acme", 3)])
     time.sleep(60)
 
 
-def test_a_process_that_dies_frees_its_stream_slots(ledger):
+def test_a_process_that_dies_frees_its_stream_slots(rate_table):
     context = multiprocessing.get_context("fork")
     file, ready = new_file(), context.Queue()
     mine = RateTable(file)
-    other = context.Process(target=_sit, args=(file, ready))
+    other = context.Process(target=_keep_stream_slots, args=(file, ready))
     other.start()
     try:
         assert None not in ready.get(timeout=30)
@@ -198,7 +198,7 @@ def key_for(tenant: str) -> tuple[str, ApiKey]:
 
 
 @pytest.fixture
-def allowance() -> TenantLimits:
+def tenant_limits() -> TenantLimits:
     return TenantLimits()
 
 
@@ -209,14 +209,14 @@ def tenants() -> dict[str, str]:
 
 
 @pytest.fixture
-def settings(allowance, tenants) -> Settings:
+def settings(tenant_limits, tenants) -> Settings:
     keys = {name: key_for(name) for name in ("acme", "umbrella")}
     tenants |= {name: text for name, (text, _) in keys.items()}
     return Settings(
         store="memory://",
         port=0,
         drain=0.0,
-        limits=allowance,
+        limits=tenant_limits,
         tenants={"umbrella": TenantLimits(requests=0, jobs=0, queue_jobs=0, streams=0)},
         api_keys=tuple(key for _, key in keys.values()),
         login_failures=5,
@@ -247,7 +247,7 @@ def refused(answer, word: str) -> None:
     assert answer.headers["ratelimit"].endswith(f";r=0;t={seconds}")
 
 
-@pytest.mark.parametrize("allowance", [TenantLimits(requests=0.1, requests_burst=3)])
+@pytest.mark.parametrize("tenant_limits", [TenantLimits(requests=0.1, requests_burst=3)])
 def test_the_request_rate_of_a_tenant(call):
     for _ in range(3):
         call("GET", "/queue/stats")
@@ -259,7 +259,7 @@ def test_the_request_rate_of_a_tenant(call):
         call("GET", "/queue/stats", tenant="umbrella")
 
 
-@pytest.mark.parametrize("allowance", [TenantLimits(requests=0.001, requests_burst=4)])
+@pytest.mark.parametrize("tenant_limits", [TenantLimits(requests=0.001, requests_burst=4)])
 class TestSettlingOverTheRate:
     """Claimed jobs can always be settled, or else they would run again."""
 
@@ -328,7 +328,7 @@ class TestSettlingOverTheRate:
         call("POST", "/v1/store/get", 429, json={"queue": "q", "ids": ["b"]})
 
 
-@pytest.mark.parametrize("allowance", [TenantLimits(jobs=0.1, jobs_burst=3)])
+@pytest.mark.parametrize("tenant_limits", [TenantLimits(jobs=0.1, jobs_burst=3)])
 class TestJobs:
     def test_one_by_one(self, call):
         for _ in range(3):
@@ -368,7 +368,7 @@ class TestJobs:
                 queues["q"].enqueue(4)
 
 
-@pytest.mark.parametrize("allowance", [TenantLimits(queue_jobs=3, tenant_jobs=5)])
+@pytest.mark.parametrize("tenant_limits", [TenantLimits(queue_jobs=3, tenant_jobs=5)])
 class TestDepth:
     @pytest.fixture(autouse=True)
     def looking(self, monkeypatch):
@@ -506,7 +506,7 @@ class TestDepth:
         assert sorted(answers) == [201] * 3 + [429] * 27
 
 
-@pytest.mark.parametrize("allowance", [TenantLimits(streams=2)])
+@pytest.mark.parametrize("tenant_limits", [TenantLimits(streams=2)])
 def test_streams_of_a_tenant_are_limited(live, tenants):
     def listen(tenant="acme"):
         headers = {"authorization": f"Bearer {tenants[tenant]}"}
@@ -526,7 +526,7 @@ def test_streams_of_a_tenant_are_limited(live, tenants):
         one.close()
 
 
-@pytest.mark.parametrize("allowance", [TenantLimits(streams=1)])
+@pytest.mark.parametrize("tenant_limits", [TenantLimits(streams=1)])
 def test_a_long_poll_counts_as_a_stream(live, tenants):
     headers = {"authorization": f"Bearer {tenants['acme']}"}
     ask = partial(live.client.request, headers=headers)
@@ -550,7 +550,7 @@ def listening(live, headers, names):
     return live.client.send(request, stream=True)
 
 
-@pytest.mark.parametrize("allowance", [TenantLimits(waiting_queues=100)])
+@pytest.mark.parametrize("tenant_limits", [TenantLimits(waiting_queues=100)])
 def test_waiting_queues_of_a_tenant_are_limited(live, tenants):
     acme, umbrella = ({"authorization": f"Bearer {tenants[t]}"} for t in ("acme", "umbrella"))
     ask = partial(live.client.request, headers=acme)

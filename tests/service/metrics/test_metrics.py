@@ -33,7 +33,7 @@ def settings() -> Settings:
     return Settings(store="memory://", port=0, drain=0.0)
 
 
-def figures(api) -> dict[tuple[str, ...], float]:
+def scrape(api) -> dict[tuple[str, ...], float]:
     return samples(api.client.get("/metrics").text)
 
 
@@ -47,7 +47,7 @@ def test_how_long_jobs_wait_and_run(api):
     outcomes = [{"id": job["id"], "token": job["token"], "outcome": "complete"} for job in claimed]
     api.post("/v1/queues/default/settle", {"outcomes": outcomes})
 
-    found = figures(api)
+    found = scrape(api)
     assert found["ackline_job_wait_seconds_count", "default", "default"] == 3
     assert found["ackline_job_run_seconds_count", "default", "default"] == 3
     assert found["ackline_job_run_seconds_sum", "default", "default"] >= 0.03
@@ -59,11 +59,11 @@ def test_how_long_jobs_wait_and_run(api):
 def test_a_dropped_queue_has_no_metrics(api):
     api.enqueue(1)
     api.get("/queue/poll")
-    assert ("ackline_job_wait_seconds_count", "default", "default") in figures(api)
+    assert ("ackline_job_wait_seconds_count", "default", "default") in scrape(api)
 
     api.delete("/v1/queues/default", force="true")
 
-    assert not [name for name in figures(api) if name[0].startswith("ackline_job_wait")]
+    assert not [name for name in scrape(api) if name[0].startswith("ackline_job_wait")]
 
 
 def test_readiness_checks_are_cached(api, runtime, monkeypatch):
@@ -104,7 +104,7 @@ def test_stale_settles(api):
     api.post("/v1/queues/default/settle", {"outcomes": [wrong]})
     api.post("/queue/ack", {"id": message["id"], "receipt": message["receipt"]})
 
-    found = figures(api)
+    found = scrape(api)
     assert found["ackline_stale_settles_total", "default", "default"] == 2
     assert found["ackline_job_run_seconds_count", "default", "default"] == 1
 
@@ -112,7 +112,7 @@ def test_stale_settles(api):
 def test_counters_start_at_zero(api):
     api.enqueue(1)
 
-    found = figures(api)
+    found = scrape(api)
     assert found["ackline_stale_settles_total", "default", "default"] == 0
     expired = {key[1]: value for key, value in found.items() if "expired_leases" in key[0]}
     assert expired == dict.fromkeys(["monitor", "heartbeat", "sweep", "claim", "hand"], 0)
@@ -125,7 +125,7 @@ def test_expired_leases(api):
     api.get("/queue/poll")
     until(lambda: not api.get("/queue/stats")["processing"])
 
-    taken = [value for place, value in figures(api).items() if "expired_leases" in place[0]]
+    taken = [value for place, value in scrape(api).items() if "expired_leases" in place[0]]
     assert sum(taken) == 1
 
 
@@ -139,7 +139,7 @@ def test_the_store_over_http_counts_as_well(live):
         with pytest.raises(ackline.LeaseLost):
             queue.fail(jobs[0], "late")
 
-    found = figures(live.api)
+    found = scrape(live.api)
     assert found["ackline_job_wait_seconds_count", "q", "default"] == 2
     assert found["ackline_job_run_seconds_count", "q", "default"] == 1
     assert found["ackline_stale_settles_total", "q", "default"] == 1
@@ -148,7 +148,7 @@ def test_the_store_over_http_counts_as_well(live):
 def test_an_encoded_path_is_counted_under_its_route(api):
     api.get("/v1/queues/a%2Fb", status=404)
 
-    found = figures(api)
+    found = scrape(api)
     assert found["ackline_http_requests_total", "GET", "/api/v1/queues/{queue}", "404"] == 1
 
 

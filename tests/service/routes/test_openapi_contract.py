@@ -32,7 +32,7 @@ SHORT, LONGEST_WAIT = 0.01, 60
 
 
 @pytest.fixture(scope="module")
-def described() -> Iterator[Any]:
+def documented_api() -> Iterator[Any]:
     """A service with something in it, whose streams end at once."""
     live = Live(Runtime.from_settings(Settings(store="memory://", maintenance=False, drain=0.0)))
     queue = Queues(live.runtime.store)["email"]
@@ -44,7 +44,7 @@ def described() -> Iterator[Any]:
     live.stop()
 
 
-contract = schemathesis.pytest.from_fixture("described")
+contract = schemathesis.pytest.from_fixture("documented_api")
 
 
 ALWAYS_THE_SAME = settings(

@@ -32,18 +32,18 @@ class Counting(WrappedStore):
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
         self.described = 0
-        self.subscriptions: list[Noted] = []
+        self.subscriptions: list[RecordingSubscription] = []
 
     def describe(self, *given: Any, **more: Any) -> Any:
         self.described += 1
         return super().describe(*given, **more)
 
     def subscribe(self) -> Subscription:
-        self.subscriptions.append(Noted(self.inner.subscribe()))
+        self.subscriptions.append(RecordingSubscription(self.inner.subscribe()))
         return self.subscriptions[-1]
 
 
-class Noted:
+class RecordingSubscription:
     """A subscription that records its subjects, and can report a loss of notifications."""
 
     def __init__(self, inner: Any) -> None:
@@ -73,7 +73,7 @@ class Noted:
     def close(self) -> None:
         self.inner.close()
 
-    def __enter__(self) -> Noted:
+    def __enter__(self) -> RecordingSubscription:
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -134,7 +134,7 @@ def put(store: Store, key: QueueKey = KEY) -> None:
 
 
 @pytest.fixture
-def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiters are only woken by notifications."""
     monkeypatch.setattr(wakeup_module, "POLL_EVERY", 3600.0)
 
@@ -176,7 +176,7 @@ class TestCost:
         run(store, work)
         assert not store.subscriptions
 
-    @pytest.mark.usefixtures("no_looks")
+    @pytest.mark.usefixtures("no_polls")
     def test_a_notification_without_waiters_ends_the_subscription(
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -196,7 +196,7 @@ class TestCost:
         run(store, work)
 
 
-@pytest.mark.usefixtures("no_looks")
+@pytest.mark.usefixtures("no_polls")
 class TestNotifications:
     def test_a_job_wakes_one_waiter_which_wakes_the_next(self, store: Counting) -> None:
         async def work(waking: Wakeups) -> None:
@@ -326,7 +326,7 @@ class TestPolls:
 
 
 class TestTenants:
-    @pytest.mark.usefixtures("no_looks")
+    @pytest.mark.usefixtures("no_polls")
     def test_a_notification_of_any_queue_wakes(self, store: Counting) -> None:
         put(store)
 
@@ -340,7 +340,7 @@ class TestTenants:
 
         run(store, work)
 
-    @pytest.mark.usefixtures("no_looks")
+    @pytest.mark.usefixtures("no_polls")
     def test_a_new_queue_is_subscribed(
         self, store: Counting, monkeypatch: pytest.MonkeyPatch
     ) -> None:
