@@ -27,7 +27,7 @@ from ackline import (
 )
 from ackline.core.config import Policy
 from ackline.core.lifecycle import settle
-from ackline.queue.failures import failure_from
+from ackline.queue.settle import failure_from
 from ackline.testing import ManualClock
 
 

@@ -9,7 +9,7 @@ from ackline import Job, LeaseLost
 from ackline.core.events import Act
 from ackline.core.job import State
 from ackline.core.lifecycle import Transition, Verdict, complete, extend
-from ackline.queue.settling import RETRY_DELAYS, settle
+from ackline.queue.settle import RETRY_DELAYS, settle
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from ackline.core.lifecycle import Transition, Verdict
 from ackline.queue import Job, Queue
 from ackline.queue.base import P, R
 from ackline.queue.drafts.batches import payload_size
-from ackline.queue.settling import require_applied
+from ackline.queue.settle import require_applied
 from ackline.queue.transactions import run_joined
 from ackline.stores.contract import JoinedTransaction, Receipt
 

@@ -18,9 +18,9 @@ from ackline.core.retry import Backoff
 from ackline.queue import Job, Queue
 from ackline.queue.base import P, R
 from ackline.queue.consume import poll_interval
-from ackline.queue.failures import failure_from
 from ackline.queue.handlers import DEFAULT_KIND
 from ackline.queue.job import record_of
+from ackline.queue.settle import failure_from
 from ackline.stores.contract import ClaimRequest, ClaimResult
 
 logger = logging.getLogger("ackline")

@@ -18,7 +18,7 @@ from ackline.queue.journal.follow import require_event_type
 from ackline.queue.journal.reader import ReaderInfo, Start
 from ackline.queue.metadata.recovery_counts import RecoveryStats
 from ackline.queue.observe import require_cursor
-from ackline.queue.operator import _UNSET
+from ackline.queue.operate import _UNSET
 from ackline.stores.contract import WorkerRecord
 
 

@@ -12,7 +12,7 @@ from ackline.queue.journal.follow import Watcher
 from ackline.queue.journal.reader import JournalReader, ReaderInfo
 from ackline.queue.metadata.recovery_counts import Recovered, RecoveredBy, RecoveryStats
 from ackline.queue.observe import JobPage
-from ackline.queue.operator import Operator
+from ackline.queue.operate import Operator
 from ackline.queue.produce import Completed, Duplicate, Enqueued, Producer, Queued
 
 __all__ = [

@@ -30,7 +30,7 @@ from ackline.queue.base import P, R
 from ackline.queue.handlers import DEFAULT_KIND, handler_policy
 from ackline.queue.job import Job
 from ackline.queue.metadata.recovery_counts import RecoveredBy
-from ackline.queue.settler import Settler
+from ackline.queue.settle import Settler
 from ackline.queue.transactions import joined_store
 from ackline.stores.contract import ClaimRequest, ClaimResult, JoinedTransaction
 

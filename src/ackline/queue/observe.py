@@ -18,13 +18,13 @@ from ackline.core.limits import (
     require_text,
     require_timestamp,
 )
-from ackline.queue.annotations import import_path_of, is_async
 from ackline.queue.base import P, R
+from ackline.queue.handlers import import_path_of, is_async
 from ackline.queue.job import Job
 from ackline.queue.journal.follow import Watcher, follow, require_event_type
 from ackline.queue.journal.reader import JournalReader, ReaderInfo, Start, readers_of
 from ackline.queue.metadata.recovery_counts import RecoveryStats, load_recovery_counts
-from ackline.queue.settler import Settler
+from ackline.queue.settle import Settler
 from ackline.stores.contract import Filter, Page, WorkerRecord
 
 

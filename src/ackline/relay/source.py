@@ -15,8 +15,8 @@ from ackline.core.job import Record, State
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.queue import Queue
 from ackline.queue.consume import MAX_POLL_INTERVAL, new_worker_id, poll_interval
-from ackline.queue.failures import failure_from
 from ackline.queue.metadata.callbacks import RELAYED_NOTE
+from ackline.queue.settle import failure_from
 from ackline.relay.ledger import RelayedJobs
 from ackline.stores.contract import Filter, Heartbeat, LeaseExtension, Listener
 from ackline.worker.heartbeat import HEARTBEAT_INTERVAL, HEARTBEAT_TTL

@@ -17,7 +17,7 @@ from ackline.core.lifecycle import Transition
 from ackline.core.limits import require_seconds
 from ackline.core.outcome import Cancel, Dead, Done, Outcome, Retry, Snooze
 from ackline.queue import Job, Queue
-from ackline.queue.failures import failure_from
+from ackline.queue.settle import failure_from
 from ackline.worker.hooks import NO_HOOKS, Execution, Hooks, run_after_hooks
 
 logger = logging.getLogger("ackline")

@@ -20,7 +20,7 @@ from ackline.core.events import Act, Event, read_cursor
 from ackline.core.job import Record, State
 from ackline.core.lifecycle import Transition
 from ackline.queue import Queue
-from ackline.queue.failures import failure_from
+from ackline.queue.settle import failure_from
 from ackline.queues import Queues
 from ackline.stores.contract import Filter
 from ackline.stores.memory import MemoryStore

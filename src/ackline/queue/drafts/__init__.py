@@ -1,1 +1,1 @@
-"""TODO."""
+"""Validates what is enqueued and turns it into drafts, in batches of bounded size."""

@@ -9,7 +9,7 @@ from ackline.core import lifecycle
 from ackline.core.config import DEFAULT_SETTINGS, QueueSettings
 from ackline.core.job import State
 from ackline.queue import Queue
-from ackline.queue.dropping import delete_metadata, metadata_of
+from ackline.queue.operate import delete_metadata, metadata_of
 from ackline.service.http.problems import Conflict
 from ackline.service.threads.slow_work import Chunks
 from ackline.stores.contract import Filter, KeyValue, KeyWrite, find_each_job

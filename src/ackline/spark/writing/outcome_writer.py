@@ -20,7 +20,7 @@ from ackline.core.lifecycle import Transition, Verdict
 from ackline.core.limits import require_seconds
 from ackline.core.outcome import Dead, Done, Outcome, Retry
 from ackline.queue import Queue
-from ackline.queue.failures import failure_from
+from ackline.queue.settle import failure_from
 from ackline.queues import Queues
 from ackline.spark.options import OutcomesWriteOptions
 from ackline.spark.store.address import StoreAddress

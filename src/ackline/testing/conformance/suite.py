@@ -29,9 +29,8 @@ from ackline.testing.conformance.rules.journal.trimming import (
     TrimmedReaderRules,
     TrimRules,
 )
-from ackline.testing.conformance.rules.keyed import EnqueueWithKeysRules
-from ackline.testing.conformance.rules.keys import KeyRules
 from ackline.testing.conformance.rules.stores.drop import DropRules
+from ackline.testing.conformance.rules.stores.key_values import EnqueueWithKeysRules, KeyRules
 from ackline.testing.conformance.rules.stores.limits import ByteRules, LimitRules
 from ackline.testing.conformance.rules.stores.names import NameRules, PayloadRules, TenantRules
 from ackline.testing.conformance.rules.stores.notify import ListenRules, SubscribeRules

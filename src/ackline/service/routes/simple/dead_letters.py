@@ -12,7 +12,7 @@ from litestar.params import PathParameter, QueryParameter
 from ackline.aio import AsyncQueue
 from ackline.core.errors import JobNotFound, WrongState
 from ackline.core.job import Record, State
-from ackline.queue.purging import purge_steps
+from ackline.queue.operate import purge_steps
 from ackline.queue.transfer.documents import payload_json
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.permissions import Permission

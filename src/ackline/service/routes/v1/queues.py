@@ -13,8 +13,7 @@ from msgspec import UNSET, UnsetType
 from ackline.core.config import QueueSettings
 from ackline.core.job import QueueKey, State
 from ackline.core.limits import truncate_note
-from ackline.queue.dropping import drop_steps
-from ackline.queue.purging import purge_steps
+from ackline.queue.operate import drop_steps, purge_steps
 from ackline.service.auth.caller import Caller
 from ackline.service.auth.permissions import Permission
 from ackline.service.http.etags import (

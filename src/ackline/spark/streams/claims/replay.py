@@ -12,7 +12,7 @@ import msgspec
 from ackline.core import lifecycle
 from ackline.core.job import Record, State
 from ackline.queue import Queue
-from ackline.queue.failures import failure_from
+from ackline.queue.settle import failure_from
 from ackline.spark.claims.manifests import Manifest, PendingBatch
 from ackline.spark.errors import StreamMismatch
 from ackline.spark.options import ClaimsOptions

@@ -13,7 +13,7 @@ from ackline.core.config import ResolvedPolicy
 from ackline.core.job import LIVE, Record, State
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.queue import Queue
-from ackline.queue.failures import failure_from
+from ackline.queue.settle import failure_from
 from ackline.spark.claims.manifest_room import ManifestStore
 from ackline.spark.claims.manifests import Manifest
 from ackline.spark.errors import StreamFenced, StreamMismatch

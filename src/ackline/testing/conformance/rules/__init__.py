@@ -1,1 +1,1 @@
-"""The cases, grouped by what they are about; each names the rule of the design it holds to."""
+"""The rules that every store must keep, by topic."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Rules about jobs: every step from enqueue to the DLQ."""

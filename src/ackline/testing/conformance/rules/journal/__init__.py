@@ -1,1 +1,1 @@
-"""TODO."""
+"""Rules about the journal: its entries, its readers, and trimming."""

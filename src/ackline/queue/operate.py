@@ -1,16 +1,21 @@
-"""Acting on jobs, and on the queue as a whole."""
+"""What operators do to jobs and to a queue: cancel, redrive, edit, move, purge, drop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+import math
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
+
+import msgspec
 
 from ackline.core import lifecycle
 from ackline.core.config import QueueSettings
-from ackline.core.errors import InvalidOption, JobChanged, JobNotFound, WrongState
-from ackline.core.job import LIVE, QueueKey, Record, State
+from ackline.core.errors import InvalidOption, JobChanged, JobNotFound, QueueNotEmpty, WrongState
+from ackline.core.job import LIVE, TERMINAL, QueueKey, Record, State
 from ackline.core.lifecycle import Edit, Transition
 from ackline.core.limits import (
+    RESERVED_KEY_PREFIX,
     as_names,
     require_name,
     require_priority,
@@ -20,11 +25,10 @@ from ackline.core.limits import (
     truncate_note,
 )
 from ackline.queue.base import P, R
-from ackline.queue.dropping import drop_steps
 from ackline.queue.job import Job, record_of
+from ackline.queue.metadata import local_max_attempts
 from ackline.queue.observe import Observer, as_states
-from ackline.queue.purging import BULK_PAGE_SIZE, existed_at, purge_steps
-from ackline.stores.contract import Filter
+from ackline.stores.contract import QUEUE_KEYS, Filter, KeyValue, KeyWrite, Store
 
 _UNSET: Any = object()
 
@@ -197,3 +201,132 @@ class Operator(Observer[P, R]):
         ):
             raise WrongState(transition.act, transition.id, verdict.state)
         raise JobChanged(transition.id)
+
+
+BULK_PAGE_SIZE = 500
+"""Jobs per step of an act on many."""
+
+MAX_CLOCK_SKEW = 1.0
+"""A time that is more seconds than this ahead of the clock is from before the clock was set back;
+one that is less ahead may be that of another node of a cluster."""
+
+ProgressSteps = Generator[int, None, int]
+"""Yields how many jobs each step acted on; returns how many all did."""
+
+
+def purge_steps(queue: Observer[Any, Any], which: Filter, by: str) -> ProgressSteps:
+    """Delete what matches and was there when the first step began."""
+    began = queue.store.now()
+    total = 0
+    for part in _split_ids(which):
+        total += yield from _purge_older(queue, part, began, by)
+    return total
+
+
+def existed_at(store: Store, began: float, jobs: list[tuple[str, float]]) -> list[str]:
+    """The ids of those jobs, given with their times, that were there when an act began.
+
+    A time in the future counts as older: it is from before the clock was set back.
+    """
+    now = began
+    if any(at > began for _, at in jobs):
+        now = store.now() + MAX_CLOCK_SKEW
+    return [id for id, at in jobs if not began < at <= now]
+
+
+def _purge_older(queue: Observer[Any, Any], which: Filter, began: float, by: str) -> ProgressSteps:
+    # Just above now, because a job created at this very moment was there already.
+    later = math.nextafter(began, math.inf)
+    earlier = msgspec.structs.replace(which, created_before=later)
+    total = yield from _purge(queue, earlier, by)
+    after = msgspec.structs.replace(which, created_after=later)
+    cursor = None
+    while True:
+        page = queue.store.page(queue.key, after, cursor, BULK_PAGE_SIZE)
+        older = existed_at(queue.store, began, [(job.id, job.created_at) for job in page.jobs])
+        if older:
+            only_older = msgspec.structs.replace(which, ids=frozenset(older))
+            total += yield from _purge(queue, only_older, by)
+        else:
+            yield 0
+        cursor = page.cursor
+        if cursor is None:
+            return total
+
+
+def _purge(queue: Observer[Any, Any], which: Filter, by: str) -> ProgressSteps:
+    total = 0
+    while count := queue.store.purge(queue.key, which, BULK_PAGE_SIZE, truncate_note(by)):
+        total += count
+        yield count
+    return total
+
+
+def _split_ids(which: Filter) -> Iterator[Filter]:
+    """The same filter, for some ids at a time: a service refuses too many at once."""
+    if which.ids is None:
+        yield which
+        return
+    left = iter(which.ids)
+    while part := frozenset(itertools.islice(left, BULK_PAGE_SIZE)):
+        yield msgspec.structs.replace(which, ids=part)
+
+
+METADATA_KEYS = (
+    QUEUE_KEYS,
+    local_max_attempts.METADATA_KEY,
+    "claims",
+    "cron",
+    "fleets",
+    "maintenance",
+    "recovered",
+    "schedules",
+)
+"""Ackline's own keys about a queue, by the second part of the key; the third is the queue's name.
+How far its journal was read is not among them: that stays, as the journal does."""
+
+MAX_METADATA_KEYS = 10_000
+
+DROP_ATTEMPTS = 100
+"""Jobs may come faster than they can be deleted."""
+
+
+def drop_steps(queue: Operator[Any, Any], force: bool, by: str) -> ProgressSteps:
+    """Drop a queue; returns how many jobs went with it."""
+    notes = metadata_of(queue)
+    gone = 0
+    for _ in range(DROP_ATTEMPTS):
+        if queue.store.drop(queue.key, truncate_note(by)):
+            delete_metadata(queue, notes)
+            queue.policies.settings(max_age=0)
+            return gone
+        if not force and _count_live(queue):
+            break
+        # Without force, only finished jobs: a job that came just now is live.
+        which = Filter() if force else Filter(states=TERMINAL)
+        gone += yield from purge_steps(queue, which, by)
+    raise QueueNotEmpty(str(queue.key), _count_live(queue))
+
+
+def _count_live(queue: Operator[Any, Any]) -> int:
+    counts = queue.counts()
+    return sum(counts[state] for state in LIVE)
+
+
+def metadata_of(queue: Operator[Any, Any]) -> list[KeyValue]:
+    """The notes about a queue. Read them before the drop: a process may create the queue again."""
+    tenant, name = queue.key.tenant, queue.key.name
+    return [
+        entry
+        for note in METADATA_KEYS
+        for entry in queue.store.read_keys(
+            tenant, (RESERVED_KEY_PREFIX, note, name), MAX_METADATA_KEYS
+        )
+    ]
+
+
+def delete_metadata(queue: Operator[Any, Any], notes: list[KeyValue]) -> None:
+    """Delete notes, except those that were written again since they were read."""
+    for entry in notes:
+        write = KeyWrite(key=entry.key, value=None, version=entry.version)
+        queue.store.write_keys(queue.key.tenant, [write])

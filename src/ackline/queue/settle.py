@@ -1,17 +1,19 @@
-"""Jobs as users hold them, and how users settle those that they claimed."""
+"""Settling claimed jobs by hand, also in a transaction of the caller."""
 
 from __future__ import annotations
 
+import time
+import traceback as _traceback
 from collections.abc import Callable
 from typing import Any
 
 from ackline.core import lifecycle
-from ackline.core.job import Record
+from ackline.core.errors import InvalidOption, LeaseLost, message_of
+from ackline.core.events import Act
+from ackline.core.job import Failure, Record, State
 from ackline.core.lifecycle import Transition, Verdict
 from ackline.core.limits import require_seconds, require_some_seconds
-from ackline.queue import settling
 from ackline.queue.base import P, QueueBase, R
-from ackline.queue.failures import failure_from
 from ackline.queue.job import Job, record_of
 from ackline.queue.transactions import AsyncTransaction, run_joined
 from ackline.stores.contract import JoinedTransaction
@@ -94,7 +96,7 @@ class Settler(QueueBase[P, R]):
         def take(step: Transition) -> Verdict:
             return self.apply([step], connection)[0]
 
-        settling.settle(job, transition, take, joined=connection is not None)
+        settle(job, transition, take, joined=connection is not None)
 
     async def settle_async(
         self, job: Job[Any], make: Callable[[], Transition], connection: object
@@ -105,6 +107,65 @@ class Settler(QueueBase[P, R]):
             def take(step: Transition) -> Verdict:
                 return joined.apply(self.key, [step])[0]
 
-            settling.settle(job, make(), take, joined=True)
+            settle(job, make(), take, joined=True)
 
         await run_joined(self.store, connection, work)
+
+
+RETRY_DELAYS = (0.005, 0.01, 0.02, 0.05)
+"""Seconds between tries while something else, such as a heartbeat, is changing the lease."""
+
+ApplyTransition = Callable[[Transition], Verdict]
+
+
+def settle(job: Job[Any], step: Transition, take: ApplyTransition, *, joined: bool) -> None:
+    """Take a step of a claimed job, `joined` if in a transaction; or raise `LeaseLost`."""
+    earlier = job.settled_in_transaction
+    if joined:
+        # Before the step: a heartbeat sent meanwhile must not wait for the transaction's end.
+        job.settled_in_transaction = step.act
+    try:
+        if earlier is None:
+            require_applied(step, take(step))
+        else:
+            _settle_after_transaction(step, take, earlier)
+    except BaseException:
+        job.settled_in_transaction = earlier
+        raise
+
+
+def _settle_after_transaction(step: Transition, take: ApplyTransition, earlier: Act) -> None:
+    """Take a step after an earlier one in a transaction; the error says if that is still open.
+
+    Waiting for its end would be a deadlock: the caller itself has to end it.
+    """
+    verdict = take(step)
+    for pause in RETRY_DELAYS:
+        if verdict.applied or verdict.state is not State.PROCESSING:
+            break
+        time.sleep(pause)
+        verdict = take(step)
+    require_applied(step, verdict, earlier)
+
+
+def require_applied(step: Transition, verdict: Verdict, earlier: Act | None = None) -> None:
+    """Raise `LeaseLost` for a settling that was refused."""
+    if not verdict.applied:
+        open_act = earlier if verdict.state is State.PROCESSING else None
+        raise LeaseLost(step.id, verdict.state, open_act)
+
+
+def failure_from(job: Record, error: BaseException | str) -> Failure:
+    """An error as it is kept with the job."""
+    if isinstance(error, str):
+        return Failure(act=Act.FAIL, attempt=job.attempts, type="Error", message=error)
+    if not isinstance(error, BaseException):
+        raise InvalidOption(f"the error must be an exception or a str, not {error!r}")
+    trace = "".join(_traceback.format_exception(error))
+    return Failure(
+        act=Act.FAIL,
+        attempt=job.attempts,
+        type=type(error).__qualname__,
+        message=message_of(error),
+        traceback=trace,
+    )
