@@ -9,7 +9,7 @@ export default defineConfig({
     emptyOutDir: true,
     target: "es2023",
     modulePreload: { polyfill: false },
-    // A picture inside the style sheet would need `data:` in more places of the security policy.
+    // Inlined images would need `data:` in more directives of the content security policy.
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 600,
   },
@@ -20,9 +20,9 @@ export default defineConfig({
     include: ["src/**/*.test.{ts,tsx}"],
     setupFiles: ["vitest.setup.ts"],
     restoreMocks: true,
-    // A large payload takes a second to draw, and five on a busy machine.
+    // Rendering a large payload takes a second, and five on a busy machine.
     testTimeout: 20_000,
-    // One document for all: most of the time went into making them.
+    // One document for all tests: creating them took most of the time.
     isolate: false,
     maxWorkers: 1,
   },

@@ -1,11 +1,11 @@
 import { cleanup, configure } from "@testing-library/react";
 import { afterEach } from "vitest";
 
-// A busy machine takes longer than a second to draw what a test waits for.
+// The default of one second is too short for a busy machine.
 configure({ asyncUtilTimeout: 10_000 });
 
-// uPlot asks for it as soon as it is loaded, and jsdom has none.
+// uPlot needs it when it is loaded, and jsdom has none.
 window.matchMedia ??= () => new EventTarget() as MediaQueryList;
 
-// All tests share one document: what one has drawn would be there for the next.
+// All tests share one document.
 afterEach(cleanup);

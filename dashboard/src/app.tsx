@@ -1,9 +1,15 @@
-/** The frame around every view: navigation, search, and whether what is shown is live. */
+/** The session and the layout around every page. */
 import { type Query, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { onRefused, Problem, token } from "./api/client";
+import { onUnauthorized, Problem, token } from "./api/client";
 import { type Me, meKey, useMe, useSignOut } from "./api/session";
+import { Button, Empty, ErrorPanel } from "./components/basics";
+import { ErrorBoundary } from "./components/error-boundary";
+import { Icon } from "./components/icons";
 import { useT } from "./i18n/i18n";
+import { Header } from "./layout/header";
+import { useShortcuts } from "./layout/shortcuts";
+import { Sidebar } from "./layout/sidebar";
 import { LiveProvider, useLive } from "./live/live";
 import { Analytics } from "./pages/analytics";
 import { Events } from "./pages/events";
@@ -15,13 +21,7 @@ import { QueuePage } from "./pages/queue";
 import { Schedules } from "./pages/schedules";
 import { SearchPage } from "./pages/search";
 import { Workers } from "./pages/workers";
-import { Button, Empty, Trouble } from "./parts/basics";
-import { Boundary } from "./parts/boundary";
-import { Icon } from "./parts/icons";
-import { type View, useAddress, viewOf } from "./routing";
-import { Header } from "./shell/header";
-import { Sidebar } from "./shell/sidebar";
-import { useShortcuts } from "./shell/shortcuts";
+import { useAddress, type View, viewOf } from "./routing";
 
 export function App() {
   const me = useMe();
@@ -31,54 +31,54 @@ export function App() {
 
   useEffect(
     () =>
-      onRefused(() => {
-        // Who was never known is asked to sign in, and has lost nothing.
+      onUnauthorized(() => {
+        // Without a session there is nothing to keep: the login page is shown.
         if (client.getQueryData(meKey) === undefined) return;
         setExpired(true);
-        token.forget();
+        token.clear();
       }),
     [client],
   );
-  const enter = (now: Me) => {
-    const before = client.getQueryData<Me>(meKey);
+  const signIn = (now: Me) => {
+    const previous = client.getQueryData<Me>(meKey);
     client.setQueryData(meKey, now);
     setExpired(false);
     setSession((one) => one + 1);
-    // Somebody else must not see what was fetched for the one before.
-    const other = before?.tenant !== now.tenant || before.name !== now.name;
-    const rest = { predicate: (query: Query) => query.queryKey[0] !== meKey[0] };
-    if (other) client.removeQueries(rest);
-    else void client.invalidateQueries(rest);
+    // Another user must not see what was fetched for the previous one.
+    const changedUser = previous?.tenant !== now.tenant || previous.name !== now.name;
+    const others = { predicate: (query: Query) => query.queryKey[0] !== meKey[0] };
+    if (changedUser) client.removeQueries(others);
+    else void client.invalidateQueries(others);
   };
 
   if (me.isPending) return <div className="h-full bg-canvas" />;
-  if (!me.data && me.error instanceof Problem && me.error.status === 401) return <Login onEnter={enter} />;
-  if (!me.data) return <Trouble error={me.error} retry={() => void me.refetch()} />;
-  if (!me.data.scopes.includes("read")) return <MayNotRead me={me.data} />;
+  if (!me.data && me.error instanceof Problem && me.error.status === 401) return <Login onEnter={signIn} />;
+  if (!me.data) return <ErrorPanel error={me.error} retry={() => void me.refetch()} />;
+  if (!me.data.scopes.includes("read")) return <ReadNotAllowed me={me.data} />;
   return (
     <>
-      <LiveProvider key={`${me.data.tenant} ${me.data.name}`} from={me.data.cursor} session={session}>
-        <Frame />
+      <LiveProvider key={`${me.data.tenant} ${me.data.name}`} cursor={me.data.cursor} session={session}>
+        <Layout />
       </LiveProvider>
-      {expired && <LoginAgain onEnter={enter} />}
+      {expired && <LoginAgain onEnter={signIn} />}
     </>
   );
 }
 
-/** All that is shown here is read: without the right to it there is nothing to wait for. */
-function MayNotRead({ me }: { me: Me }) {
+/** Every page needs the scope `read`. */
+function ReadNotAllowed({ me }: { me: Me }) {
   const t = useT();
-  const leave = useSignOut();
+  const signOut = useSignOut();
   return (
     <main className="h-full bg-canvas">
-      <Empty title={t("login.mayNotRead")} action={<Button onClick={leave}>{t("login.out")}</Button>}>
+      <Empty title={t("login.mayNotRead")} action={<Button onClick={signOut}>{t("login.out")}</Button>}>
         {t("login.mayNotRead.text", { name: me.name, scopes: me.scopes.join(", ") || "—" })}
       </Empty>
     </main>
   );
 }
 
-function Frame() {
+function Layout() {
   const t = useT();
   const { path } = useAddress();
   const [menuOpen, setMenuOpen] = useState(false);
@@ -96,18 +96,18 @@ function Frame() {
       <Sidebar view={view} open={menuOpen} onClose={() => setMenuOpen(false)} />
       <div className="flex min-w-0 flex-1 flex-col">
         <Header onMenu={() => setMenuOpen(true)} />
-        <LostBanner />
+        <ConnectionLostBanner />
         <main id="content" tabIndex={-1} className="flex min-h-0 flex-1 flex-col outline-none">
-          <Boundary shown={path}>
-            <Shown view={view} />
-          </Boundary>
+          <ErrorBoundary resetKey={path}>
+            <Page view={view} />
+          </ErrorBoundary>
         </main>
       </div>
     </div>
   );
 }
 
-function LostBanner() {
+function ConnectionLostBanner() {
   const t = useT();
   const { connection } = useLive();
   if (connection !== "lost") return null;
@@ -119,7 +119,7 @@ function LostBanner() {
   );
 }
 
-function Shown({ view }: { view: View }) {
+function Page({ view }: { view: View }) {
   const t = useT();
   switch (view.page) {
     case "overview":
@@ -140,7 +140,7 @@ function Shown({ view }: { view: View }) {
       return <Analytics />;
     case "search":
       return <SearchPage />;
-    case "nowhere":
-      return <Empty title={t("nowhere.title")}>{t("nowhere.text")}</Empty>;
+    case "notFound":
+      return <Empty title={t("notFound.title")}>{t("notFound.text")}</Empty>;
   }
 }

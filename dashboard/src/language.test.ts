@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
-import { mendLanguage } from "./language";
+import { normalizeLanguage } from "./language";
 
-it("makes a tag of what a browser in a C locale says", () => {
-  const mended = (language: string) => {
+it("makes a language tag of the language of a C locale", () => {
+  const normalized = (language: string) => {
     const browser = { language };
-    mendLanguage(browser);
+    normalizeLanguage(browser);
     return browser.language;
   };
-  expect(mended("es-MX")).toBe("es-MX");
-  expect(mended("en-US@posix")).toBe("en-US");
-  expect(mended("@")).toBe("en");
+  expect(normalized("es-MX")).toBe("es-MX");
+  expect(normalized("en-US@posix")).toBe("en-US");
+  expect(normalized("@")).toBe("en");
 });

@@ -1,9 +1,9 @@
-/** A browser in a C locale calls its language "en-US@posix", which is not a language tag.
+/** Replaces an invalid browser language: in a C locale it is "en-US@posix", which is no language tag.
  *
- * `Intl` throws when it is given one like that, and the chart library gives it one as soon as it is
- * loaded: without this, such a browser would show a blank page.
+ * `Intl` throws on it, and the chart library passes it to `Intl` when it is loaded: such a browser
+ * would show a blank page. So this module must be imported first.
  */
-const known = (tag: string): boolean => {
+const isLanguageTag = (tag: string): boolean => {
   try {
     return Intl.getCanonicalLocales(tag).length > 0;
   } catch {
@@ -11,10 +11,10 @@ const known = (tag: string): boolean => {
   }
 };
 
-export function mendLanguage(browser: { readonly language: string }): void {
-  if (known(browser.language)) return;
+export function normalizeLanguage(browser: { readonly language: string }): void {
+  if (isLanguageTag(browser.language)) return;
   const plain = browser.language.split(/[.@]/)[0] ?? "";
-  Object.defineProperty(browser, "language", { value: known(plain) ? plain : "en", configurable: true });
+  Object.defineProperty(browser, "language", { value: isLanguageTag(plain) ? plain : "en", configurable: true });
 }
 
-mendLanguage(navigator);
+normalizeLanguage(navigator);

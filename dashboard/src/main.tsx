@@ -4,17 +4,17 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Problem } from "./api/client";
 import { App } from "./app";
-import { SpeechProvider } from "./i18n/i18n";
-import { Boundary } from "./parts/boundary";
-import { DialogProvider } from "./parts/dialogs";
-import { ToastProvider } from "./parts/toasts";
+import { I18nProvider } from "./i18n/i18n";
+import { ErrorBoundary } from "./components/error-boundary";
+import { DialogProvider } from "./components/dialog-provider";
+import { ToastProvider } from "./components/toasts";
 import "./style.css";
 import { ThemeProvider } from "./theme";
 
 const client = new QueryClient({
   defaultOptions: {
     queries: {
-      // The stream says when something is stale; and a refusal is not asked for again.
+      // The event stream invalidates what is stale. Client errors are not retried.
       staleTime: 1000,
       retry: (failures, error) =>
         failures < 2 && (!(error instanceof Problem) || error.unreachable || error.status >= 500),
@@ -29,17 +29,17 @@ const client = new QueryClient({
 createRoot(document.getElementById("root")!).render(
   <StrictMode>
     <QueryClientProvider client={client}>
-      <SpeechProvider>
+      <I18nProvider>
         <ThemeProvider>
           <ToastProvider>
-            <Boundary>
+            <ErrorBoundary>
               <DialogProvider>
                 <App />
               </DialogProvider>
-            </Boundary>
+            </ErrorBoundary>
           </ToastProvider>
         </ThemeProvider>
-      </SpeechProvider>
+      </I18nProvider>
     </QueryClientProvider>
   </StrictMode>,
 );

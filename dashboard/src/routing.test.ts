@@ -15,8 +15,8 @@ describe("addresses", () => {
     ["/queues", "overview"],
     ["/workers", "workers"],
     ["/keyspace", "keyspace"],
-    ["/workers/7", "nowhere"],
-    ["/queues/mail/unheard-of", "nowhere"],
+    ["/workers/7", "notFound"],
+    ["/queues/mail/unheard-of", "notFound"],
     ["/queues/%E0%A4%A/queued", "queue"],
   ])("%s is %s", (path, page) => expect(viewOf(path).page).toBe(page));
 });

@@ -1,4 +1,4 @@
-/** Which view the address names. Every name in it is one segment, whatever characters it has. */
+/** Routing: addresses to views and back. Every name in an address is one escaped segment. */
 import { type AnchorHTMLAttributes, useEffect, useSyncExternalStore } from "react";
 import type { State } from "./api/client";
 import { STATES } from "./api/jobs";
@@ -10,23 +10,23 @@ export type View =
   | { page: "overview" | "workers" | "events" | "schedules" | "keyspace" | "analytics" | "search" }
   | { page: "queue"; queue: string; tab: Tab }
   | { page: "job"; queue: string; id: string }
-  | { page: "nowhere" };
+  | { page: "notFound" };
 
-const PLAIN = ["workers", "events", "schedules", "keyspace", "analytics", "search"] as const;
+const PAGES = ["workers", "events", "schedules", "keyspace", "analytics", "search"] as const;
 
 export function viewOf(path: string): View {
-  const parts = path.split("/").filter(Boolean).map(decoded);
-  const [first, queue, third, id] = parts;
+  const parts = path.split("/").filter(Boolean).map(decodeSegment);
+  const [first, queue, section, id] = parts;
   if (first === undefined || (first === "queues" && queue === undefined)) return { page: "overview" };
-  const plain = PLAIN.find((page) => page === first);
-  if (plain && parts.length === 1) return { page: plain };
-  if (first !== "queues" || queue === undefined) return { page: "nowhere" };
-  if (third === "jobs" && id !== undefined) return { page: "job", queue, id };
-  const tab = STATES.find((one) => one === (third ?? "queued"));
-  return tab && id === undefined ? { page: "queue", queue, tab } : { page: "nowhere" };
+  const page = PAGES.find((one) => one === first);
+  if (page && parts.length === 1) return { page };
+  if (first !== "queues" || queue === undefined) return { page: "notFound" };
+  if (section === "jobs" && id !== undefined) return { page: "job", queue, id };
+  const tab = STATES.find((one) => one === (section ?? "queued"));
+  return tab && id === undefined ? { page: "queue", queue, tab } : { page: "notFound" };
 }
 
-function decoded(segment: string): string {
+function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment);
   } catch {
@@ -40,27 +40,27 @@ export const toQueue = (queue: string, tab: Tab = "queued"): string =>
 export const toJob = (queue: string, id: string): string =>
   `/queues/${encodeURIComponent(queue)}/jobs/${encodeURIComponent(id)}`;
 
-const MOVED = "ackline:moved";
+const NAVIGATED = "ackline:navigated";
 
 function subscribe(listener: () => void): () => void {
   addEventListener("popstate", listener);
-  addEventListener(MOVED, listener);
+  addEventListener(NAVIGATED, listener);
   return () => {
     removeEventListener("popstate", listener);
-    removeEventListener(MOVED, listener);
+    removeEventListener(NAVIGATED, listener);
   };
 }
 
 export const address = (): string => location.pathname + location.search;
 
-/** Whether the browser's own Back or Forward has led here. */
-let returned = false;
+/** Whether the current view was reached with Back or Forward. */
+let viaHistory = false;
 addEventListener("popstate", () => {
-  returned = true;
+  viaHistory = true;
 });
-export const hasReturned = (): boolean => returned;
+export const isBackNavigation = (): boolean => viaHistory;
 
-/** What the browser calls this view: in its tabs, its history and its bookmarks. */
+/** Set the title of the document. */
 export function useTitle(...parts: string[]): void {
   const title = [...parts, "Ackline"].join(" · ");
   useEffect(() => {
@@ -73,24 +73,24 @@ export function useAddress(): { path: string; query: URLSearchParams } {
   return { path, query: new URLSearchParams(query) };
 }
 
-export function go(to: string, options: { replace?: boolean } = {}): void {
+export function navigate(to: string, options: { replace?: boolean } = {}): void {
   if (to === address()) return;
   if (options.replace) history.replaceState(null, "", to);
   else {
-    returned = false;
+    viaHistory = false;
     history.pushState(null, "", to);
   }
-  dispatchEvent(new Event(MOVED));
+  dispatchEvent(new Event(NAVIGATED));
 }
 
-/** Change what the address says behind the question mark; an empty value goes. */
+/** Change query parameters of the address; an empty value removes one. */
 export function setQuery(changes: Record<string, string>): void {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
     if (value) query.set(name, value);
     else query.delete(name);
   }
-  go(query.size ? `${location.pathname}?${query}` : location.pathname, { replace: true });
+  navigate(query.size ? `${location.pathname}?${query}` : location.pathname, { replace: true });
 }
 
 export function Link({ href, onClick, ...rest }: AnchorHTMLAttributes<HTMLAnchorElement>) {
@@ -100,10 +100,10 @@ export function Link({ href, onClick, ...rest }: AnchorHTMLAttributes<HTMLAnchor
       href={href}
       onClick={(event) => {
         onClick?.(event);
-        const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
-        if (!href || !plain || event.defaultPrevented) return;
+        const plainClick = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey;
+        if (!href || !plainClick || event.defaultPrevented) return;
         event.preventDefault();
-        go(href);
+        navigate(href);
       }}
     />
   );

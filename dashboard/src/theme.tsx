@@ -1,47 +1,47 @@
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
-import { stored } from "./format/stored";
+import { storage } from "./format/storage";
 
 export type Theme = "auto" | "light" | "dark";
 export type Shade = "light" | "dark";
 
-const NAME = "ackline.theme";
+const STORAGE_KEY = "ackline.theme";
 const DARK = "(prefers-color-scheme: dark)";
 
-interface Chosen {
+interface ThemeChoice {
   theme: Theme;
   shade: Shade;
-  choose: (theme: Theme) => void;
+  setTheme: (theme: Theme) => void;
 }
 
-const Context = createContext<Chosen>({ theme: "auto", shade: "light", choose: () => {} });
-export const useTheme = (): Chosen => useContext(Context);
+const Context = createContext<ThemeChoice>({ theme: "auto", shade: "light", setTheme: () => {} });
+export const useTheme = (): ThemeChoice => useContext(Context);
 
-const chosenBefore = (): Theme => {
-  const said = stored.read(NAME);
-  return said === "light" || said === "dark" ? said : "auto";
+const storedTheme = (): Theme => {
+  const value = storage.read(STORAGE_KEY);
+  return value === "light" || value === "dark" ? value : "auto";
 };
 
 export function ThemeProvider({ children }: { children: ReactNode }) {
-  const [theme, setTheme] = useState(chosenBefore);
+  const [theme, setTheme] = useState(storedTheme);
   const [systemDark, setSystemDark] = useState(() => matchMedia(DARK).matches);
   useEffect(() => {
     const system = matchMedia(DARK);
-    const note = () => setSystemDark(system.matches);
-    system.addEventListener("change", note);
-    return () => system.removeEventListener("change", note);
+    const update = () => setSystemDark(system.matches);
+    system.addEventListener("change", update);
+    return () => system.removeEventListener("change", update);
   }, []);
   const shade: Shade = theme === "auto" ? (systemDark ? "dark" : "light") : theme;
   document.documentElement.dataset.theme = shade;
-  const chosen = useMemo<Chosen>(
+  const choice = useMemo<ThemeChoice>(
     () => ({
       theme,
       shade,
-      choose: (next) => {
-        stored.write(NAME, next);
+      setTheme: (next) => {
+        storage.write(STORAGE_KEY, next);
         setTheme(next);
       },
     }),
     [theme, shade],
   );
-  return <Context value={chosen}>{children}</Context>;
+  return <Context value={choice}>{children}</Context>;
 }

@@ -2,8 +2,8 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { render, screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { afterEach, beforeAll, expect, it, vi } from "vitest";
-import { SpeechProvider } from "../i18n/i18n";
-import { ToastProvider } from "../parts/toasts";
+import { ToastProvider } from "../components/toasts";
+import { I18nProvider } from "../i18n/i18n";
 import { BulkDialog } from "./bulk-dialog";
 
 afterEach(() => vi.unstubAllGlobals());
@@ -17,11 +17,11 @@ beforeAll(() => {
   };
 });
 
-it("acts on what was counted first, whatever else is fetched again meanwhile", async () => {
-  const asked: Record<string, unknown>[] = [];
+it("acts on the jobs that were counted first, whatever is refetched meanwhile", async () => {
+  const requests: Record<string, unknown>[] = [];
   vi.stubGlobal("fetch", (_: string, request: RequestInit) => {
-    asked.push(JSON.parse(String(request.body)));
-    const counted = asked.length === 1 ? { count: 250, as_of: "first" } : { count: 400, as_of: "second" };
+    requests.push(JSON.parse(String(request.body)));
+    const counted = requests.length === 1 ? { count: 250, as_of: "first" } : { count: 400, as_of: "second" };
     return Promise.resolve(
       new Response(JSON.stringify({ ...counted, cursor: null }), { headers: { "content-type": "application/json" } }),
     );
@@ -29,19 +29,19 @@ it("acts on what was counted first, whatever else is fetched again meanwhile", a
   const client = new QueryClient();
   render(
     <QueryClientProvider client={client}>
-      <SpeechProvider>
+      <I18nProvider>
         <ToastProvider>
-          <BulkDialog queue="mail" action="delete" which={{ states: ["queued"] }} onClose={() => {}} />
+          <BulkDialog queue="mail" action="delete" filter={{ states: ["queued"] }} onClose={() => {}} />
         </ToastProvider>
-      </SpeechProvider>
+      </I18nProvider>
     </QueryClientProvider>,
   );
   const button = await screen.findByRole("button", { name: /250/ });
   await userEvent.type(screen.getByRole("textbox"), "mail");
 
-  // As after a gap in the stream of events.
+  // As after a gap in the event stream.
   await client.invalidateQueries();
   await userEvent.click(button);
 
-  expect(asked).toMatchObject([{ dry_run: true }, { as_of: "first" }]);
+  expect(requests).toMatchObject([{ dry_run: true }, { as_of: "first" }]);
 });

@@ -1,14 +1,14 @@
-/** Everything in a queue, or the queue with everything: what that is now is shown, and kept up to date. */
+/** Purge or drop a queue: shows what it holds now, and keeps that up to date. */
 import { useQueryClient } from "@tanstack/react-query";
 import type { State } from "../api/client";
 import { STATES } from "../api/jobs";
 import { overviewKey } from "../api/overview";
-import { dropQueue, purgeQueue, useQueueNow } from "../api/queues";
-import { count } from "../format/spans";
+import { dropQueue, purgeQueue, useFreshQueue } from "../api/queues";
+import { Dot, errorMessage } from "../components/basics";
+import { useToasts } from "../components/toasts";
+import { count } from "../format/numbers";
 import { plural, useT } from "../i18n/i18n";
-import { Dot, saying } from "../parts/basics";
-import { useToasts } from "../parts/toasts";
-import { go } from "../routing";
+import { navigate } from "../routing";
 import { Confirm } from "./confirm";
 
 interface ClearProps {
@@ -19,47 +19,47 @@ interface ClearProps {
 
 type Counts = Partial<Record<State, number>>;
 
-export const all = (counts: Counts): number => STATES.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
+export const totalOf = (counts: Counts): number => STATES.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
 
 export function ClearDialog({ queue, action, onClose }: ClearProps) {
   const t = useT();
-  const { say } = useToasts();
+  const { showSuccess } = useToasts();
   const client = useQueryClient();
-  const now = useQueueNow(queue);
-  const counts = now.data?.counts;
-  const n = counts && all(counts);
+  const fresh = useFreshQueue(queue);
+  const counts = fresh.data?.counts;
+  const n = counts && totalOf(counts);
   const purge = async () => {
     const { changed } = await purgeQueue(queue);
-    say(plural(t, "bulk.done.delete", changed));
+    showSuccess(plural(t, "bulk.done.delete", changed));
     void client.invalidateQueries();
   };
   const drop = async () => {
     await dropQueue(queue);
-    say(t("done.drop", { queue }));
+    showSuccess(t("done.drop", { queue }));
     void client.invalidateQueries({ queryKey: overviewKey });
-    go("/");
+    navigate("/");
   };
   const name = t(`action.${action}`);
   return (
     <Confirm
       title={`${name}: ${queue}`}
       button={name}
-      word={queue}
+      expected={queue}
       act={action === "purge" ? purge : drop}
       onClose={onClose}
       disabled={n === undefined}
     >
-      {now.error ? <p className="text-danger">{saying(now.error)}</p> : <Deleted counts={counts} />}
+      {fresh.error ? <p className="text-danger">{errorMessage(fresh.error)}</p> : <JobCounts counts={counts} />}
       <p className="text-muted">{t(`action.${action}.text`)}</p>
     </Confirm>
   );
 }
 
-/** How many jobs there are, by the state they are in. */
-function Deleted({ counts }: { counts: Counts | undefined }) {
+/** The number of jobs in each state. */
+function JobCounts({ counts }: { counts: Counts | undefined }) {
   const t = useT();
   if (!counts) return <p>{t("bulk.counting")}</p>;
-  const n = all(counts);
+  const n = totalOf(counts);
   return (
     <div data-preview={n}>
       <p className="font-medium">{n === 0 ? t("clear.empty") : plural(t, "clear.deletes", n)}</p>

@@ -1,13 +1,13 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { type Edit, editJob, type Job, jobKey, redriveJob } from "../api/jobs";
 import { clock } from "../api/clock";
-import { mistakeIn } from "../api/raw";
+import { type Edit, editJob, type Job, jobKey, redriveJob } from "../api/jobs";
+import { jsonError } from "../api/raw-json";
+import { errorMessage } from "../components/basics";
+import { Dialog, DialogForm, Field } from "../components/dialog";
+import { editorText, JsonEditor } from "../components/json";
+import { useToasts } from "../components/toasts";
 import { useT } from "../i18n/i18n";
-import { saying } from "../parts/basics";
-import { Dialog, DialogForm, Field } from "../parts/dialog";
-import { forEditor, JsonEditor } from "../parts/json";
-import { useToasts } from "../parts/toasts";
 
 interface EditProps {
   queue: string;
@@ -19,11 +19,11 @@ interface EditProps {
 
 export function EditDialog({ queue, job, redrive = false, onClose }: EditProps) {
   const t = useT();
-  const { say } = useToasts();
+  const { showSuccess } = useToasts();
   const client = useQueryClient();
   const editable = job.codec === "json";
-  const opened = useMemo(() => forEditor(job.payload), [job.payload]);
-  const [payload, setPayload] = useState(opened);
+  const initial = useMemo(() => editorText(job.payload), [job.payload]);
+  const [payload, setPayload] = useState(initial);
   const [priority, setPriority] = useState(String(job.priority));
   const [delay, setDelay] = useState("");
 
@@ -31,20 +31,20 @@ export function EditDialog({ queue, job, redrive = false, onClose }: EditProps) 
     mutationFn: async () => {
       const edit: Edit = {};
       if (Number(priority) !== job.priority) edit.priority = Number(priority);
-      if (editable && payload !== opened) edit.payload = payload;
+      if (editable && payload !== initial) edit.payload = payload;
       if (delay !== "" && !redrive) edit.delay = Number(delay);
       if (Object.keys(edit).length > 0) await editJob(queue, job.id, edit);
       if (redrive) await redriveJob(queue, job.id, Number(delay || 0));
       return edit;
     },
     onSuccess: (edit) => {
-      if (redrive) say(t("done.redrive", { id: job.id }));
-      else say(t("done.edit", { id: job.id }), () => editJob(queue, job.id, before(job, edit, clock.now())));
+      if (redrive) showSuccess(t("done.redrive", { id: job.id }));
+      else showSuccess(t("done.edit", { id: job.id }), () => editJob(queue, job.id, undoEdit(job, edit, clock.now())));
       void client.invalidateQueries({ queryKey: jobKey(queue, job.id) });
       onClose();
     },
   });
-  const wrong = useMemo(() => editable && mistakeIn(payload) !== null, [editable, payload]);
+  const invalid = useMemo(() => editable && jsonError(payload) !== null, [editable, payload]);
   const action = t(redrive ? "action.redriveEdited" : "action.edit");
   return (
     <Dialog title={`${action} ${job.id}`} onClose={onClose}>
@@ -53,8 +53,8 @@ export function EditDialog({ queue, job, redrive = false, onClose }: EditProps) 
         onClose={onClose}
         button={redrive ? t("action.redrive") : t("action.save")}
         busy={save.isPending}
-        disabled={wrong}
-        error={save.error ? saying(save.error) : null}
+        disabled={invalid}
+        error={save.error ? errorMessage(save.error) : null}
       >
         {editable ? (
           <JsonEditor label={t("form.payload")} value={payload} onChange={setPayload} />
@@ -91,11 +91,11 @@ export function EditDialog({ queue, job, redrive = false, onClose }: EditProps) 
   );
 }
 
-/** What takes an edit back: of each thing that it changed, what the job had before. */
-export function before(job: Job, edit: Edit, now: number | null): Edit {
-  const back: Edit = {};
-  if (edit.payload !== undefined) back.payload = job.payload;
-  if (edit.priority !== undefined) back.priority = job.priority;
-  if (edit.delay !== undefined) back.delay = Math.max(0, (job.run_at ?? 0) - (now ?? 0));
-  return back;
+/** The edit that reverts another: the previous value of each field that it changed. */
+export function undoEdit(job: Job, edit: Edit, now: number | null): Edit {
+  const undo: Edit = {};
+  if (edit.payload !== undefined) undo.payload = job.payload;
+  if (edit.priority !== undefined) undo.priority = job.priority;
+  if (edit.delay !== undefined) undo.delay = Math.max(0, (job.run_at ?? 0) - (now ?? 0));
+  return undo;
 }

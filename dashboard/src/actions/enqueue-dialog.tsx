@@ -1,51 +1,50 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { enqueueJob, type NewJob } from "../api/jobs";
-import { mistakeIn } from "../api/raw";
+import { jsonError } from "../api/raw-json";
+import { errorMessage } from "../components/basics";
+import { Dialog, DialogForm, Field } from "../components/dialog";
+import { JsonEditor } from "../components/json";
+import { useToasts } from "../components/toasts";
 import { useT } from "../i18n/i18n";
-import { saying } from "../parts/basics";
-import { Dialog, DialogForm, Field } from "../parts/dialog";
-import { JsonEditor } from "../parts/json";
-import { useToasts } from "../parts/toasts";
 
 interface EnqueueProps {
-  /** Without one, its name is asked for: a queue comes into being with its first job. */
+  /** Without one, the dialog asks for a name: the first job creates the queue. */
   queue?: string;
   onClose: () => void;
 }
 
-const BLANK = { id: "", kind: "", priority: "", delay: "", max_attempts: "" };
+const EMPTY = { id: "", kind: "", priority: "", delay: "", max_attempts: "" };
 
-/** What was typed, without what was left empty. */
-export function jobFrom(typed: typeof BLANK): Partial<NewJob> {
-  const { id, kind, ...numbers } = typed;
-  const words = Object.entries({ id, kind }).filter(([, value]) => value !== "");
-  const given = Object.entries(numbers).filter(([, value]) => value !== "");
-  return Object.fromEntries([...words, ...given.map(([name, value]) => [name, Number(value)])]);
+/** The fields that were filled in. */
+export function jobFields(fields: typeof EMPTY): Partial<NewJob> {
+  const filled = Object.entries(fields).filter(([, value]) => value !== "");
+  const isText = (name: string) => name === "id" || name === "kind";
+  return Object.fromEntries(filled.map(([name, value]) => [name, isText(name) ? value : Number(value)]));
 }
 
 export function EnqueueDialog({ queue, onClose }: EnqueueProps) {
   const t = useT();
-  const { say } = useToasts();
+  const { showSuccess } = useToasts();
   const [name, setName] = useState(queue ?? "");
   const [payload, setPayload] = useState("{}");
-  const [typed, setTyped] = useState(BLANK);
+  const [fields, setFields] = useState(EMPTY);
   const enqueue = useMutation({
-    mutationFn: () => enqueueJob(name, jobFrom(typed), payload),
+    mutationFn: () => enqueueJob(name, jobFields(fields), payload),
     onSuccess: (answer) => {
       if (!answer.accepted) return;
-      say(t("done.enqueue", { id: answer.id }));
+      showSuccess(t("done.enqueue", { id: answer.id }));
       onClose();
     },
   });
-  const known = enqueue.data && !enqueue.data.accepted ? enqueue.data.state : null;
-  const input = (field: keyof typeof BLANK, number?: { min: number; max?: number; step?: string }) => (
+  const duplicateState = enqueue.data && !enqueue.data.accepted ? enqueue.data.state : null;
+  const input = (field: keyof typeof EMPTY, number?: { min: number; max?: number; step?: string }) => (
     <input
       className="field"
       type={number ? "number" : "text"}
       {...number}
-      value={typed[field]}
-      onChange={(event) => setTyped({ ...typed, [field]: event.target.value })}
+      value={fields[field]}
+      onChange={(event) => setFields({ ...fields, [field]: event.target.value })}
     />
   );
   return (
@@ -55,11 +54,11 @@ export function EnqueueDialog({ queue, onClose }: EnqueueProps) {
         onClose={onClose}
         button={t("action.enqueue")}
         busy={enqueue.isPending}
-        disabled={name === "" || mistakeIn(payload) !== null}
+        disabled={name === "" || jsonError(payload) !== null}
         error={
           enqueue.error
-            ? saying(enqueue.error)
-            : known && t("form.duplicate", { state: t(`one.${known}`) })
+            ? errorMessage(enqueue.error)
+            : duplicateState && t("form.duplicate", { state: t(`one.${duplicateState}`) })
         }
       >
         {queue === undefined && (

@@ -1,28 +1,28 @@
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { importJobs } from "../api/jobs";
+import { errorMessage } from "../components/basics";
+import { Dialog, DialogForm, Field } from "../components/dialog";
+import { useToasts } from "../components/toasts";
 import { plural, useT } from "../i18n/i18n";
-import { saying } from "../parts/basics";
-import { Dialog, DialogForm, Field } from "../parts/dialog";
-import { useToasts } from "../parts/toasts";
 
 export function ImportDialog({ queue, onClose }: { queue: string; onClose: () => void }) {
   const t = useT();
-  const { say } = useToasts();
+  const { showSuccess } = useToasts();
   const [file, setFile] = useState<File | null>(null);
   const send = useMutation({
     mutationFn: () => importJobs(queue, file!),
     onSuccess: (done) => {
       if (done.problem) return;
-      say(plural(t, "form.imported", done.enqueued ?? 0));
+      showSuccess(plural(t, "form.imported", done.enqueued ?? 0));
       onClose();
     },
   });
-  const refused = send.data?.problem && {
+  const rejected = send.data?.problem && {
     line: send.data.stopped_at ?? 0,
     detail: send.data.problem.detail,
   };
-  const before = send.data?.enqueued ?? 0;
+  const importedCount = send.data?.enqueued ?? 0;
   return (
     <Dialog title={`${t("action.import")}: ${queue}`} onClose={onClose}>
       <DialogForm
@@ -31,7 +31,7 @@ export function ImportDialog({ queue, onClose }: { queue: string; onClose: () =>
         button={t("action.import")}
         busy={send.isPending}
         disabled={file === null}
-        error={send.error ? saying(send.error) : refused ? plural(t, "form.stopped", before, refused) : null}
+        error={send.error ? errorMessage(send.error) : rejected ? plural(t, "form.stopped", importedCount, rejected) : null}
       >
         <Field label={t("form.file")}>
           <input

@@ -2,11 +2,11 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { moveJob } from "../api/jobs";
 import { useOverview } from "../api/overview";
+import { errorMessage } from "../components/basics";
+import { Dialog, DialogForm, Field } from "../components/dialog";
+import { useToasts } from "../components/toasts";
 import { useT } from "../i18n/i18n";
-import { saying } from "../parts/basics";
-import { Dialog, DialogForm, Field } from "../parts/dialog";
-import { useToasts } from "../parts/toasts";
-import { go, toJob } from "../routing";
+import { navigate, toJob } from "../routing";
 
 interface MoveProps {
   queue: string;
@@ -16,14 +16,14 @@ interface MoveProps {
 
 export function MoveDialog({ queue, id, onClose }: MoveProps) {
   const t = useT();
-  const { say } = useToasts();
+  const { showSuccess } = useToasts();
   const [to, setTo] = useState("");
   const move = useMutation({
     mutationFn: () => moveJob(queue, id, to),
     onSuccess: () => {
-      say(t("done.move", { id, to }), () => moveJob(to, id, queue));
+      showSuccess(t("done.move", { id, to }), () => moveJob(to, id, queue));
       onClose();
-      go(toJob(to, id));
+      navigate(toJob(to, id));
     },
   });
   return (
@@ -34,7 +34,7 @@ export function MoveDialog({ queue, id, onClose }: MoveProps) {
         button={t("action.move")}
         busy={move.isPending}
         disabled={to === "" || to === queue}
-        error={move.error ? saying(move.error) : null}
+        error={move.error ? errorMessage(move.error) : null}
       >
         <TargetQueue value={to} onChange={setTo} except={queue} />
       </DialogForm>
@@ -48,7 +48,7 @@ interface TargetProps {
   except: string;
 }
 
-/** A queue by name: one of those that there are, or a new one. */
+/** The name of an existing queue or of a new one. */
 export function TargetQueue({ value, onChange, except }: TargetProps) {
   const t = useT();
   const queues = useOverview().data?.queues ?? [];

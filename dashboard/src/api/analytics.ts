@@ -9,7 +9,7 @@ export function useAnalytics(queue: string, days: string) {
     queryKey: ["analytics", queue, days],
     queryFn: ({ signal }) =>
       call<Analytics>("GET", "/v1/analytics", { query: { queue, days }, signal }),
-    // The pipeline runs every ten seconds at most.
+    // The pipeline runs at most every ten seconds.
     refetchInterval: 10_000,
   });
 }

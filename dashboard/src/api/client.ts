@@ -1,4 +1,4 @@
-/** One way to the service: who asks, what was answered, and what went wrong. */
+/** Requests to the service: authentication, timeouts and errors. */
 import type { components } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -9,42 +9,42 @@ const TOKEN = "ackline.token";
 export const base =
   document.querySelector<HTMLMetaElement>('meta[name="ackline-base"]')?.content ?? "/api";
 
-/** An answer that is not what was asked for: a problem detail of the service, or no answer. */
+/** A failed request: the problem details of the service, or status 0 if there was no response. */
 export class Problem extends Error {
   constructor(
     readonly status: number,
-    readonly word: string,
+    readonly type: string,
     detail: string,
-    readonly at?: string,
-    /** Where to read on, if what was asked for is kept no longer. */
+    readonly field?: string,
+    /** Where to continue reading if the requested cursor has been pruned. */
     readonly cursor?: string | null,
   ) {
     super(detail);
   }
 
-  /** Whether nothing came back at all: the service is away, or the way to it. */
+  /** Whether there was no response at all. */
   get unreachable(): boolean {
     return this.status === 0;
   }
 }
 
-/** The token is kept for this tab only, and never in an address. */
+/** The token is kept for this tab only, and never in the address. */
 export const token = {
-  read: (): string | null => attempt(() => sessionStorage.getItem(TOKEN)) ?? shown,
+  read: (): string | null => tryOrNull(() => sessionStorage.getItem(TOKEN)) ?? memoryToken,
   write: (value: string): void => {
-    shown = value;
-    attempt(() => sessionStorage.setItem(TOKEN, value));
+    memoryToken = value;
+    tryOrNull(() => sessionStorage.setItem(TOKEN, value));
   },
-  forget: (): void => {
-    shown = null;
-    attempt(() => sessionStorage.removeItem(TOKEN));
+  clear: (): void => {
+    memoryToken = null;
+    tryOrNull(() => sessionStorage.removeItem(TOKEN));
   },
 };
 
-/** For a browser that keeps nothing: until this page is left. */
-let shown: string | null = null;
+/** Used if the browser denies access to its storage. */
+let memoryToken: string | null = null;
 
-function attempt<T>(work: () => T): T | null {
+function tryOrNull<T>(work: () => T): T | null {
   try {
     return work();
   } catch {
@@ -52,46 +52,47 @@ function attempt<T>(work: () => T): T | null {
   }
 }
 
-const refused = new Set<() => void>();
+const unauthorizedListeners = new Set<() => void>();
 
-/** Be told when the service no longer accepts the token. */
-export function onRefused(listener: () => void): () => void {
-  refused.add(listener);
-  return () => refused.delete(listener);
+/** Call `listener` when the service rejects the token. */
+export function onUnauthorized(listener: () => void): () => void {
+  unauthorizedListeners.add(listener);
+  return () => unauthorizedListeners.delete(listener);
 }
 
-/** Milliseconds without a word, while something is asked, after which the service is silent. */
-const SILENCE = 5000;
-/** Milliseconds after which nobody waits any more for an answer. */
-const PATIENCE = 15_000;
+/** Milliseconds a request waits before the service counts as unresponsive. */
+const UNRESPONSIVE_AFTER = 5000;
+/** Milliseconds after which a request is given up. */
+const TIMEOUT = 15_000;
 
-let heardAt = 0;
-const silence = new Set<(silent: boolean) => void>();
+let lastResponseAt = 0;
+const unresponsiveListeners = new Set<(unresponsive: boolean) => void>();
 
-/** Be told when the service stops responding to requests, and when it responds again. */
-export function onSilence(listener: (silent: boolean) => void): () => void {
-  silence.add(listener);
-  return () => silence.delete(listener);
+/** Call `listener` when the service stops responding to requests, and when it responds again. */
+export function onUnresponsive(listener: (unresponsive: boolean) => void): () => void {
+  unresponsiveListeners.add(listener);
+  return () => unresponsiveListeners.delete(listener);
 }
 
-/** Note that the service has said something, whatever it was. */
-export function heard(): void {
-  heardAt = performance.now();
-  for (const listener of silence) listener(false);
+/** Note that the service is alive. */
+export function noteResponse(): void {
+  lastResponseAt = performance.now();
+  for (const listener of unresponsiveListeners) listener(false);
 }
 
-function watch(): () => void {
-  const look = () => {
-    if (performance.now() - heardAt >= SILENCE - 100) for (const listener of silence) listener(true);
+function watchResponse(): () => void {
+  const check = () => {
+    if (performance.now() - lastResponseAt < UNRESPONSIVE_AFTER - 100) return;
+    for (const listener of unresponsiveListeners) listener(true);
   };
-  const timer = setTimeout(look, SILENCE);
+  const timer = setTimeout(check, UNRESPONSIVE_AFTER);
   return () => clearTimeout(timer);
 }
 
-/** A path below `/v1` in which every name is one segment, whatever is in it. */
+/** A path below `/v1` with every name escaped as one segment. */
 export function v1(parts: TemplateStringsArray, ...names: string[]): string {
   const path = parts.reduce(
-    (made, part, at) => made + encodeURIComponent(names[at - 1] ?? "") + part,
+    (path, part, index) => path + encodeURIComponent(names[index - 1] ?? "") + part,
   );
   return `/v1${path}`;
 }
@@ -99,12 +100,12 @@ export function v1(parts: TemplateStringsArray, ...names: string[]): string {
 export type Query = Record<string, string | number | boolean | string[] | null | undefined>;
 
 export function withQuery(path: string, query: Query): string {
-  const said = new URLSearchParams();
+  const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value === null || value === undefined || value === "") continue;
-    for (const one of Array.isArray(value) ? value : [String(value)]) said.append(name, one);
+    for (const one of Array.isArray(value) ? value : [String(value)]) params.append(name, one);
   }
-  return said.size ? `${path}?${said}` : path;
+  return params.size ? `${path}?${params}` : path;
 }
 
 interface Request {
@@ -114,17 +115,17 @@ interface Request {
   raw?: BodyInit;
   type?: string;
   signal?: AbortSignal;
-  /** It may take as long as it takes: acts on many jobs, and files. */
-  patient?: boolean;
+  /** For bulk actions and files, which may take long. */
+  noTimeout?: boolean;
 }
 
-/** Until when an answer is waited for. */
-function limit({ signal, patient }: Request): AbortSignal | undefined {
-  const signals = [signal, patient ? undefined : AbortSignal.timeout(PATIENCE)].filter((one) => one !== undefined);
+/** Aborts the request on the caller's signal or after the timeout. */
+function abortSignal({ signal, noTimeout }: Request): AbortSignal | undefined {
+  const signals = [signal, noTimeout ? undefined : AbortSignal.timeout(TIMEOUT)].filter((one) => one !== undefined);
   return signals.length > 1 ? AbortSignal.any(signals) : signals[0];
 }
 
-/** Send a request; whatever is not a success is a `Problem`. */
+/** Send a request; raises a `Problem` unless it succeeds. */
 export async function send(method: string, path: string, request: Request = {}): Promise<Response> {
   const headers: Record<string, string> = {};
   const key = token.read();
@@ -132,39 +133,39 @@ export async function send(method: string, path: string, request: Request = {}):
   const body = request.raw ?? (request.body === undefined ? null : JSON.stringify(request.body));
   if (body !== null) headers["content-type"] = request.type ?? "application/json";
   const options: RequestInit = { method, headers, body, cache: "no-store" };
-  const until = limit(request);
-  if (until) options.signal = until;
-  const done = watch();
-  let answer: Response;
+  const signal = abortSignal(request);
+  if (signal) options.signal = signal;
+  const stopWatching = watchResponse();
+  let response: Response;
   try {
-    answer = await fetch(base + withQuery(path, request.query ?? {}), options);
+    response = await fetch(base + withQuery(path, request.query ?? {}), options);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     const late = error instanceof DOMException && error.name === "TimeoutError" && method !== "GET";
     throw new Problem(0, late ? "late" : "unreachable", "The service is not responding.");
   } finally {
-    done();
+    stopWatching();
   }
-  heard();
-  if (!answer.ok) throw await problemOf(answer);
-  return answer;
+  noteResponse();
+  if (!response.ok) throw await problemOf(response);
+  return response;
 }
 
-/** The same, with the answer read as JSON. */
+/** Send a request and parse the response as JSON. */
 export async function call<T>(method: string, path: string, request: Request = {}): Promise<T> {
-  const answer = await send(method, path, request);
-  return (answer.status === 204 ? undefined : await answer.json()) as T;
+  const response = await send(method, path, request);
+  return (response.status === 204 ? undefined : await response.json()) as T;
 }
 
-async function problemOf(answer: Response): Promise<Problem> {
-  const said = (await answer.json().catch(() => null)) as Schemas["Problem"] | null;
-  const word = said?.type.split(":").pop() ?? "unknown";
-  if (answer.status === 401) for (const listener of refused) listener();
+async function problemOf(response: Response): Promise<Problem> {
+  const problem = (await response.json().catch(() => null)) as Schemas["Problem"] | null;
+  const type = problem?.type.split(":").pop() ?? "unknown";
+  if (response.status === 401) for (const listener of unauthorizedListeners) listener();
   return new Problem(
-    answer.status,
-    word,
-    said?.detail ?? `The service answered ${answer.status}.`,
-    said?.at,
-    said?.cursor,
+    response.status,
+    type,
+    problem?.detail ?? `The service answered ${response.status}.`,
+    problem?.at,
+    problem?.cursor,
   );
 }

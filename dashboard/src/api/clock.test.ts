@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { clock, timed } from "./clock";
+import { clock, syncClock } from "./clock";
 
 describe("the store's clock", () => {
   afterEach(() => vi.useRealTimers());
 
-  it("goes by what the store said, whatever the browser takes for today", async () => {
+  it("follows the time of the store, whatever the date of the browser", async () => {
     vi.useFakeTimers({ now: 0 });
-    await timed(async () => ({ now: 1_900_000_000 }));
+    await syncClock(async () => ({ now: 1_900_000_000 }));
 
     vi.advanceTimersByTime(2500);
     vi.setSystemTime(new Date("1999-01-01"));
@@ -14,17 +14,17 @@ describe("the store's clock", () => {
     expect(clock.now()).toBeCloseTo(1_900_000_002.5, 3);
   });
 
-  it("takes the middle of the request for the moment of the answer", async () => {
+  it("assumes that the response was written half-way through the request", async () => {
     vi.useFakeTimers({ now: 0 });
-    await timed(async () => {
+    await syncClock(async () => {
       vi.advanceTimersByTime(400);
       return { now: 1000 };
     });
     expect(clock.now()).toBeCloseTo(1000.2, 3);
   });
 
-  it("knows nothing before the store has spoken", () => {
-    clock.forget();
+  it("is unknown before the first response", () => {
+    clock.reset();
     expect(clock.now()).toBeNull();
   });
 });

@@ -1,33 +1,32 @@
-/** The store's time, in seconds since 1970, as far as this page can know it.
+/** The store's time, in seconds since 1970, estimated from responses of the service.
  *
- * It is counted from the answers of the service by a clock that nobody sets: what the browser
- * believes the date to be changes nothing.
+ * It advances with the browser's monotonic clock, so a wrong system time changes nothing.
  */
 class StoreClock {
   private offset: number | null = null;
 
-  /** Note that the store said `now`, in an answer to a request of this moment. */
-  heard(now: number, askedAt: number): void {
-    const middle = (askedAt + performance.now()) / 2;
+  /** Set the time to `now`, from the response to a request sent at `sentAt` (`performance.now()`). */
+  sync(now: number, sentAt: number): void {
+    const middle = (sentAt + performance.now()) / 2;
     this.offset = now - middle / 1000;
   }
 
-  /** The time, or null as long as the store has not said it. */
+  /** The time, or null before the first response. */
   now(): number | null {
     return this.offset === null ? null : performance.now() / 1000 + this.offset;
   }
 
-  forget(): void {
+  reset(): void {
     this.offset = null;
   }
 }
 
 export const clock = new StoreClock();
 
-/** Ask for something that comes with the store's time. */
-export async function timed<T extends { now: number }>(ask: () => Promise<T>): Promise<T> {
-  const askedAt = performance.now();
-  const answer = await ask();
-  clock.heard(answer.now, askedAt);
-  return answer;
+/** Send a request whose response has the store's time, and set the clock by it. */
+export async function syncClock<T extends { now: number }>(request: () => Promise<T>): Promise<T> {
+  const sentAt = performance.now();
+  const response = await request();
+  clock.sync(response.now, sentAt);
+  return response;
 }

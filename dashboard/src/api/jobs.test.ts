@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { lineOf, linesOf, readJob, restorable, type Row, rowsOf, withPayload } from "./jobs";
+import { countLines, importLine, readJob, restorable, type Row, rowsOf, withPayload } from "./jobs";
 
 describe("a job from the service", () => {
-  it("has its payload as it was written", () => {
+  it("has its payload as written", () => {
     const job = readJob('{"id":"a","payload":{"n":1e400},"result":null,"progress":[1]}');
     expect([job.id, job.payload, job.result, job.progress]).toEqual([
       "a",
@@ -14,14 +14,14 @@ describe("a job from the service", () => {
 });
 
 describe("a body with a payload", () => {
-  it("sends the payload as it was typed", () => {
+  it("has the payload as typed", () => {
     expect(withPayload({ priority: 9 }, "1.0")).toBe('{"payload":1.0,"priority":9}');
     expect(withPayload({}, "1.0")).toBe('{"payload":1.0}');
     expect(withPayload({ priority: 9 }, undefined)).toBe('{"priority":9}');
   });
 });
 
-describe("a job that is put back", () => {
+describe("a job that is restored", () => {
   const options = {
     max_attempts: 3,
     backoff: { shape: "schedule", delays: [1, 2] },
@@ -39,13 +39,13 @@ describe("a job that is put back", () => {
       ),
     );
 
-  it("has all that was said about it, and its payload as it was written", () => {
-    const line = lineOf(job({}));
+  it("has all of its options, and its payload as written", () => {
+    const line = importLine(job({}));
     expect(line).toContain('{"payload":{"n":1.10},');
     expect(JSON.parse(line)).toMatchObject(options);
   });
 
-  it("is one that had not begun, and whose payload is at hand", () => {
+  it("never ran, and has a JSON payload", () => {
     expect(restorable(job({}))).toBe(true);
     expect(restorable(job({ attempts: 1 }))).toBe(false);
     expect(restorable(job({ codec: "msgpack" }))).toBe(false);
@@ -54,11 +54,11 @@ describe("a job that is put back", () => {
 
 it("counts the lines of a file", async () => {
   const file = { arrayBuffer: async () => new TextEncoder().encode("{}\n{}\n").buffer } as Blob;
-  expect(await linesOf(file)).toBe(2);
+  expect(await countLines(file)).toBe(2);
 });
 
 describe("rows of several pages", () => {
-  it("has a job once that moved from one page to the next meanwhile", () => {
+  it("have a job once if it moved between pages", () => {
     const row = (id: string) => ({ id }) as Row;
     const pages = [
       { now: 1, summaries: [row("a"), row("b")], cursor: "x" },

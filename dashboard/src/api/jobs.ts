@@ -1,21 +1,21 @@
 import { type InfiniteData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { call, Problem, type Query, type Schemas, type State, send, v1 } from "./client";
-import { timed } from "./clock";
-import { fieldsOf } from "./raw";
+import { call, Problem, type Query, type Schemas, send, type State, v1 } from "./client";
+import { syncClock } from "./clock";
+import { fieldsOf } from "./raw-json";
 
 export type Row = Schemas["JobSummary"];
 export type Rows = Schemas["SummaryPage"];
 export type Attempt = Schemas["Attempt"];
 export type JobDocument = Schemas["JobDocument"];
 
-/** A job with its payload and what came of it, each as it was written. */
+/** A job with its payload, result and progress as JSON text, as written. */
 export interface Job extends Omit<JobDocument, "payload" | "result" | "progress"> {
   payload: string;
   result: string;
   progress: string;
 }
 
-export interface Which {
+export interface JobQuery {
   queue: string;
   state: State;
   kind: string;
@@ -32,43 +32,40 @@ export const STATES: readonly State[] = [
   "cancelled",
 ];
 
-/** Of what has ended, the newest comes first; what waits, in the order of its line. */
-export const ENDED: readonly State[] = ["completed", "failed", "cancelled"];
+/** Terminal jobs are listed newest first, all others in the order in which they will be claimed or are due. */
+export const TERMINAL: readonly State[] = ["completed", "failed", "cancelled"];
 
 export const PAGE = 200;
 
-export const rowsKey = (which: Which) =>
-  ["rows", which.queue, which.state, which.kind, which.text] as const;
+export const rowsKey = (query: JobQuery) =>
+  ["rows", query.queue, query.state, query.kind, query.text] as const;
 export const jobKey = (queue: string, id: string) => ["job", queue, id] as const;
 
-const listJobs = (queue: string, query: Query, at: { signal?: AbortSignal } = {}): Promise<Rows> =>
-  timed(() => call("GET", v1`/queues/${queue}/jobs`, { query: { ...query, summary: "true" }, ...at }));
+const listJobs = (queue: string, query: Query, options: { signal?: AbortSignal } = {}): Promise<Rows> =>
+  syncClock(() => call("GET", v1`/queues/${queue}/jobs`, { query: { ...query, summary: "true" }, ...options }));
 
-function fetchRows(which: Which, cursor: string | null, signal: AbortSignal): Promise<Rows> {
-  const query = {
-    state: which.state,
-    kind: which.kind,
-    text: which.text,
-    order: ENDED.includes(which.state) ? "newest" : "",
-    cursor,
-    limit: PAGE,
-  };
-  return listJobs(which.queue, query, { signal });
+function fetchRows(
+  { queue, state, kind, text }: JobQuery,
+  cursor: string | null,
+  signal: AbortSignal,
+): Promise<Rows> {
+  const order = TERMINAL.includes(state) ? "newest" : "";
+  return listJobs(queue, { state, kind, text, order, cursor, limit: PAGE }, { signal });
 }
 
-export function useRows(which: Which) {
+export function useRows(query: JobQuery) {
   return useInfiniteQuery({
-    queryKey: rowsKey(which),
-    queryFn: ({ pageParam, signal }) => fetchRows(which, pageParam, signal),
+    queryKey: rowsKey(query),
+    queryFn: ({ pageParam, signal }) => fetchRows(query, pageParam, signal),
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.cursor,
     // Leases are extended without an event.
-    refetchInterval: which.state === "processing" ? 2000 : false,
+    refetchInterval: query.state === "processing" ? 2000 : false,
     placeholderData: (before) => before,
   });
 }
 
-/** The kinds of jobs that this page has seen of a queue: one of them is likely meant. */
+/** The kinds of the jobs of a queue that are loaded, as suggestions for the filter. */
 export function useKinds(queue: string): string[] {
   const client = useQueryClient();
   const lists = client.getQueriesData<InfiniteData<Rows>>({ queryKey: ["rows", queue] });
@@ -76,27 +73,25 @@ export function useKinds(queue: string): string[] {
   return [...new Set(rows.map((row) => row.kind))].sort();
 }
 
-/** The rows of some jobs, as far as they belong to a list. */
-export function fetchSome(which: Which, ids: string[]): Promise<Rows> {
-  const query = { state: which.state, kind: which.kind, text: which.text, id: ids, limit: ids.length };
-  return listJobs(which.queue, query);
+/** The rows of these jobs, without those that the query does not match. */
+export function fetchRowsById({ queue, state, kind, text }: JobQuery, ids: string[]): Promise<Rows> {
+  return listJobs(queue, { state, kind, text, id: ids, limit: ids.length });
 }
 
-/** The rows of all pages; one that moved from page to page in between is there once. */
+/** The rows of all pages; a job that moved between pages while they were loaded appears once. */
 export function rowsOf(data: InfiniteData<Rows> | undefined): Row[] {
-  const seen = new Map<string, Row>();
-  for (const page of data?.pages ?? []) for (const row of page.summaries) seen.set(row.id, row);
-  return [...seen.values()];
+  const byId = new Map<string, Row>();
+  for (const page of data?.pages ?? []) for (const row of page.summaries) byId.set(row.id, row);
+  return [...byId.values()];
 }
 
 async function fetchJob(queue: string, id: string, signal: AbortSignal): Promise<Job> {
-  const answer = await send("GET", v1`/queues/${queue}/jobs/${id}`, { signal });
-  return readJob(await answer.text());
+  const response = await send("GET", v1`/queues/${queue}/jobs/${id}`, { signal });
+  return readJob(await response.text());
 }
 
 export function readJob(text: string): Job {
-  const written = fieldsOf(text);
-  const { payload = "null", result = "null", progress = "null" } = written;
+  const { payload = "null", result = "null", progress = "null" } = fieldsOf(text);
   return { ...(JSON.parse(text) as JobDocument), payload, result, progress };
 }
 
@@ -108,15 +103,15 @@ export function useJob(queue: string, id: string) {
   });
 }
 
-export function useHeld(queue: string, worker: string) {
+export function useLeasedJobs(queue: string, worker: string) {
   return useQuery({
-    queryKey: ["held", queue, worker],
+    queryKey: ["leased", queue, worker],
     queryFn: ({ signal }) => listJobs(queue, { worker }, { signal }),
     refetchInterval: 2000,
   });
 }
 
-// --- acts on one job ---
+// --- actions on one job ---
 
 const path = (queue: string, id: string) => v1`/queues/${queue}/jobs/${id}`;
 
@@ -132,7 +127,7 @@ export const moveJob = (queue: string, id: string, to: string) =>
 export const deleteJob = (queue: string, id: string) => call<void>("DELETE", path(queue, id));
 
 export interface Edit {
-  /** JSON, as it was typed. */
+  /** JSON as typed. */
   payload?: string;
   priority?: number;
   delay?: number;
@@ -142,11 +137,11 @@ export function editJob(queue: string, id: string, { payload, ...rest }: Edit) {
   return call<JobDocument>("PATCH", path(queue, id), { raw: withPayload(rest, payload) });
 }
 
-/** A body with a payload that is sent as it was typed, so that no number of it is rounded. */
+/** A request body whose payload is sent as typed, so that no number is rounded. */
 export function withPayload(rest: object, payload: string | undefined): string {
   const fields = JSON.stringify(rest).slice(1, -1);
-  const said = payload === undefined ? [] : [`"payload":${payload}`];
-  return `{${[...said, fields].filter(Boolean).join(",")}}`;
+  const payloadField = payload === undefined ? [] : [`"payload":${payload}`];
+  return `{${[...payloadField, fields].filter(Boolean).join(",")}}`;
 }
 
 export type NewJob = Omit<Schemas["JobBody"], "payload">;
@@ -156,40 +151,39 @@ export const enqueueJob = (queue: string, job: Partial<NewJob>, payload: string)
     raw: withPayload(job, payload),
   });
 
-/** Whether a job can be put back as it was: one that has not begun, and whose payload is at hand. */
+/** Whether a cancelled job can be restored: it never ran, and its payload is JSON. */
 export const restorable = (job: Job): boolean =>
   job.codec === "json" && job.attempts === 0 && job.history.length === 0;
 
-/** A job as an import takes it, its payload as it was written. */
-export function lineOf(job: Job): string {
+/** A job as a line of an import, its payload as written. */
+export function importLine(job: Job): string {
   const { payload, result: _result, progress: _progress, ...rest } = job;
   return withPayload(rest, payload);
 }
 
-/** Enqueue a cancelled job anew under its id, with everything that was said about it. */
+/** Enqueue a cancelled job again with its id and options. */
 export async function restoreJob(queue: string, job: Job): Promise<void> {
-  const done = await importJobs(queue, new Blob([lineOf(job)]));
-  if (done.problem) throw new Error(done.problem.detail);
-  if (!done.enqueued) throw new Problem(409, "duplicate", `Job ${job.id} is there again already.`);
+  const result = await importJobs(queue, new Blob([importLine(job)]));
+  if (result.problem) throw new Error(result.problem.detail);
+  if (!result.enqueued) throw new Problem(409, "duplicate", `Job ${job.id} exists again already.`);
 }
 
-/** Enqueue a job for each line of a file, as it is; the first bad line ends it. */
+/** Enqueue a job for each line of a file; stops at the first invalid line. */
 export const importJobs = (queue: string, file: Blob) =>
   call<Schemas["Imported"]>("POST", v1`/queues/${queue}/import`, {
     raw: file,
     type: "application/x-ndjson",
-    patient: true,
+    noTimeout: true,
   });
 
-/** The jobs that a view shows, a line each. */
-export async function exportJobs(which: Which): Promise<Blob> {
-  const query = { state: which.state, kind: which.kind, text: which.text };
-  const answer = await send("GET", v1`/queues/${which.queue}/export`, { query, patient: true });
-  return answer.blob();
+/** The jobs that match, as JSON lines. */
+export async function exportJobs({ queue, state, kind, text }: JobQuery): Promise<Blob> {
+  const query = { state, kind, text };
+  const response = await send("GET", v1`/queues/${queue}/export`, { query, noTimeout: true });
+  return response.blob();
 }
 
-/** How many lines a file has. */
-export async function linesOf(file: Blob): Promise<number> {
+export async function countLines(file: Blob): Promise<number> {
   const bytes = new Uint8Array(await file.arrayBuffer());
   return bytes.reduce((lines, byte) => lines + Number(byte === 10), 0);
 }

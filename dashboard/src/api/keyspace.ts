@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { call, type Schemas, send } from "./client";
-import { fieldsOf, itemsOf } from "./raw";
+import { fieldsOf, itemsOf } from "./raw-json";
 
-/** A key with its value as it was written: numbers, the order of fields, line breaks. */
+/** A key with its value as written: numbers, the order of fields, line breaks. */
 export interface KeyEntry extends Omit<Schemas["KeyDocument"], "value"> {
   value: string;
 }
@@ -15,8 +15,8 @@ export function useKeyspace(prefix: string[]) {
   return useQuery({
     queryKey: [...keyspaceKey, ...prefix],
     queryFn: async ({ signal }) => {
-      const answer = await send("GET", "/v1/keys", { query: { prefix, limit: 1000 }, signal });
-      return readKeys(await answer.text());
+      const response = await send("GET", "/v1/keys", { query: { prefix, limit: 1000 }, signal });
+      return readKeys(await response.text());
     },
     refetchInterval: 5000,
   });
@@ -28,7 +28,7 @@ export const readKeys = (text: string): KeyEntry[] =>
     return { key: JSON.parse(key) as string[], value, version: Number(version) };
   });
 
-/** Write a key, only if nobody else has changed it meanwhile; version 0: only if there is none. */
+/** Write a key unless it was changed meanwhile (compare-and-set on its version); version 0 creates it. */
 export const writeKey = (key: readonly string[], value: string, version: number) =>
   call<unknown>("PUT", path(key), { raw: `{"value":${value},"version":${version}}` });
 

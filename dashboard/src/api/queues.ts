@@ -13,13 +13,13 @@ export const pauseQueue = (queue: string) =>
 export const resumeQueue = (queue: string) =>
   call<QueueDocument>("POST", v1`/queues/${queue}/resume`);
 export const purgeQueue = (queue: string) =>
-  call<Schemas["Changed"]>("POST", v1`/queues/${queue}/purge`, { patient: true });
+  call<Schemas["Changed"]>("POST", v1`/queues/${queue}/purge`, { noTimeout: true });
 
 export const dropQueue = (queue: string) =>
-  call<Schemas["Changed"]>("DELETE", v1`/queues/${queue}`, { query: { force: "true" }, patient: true });
+  call<Schemas["Changed"]>("DELETE", v1`/queues/${queue}`, { query: { force: "true" }, noTimeout: true });
 
-/** A queue as it stands at this moment: asked anew each time, for what is about to be done to it. */
-export function useQueueNow(queue: string) {
+/** A queue as it is now: never cached, for actions that cannot be undone. */
+export function useFreshQueue(queue: string) {
   return useQuery({
     queryKey: ["queue", queue],
     queryFn: ({ signal }) => call<QueueDocument>("GET", v1`/queues/${queue}`, { signal }),
@@ -29,23 +29,23 @@ export function useQueueNow(queue: string) {
   });
 }
 
-export interface Chosen {
+export interface BulkFilter {
   states: State[];
   ids?: string[];
   kinds?: string[];
   text?: string;
-  /** Of dead letters, only those of this group of errors. */
+  /** Only failed jobs of this error group. */
   fingerprint?: string;
 }
 
 /**
- * One act on all that match; with `dryRun` they are only counted. Each request stops after some
- * seconds, and the next one goes on where it stopped.
+ * A bulk action on all matching jobs; with `dryRun` they are only counted. Each request stops after
+ * some seconds, and the next one continues from its cursor.
  */
 export async function bulk(
   queue: string,
   action: BulkAction,
-  filter: Chosen,
+  filter: BulkFilter,
   options: { dryRun?: boolean; to?: string; rate?: number; asOf?: string } = {},
 ): Promise<Schemas["BulkDone"]> {
   const { dryRun = false, asOf, ...rest } = options;
@@ -53,7 +53,7 @@ export async function bulk(
   for (let cursor: string | undefined; ; ) {
     const body = { action, filter, dry_run: dryRun, as_of: asOf, cursor, ...rest };
     const done = await call<Schemas["BulkDone"]>("POST", v1`/queues/${queue}/bulk`, {
-      patient: true,
+      noTimeout: true,
       body,
     });
     count += done.count;
@@ -77,7 +77,7 @@ export function useWorkers() {
   return useQuery({
     queryKey: ["workers"],
     queryFn: ({ signal }) => call<Schemas["Workers"]>("GET", "/v1/workers", { signal }),
-    // A heartbeat is not an event, so the stream does not tell of it.
+    // Heartbeats are not events, so the stream does not send them.
     refetchInterval: 2000,
   });
 }

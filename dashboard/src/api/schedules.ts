@@ -6,7 +6,7 @@ export type Schedule = Schemas["ScheduleDocument"];
 
 export const schedulesKey = ["schedules"] as const;
 
-/** Those of all queues, also of queues that do not exist yet; the next one to tick comes first. */
+/** The schedules of all queues, also of queues that do not exist yet, next tick first. */
 export function useSchedules() {
   return useQuery({
     queryKey: schedulesKey,
@@ -22,9 +22,9 @@ export interface NewSchedule {
   timezone: string;
 }
 
-export const putSchedule = (queue: string, name: string, said: NewSchedule, payload: string) =>
+export const putSchedule = (queue: string, name: string, schedule: NewSchedule, payload: string) =>
   call<Schedule>("PUT", v1`/queues/${queue}/schedules/${name}`, {
-    raw: withPayload(said, payload),
+    raw: withPayload(schedule, payload),
   });
 
 export const deleteSchedule = (queue: string, name: string) =>

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { call, type Schemas } from "./client";
 
-export type Hit = Schemas["Hit"];
+export type SearchHit = Schemas["Hit"];
 
 export function useSearch(text: string) {
   return useQuery({

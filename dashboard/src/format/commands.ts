@@ -1,4 +1,4 @@
-/** What empty pages tell one to type. Each of them is tried by a test. */
+/** The commands that empty pages suggest; a test runs each of them. */
 export const COMMANDS = {
   enqueue: `ackline enqueue email '{"to": "ann@example.com"}'`,
   worker: "ackline worker emails:queue",

@@ -1,4 +1,4 @@
-/** Every word that the page says. `{name}` is filled in. */
+/** All texts of the dashboard. `{name}` is a placeholder. */
 export const en = {
   "nav.overview": "Overview",
   "nav.workers": "Workers",
@@ -90,16 +90,16 @@ export const en = {
   "now": "now",
   "never": "—",
   "seconds": "{n}s",
-  "ago": "{span} ago",
-  "in": "in {span}",
+  "ago": "{duration} ago",
+  "in": "in {duration}",
   "paused": "Paused",
   "all": "all",
-  "waiting": "Loading…",
+  "loading": "Loading…",
 
   "overview.title": "Overview",
   "overview.store": "{name} {version}",
   "overview.durability": "Durability {durability}",
-  "overview.throughput": "Jobs per {span}",
+  "overview.throughput": "Jobs per {duration}",
   "overview.entered": "In",
   "overview.completed": "Completed",
   "overview.failed": "Failed attempts",
@@ -140,12 +140,12 @@ export const en = {
   "job.facts": "Facts",
   "job.noAttempts": "It has not run yet.",
   "job.running": "running",
-  "job.runs": "for {span}",
+  "job.runs": "for {duration}",
   "job.attempt": "Attempt {n}",
   "job.traceback": "Traceback",
   "job.noTraceback": "No traceback was recorded.",
-  "job.waited": "waited {span}",
-  "job.ran": "ran {span}",
+  "job.waited": "waited {duration}",
+  "job.ran": "ran {duration}",
   "job.on": "on {worker}",
   "job.incomplete": "The journal is long: only part of it was searched.",
   "job.forgotten": "The journal no longer has what happened to this job.",
@@ -183,7 +183,7 @@ export const en = {
   "workers.hung.why": "It missed its heartbeats. If it stays silent, its jobs move to others.",
   "workers.allKinds": "all kinds",
   "workers.died.ended": "Its process ended, and its supervisor noticed.",
-  "workers.died.silent": "It fell silent: {span} without a sign of life. It was killed or stopped, or cannot reach the store.",
+  "workers.died.silent": "It fell silent: {duration} without a sign of life. It was killed or stopped, or cannot reach the store.",
   "workers.empty.title": "No workers yet",
   "workers.empty.text": "Start one; it shows up with its first heartbeat:",
   "workers.more": "{n} more died within the last hour.",
@@ -302,7 +302,7 @@ export const en = {
   "clear.empty": "There are no jobs in it.",
   "clear.deletes": "All jobs that are in the queue when you confirm are deleted for good. Now there are {n}:",
   "clear.deletes.one": "All jobs that are in the queue when you confirm are deleted for good. Now there is 1:",
-  "bulk.type": "Type {word} to confirm",
+  "bulk.type": "Type {expected} to confirm",
   "bulk.rate": "At most this many per second (empty: all at once)",
   "bulk.to": "To queue",
   "bulk.done.cancel": "Cancelled {n} jobs",
@@ -320,7 +320,7 @@ export const en = {
   "form.priority": "Priority (0 to 9)",
   "form.delay": "Delay in seconds",
   "form.maxAttempts": "Attempts",
-  "form.notJson": "Not JSON: {mistake}",
+  "form.notJson": "Not JSON: {problem}",
   "form.tidy": "Tidy",
   "form.large": "Too large to edit here: download it, change it, and choose the file.",
   "form.replace": "A file to replace it",
@@ -369,8 +369,8 @@ export const en = {
   "dialog.discard": "Discard what you have typed?",
   "dialog.discard.yes": "Discard",
   "dialog.keep": "Keep it",
-  "nowhere.title": "There is nothing here",
-  "nowhere.text": "This address is not a view of the dashboard.",
+  "notFound.title": "There is nothing here",
+  "notFound.text": "This address is not a view of the dashboard.",
 
   "theme.label": "Theme",
   "theme.auto": "System",
@@ -390,4 +390,4 @@ export const en = {
   "keys.close": "Close, clear",
 } as const;
 
-export type Word = keyof typeof en;
+export type MessageKey = keyof typeof en;

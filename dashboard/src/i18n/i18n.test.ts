@@ -1,13 +1,13 @@
 import { expect, it } from "vitest";
-import { en, type Word } from "./en";
+import { en, type MessageKey } from "./en";
 import { es } from "./es";
 import { plural, translator } from "./i18n";
 
-const blanks = (text: string) => [...text.matchAll(/\{\w+\}/g)].map(String).sort();
+const placeholders = (text: string) => [...text.matchAll(/\{\w+\}/g)].map(String).sort();
 
-it("fills in the same things in both languages", () => {
-  const different = (Object.keys(en) as Word[]).filter(
-    (word) => blanks(es[word]).join() !== blanks(en[word]).join(),
+it("has the same placeholders in both languages", () => {
+  const different = (Object.keys(en) as MessageKey[]).filter(
+    (key) => placeholders(es[key]).join() !== placeholders(en[key]).join(),
   );
   expect(different).toEqual([]);
 });
@@ -18,16 +18,16 @@ const sources = Object.entries(
   .map(([, text]) => text)
   .join("\n");
 
-it("has no word that nobody says", () => {
-  const said = (word: string): boolean => {
-    const stem = word.slice(0, word.lastIndexOf(".") + 1);
-    return sources.includes(`"${word}"`) || (stem !== "" && sources.includes(`\`${stem}\${`));
+it("has no unused message", () => {
+  const appears = (key: string): boolean => {
+    const prefix = key.slice(0, key.lastIndexOf(".") + 1);
+    return sources.includes(`"${key}"`) || (prefix !== "" && sources.includes(`\`${prefix}\${`));
   };
-  const used = (word: string) => said(word) || said(word.replace(/\.(one|text)$/, ""));
-  expect((Object.keys(en) as Word[]).filter((word) => !used(word))).toEqual([]);
+  const isUsed = (key: string) => appears(key) || appears(key.replace(/\.(one|text)$/, ""));
+  expect((Object.keys(en) as MessageKey[]).filter((key) => !isUsed(key))).toEqual([]);
 });
 
-it("fills in names, and nothing that only looks like one", () => {
+it("fills in placeholders, but none inside the values", () => {
   const t = translator("en");
   expect(t("done.move", { id: "{to}", to: "slow" })).toBe("Moved {to} to slow");
   expect(plural(t, "queue.count", 1)).toBe("1 job");

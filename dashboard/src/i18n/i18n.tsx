@@ -1,74 +1,74 @@
 import { createContext, Fragment, type ReactNode, useContext, useMemo, useState } from "react";
-import { count } from "../format/spans";
-import { stored } from "../format/stored";
-import { en, type Word } from "./en";
+import { count } from "../format/numbers";
+import { storage } from "../format/storage";
+import { en, type MessageKey } from "./en";
 import { es } from "./es";
 
 export type Language = "en" | "es";
-export type Translate = (word: Word, fill?: Record<string, string | number>) => string;
+export type Translate = (key: MessageKey, values?: Record<string, string | number>) => string;
 
-const WORDS: Record<Language, Record<Word, string>> = { en, es };
-const NAME = "ackline.language";
+const MESSAGES: Record<Language, Record<MessageKey, string>> = { en, es };
+const STORAGE_KEY = "ackline.language";
 
-interface Speech {
+interface I18n {
   language: Language;
   t: Translate;
-  speak: (language: Language) => void;
+  setLanguage: (language: Language) => void;
 }
 
 export function translator(language: Language): Translate {
-  return (word, fill = {}) =>
-    WORDS[language][word].replace(/\{(\w+)\}/g, (whole, name: string) => String(fill[name] ?? whole));
+  return (key, values = {}) =>
+    MESSAGES[language][key].replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
 }
 
-const Context = createContext<Speech>({
+const Context = createContext<I18n>({
   language: "en",
   t: translator("en"),
-  speak: () => {},
+  setLanguage: () => {},
 });
 
-export const useSpeech = (): Speech => useContext(Context);
-export const useT = (): Translate => useSpeech().t;
+export const useI18n = (): I18n => useContext(Context);
+export const useT = (): Translate => useI18n().t;
 
-/** A sentence with something else than words filled in. */
-export function filled(sentence: string, fill: Record<string, ReactNode>): ReactNode {
-  return sentence.split(/\{(\w+)\}/).map((part, at) => {
-    const shown = at % 2 ? (fill[part] ?? `{${part}}`) : part;
-    return <Fragment key={at}>{shown}</Fragment>;
+/** A message with React nodes filled in. */
+export function interpolate(message: string, values: Record<string, ReactNode>): ReactNode {
+  return message.split(/\{(\w+)\}/).map((part, at) => {
+    const piece = at % 2 ? (values[part] ?? `{${part}}`) : part;
+    return <Fragment key={at}>{piece}</Fragment>;
   });
 }
 
-/** A word that has one form for one, and one for many. */
-export type Counted = { [W in Word]: `${W}.one` extends Word ? W : never }[Word];
+/** Messages with a singular form, `….one`. */
+export type PluralKey = { [K in MessageKey]: `${K}.one` extends MessageKey ? K : never }[MessageKey];
 
-/** The word for one, or for many. */
+/** The singular or plural form of a message. */
 export function plural(
   t: Translate,
-  word: Counted,
+  key: PluralKey,
   n: number,
-  fill: Record<string, string | number> = {},
+  values: Record<string, string | number> = {},
 ): string {
-  return n === 1 ? t(`${word}.one`, { n, ...fill }) : t(word, { n: count(n), ...fill });
+  return n === 1 ? t(`${key}.one`, { n, ...values }) : t(key, { n: count(n), ...values });
 }
 
-function chosen(): Language {
-  const said = stored.read(NAME) ?? navigator.language;
-  return said.startsWith("es") ? "es" : "en";
+function initialLanguage(): Language {
+  const preferred = storage.read(STORAGE_KEY) ?? navigator.language;
+  return preferred.startsWith("es") ? "es" : "en";
 }
 
-export function SpeechProvider({ children }: { children: ReactNode }) {
-  const [language, setLanguage] = useState(chosen);
+export function I18nProvider({ children }: { children: ReactNode }) {
+  const [language, setLanguage] = useState(initialLanguage);
   document.documentElement.lang = language;
-  const speech = useMemo<Speech>(
+  const i18n = useMemo<I18n>(
     () => ({
       language,
       t: translator(language),
-      speak: (next) => {
-        stored.write(NAME, next);
+      setLanguage: (next) => {
+        storage.write(STORAGE_KEY, next);
         setLanguage(next);
       },
     }),
     [language],
   );
-  return <Context value={speech}>{children}</Context>;
+  return <Context value={i18n}>{children}</Context>;
 }

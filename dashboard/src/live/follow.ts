@@ -1,97 +1,97 @@
-/** Follows the events: by the stream that all tabs share, or by one of this tab alone. */
-import type { Ask, Said } from "./hub";
+/** Subscribes to events: through the shared stream of all tabs, or a stream of this tab if that fails. */
+import type { TabMessage, WorkerMessage } from "./shared-stream";
 import { type Listener, type Source, Stream } from "./stream";
 
-export interface Following {
-  /** Behind the last event that was heard of. */
+export interface Subscription {
+  /** The cursor after the last event received. */
   readonly cursor: string;
   close: () => void;
 }
 
-export function follow(source: Source, cursor: string, listener: Listener): Following {
+export function follow(source: Source, cursor: string, listener: Listener): Subscription {
   try {
-    return new Shared(source, cursor, listener);
+    return new SharedFollower(source, cursor, listener);
   } catch {
-    // No such workers, as on Android, or not for a page that may store nothing.
-    return alone(source, cursor, listener);
+    // Shared workers are missing on Android, and denied to pages without access to storage.
+    return openOwnStream(source, cursor, listener);
   }
 }
 
-function alone(source: Source, cursor: string, listener: Listener): Following {
+function openOwnStream(source: Source, cursor: string, listener: Listener): Subscription {
   const stream = new Stream(source, cursor, listener);
   void stream.open();
   return stream;
 }
 
-/** Milliseconds in which the worker answers a tab that joins, if it could be loaded. */
-const ANSWER = 3000;
-/** Milliseconds without a word after which it is taken for dead: a stream says something each 15 seconds. */
-const SILENCE = 60_000;
+/** Milliseconds for the worker to respond to a tab that joins; it may fail to load. */
+const JOIN_TIMEOUT = 3000;
+/** Milliseconds without a message after which the worker counts as dead: the service pings every 15 seconds. */
+const SILENCE_TIMEOUT = 60_000;
 
-/** Follows the worker's stream; and one of its own while the worker says nothing. */
-class Shared implements Following {
+/** Follows the shared stream, and a stream of its own while the worker does not respond. */
+class SharedFollower implements Subscription {
   private readonly worker = new SharedWorker(new URL("./stream-worker.ts", import.meta.url), { type: "module" });
   private readonly closing = new AbortController();
   private watchdog: ReturnType<typeof setTimeout> | undefined;
-  private own: Following | null = null;
-  private seen: string;
+  private own: Subscription | null = null;
+  private lastCursor: string;
 
   constructor(
     private readonly source: Source,
     cursor: string,
     private readonly listener: Listener,
   ) {
-    this.seen = cursor;
+    this.lastCursor = cursor;
     const { signal } = this.closing;
-    this.worker.port.onmessage = ({ data }: MessageEvent<Said>) => this.take(data);
-    // A tab that is closed does not say so by itself; one that comes back by Back joins again.
-    addEventListener("pagehide", () => this.ask("leave"), { signal });
+    this.worker.port.onmessage = ({ data }: MessageEvent<WorkerMessage>) => this.receive(data);
+    // A closed tab would not leave by itself; a tab restored by the Back button joins again.
+    addEventListener("pagehide", () => this.send("leave"), { signal });
     addEventListener("pageshow", ({ persisted }) => persisted && this.join(), { signal });
     this.join();
   }
 
   get cursor(): string {
-    return this.own?.cursor ?? this.seen;
+    return this.own?.cursor ?? this.lastCursor;
   }
 
   close(): void {
     this.closing.abort();
     clearTimeout(this.watchdog);
-    this.ask("leave");
+    this.send("leave");
     this.worker.port.close();
     this.own?.close();
   }
 
-  private ask(ask: Ask): void {
-    this.worker.port.postMessage(ask);
+  private send(message: TabMessage): void {
+    this.worker.port.postMessage(message);
   }
 
   private join(): void {
-    this.ask({ join: this.source, cursor: this.seen });
-    this.expectWord(ANSWER);
+    this.send({ join: this.source, cursor: this.lastCursor });
+    this.resetWatchdog(JOIN_TIMEOUT);
   }
 
-  private expectWord(within: number): void {
+  private resetWatchdog(timeout: number): void {
     clearTimeout(this.watchdog);
     this.watchdog = setTimeout(() => {
-      this.own ??= alone(this.source, this.seen, this.listener);
-    }, within);
+      this.own ??= openOwnStream(this.source, this.lastCursor, this.listener);
+    }, timeout);
   }
 
-  private take(said: Said): void {
-    this.expectWord(SILENCE);
+  private receive(message: WorkerMessage): void {
+    this.resetWatchdog(SILENCE_TIMEOUT);
     this.own?.close();
     this.own = null;
-    if (said === "alive") this.listener.onAlive();
-    else if (said === "refused") this.listener.onRefused();
-    else if ("connection" in said) this.listener.onConnection(said.connection);
-    else if ("gap" in said) {
-      this.seen = said.gap;
-      this.listener.onGap(said.gap);
+    if (message === "alive") this.listener.onAlive();
+    else if (message === "unauthorized") this.listener.onUnauthorized();
+    else if ("connection" in message) this.listener.onConnection(message.connection);
+    else if ("gap" in message) {
+      this.lastCursor = message.gap;
+      this.listener.onGap(message.gap);
     } else {
-      this.seen = said.cursor;
-      this.ask("taken");
-      this.listener.onEvents(said.events, said.cursor);
+      this.lastCursor = message.cursor;
+      this.send("ack");
+      this.listener.onEvents(message.events, message.cursor);
     }
   }
 }

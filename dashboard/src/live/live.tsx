@@ -1,4 +1,4 @@
-/** Keeps what is shown in step with what happens: only what changed is fetched again. */
+/** Keeps the cache up to date with the event stream: only what changed is fetched again. */
 import { type InfiniteData, type QueryClient, useQueryClient } from "@tanstack/react-query";
 import {
   createContext,
@@ -10,14 +10,14 @@ import {
   useRef,
   useState,
 } from "react";
-import { base, heard, onSilence, token } from "../api/client";
+import { base, noteResponse, onUnresponsive, token } from "../api/client";
 import { clock } from "../api/clock";
 import type { JournalEvent } from "../api/events";
-import { fetchSome, type Rows, type Which } from "../api/jobs";
+import { fetchRowsById, type JobQuery, type Rows } from "../api/jobs";
 import { fetchMe } from "../api/session";
-import { type Changes, pair, summarize } from "./changes";
+import { type Changes, scopedKey, summarize } from "./changes";
 import { follow } from "./follow";
-import { withRows, without } from "./lists";
+import { mergeRows, removeRows } from "./lists";
 import type { Connection } from "./stream";
 import { Throttle } from "./throttle";
 
@@ -25,7 +25,7 @@ type Listener = (events: JournalEvent[]) => void;
 
 interface Live {
   connection: Connection;
-  /** Be told of events as they come. */
+  /** Call `listener` with events as they arrive. */
   listen: (listener: Listener) => () => void;
 }
 
@@ -34,44 +34,44 @@ const Context = createContext<Live>({ connection: "connecting", listen: () => ()
 export const useLive = (): Live => useContext(Context);
 
 interface LiveProps {
-  from: string;
-  /** Another one opens the stream anew, where it was: who calls has signed in again. */
+  cursor: string;
+  /** Changes when the user signs in again: the stream is reopened at its cursor. */
   session: number;
   children: ReactNode;
 }
 
-export function LiveProvider({ from, session, children }: LiveProps) {
+export function LiveProvider({ cursor, session, children }: LiveProps) {
   const client = useQueryClient();
   const [connection, setConnection] = useState<Connection>("connecting");
-  const [silent, setSilent] = useState(false);
+  const [unresponsive, setUnresponsive] = useState(false);
   const listeners = useMemo(() => new Set<Listener>(), []);
-  // The end of the journal when the page came; it moves on, and the stream by itself.
-  const start = useRef(from);
+  // The end of the journal when the page was loaded; afterwards the cursor of the last subscription.
+  const start = useRef(cursor);
 
   useEffect(() => {
-    const follower = new Follower(client);
-    const following = follow({ base, token: token.read() }, start.current, {
+    const updater = new CacheUpdater(client);
+    const subscription = follow({ base, token: token.read() }, start.current, {
       onEvents: (events) => {
-        follower.follow(events);
+        updater.apply(events);
         for (const listener of listeners) listener(events);
       },
-      onGap: () => follower.startOver(),
+      onGap: () => updater.refetchAll(),
       onConnection: (now) => {
         setConnection(now);
-        if (now === "live") void fetchMe().catch(() => clock.forget());
+        if (now === "live") void fetchMe().catch(() => clock.reset());
       },
-      onAlive: heard,
-      // The page learns the same way that it has to ask for another token.
-      onRefused: () => void fetchMe().catch(() => clock.forget()),
+      onAlive: noteResponse,
+      // This request fails as well, which makes the page ask for another token.
+      onUnauthorized: () => void fetchMe().catch(() => clock.reset()),
     });
     return () => {
-      start.current = following.cursor;
-      following.close();
-      follower.close();
+      start.current = subscription.cursor;
+      subscription.close();
+      updater.close();
     };
   }, [client, listeners, session]);
-  // A service that hangs keeps its connections open: only requests that get no response show it.
-  useEffect(() => onSilence(setSilent), []);
+  // A hung service keeps its connections open: only requests without a response reveal it.
+  useEffect(() => onUnresponsive(setUnresponsive), []);
 
   const listen = useCallback(
     (listener: Listener) => {
@@ -80,35 +80,35 @@ export function LiveProvider({ from, session, children }: LiveProps) {
     },
     [listeners],
   );
-  const shown = silent ? "lost" : connection;
-  const live = useMemo<Live>(() => ({ connection: shown, listen }), [shown, listen]);
+  const effective = unresponsive ? "lost" : connection;
+  const live = useMemo<Live>(() => ({ connection: effective, listen }), [effective, listen]);
   return <Context value={live}>{children}</Context>;
 }
 
-/** Lists are fetched again at most once a second each, however much happens. */
-const LIST_PAUSE = 1000;
-const JOB_PAUSE = 300;
-/** Pages that are fetched again as a whole; of a longer list only the jobs that changed. */
-const FEW_PAGES = 3;
+/** Each list is refetched at most once a second, however many events there are. */
+const LIST_INTERVAL = 1000;
+const JOB_INTERVAL = 300;
+/** Lists of up to this many pages are refetched as a whole; of longer ones only the jobs that changed. */
+const MAX_REFETCHED_PAGES = 3;
 /** Characters of ids that fit into an address. */
-const MOST_IDS = 4000;
+const MAX_ID_CHARACTERS = 4000;
 
-export class Follower {
+export class CacheUpdater {
   private readonly throttle = new Throttle();
-  /** What came to a list since it was looked at. */
+  /** Jobs that entered a list since it was last fetched. */
   private readonly entered = new Map<string, Set<string>>();
 
   constructor(private readonly client: QueryClient) {}
 
-  follow(events: JournalEvent[]): void {
+  apply(events: JournalEvent[]): void {
     const changes = summarize(events);
-    this.strikeOut(changes);
+    this.removeLeft(changes);
     this.refetchLists(changes);
     this.refetchJobs(changes);
-    this.soon(["overview"], LIST_PAUSE);
+    this.refetchSoon(["overview"], LIST_INTERVAL);
   }
 
-  startOver(): void {
+  refetchAll(): void {
     void this.client.invalidateQueries();
   }
 
@@ -116,58 +116,58 @@ export class Follower {
     this.throttle.close();
   }
 
-  /** A job that left a state leaves its list at once, without a request. */
-  private strikeOut(changes: Changes): void {
+  /** Remove jobs that left a state from its lists immediately, without a request. */
+  private removeLeft(changes: Changes): void {
     for (const query of this.client.getQueryCache().findAll({ queryKey: ["rows"] })) {
       const [, queue, state] = query.queryKey as string[];
-      const gone = changes.left.get(pair(queue!, state!));
+      const left = changes.left.get(scopedKey(queue!, state!));
       const data = query.state.data as InfiniteData<Rows> | undefined;
-      if (gone && data) this.client.setQueryData(query.queryKey, without(data, gone));
+      if (left && data) this.client.setQueryData(query.queryKey, removeRows(data, left));
     }
   }
 
   private refetchLists(changes: Changes): void {
     for (const query of this.client.getQueryCache().findAll({ queryKey: ["rows"] })) {
       const [, queue, state] = query.queryKey as string[];
-      const stale = [pair(queue!, state!), pair(queue!, "*")].some((one) => changes.stale.has(one));
-      const ids = changes.entered.get(pair(queue!, state!));
-      const long = ((query.state.data as InfiniteData<Rows> | undefined)?.pages.length ?? 0) > FEW_PAGES;
-      if (stale || (ids?.size && !long)) this.soon(query.queryKey, LIST_PAUSE);
+      const stale = [scopedKey(queue!, state!), scopedKey(queue!, "*")].some((one) => changes.stale.has(one));
+      const ids = changes.entered.get(scopedKey(queue!, state!));
+      const long = ((query.state.data as InfiniteData<Rows> | undefined)?.pages.length ?? 0) > MAX_REFETCHED_PAGES;
+      if (stale || (ids?.size && !long)) this.refetchSoon(query.queryKey, LIST_INTERVAL);
       else if (ids?.size) this.fetchEntered(query.queryKey as string[], ids);
     }
     for (const queue of changes.queues) {
-      const failed = pair(queue, "failed");
+      const failed = scopedKey(queue, "failed");
       const touched = [changes.left, changes.entered, changes.stale].some((one) => one.has(failed));
-      if (touched || changes.stale.has(pair(queue, "*"))) this.soon(["dlq", queue], LIST_PAUSE);
+      if (touched || changes.stale.has(scopedKey(queue, "*"))) this.refetchSoon(["dlq", queue], LIST_INTERVAL);
     }
   }
 
-  /** Of a long list, fetch what is new in it and put that in its place. */
+  /** Fetch the new jobs of a long list and insert them. */
   private fetchEntered(queryKey: string[], ids: Set<string>): void {
     const name = `entered ${JSON.stringify(queryKey)}`;
     this.entered.set(name, new Set([...(this.entered.get(name) ?? []), ...ids]));
-    this.throttle.run(name, LIST_PAUSE, async () => {
-      const asked = [...(this.entered.get(name) ?? [])];
+    this.throttle.run(name, LIST_INTERVAL, async () => {
+      const entered = [...(this.entered.get(name) ?? [])];
       this.entered.delete(name);
-      if (asked.join("").length > MOST_IDS) {
+      if (entered.join("").length > MAX_ID_CHARACTERS) {
         await this.client.invalidateQueries({ queryKey }, { cancelRefetch: false });
         return;
       }
-      const [, queue, state, kind, text] = queryKey as [string, string, Which["state"], string, string];
-      const { summaries } = await fetchSome({ queue, state, kind, text }, asked);
-      this.client.setQueryData<InfiniteData<Rows>>(queryKey, (data) => data && withRows(data, summaries, asked, state));
+      const [, queue, state, kind, text] = queryKey as [string, string, JobQuery["state"], string, string];
+      const { summaries } = await fetchRowsById({ queue, state, kind, text }, entered);
+      this.client.setQueryData<InfiniteData<Rows>>(queryKey, (data) => data && mergeRows(data, summaries, entered, state));
     });
   }
 
   private refetchJobs(changes: Changes): void {
     for (const query of this.client.getQueryCache().findAll({ queryKey: ["job"] })) {
       const [, queue, id] = query.queryKey as string[];
-      if (changes.jobs.has(pair(queue!, id!))) this.soon(query.queryKey, JOB_PAUSE);
+      if (changes.jobs.has(scopedKey(queue!, id!))) this.refetchSoon(query.queryKey, JOB_INTERVAL);
     }
   }
 
-  private soon(queryKey: readonly unknown[], pause: number): void {
-    this.throttle.run(JSON.stringify(queryKey), pause, () =>
+  private refetchSoon(queryKey: readonly unknown[], interval: number): void {
+    this.throttle.run(JSON.stringify(queryKey), interval, () =>
       this.client.invalidateQueries({ queryKey }, { cancelRefetch: false }),
     );
   }

@@ -1,9 +1,9 @@
-/** The worker that all tabs share. */
-import { type Ask, Hubs } from "./hub";
+/** The shared worker of all tabs. */
+import { SharedStreams, type TabMessage } from "./shared-stream";
 
-const hubs = new Hubs();
+const streams = new SharedStreams();
 
 self.addEventListener("connect", (event) => {
   const port = (event as MessageEvent).ports[0]!;
-  port.onmessage = ({ data }: MessageEvent<Ask>) => hubs.take(port, data);
+  port.onmessage = ({ data }: MessageEvent<TabMessage>) => streams.receive(port, data);
 });

@@ -1,10 +1,10 @@
-/** The stream of events: opened by a ticket, read on by cursor, and opened again when it breaks. */
+/** The event stream: opened with a ticket, continued by cursor, and reopened when it breaks. */
 import type { Schemas } from "../api/client";
 import type { JournalEvent } from "../api/events";
 
 export type Connection = "connecting" | "live" | "lost";
 
-/** Whatever can happen, in the order in which a list of it is shown. */
+/** All acts, in the order of the filter. */
 export const ACTS = [
   "enqueue",
   "claim",
@@ -29,43 +29,43 @@ export const ACTS = [
   "drop",
 ] as const satisfies readonly JournalEvent["act"][];
 
-/** The service says something at least each 15 seconds. */
-const SILENCE = 40_000;
-/** Milliseconds after which nobody waits any more for a ticket. */
-const PATIENCE = 15_000;
-const SHORTEST_PAUSE = 500;
-const LONGEST_PAUSE = 5000;
+/** The service sends a ping at least every 15 seconds. */
+const SILENCE_TIMEOUT = 40_000;
+/** Milliseconds to wait for a ticket. */
+const TICKET_TIMEOUT = 15_000;
+const MIN_RETRY_DELAY = 500;
+const MAX_RETRY_DELAY = 5000;
 
-/** Where the service is, and who asks. */
+/** The base path of the service, and the caller's token. */
 export interface Source {
   base: string;
   token: string | null;
 }
 
 export interface Listener {
-  /** Events, and the cursor behind the last one. */
+  /** Events, and the cursor after the last one. */
   onEvents: (events: JournalEvent[], cursor: string) => void;
-  /** Events were missed up to the cursor: what is shown may be old. */
+  /** Events up to the cursor were missed: what is shown may be stale. */
   onGap: (cursor: string) => void;
   onConnection: (connection: Connection) => void;
-  /** The service has said something, whatever it was. */
+  /** The service sent something, be it only a ping. */
   onAlive: () => void;
-  /** Without a valid token nothing helps but a new one. */
-  onRefused: () => void;
+  /** The token was rejected; retrying does not help. */
+  onUnauthorized: () => void;
 }
 
-/** It runs in a page or in a worker, so it knows of neither. */
+/** Runs in a page or in a worker, so it uses the API of neither. */
 export class Stream {
   private source: EventSource | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private watchdog: ReturnType<typeof setTimeout> | undefined;
-  private pause = SHORTEST_PAUSE;
-  private waiting: JournalEvent[] = [];
+  private retryDelay = MIN_RETRY_DELAY;
+  private buffered: JournalEvent[] = [];
   private closed = false;
 
-  /** It reads on behind the cursor: nothing is missed that happened since that was the end. */
+  /** Continues after the cursor, so that no event since then is missed. */
   constructor(
-    private readonly from: Source,
+    private readonly service: Source,
     public cursor: string,
     private readonly listener: Listener,
   ) {}
@@ -73,9 +73,9 @@ export class Stream {
   async open(): Promise<void> {
     if (this.closed) return;
     try {
-      const address = await addressOf(this.from, this.cursor);
+      const address = await addressOf(this.service, this.cursor);
       if (this.closed) return;
-      if (address === null) this.refuse();
+      if (address === null) this.reject();
       else this.listen(address);
     } catch {
       this.retry();
@@ -92,44 +92,44 @@ export class Stream {
   private listen(address: string): void {
     const source = new EventSource(address);
     this.source = source;
-    source.addEventListener("ping", () => this.alive());
+    source.addEventListener("ping", () => this.resetWatchdog());
     source.addEventListener("dropped", (event) => {
       this.cursor = event.lastEventId || this.cursor;
       this.listener.onGap(this.cursor);
     });
-    for (const act of ACTS) source.addEventListener(act, (event) => this.note(event));
+    for (const act of ACTS) source.addEventListener(act, (event) => this.buffer(event));
     source.onopen = () => this.opened();
     source.onerror = () => this.retry();
   }
 
   private opened(): void {
-    this.pause = SHORTEST_PAUSE;
-    this.alive();
+    this.retryDelay = MIN_RETRY_DELAY;
+    this.resetWatchdog();
     this.listener.onConnection("live");
   }
 
-  private note(event: MessageEvent<string>): void {
-    this.alive();
+  private buffer(event: MessageEvent<string>): void {
+    this.resetWatchdog();
     this.cursor = event.lastEventId;
-    this.waiting.push(JSON.parse(event.data) as JournalEvent);
-    if (this.waiting.length === 1) setTimeout(() => this.tell(), 200);
+    this.buffered.push(JSON.parse(event.data) as JournalEvent);
+    if (this.buffered.length === 1) setTimeout(() => this.flush(), 200);
   }
 
-  private tell(): void {
-    const events = this.waiting;
-    this.waiting = [];
+  private flush(): void {
+    const events = this.buffered;
+    this.buffered = [];
     if (!this.closed) this.listener.onEvents(events, this.cursor);
   }
 
-  private alive(): void {
+  private resetWatchdog(): void {
     this.listener.onAlive();
     clearTimeout(this.watchdog);
-    this.watchdog = setTimeout(() => this.retry(), SILENCE);
+    this.watchdog = setTimeout(() => this.retry(), SILENCE_TIMEOUT);
   }
 
-  private refuse(): void {
+  private reject(): void {
     this.listener.onConnection("lost");
-    this.listener.onRefused();
+    this.listener.onUnauthorized();
   }
 
   private retry(): void {
@@ -138,24 +138,24 @@ export class Stream {
     clearTimeout(this.watchdog);
     if (this.closed) return;
     this.listener.onConnection("lost");
-    this.timer = setTimeout(() => void this.open(), this.pause);
-    this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
+    this.timer = setTimeout(() => void this.open(), this.retryDelay);
+    this.retryDelay = Math.min(this.retryDelay * 2, MAX_RETRY_DELAY);
   }
 }
 
-/** The address of the stream, with a ticket if callers must authenticate; null if the token is refused. */
+/** The address of the stream, with a ticket for the token; null if the token was rejected. */
 async function addressOf({ base, token }: Source, cursor: string): Promise<string | null> {
   const query = new URLSearchParams({ after: cursor });
   if (token) {
-    const answer = await fetch(`${base}/v1/tickets`, {
+    const response = await fetch(`${base}/v1/tickets`, {
       method: "POST",
       headers: { authorization: `Bearer ${token}` },
       cache: "no-store",
-      signal: AbortSignal.timeout(PATIENCE),
+      signal: AbortSignal.timeout(TICKET_TIMEOUT),
     });
-    if (answer.status === 401) return null;
-    if (!answer.ok) throw new Error(`The service answered ${answer.status}.`);
-    query.set("ticket", ((await answer.json()) as Schemas["Ticket"]).ticket);
+    if (response.status === 401) return null;
+    if (!response.ok) throw new Error(`The service answered ${response.status}.`);
+    query.set("ticket", ((await response.json()) as Schemas["Ticket"]).ticket);
   }
   return `${base}/v1/events/stream?${query}`;
 }

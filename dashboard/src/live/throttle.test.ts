@@ -5,7 +5,7 @@ describe("a throttle", () => {
   beforeEach(() => vi.useFakeTimers());
   afterEach(() => vi.useRealTimers());
 
-  it("does at once what is asked first, and once in the end what is asked meanwhile", async () => {
+  it("runs the first call immediately, and all calls meanwhile once afterwards", async () => {
     const throttle = new Throttle();
     const work = vi.fn(() => Promise.resolve());
     for (let n = 0; n < 100; n += 1) throttle.run("list", 1000, work);
@@ -16,7 +16,7 @@ describe("a throttle", () => {
     expect(work).toHaveBeenCalledTimes(2);
   });
 
-  it("rests longer after what took long", async () => {
+  it("waits longer after a slow task", async () => {
     const throttle = new Throttle();
     const work = vi.fn(() => new Promise<void>((done) => setTimeout(done, 2000)));
     throttle.run("list", 1000, work);
@@ -27,7 +27,7 @@ describe("a throttle", () => {
     expect(work).toHaveBeenCalledTimes(2);
   });
 
-  it("goes on after a failure, and keeps names apart", async () => {
+  it("continues after a failure, and keeps names apart", async () => {
     const throttle = new Throttle();
     const work = vi.fn(() => Promise.reject(new Error("away")));
     throttle.run("a", 1000, work);

@@ -1,33 +1,33 @@
-/** Runs each thing at most once in a while; what is asked for meanwhile is done once, at the end.
+/** Runs each named task at most once per interval; calls in between run it once more afterwards.
  *
- * What takes long is done more rarely: it never takes more than a third of the time.
+ * Slow tasks run less often: no task takes more than a third of the time.
  */
 export class Throttle {
-  private readonly busy = new Map<string, boolean>();
+  private readonly running = new Map<string, boolean>();
   private closed = false;
 
-  run(name: string, pause: number, work: () => Promise<unknown>): void {
+  run(name: string, interval: number, task: () => Promise<unknown>): void {
     if (this.closed) return;
-    if (this.busy.has(name)) {
-      this.busy.set(name, true);
+    if (this.running.has(name)) {
+      this.running.set(name, true);
       return;
     }
-    this.busy.set(name, false);
-    const began = performance.now();
-    const rest = () => {
-      const took = performance.now() - began;
-      setTimeout(() => this.again(name, pause, work), Math.max(pause - took, took * 2));
+    this.running.set(name, false);
+    const startedAt = performance.now();
+    const schedule = () => {
+      const took = performance.now() - startedAt;
+      setTimeout(() => this.rerunIfAsked(name, interval, task), Math.max(interval - took, took * 2));
     };
-    void work().then(rest, rest);
+    void task().then(schedule, schedule);
   }
 
   close(): void {
     this.closed = true;
   }
 
-  private again(name: string, pause: number, work: () => Promise<unknown>): void {
-    const asked = this.busy.get(name);
-    this.busy.delete(name);
-    if (asked) this.run(name, pause, work);
+  private rerunIfAsked(name: string, interval: number, task: () => Promise<unknown>): void {
+    const asked = this.running.get(name);
+    this.running.delete(name);
+    if (asked) this.run(name, interval, task);
   }
 }

@@ -1,90 +1,90 @@
+import { useQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
-import { useQuery } from "@tanstack/react-query";
-import { details, fetchLastEvents, type JournalEvent } from "../api/events";
-import { count } from "../format/spans";
+import { eventDetails, fetchLastEvents, type JournalEvent } from "../api/events";
+import { Button, cx, Dot, Empty, ErrorPanel, Loading, Title } from "../components/basics";
+import { JobLink } from "../components/id";
+import { QueueSelect } from "../components/queue-select";
+import { useScrollAnchor } from "../components/scroll-anchor";
+import { SearchInput } from "../components/search-input";
+import { ShortTimestamp } from "../components/time";
+import { count } from "../format/numbers";
+import type { MessageKey } from "../i18n/en";
 import { plural, useT } from "../i18n/i18n";
-import type { Word } from "../i18n/en";
-import { useAnchor } from "../jobs/anchor";
 import { useLive } from "../live/live";
 import { ACTS } from "../live/stream";
-import { Button, cx, Dot, Empty, Title, Trouble, Waiting } from "../parts/basics";
-import { JobLink } from "../parts/id";
-import { QueueSelect } from "../parts/queue-select";
-import { Typed } from "../parts/typed";
-import { ShortMoment } from "../parts/times";
 import { Link, setQuery, toQueue, useAddress, useTitle } from "../routing";
 
-const KEPT = 1000;
+const MAX_EVENTS = 1000;
 const HEIGHT = 32;
 
-/** Which events are shown, as the address says. */
-export interface Shown {
+/** The filter of the events, from the address. */
+export interface EventQuery {
   queue: string;
   act: string;
   text: string;
 }
 
-/** As the service chooses: by queue, by act, and by a word in whatever case. */
-export function matches(event: JournalEvent, { queue, act, text }: Shown): boolean {
+/** The filter of the service applied to streamed events; text matches in any case. */
+export function matches(event: JournalEvent, { queue, act, text }: EventQuery): boolean {
   if (queue && event.queue !== queue) return false;
   if (act && event.act !== act) return false;
-  const words = [event.id, event.kind, ...details(event)];
-  return !text || words.some((one) => one.toLowerCase().includes(text.toLowerCase()));
+  const texts = [event.id, event.kind, ...eventDetails(event)];
+  return !text || texts.some((one) => one.toLowerCase().includes(text.toLowerCase()));
 }
 
 export function Events() {
   const t = useT();
   useTitle(t("events.title"));
   const { query } = useAddress();
-  const shown: Shown = {
+  const filter: EventQuery = {
     queue: query.get("queue") ?? "",
     act: query.get("act") ?? "",
     text: query.get("text") ?? "",
   };
   const [paused, setPaused] = useState(false);
-  const { events, pending, error, complete, again } = useTail(shown);
-  const [held, setHeld] = useState<JournalEvent[]>([]);
-  const listed = paused ? held.filter((event) => matches(event, shown)) : events;
-  const missed = paused ? newerThan(events, listed[0]) : 0;
-  const turn = () => {
-    setHeld(events);
+  const { events, pending, error, complete, retry } = useLatestEvents(filter);
+  const [pausedEvents, setPausedEvents] = useState<JournalEvent[]>([]);
+  const listed = paused ? pausedEvents.filter((event) => matches(event, filter)) : events;
+  const newCount = paused ? newerThan(events, listed[0]) : 0;
+  const togglePause = () => {
+    setPausedEvents(events);
     setPaused(!paused);
   };
   return (
     <div className="flex min-h-0 flex-1 flex-col">
       <Title
         actions={
-          <Button onClick={turn} aria-pressed={paused}>
+          <Button onClick={togglePause} aria-pressed={paused}>
             {t(paused ? "events.resume" : "events.pause")}
           </Button>
         }
       >
         {t("events.title")}
       </Title>
-      <Filters shown={shown} />
-      {missed > 0 && (
+      <Filters filter={filter} />
+      {newCount > 0 && (
         <button
           type="button"
-          onClick={turn}
+          onClick={togglePause}
           className="border-b border-line bg-accent-soft py-1.5 font-medium text-accent"
         >
-          {t("events.waiting", { n: count(missed) })}
+          {t("events.waiting", { n: count(newCount) })}
         </button>
       )}
-      {error !== null && <Trouble error={error} retry={again} />}
-      {listed.length > 0 && <Tail events={listed} complete={complete} />}
-      {listed.length === 0 && pending && <Waiting />}
-      {listed.length === 0 && !pending && error === null && <Nothing shown={shown} complete={complete} />}
+      {error !== null && <ErrorPanel error={error} retry={retry} />}
+      {listed.length > 0 && <EventTable events={listed} complete={complete} />}
+      {listed.length === 0 && pending && <Loading />}
+      {listed.length === 0 && !pending && error === null && <NoEvents filter={filter} complete={complete} />}
     </div>
   );
 }
 
-function Nothing({ shown, complete }: { shown: Shown; complete: boolean }) {
+function NoEvents({ filter, complete }: { filter: EventQuery; complete: boolean }) {
   const t = useT();
-  if (!shown.queue && !shown.act && !shown.text) return <Empty>{t("events.empty")}</Empty>;
+  if (!filter.queue && !filter.act && !filter.text) return <Empty>{t("events.empty")}</Empty>;
   const clear = (
-    <Button look="link" onClick={() => setQuery({ queue: "", act: "", text: "" })}>
+    <Button variant="link" onClick={() => setQuery({ queue: "", act: "", text: "" })}>
       {t("queue.clear")}
     </Button>
   );
@@ -94,54 +94,54 @@ function Nothing({ shown, complete }: { shown: Shown; complete: boolean }) {
 const newerThan = (events: JournalEvent[], last: JournalEvent | undefined): number =>
   last ? Math.max(0, events.findIndex((event) => event.cursor === last.cursor)) : events.length;
 
-interface Tailing {
+interface LatestEvents {
   events: JournalEvent[];
   pending: boolean;
   error: unknown;
   complete: boolean;
-  again: () => void;
+  retry: () => void;
 }
 
-/** The last events that match, the newest first: those before the page came, and those since. */
-function useTail(shown: Shown): Tailing {
+/** The latest matching events, newest first: fetched ones, and those streamed since. */
+function useLatestEvents(filter: EventQuery): LatestEvents {
   const { listen } = useLive();
-  const { queue, act, text } = shown;
-  const past = useQuery({
+  const { queue, act, text } = filter;
+  const history = useQuery({
     queryKey: ["events", queue, act, text],
-    queryFn: ({ signal }) => fetchLastEvents(KEPT, { queue, act, text }, signal),
-    // What comes afterwards is heard of.
+    queryFn: ({ signal }) => fetchLastEvents(MAX_EVENTS, { queue, act, text }, signal),
+    // Later events come from the stream.
     staleTime: Infinity,
     gcTime: 0,
   });
-  const [since, setSince] = useState<JournalEvent[]>([]);
-  useEffect(() => listen((more) => setSince((before) => newest([...more.toReversed(), ...before]))), [listen]);
+  const [recent, setRecent] = useState<JournalEvent[]>([]);
+  useEffect(() => listen((more) => setRecent((before) => latest([...more.toReversed(), ...before]))), [listen]);
   const events = useMemo(() => {
-    const fresh = since.filter((event) => matches(event, { queue, act, text }));
-    return newest([...fresh, ...(past.data?.events.toReversed() ?? [])]);
-  }, [since, past.data, queue, act, text]);
+    const fresh = recent.filter((event) => matches(event, { queue, act, text }));
+    return latest([...fresh, ...(history.data?.events.toReversed() ?? [])]);
+  }, [recent, history.data, queue, act, text]);
   return {
     events,
-    pending: past.isPending,
-    error: past.data ? null : past.error,
-    complete: past.data?.complete ?? true,
-    again: () => void past.refetch(),
+    pending: history.isPending,
+    error: history.data ? null : history.error,
+    complete: history.data?.complete ?? true,
+    retry: () => void history.refetch(),
   };
 }
 
-/** Each event once, as many as are kept. */
-function newest(events: JournalEvent[]): JournalEvent[] {
-  return [...new Map(events.map((event) => [event.cursor, event])).values()].slice(0, KEPT);
+/** Without duplicates, at most `MAX_EVENTS`. */
+function latest(events: JournalEvent[]): JournalEvent[] {
+  return [...new Map(events.map((event) => [event.cursor, event])).values()].slice(0, MAX_EVENTS);
 }
 
-function Filters({ shown }: { shown: Shown }) {
+function Filters({ filter }: { filter: EventQuery }) {
   const t = useT();
   return (
     <div className="flex flex-wrap gap-2 border-y border-line bg-surface px-4 py-2 md:px-6">
-      <QueueSelect value={shown.queue} />
+      <QueueSelect value={filter.queue} />
       <select
         aria-label={t("column.act")}
         className="field w-36"
-        value={shown.act}
+        value={filter.act}
         onChange={(event) => setQuery({ act: event.target.value })}
       >
         <option value="">{t("events.anyAct")}</option>
@@ -151,7 +151,7 @@ function Filters({ shown }: { shown: Shown }) {
           </option>
         ))}
       </select>
-      <Typed name="text" value={shown.text} label={t("events.filter")} className="w-52 max-sm:flex-1" />
+      <SearchInput name="text" value={filter.text} label={t("events.filter")} className="w-52 max-sm:flex-1" />
     </div>
   );
 }
@@ -159,7 +159,7 @@ function Filters({ shown }: { shown: Shown }) {
 const ROW =
   "grid items-center gap-x-4 px-4 md:px-6 grid-cols-[4.5rem_6rem_minmax(0,1fr)] md:grid-cols-[7.5rem_7rem_7rem_minmax(9rem,1fr)_minmax(8rem,1fr)] xl:grid-cols-[7.5rem_7rem_8rem_minmax(9rem,1.2fr)_7rem_minmax(8rem,1.6fr)]";
 
-function Tail({ events, complete }: { events: JournalEvent[]; complete: boolean }) {
+function EventTable({ events, complete }: { events: JournalEvent[]; complete: boolean }) {
   const t = useT();
   const scroller = useRef<HTMLDivElement>(null);
   const cursors = useMemo(() => events.map((event) => event.cursor), [events]);
@@ -170,14 +170,14 @@ function Tail({ events, complete }: { events: JournalEvent[]; complete: boolean 
     overscan: 10,
     getItemKey: (at) => cursors[at] ?? at,
   });
-  useAnchor(scroller, cursors, HEIGHT);
-  const heads: Word[] = ["column.time", "column.act", "column.queue", "column.id", "column.state", "column.by"];
+  useScrollAnchor(scroller, cursors, HEIGHT);
+  const headings: MessageKey[] = ["column.time", "column.act", "column.queue", "column.id", "column.state", "column.by"];
   return (
     <div ref={scroller} role="table" aria-label={t("events.title")} tabIndex={0} className="min-h-0 flex-1 overflow-y-auto bg-surface outline-offset-[-2px]">
       <div role="rowgroup" className="sticky top-0 z-10 border-b border-line bg-surface">
         <div role="row" className={cx(ROW, "head h-8")}>
-          {heads.map((head) => (
-            <span key={head} role="columnheader" className={SHOWN_FROM[head]}>
+          {headings.map((head) => (
+            <span key={head} role="columnheader" className={COLUMN_VISIBILITY[head]}>
               {t(head)}
             </span>
           ))}
@@ -185,10 +185,10 @@ function Tail({ events, complete }: { events: JournalEvent[]; complete: boolean 
       </div>
       <div role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map((item) => (
-          <EventLine key={item.key} event={events[item.index]!} top={item.start} />
+          <EventRow key={item.key} event={events[item.index]!} top={item.start} />
         ))}
       </div>
-      {(events.length >= KEPT || !complete) && (
+      {(events.length >= MAX_EVENTS || !complete) && (
         <p className="px-4 py-3 text-xs text-muted md:px-6">
           {plural(t, complete ? "events.kept" : "events.searched", events.length)}
         </p>
@@ -197,15 +197,15 @@ function Tail({ events, complete }: { events: JournalEvent[]; complete: boolean 
   );
 }
 
-const SHOWN_FROM: Partial<Record<Word, string>> = {
+const COLUMN_VISIBILITY: Partial<Record<MessageKey, string>> = {
   "column.queue": "max-md:hidden",
   "column.state": "max-xl:hidden",
   "column.by": "max-md:hidden",
 };
 
-function EventLine({ event, top }: { event: JournalEvent; top: number }) {
+function EventRow({ event, top }: { event: JournalEvent; top: number }) {
   const t = useT();
-  const said = details(event).join(" · ");
+  const text = eventDetails(event).join(" · ");
   return (
     <div
       role="row"
@@ -214,7 +214,7 @@ function EventLine({ event, top }: { event: JournalEvent; top: number }) {
       className={cx(ROW, "absolute inset-x-0 top-0 border-b border-line")}
     >
       <span role="cell" className="text-muted">
-        <ShortMoment at={event.at} />
+        <ShortTimestamp at={event.at} />
       </span>
       <span role="cell" className="truncate font-medium">
         {t(`act.${event.act}`)}
@@ -235,8 +235,8 @@ function EventLine({ event, top }: { event: JournalEvent; top: number }) {
           </>
         )}
       </span>
-      <span role="cell" className="truncate text-muted max-md:hidden" title={said}>
-        {said}
+      <span role="cell" className="truncate text-muted max-md:hidden" title={text}>
+        {text}
       </span>
     </div>
   );

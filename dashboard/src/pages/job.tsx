@@ -1,29 +1,29 @@
 import type { ReactNode } from "react";
-import { type JobAction, useFitting, useJobActions } from "../actions/job-actions";
+import { type JobAction, useJobActions, useJobActionsFor } from "../actions/job-actions";
 import { Problem } from "../api/client";
-import { details, type JournalEvent } from "../api/events";
+import { eventDetails, type JournalEvent } from "../api/events";
 import { type Attempt, type Job, useJob } from "../api/jobs";
 import { useOverview } from "../api/overview";
-import { span } from "../format/spans";
-import { useSpeech, useT } from "../i18n/i18n";
-import { Badge, Button, cx, Dot, Empty, StateName, Title, Trouble, Waiting } from "../parts/basics";
-import { Icon } from "../parts/icons";
-import { Id } from "../parts/id";
-import { JsonView } from "../parts/json";
-import { Menu } from "../parts/menu";
-import { Traceback } from "../parts/traceback";
-import { Countdown, exact, iso, local, Moment, relative } from "../parts/times";
-import { useTicking } from "../live/ticking";
+import { Badge, Button, cx, Dot, Empty, ErrorPanel, Loading, StateName, Title } from "../components/basics";
+import { Icon } from "../components/icons";
+import { Id } from "../components/id";
+import { JsonView } from "../components/json";
+import { Menu } from "../components/menu";
+import { Countdown, isoTime, localTime, preciseTime, relativeTime, Timestamp } from "../components/time";
+import { Traceback } from "../components/traceback";
+import { duration } from "../format/numbers";
+import { useI18n, useT } from "../i18n/i18n";
+import { useClockTick } from "../live/clock-tick";
 import { Link, toQueue, useTitle } from "../routing";
-import { attemptsOf, type Tried } from "../jobs/attempts";
+import { type AttemptRow, attemptRows } from "./job-attempts";
 
 export function JobPage({ queue, id }: { queue: string; id: string }) {
   const t = useT();
   const job = useJob(queue, id);
   useTitle(id, queue);
-  if (job.isPending) return <Waiting />;
-  const gone = job.error instanceof Problem && job.error.status === 404;
-  if (gone)
+  if (job.isPending) return <Loading />;
+  const notFound = job.error instanceof Problem && job.error.status === 404;
+  if (notFound)
     return (
       <Empty
         title={t("job.gone.title")}
@@ -37,11 +37,11 @@ export function JobPage({ queue, id }: { queue: string; id: string }) {
         {t("job.gone.text")}
       </Empty>
     );
-  if (!job.data) return <Trouble error={job.error} retry={() => void job.refetch()} />;
-  return <Shown queue={queue} job={job.data} />;
+  if (!job.data) return <ErrorPanel error={job.error} retry={() => void job.refetch()} />;
+  return <JobView queue={queue} job={job.data} />;
 }
 
-function Shown({ queue, job }: { queue: string; job: Job }) {
+function JobView({ queue, job }: { queue: string; job: Job }) {
   const t = useT();
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
@@ -57,7 +57,7 @@ function Shown({ queue, job }: { queue: string; job: Job }) {
       </Title>
       <div className="grid gap-4 px-4 pb-10 md:px-6 xl:grid-cols-[minmax(0,1fr)_20rem]">
         <div className="flex min-w-0 flex-col gap-4">
-          <Standing queue={queue} job={job} />
+          <JobStatus queue={queue} job={job} />
           <Section title={t("job.payload")}>
             <JsonView text={job.payload} name={t("job.payload")} codec={job.codec} />
           </Section>
@@ -77,7 +77,7 @@ function Shown({ queue, job }: { queue: string; job: Job }) {
         </div>
         <div className="flex min-w-0 flex-col gap-4">
           <Section title={t("job.facts")}>
-            <Facts job={job} />
+            <JobFields job={job} />
           </Section>
           <Section title={t("job.timeline")}>
             <Timeline events={job.timeline ?? []} complete={job.timeline_complete ?? true} />
@@ -100,14 +100,14 @@ function Section({ title, children }: { title: string; children: ReactNode }) {
 function Actions({ queue, job }: { queue: string; job: Job }) {
   const t = useT();
   const act = useJobActions(queue);
-  const fitting = useFitting(job.state);
-  const [first, ...others] = fitting;
+  const actions = useJobActionsFor(job.state);
+  const [first, ...others] = actions;
   if (!first) return null;
   const danger = (action: JobAction) => action === "delete";
   return (
     <div className="flex items-center gap-2">
       <Button
-        look={first === "redrive" ? "primary" : danger(first) ? "danger" : "plain"}
+        variant={first === "redrive" ? "primary" : danger(first) ? "danger" : "plain"}
         onClick={() => act(first, job)}
       >
         {t(`action.${first}`)}
@@ -119,12 +119,12 @@ function Actions({ queue, job }: { queue: string; job: Job }) {
               <Icon name="more" />
             </Button>
           }
-          groups={[false, true].map((grave) =>
+          groups={[false, true].map((isDanger) =>
             others
-              .filter((action) => danger(action) === grave)
+              .filter((action) => danger(action) === isDanger)
               .map((action) => ({
                 label: t(`action.${action}`),
-                danger: grave,
+                danger: isDanger,
                 onSelect: () => act(action, job),
               })),
           )}
@@ -134,12 +134,12 @@ function Actions({ queue, job }: { queue: string; job: Job }) {
   );
 }
 
-/** Where the job stands, and what it waits for. */
-function Standing({ queue, job }: { queue: string; job: Job }) {
+/** The state of the job, and what it is waiting for. */
+function JobStatus({ queue, job }: { queue: string; job: Job }) {
   const t = useT();
   const paused = useOverview().data?.queues.find((one) => one.queue === queue)?.paused ?? false;
-  const due = useTicking((now) => relative(job.run_at, now, t));
-  const waits = (() => {
+  const due = useClockTick((now) => relativeTime(job.run_at, now, t));
+  const waitText = (() => {
     if (job.state === "scheduled") return t("job.waits.scheduled", { when: due });
     if (job.state === "failing") return t("job.waits.failing", { when: due });
     if (job.state !== "queued") return null;
@@ -151,7 +151,7 @@ function Standing({ queue, job }: { queue: string; job: Job }) {
       <span className="font-semibold">
         <StateName state={job.state} />
       </span>
-      {waits && <span className="text-muted">{waits}</span>}
+      {waitText && <span className="text-muted">{waitText}</span>}
       {job.state === "processing" && (
         <>
           <span className="text-muted">{t("job.on", { worker: job.worker })}</span>
@@ -166,20 +166,20 @@ function Standing({ queue, job }: { queue: string; job: Job }) {
   );
 }
 
-function Facts({ job }: { job: Job }) {
+function JobFields({ job }: { job: Job }) {
   const t = useT();
-  const facts: [string, ReactNode][] = [
+  const fields: [string, ReactNode][] = [
     [t("column.priority"), job.priority],
     [t("column.attempts"), job.max_attempts ? `${job.attempts} / ${job.max_attempts}` : job.attempts],
-    [t("column.created"), <Moment key="" at={job.created_at} />],
-    [t("column.due"), job.run_at && <Moment key="" at={job.run_at} />],
-    [t("column.started"), job.started_at && <Moment key="" at={job.started_at} />],
-    [t("job.deadline"), job.deadline && <Moment key="" at={job.deadline} />],
-    [t("column.finished"), job.finished_at && <Moment key="" at={job.finished_at} />],
-    [t("job.expires"), job.expires_at && <Moment key="" at={job.expires_at} />],
+    [t("column.created"), <Timestamp key="" at={job.created_at} />],
+    [t("column.due"), job.run_at && <Timestamp key="" at={job.run_at} />],
+    [t("column.started"), job.started_at && <Timestamp key="" at={job.started_at} />],
+    [t("job.deadline"), job.deadline && <Timestamp key="" at={job.deadline} />],
+    [t("column.finished"), job.finished_at && <Timestamp key="" at={job.finished_at} />],
+    [t("job.expires"), job.expires_at && <Timestamp key="" at={job.expires_at} />],
     [t("column.worker"), job.worker],
-    [t("job.lease"), job.lease && span(job.lease)],
-    [t("job.timeout"), job.timeout && span(job.timeout)],
+    [t("job.lease"), job.lease && duration(job.lease)],
+    [t("job.timeout"), job.timeout && duration(job.timeout)],
     [t("job.group"), job.group],
     [t("job.headers"), Object.entries(job.headers).map(([name, value]) => `${name}: ${value}`).join("\n")],
     [t("job.callback"), job.callback_url],
@@ -187,7 +187,7 @@ function Facts({ job }: { job: Job }) {
   ];
   return (
     <dl className="grid grid-cols-[6.5rem_minmax(0,1fr)] gap-x-3 gap-y-1.5">
-      {facts
+      {fields
         .filter(([, value]) => value !== null && value !== "")
         .map(([name, value]) => (
           <div key={name} className="contents">
@@ -201,17 +201,17 @@ function Facts({ job }: { job: Job }) {
 
 function Attempts({ job }: { job: Job }) {
   const t = useT();
-  const attempts = attemptsOf(job);
+  const attempts = attemptRows(job);
   if (attempts.length === 0) return <p className="text-muted">{t("job.noAttempts")}</p>;
   return (
     <ol className="-mx-4 -mb-3">
-      {attempts.map((tried, at) => (
-        <li key={`${tried.number} ${tried.startedAt}`} className="border-t border-line">
-          {tried.failure ? (
-            <FailedAttempt tried={tried} failure={tried.failure} open={at === 0} />
+      {attempts.map((attempt, at) => (
+        <li key={`${attempt.number} ${attempt.startedAt}`} className="border-t border-line">
+          {attempt.failure ? (
+            <FailedAttempt attempt={attempt} failure={attempt.failure} open={at === 0} />
           ) : (
             <div className="flex items-start gap-3 px-4 py-2.5 pl-11">
-              <AttemptFacts tried={tried} />
+              <AttemptSummary attempt={attempt} />
             </div>
           )}
         </li>
@@ -220,29 +220,29 @@ function Attempts({ job }: { job: Job }) {
   );
 }
 
-/** Which attempt, how it went, how long it waited and ran, and on which worker. */
-function AttemptFacts({ tried }: { tried: Tried }) {
+/** One attempt: outcome, wait and run time, worker. */
+function AttemptSummary({ attempt }: { attempt: AttemptRow }) {
   const t = useT();
-  const { number, act, waited, worker, startedAt, endedAt, failure } = tried;
-  const now = useTicking((moment) => (endedAt === null && moment !== null ? Math.floor(moment) : 0));
+  const { number, act, waited, worker, startedAt, endedAt, failure } = attempt;
+  const now = useClockTick((moment) => (endedAt === null && moment !== null ? Math.floor(moment) : 0));
   const ran = startedAt === null ? null : (endedAt ?? now) - startedAt;
-  const said = [
+  const details = [
     act ? t(`act.${act}` as "act.fail") : t("job.running"),
-    waited !== null && t("job.waited", { span: span(waited) }),
-    ran !== null && ran >= 0 && t(endedAt === null ? "job.runs" : "job.ran", { span: span(ran) }),
+    waited !== null && t("job.waited", { duration: duration(waited) }),
+    ran !== null && ran >= 0 && t(endedAt === null ? "job.runs" : "job.ran", { duration: duration(ran) }),
     worker && t("job.on", { worker }),
   ].filter(Boolean);
   return (
     <span className="min-w-0 flex-1">
       <span className="flex flex-wrap gap-x-3">
         <span className="font-medium">{t("job.attempt", { n: number })}</span>
-        {said.map((one) => (
+        {details.map((one) => (
           <span key={String(one)} className="break-all text-muted">
             {one}
           </span>
         ))}
         <span className="text-muted sm:ml-auto">
-          <Moment at={endedAt ?? startedAt ?? 0} />
+          <Timestamp at={endedAt ?? startedAt ?? 0} />
         </span>
       </span>
       {failure && (
@@ -254,7 +254,7 @@ function AttemptFacts({ tried }: { tried: Tried }) {
   );
 }
 
-function FailedAttempt({ tried, failure, open }: { tried: Tried; failure: Attempt; open: boolean }) {
+function FailedAttempt({ attempt, failure, open }: { attempt: AttemptRow; failure: Attempt; open: boolean }) {
   const t = useT();
   return (
     <details className="group" open={open}>
@@ -262,7 +262,7 @@ function FailedAttempt({ tried, failure, open }: { tried: Tried; failure: Attemp
         <span className="pt-0.5 text-faint transition-transform group-open:rotate-90">
           <Icon name="right" />
         </span>
-        <AttemptFacts tried={tried} />
+        <AttemptSummary attempt={attempt} />
       </summary>
       <div className="px-4 pb-3 pl-11">
         {failure.traceback ? (
@@ -275,9 +275,9 @@ function FailedAttempt({ tried, failure, open }: { tried: Tried; failure: Attemp
   );
 }
 
-/** Each event with its time to the millisecond, and how long after the one before it came. */
+/** The events of the job, each with the time since the previous one. */
 function Timeline({ events, complete }: { events: JournalEvent[]; complete: boolean }) {
-  const { t, language } = useSpeech();
+  const { t, language } = useI18n();
   return (
     <>
       {!complete && <p className="mb-2 text-warn">{t("job.incomplete")}</p>}
@@ -290,17 +290,17 @@ function Timeline({ events, complete }: { events: JournalEvent[]; complete: bool
               <span className="flex justify-between gap-2">
                 <span className="font-medium">{t(`act.${event.act}`)}</span>
                 <time
-                  dateTime={iso(event.at)}
-                  title={`${local(event.at, language, true)}\n${iso(event.at)} (UTC)`}
+                  dateTime={isoTime(event.at)}
+                  title={`${localTime(event.at, language, true)}\n${isoTime(event.at)} (UTC)`}
                   className="text-xs whitespace-nowrap text-muted tabular-nums"
                 >
-                  {all[at + 1] && <span className="mr-2 text-faint">+{span(event.at - all[at + 1]!.at)}</span>}
-                  {exact(event.at, language)}
+                  {all[at + 1] && <span className="mr-2 text-faint">+{duration(event.at - all[at + 1]!.at)}</span>}
+                  {preciseTime(event.at, language)}
                 </time>
               </span>
-              {details(event).map((said) => (
-                <span key={said} className="block text-xs break-words text-muted">
-                  {said}
+              {eventDetails(event).map((details) => (
+                <span key={details} className="block text-xs break-words text-muted">
+                  {details}
                 </span>
               ))}
             </span>

@@ -2,42 +2,42 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Confirm } from "../actions/confirm";
 import { deleteKey, type KeyEntry, keyspaceKey, useKeyspace, writeKey } from "../api/keyspace";
-import { mistakeIn } from "../api/raw";
-import { useMay } from "../api/session";
+import { jsonError } from "../api/raw-json";
+import { useScope } from "../api/session";
+import { Button, cx, Empty, errorMessage, ErrorPanel, Loading, Title } from "../components/basics";
+import { Dialog, DialogForm, Field } from "../components/dialog";
+import { useDialog } from "../components/dialog-provider";
+import { Icon } from "../components/icons";
+import { JsonEditor } from "../components/json";
+import { Menu } from "../components/menu";
+import { SearchInput } from "../components/search-input";
 import { useT } from "../i18n/i18n";
-import { Button, cx, Empty, saying, Title, Trouble, Waiting } from "../parts/basics";
-import { Dialog, DialogForm, Field } from "../parts/dialog";
-import { useDialog } from "../parts/dialogs";
-import { Icon } from "../parts/icons";
-import { JsonEditor } from "../parts/json";
-import { Menu } from "../parts/menu";
-import { Typed } from "../parts/typed";
 import { useAddress, useTitle } from "../routing";
 
-/** The parts of a key that was typed with slashes between them. */
-export const partsOf = (typed: string): string[] => typed.split("/").filter(Boolean);
+/** The parts of a key typed with slashes. */
+export const partsOf = (name: string): string[] => name.split("/").filter(Boolean);
 
 const ROW =
   "grid items-center gap-x-4 px-4 grid-cols-[minmax(0,1fr)_2rem] md:grid-cols-[minmax(8rem,1fr)_minmax(0,1fr)_5rem_2rem]";
 
-/** Whole parts, which the service looks for, and the beginning of the next one. */
-export function prefixOf(typed: string): { parts: string[]; rest: string } {
-  const parts = partsOf(typed);
-  const rest = typed.endsWith("/") ? "" : (parts.pop() ?? "");
+/** Whole parts, which the service filters by, and the start of the next part, filtered here. */
+export function prefixOf(name: string): { parts: string[]; rest: string } {
+  const parts = partsOf(name);
+  const rest = name.endsWith("/") ? "" : (parts.pop() ?? "");
   return { parts, rest };
 }
 
 export function Keyspace() {
   const t = useT();
   const open = useDialog();
-  const mayAct = useMay("admin");
+  const canAct = useScope("admin");
   const prefix = useAddress().query.get("prefix") ?? "";
   const { parts, rest } = prefixOf(prefix);
   const keys = useKeyspace(parts);
   const found = keys.data?.filter((entry) => (entry.key[parts.length] ?? "").startsWith(rest));
   useTitle(t("keyspace.title"));
-  const add = mayAct && (
-    <Button look="primary" onClick={() => open((close) => <KeyDialog onClose={close} />)}>
+  const add = canAct && (
+    <Button variant="primary" onClick={() => open((close) => <KeyDialog onClose={close} />)}>
       <Icon name="plus" />
       {t("keyspace.new")}
     </Button>
@@ -46,10 +46,10 @@ export function Keyspace() {
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title actions={add}>{t("keyspace.title")}</Title>
       <div className="px-4 pb-3 md:px-6">
-        <Typed name="prefix" value={prefix} label={t("keyspace.prefix")} className="max-w-72" />
+        <SearchInput name="prefix" value={prefix} label={t("keyspace.prefix")} className="max-w-72" />
       </div>
-      {keys.error && <Trouble error={keys.error} retry={() => void keys.refetch()} />}
-      {keys.isPending && <Waiting />}
+      {keys.error && <ErrorPanel error={keys.error} retry={() => void keys.refetch()} />}
+      {keys.isPending && <Loading />}
       {found?.length === 0 && prefix !== "" && <Empty>{t("keyspace.filtered", { prefix })}</Empty>}
       {found?.length === 0 && prefix === "" && (
         <Empty title={t("keyspace.empty.title")}>{t("keyspace.empty.text")}</Empty>
@@ -66,7 +66,7 @@ export function Keyspace() {
               </span>
             </div>
             {found.map((entry) => (
-              <KeyLine key={JSON.stringify(entry.key)} entry={entry} mayAct={mayAct} />
+              <KeyRow key={JSON.stringify(entry.key)} entry={entry} canAct={canAct} />
             ))}
           </div>
         </div>
@@ -75,7 +75,7 @@ export function Keyspace() {
   );
 }
 
-function KeyLine({ entry, mayAct }: { entry: KeyEntry; mayAct: boolean }) {
+function KeyRow({ entry, canAct }: { entry: KeyEntry; canAct: boolean }) {
   const t = useT();
   const open = useDialog();
   const client = useQueryClient();
@@ -85,7 +85,7 @@ function KeyLine({ entry, mayAct }: { entry: KeyEntry; mayAct: boolean }) {
       <Confirm
         title={`${t("action.delete")} ${name}`}
         button={t("action.delete")}
-        word={entry.key.at(-1) ?? ""}
+        expected={entry.key.at(-1) ?? ""}
         act={async () => {
           await deleteKey(entry.key);
           await client.invalidateQueries({ queryKey: keyspaceKey });
@@ -102,10 +102,10 @@ function KeyLine({ entry, mayAct }: { entry: KeyEntry; mayAct: boolean }) {
       </span>
       <span role="cell" className="text-right text-muted tabular-nums max-md:hidden">{entry.version}</span>
       <span role="cell">
-        {mayAct && (
+        {canAct && (
           <Menu
             button={
-              <Button look="quiet" className="w-8 px-0" aria-label={`${t("column.actions")}: ${name}`}>
+              <Button variant="quiet" className="w-8 px-0" aria-label={`${t("column.actions")}: ${name}`}>
                 <Icon name="more" />
               </Button>
             }
@@ -123,11 +123,11 @@ function KeyLine({ entry, mayAct }: { entry: KeyEntry; mayAct: boolean }) {
 function KeyDialog({ entry, onClose }: { entry?: KeyEntry; onClose: () => void }) {
   const t = useT();
   const client = useQueryClient();
-  const [typed, setTyped] = useState("");
+  const [name, setName] = useState("");
   const [value, setValue] = useState(entry?.value ?? "{}");
-  const key = entry?.key ?? partsOf(typed);
+  const key = entry?.key ?? partsOf(name);
   const write = useMutation({
-    // What was not changed is not written: the service may refuse what a program has stored.
+    // Unchanged values are not written: the service may reject values that a program stored.
     mutationFn: async () => {
       if (value !== entry?.value) await writeKey(key, value, entry?.version ?? 0);
     },
@@ -143,12 +143,12 @@ function KeyDialog({ entry, onClose }: { entry?: KeyEntry; onClose: () => void }
         onClose={onClose}
         button={t("action.save")}
         busy={write.isPending}
-        disabled={key.length === 0 || mistakeIn(value) !== null}
-        error={write.error ? saying(write.error) : null}
+        disabled={key.length === 0 || jsonError(value) !== null}
+        error={write.error ? errorMessage(write.error) : null}
       >
         {!entry && (
           <Field label={t("keyspace.parts")}>
-            <input className="field font-mono" autoFocus value={typed} onChange={(event) => setTyped(event.target.value)} />
+            <input className="field font-mono" autoFocus value={name} onChange={(event) => setName(event.target.value)} />
           </Field>
         )}
         <JsonEditor label={t("column.value")} value={value} onChange={setValue} />

@@ -1,16 +1,16 @@
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { Problem, token } from "../api/client";
 import { fetchMe, type Me } from "../api/session";
+import { Button, errorMessage } from "../components/basics";
+import { Field } from "../components/dialog";
 import { useT } from "../i18n/i18n";
 import mark from "../mark.svg";
-import { Button, saying } from "../parts/basics";
-import { Field } from "../parts/dialog";
 
 interface LoginProps {
   onEnter: (me: Me) => void;
 }
 
-/** The whole page, for those who come without a token. */
+/** The page for visitors without a token. */
 export function Login({ onEnter }: LoginProps) {
   return (
     <main className="flex h-full items-center justify-center bg-canvas p-4">
@@ -21,7 +21,7 @@ export function Login({ onEnter }: LoginProps) {
   );
 }
 
-/** Over everything that is shown, which stays as it is: what was typed there is not lost. */
+/** A dialog over the current page when the token expires, so that nothing typed is lost. */
 export function LoginAgain({ onEnter }: LoginProps) {
   const t = useT();
   const ref = useRef<HTMLDialogElement>(null);
@@ -34,7 +34,7 @@ export function LoginAgain({ onEnter }: LoginProps) {
     <dialog
       ref={ref}
       aria-label={t("login.title")}
-      // Nothing works without a token, so there is no other way on.
+      // Nothing works without a token, so it cannot be closed.
       onKeyDown={(event) => event.key === "Escape" && event.preventDefault()}
       onCancel={(event) => event.preventDefault()}
       className="arrive m-auto w-[calc(100vw-2rem)] max-w-sm rounded-xl border border-line bg-surface p-6 text-ink shadow-raised"
@@ -46,20 +46,20 @@ export function LoginAgain({ onEnter }: LoginProps) {
 
 function LoginForm({ onEnter, expired = false }: LoginProps & { expired?: boolean }) {
   const t = useT();
-  const [shown, setShown] = useState("");
-  const [refusal, setRefusal] = useState<string | null>(null);
+  const [value, setValue] = useState("");
+  const [problem, setProblem] = useState<string | null>(null);
   const enter = async (event: FormEvent) => {
     event.preventDefault();
-    token.write(shown.trim());
+    token.write(value.trim());
     try {
       onEnter(await fetchMe());
     } catch (error) {
-      token.forget();
-      const known = error instanceof Problem && error.status === 401;
-      setRefusal(known ? t("login.refused", { detail: error.message }) : saying(error));
+      token.clear();
+      const rejected = error instanceof Problem && error.status === 401;
+      setProblem(rejected ? t("login.refused", { detail: error.message }) : errorMessage(error));
     }
   };
-  const alarm = refusal ?? (expired ? t("login.expired") : null);
+  const alert = problem ?? (expired ? t("login.expired") : null);
   return (
     <form onSubmit={(event) => void enter(event)} className="flex flex-col gap-4">
       <img src={mark} alt="" className="size-9" />
@@ -67,9 +67,9 @@ function LoginForm({ onEnter, expired = false }: LoginProps & { expired?: boolea
         <h1 className="text-base font-semibold">{t("login.title")}</h1>
         <p className="mt-1 text-muted">{t("login.text")}</p>
       </div>
-      {alarm && (
+      {alert && (
         <p role="alert" className="rounded-md bg-danger-soft px-3 py-2 break-words text-danger">
-          {alarm}
+          {alert}
         </p>
       )}
       <Field label={t("login.label")}>
@@ -79,11 +79,11 @@ function LoginForm({ onEnter, expired = false }: LoginProps & { expired?: boolea
           autoFocus
           required
           className="field font-mono"
-          value={shown}
-          onChange={(event) => setShown(event.target.value)}
+          value={value}
+          onChange={(event) => setValue(event.target.value)}
         />
       </Field>
-      <Button type="submit" look="primary" disabled={shown.trim() === ""}>
+      <Button type="submit" variant="primary" disabled={value.trim() === ""}>
         {t("login.button")}
       </Button>
     </form>

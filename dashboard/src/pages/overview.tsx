@@ -1,28 +1,28 @@
 import { EnqueueDialog } from "../actions/enqueue-dialog";
 import type { State } from "../api/client";
-import { type Overview, type QueueFigures, useOverview } from "../api/overview";
-import { useMay } from "../api/session";
+import { type Overview, type QueueOverview, useOverview } from "../api/overview";
+import { useScope } from "../api/session";
+import { Badge, Button, cx, Dot, Empty, ErrorPanel, Loading, Title } from "../components/basics";
+import { Chart, Sparkline, StateBar } from "../components/charts";
+import { useDialog } from "../components/dialog-provider";
+import { Icon } from "../components/icons";
 import { COMMANDS } from "../format/commands";
-import { coarse, count, rate, span } from "../format/spans";
+import { coarseDuration, count, duration, rate } from "../format/numbers";
 import { useT } from "../i18n/i18n";
-import { Badge, Button, cx, Dot, Empty, Title, Trouble, Waiting } from "../parts/basics";
-import { Chart, Sparkline, StateBar } from "../parts/charts";
-import { useDialog } from "../parts/dialogs";
-import { Icon } from "../parts/icons";
 import { Link, type Tab, toQueue, useTitle } from "../routing";
 
 export function OverviewPage() {
   const t = useT();
   useTitle(t("overview.title"));
   const overview = useOverview();
-  if (overview.isPending) return <Waiting />;
-  if (!overview.data) return <Trouble error={overview.error} retry={() => void overview.refetch()} />;
+  if (overview.isPending) return <Loading />;
+  if (!overview.data) return <ErrorPanel error={overview.error} retry={() => void overview.refetch()} />;
   const { queues } = overview.data;
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title actions={<EnqueueButton />}>{t("overview.title")}</Title>
       <div className="flex flex-col gap-4 px-4 pb-10 md:px-6">
-        <Troubles overview={overview.data} />
+        <HealthIssues overview={overview.data} />
         {queues.length === 0 ? (
           <Empty title={t("overview.empty.title")} command={COMMANDS.enqueue}>
             {t("overview.empty.text")}
@@ -34,7 +34,7 @@ export function OverviewPage() {
             <QueueTable queues={queues} bucket={overview.data.bucket} />
           </>
         )}
-        <StoreLine overview={overview.data} />
+        <StoreInfo overview={overview.data} />
       </div>
     </div>
   );
@@ -43,23 +43,23 @@ export function OverviewPage() {
 function EnqueueButton() {
   const t = useT();
   const open = useDialog();
-  if (!useMay("produce")) return null;
+  if (!useScope("produce")) return null;
   return (
-    <Button look="primary" onClick={() => open((close) => <EnqueueDialog onClose={close} />)}>
+    <Button variant="primary" onClick={() => open((close) => <EnqueueDialog onClose={close} />)}>
       <Icon name="plus" />
       {t("action.enqueue")}
     </Button>
   );
 }
 
-function Troubles({ overview }: { overview: Overview }) {
+function HealthIssues({ overview }: { overview: Overview }) {
   const t = useT();
-  const grave = overview.store.troubles.filter((one) => one.grave);
-  if (grave.length === 0) return null;
+  const serious = overview.store.troubles.filter((one) => one.grave);
+  if (serious.length === 0) return null;
   return (
     <div role="alert" className="rounded-lg border border-line bg-danger-soft px-4 py-3">
       <p className="font-medium text-danger">{t("overview.trouble")}</p>
-      {grave.map((one) => (
+      {serious.map((one) => (
         <p key={one.what} className="mt-1">
           {one.says}. {one.do}
         </p>
@@ -68,90 +68,90 @@ function Troubles({ overview }: { overview: Overview }) {
   );
 }
 
-export function sum(queues: readonly QueueFigures[], state: State): number {
+export function sum(queues: readonly QueueOverview[], state: State): number {
   return queues.reduce((total, one) => total + (one.counts[state] ?? 0), 0);
 }
 
-const SHOWN: readonly State[] = ["queued", "scheduled", "processing", "failing", "failed"];
+const LISTED_STATES: readonly State[] = ["queued", "scheduled", "processing", "failing", "failed"];
 
-function Totals({ queues, workers }: { queues: QueueFigures[]; workers: number }) {
+function Totals({ queues, workers }: { queues: QueueOverview[]; workers: number }) {
   const t = useT();
-  const add = (read: (one: QueueFigures) => number) =>
+  const sumOf = (read: (one: QueueOverview) => number) =>
     queues.reduce((total, one) => total + read(one), 0);
   return (
     <dl className="panel grid grid-cols-2 overflow-hidden sm:grid-cols-4 xl:grid-cols-8">
-      {SHOWN.map((state) => (
-        <Figure
+      {LISTED_STATES.map((state) => (
+        <Stat
           key={state}
           state={state}
           label={t(state === "failed" ? "state.failed.short" : `state.${state}`)}
           value={count(sum(queues, state))}
-          alarm={state === "failed" && sum(queues, state) > 0}
+          alert={state === "failed" && sum(queues, state) > 0}
         />
       ))}
-      <Figure label={t("column.rateIn")} value={rate(add((one) => one.rate_in))} />
-      <Figure label={t("column.rateOut")} value={rate(add((one) => one.rate_out))} />
-      <Figure label={t("overview.workers")} value={count(workers)} />
+      <Stat label={t("column.rateIn")} value={rate(sumOf((one) => one.rate_in))} />
+      <Stat label={t("column.rateOut")} value={rate(sumOf((one) => one.rate_out))} />
+      <Stat label={t("overview.workers")} value={count(workers)} />
     </dl>
   );
 }
 
-interface FigureProps {
+interface StatProps {
   label: string;
   value: string;
   state?: State;
-  alarm?: boolean;
+  alert?: boolean;
 }
 
-function Figure({ label, value, state, alarm }: FigureProps) {
+function Stat({ label, value, state, alert }: StatProps) {
   return (
     <div className="-mt-px -ml-px border-t border-l border-line px-4 py-3">
       <dt className="head flex items-center gap-1.5 whitespace-nowrap">
         {state && <Dot state={state} />}
         {label}
       </dt>
-      <dd className={cx("mt-1 text-xl font-semibold tracking-tight tabular-nums", alarm && "text-danger")}>
+      <dd className={cx("mt-1 text-xl font-semibold tracking-tight tabular-nums", alert && "text-danger")}>
         {value}
       </dd>
     </div>
   );
 }
 
-/** The figures of all queues, added up bucket by bucket; without the one that still fills. */
-export function total(queues: readonly QueueFigures[], what: keyof QueueFigures["throughput"]): number[] {
-  const length = Math.max(0, (queues[0]?.throughput[what].length ?? 0) - 1);
+/** Sums over all queues, bucket by bucket, without the current bucket. */
+export function total(queues: readonly QueueOverview[], series: keyof QueueOverview["throughput"]): number[] {
+  const length = Math.max(0, (queues[0]?.throughput[series].length ?? 0) - 1);
   return Array.from({ length }, (_, at) =>
-    queues.reduce((all, one) => all + (one.throughput[what][at] ?? 0), 0),
+    queues.reduce((all, one) => all + (one.throughput[series][at] ?? 0), 0),
   );
 }
 
-/** Buckets that are shown at least: a minute. */
-const LEAST = 6;
+/** At least one minute is shown. */
+const MIN_BUCKETS = 6;
 
-/** How many of the last buckets are shown: all since something happened, for a young store is empty. */
-export function awake(queues: readonly QueueFigures[]): number {
+/** How many of the latest buckets to show: all since the first job, so that a new store has no empty chart. */
+export function activeBuckets(queues: readonly QueueOverview[]): number {
   const entered = total(queues, "entered");
   const first = entered.findIndex((n) => n > 0);
-  return Math.min(entered.length, Math.max(LEAST, first < 0 ? 0 : entered.length - first + 1));
+  return Math.min(entered.length, Math.max(MIN_BUCKETS, first < 0 ? 0 : entered.length - first + 1));
 }
 
 function Throughput({ overview }: { overview: Overview }) {
   const t = useT();
   const { queues, bucket, now } = overview;
-  const shown = awake(queues);
-  const line = (what: keyof QueueFigures["throughput"]) => total(queues, what).slice(-shown);
+  const buckets = activeBuckets(queues);
+  const line = (series: keyof QueueOverview["throughput"]) => total(queues, series).slice(-buckets);
   const lines = [
-    { label: t("overview.entered"), colour: "--queued", values: line("entered"), area: true },
-    { label: t("overview.completed"), colour: "--completed", values: line("completed") },
-    { label: t("overview.failed"), colour: "--failed", values: line("failed") },
+    { label: t("overview.entered"), color: "--queued", values: line("entered"), area: true },
+    { label: t("overview.completed"), color: "--completed", values: line("completed") },
+    { label: t("overview.failed"), color: "--failed", values: line("failed") },
   ];
   const end = (Math.floor(now / bucket) - 1) * bucket;
   const length = lines[0]!.values.length;
   const times = Array.from({ length }, (_, at) => end - (length - 1 - at) * bucket);
   return (
     <Chart
-      title={t("overview.throughput", { span: span(bucket) })}
-      label={t("overview.alt", { n: Math.round((shown * bucket) / 60) })}
+      title={t("overview.throughput", { duration: duration(bucket) })}
+      label={t("overview.alt", { n: Math.round((buckets * bucket) / 60) })}
       times={times}
       lines={lines}
     />
@@ -161,80 +161,80 @@ function Throughput({ overview }: { overview: Overview }) {
 const ROW =
   "grid items-center gap-x-3 px-4 grid-cols-[minmax(0,1fr)_3.5rem_3.5rem] md:grid-cols-[minmax(8rem,1.4fr)_repeat(4,minmax(4.5rem,0.6fr))_3rem_3rem_4.5rem] xl:grid-cols-[minmax(9rem,1.4fr)_repeat(5,minmax(4.5rem,0.6fr))_4rem_4rem_5rem_8rem]";
 
-function QueueTable({ queues, bucket }: { queues: QueueFigures[]; bucket: number }) {
+function QueueTable({ queues, bucket }: { queues: QueueOverview[]; bucket: number }) {
   const t = useT();
-  const shown = awake(queues);
-  const heads = [t("column.rateIn"), t("column.rateOut"), t("column.oldest")];
+  const buckets = activeBuckets(queues);
+  const headings = [t("column.rateIn"), t("column.rateOut"), t("column.oldest")];
   return (
     <div role="table" aria-label={t("nav.queues")} className="panel overflow-hidden">
       <div role="rowgroup">
         <div role="row" className={cx(ROW, "head h-9 border-b border-line")}>
           <span role="columnheader">{t("column.queue")}</span>
-          {SHOWN.map((state) => (
+          {LISTED_STATES.map((state) => (
             <span
               key={state}
               role="columnheader"
-              className={cx("truncate text-right", shownFrom(state))}
+              className={cx("truncate text-right", columnVisibility(state))}
             >
               {t(state === "failed" ? "state.failed.short" : `state.${state}`)}
             </span>
           ))}
-          {heads.map((head) => (
-            <span key={head} role="columnheader" className="truncate text-right max-md:hidden">
-              {head}
+          {headings.map((heading) => (
+            <span key={heading} role="columnheader" className="truncate text-right max-md:hidden">
+              {heading}
             </span>
           ))}
           <span role="columnheader" className="max-xl:hidden">
-            {t("column.trend", { n: Math.round((shown * bucket) / 60) })}
+            {t("column.trend", { n: Math.round((buckets * bucket) / 60) })}
           </span>
         </div>
       </div>
       <div role="rowgroup">
         {queues.map((one) => (
-          <QueueRow key={one.queue} figures={one} shown={shown} />
+          <QueueRow key={one.queue} queue={one} buckets={buckets} />
         ))}
       </div>
     </div>
   );
 }
 
-/** What a phone shows, and what only a wide page does. */
-const shownFrom = (state: State): string =>
+/** A phone shows two states, a medium page four, a wide page all. */
+const columnVisibility = (state: State): string =>
   state === "scheduled" ? "max-xl:hidden" : state === "queued" || state === "failed" ? "" : "max-md:hidden";
 
-function QueueRow({ figures, shown }: { figures: QueueFigures; shown: number }) {
+function QueueRow({ queue, buckets }: { queue: QueueOverview; buckets: number }) {
   const t = useT();
   const cell = "text-right tabular-nums";
   return (
     <div role="row" className={cx(ROW, "min-h-14 border-b border-line py-2 last:border-0 hover:bg-hover")}>
       <div role="cell" className="min-w-0">
         <div className="flex items-center gap-2">
-          <Link href={toQueue(figures.queue)} data-walk className="truncate font-medium hover:underline">
-            {figures.queue}
+          <Link href={toQueue(queue.queue)} data-focusable-row className="truncate font-medium hover:underline">
+            {queue.queue}
           </Link>
-          {figures.paused && <Badge tone="warn">{t("paused")}</Badge>}
+          {queue.paused && <Badge tone="warn">{t("paused")}</Badge>}
         </div>
         <div className="mt-1.5 max-w-56">
-          <StateBar counts={figures.counts} />
+          <StateBar counts={queue.counts} />
         </div>
       </div>
-      {SHOWN.map((state) => (
-        <div key={state} role="cell" className={cx(cell, shownFrom(state))}>
-          <Count queue={figures.queue} state={state} n={figures.counts[state] ?? 0} />
+      {LISTED_STATES.map((state) => (
+        <div key={state} role="cell" className={cx(cell, columnVisibility(state))}>
+          <Count queue={queue.queue} state={state} n={queue.counts[state] ?? 0} />
         </div>
       ))}
-      {[figures.rate_in, figures.rate_out].map((perSecond, at) => (
+      {[queue.rate_in, queue.rate_out].map((perSecond, at) => (
         <div key={at} role="cell" className={cx(cell, "max-md:hidden", perSecond === 0 && "text-faint")}>
           {rate(perSecond)}
         </div>
       ))}
       <div role="cell" className={cx(cell, "text-muted max-md:hidden")}>
-        {figures.oldest === null ? "—" : coarse(figures.oldest)}
+        {queue.oldest === null ? "—" : coarseDuration(queue.oldest)}
       </div>
       <div role="cell" className="max-xl:hidden">
         <Sparkline
-          entered={figures.throughput.entered.slice(-shown - 1, -1)}
-          completed={figures.throughput.completed.slice(-shown - 1, -1)}
+          entered={queue.throughput.entered.slice(-buckets - 1, -1)}
+          completed={queue.throughput.completed.slice(-buckets - 1, -1)}
         />
       </div>
     </div>
@@ -255,7 +255,7 @@ function Count({ queue, state, n }: { queue: string; state: Tab; n: number }) {
   );
 }
 
-function StoreLine({ overview }: { overview: Overview }) {
+function StoreInfo({ overview }: { overview: Overview }) {
   const t = useT();
   const { name, version, durability } = overview.store;
   return (

@@ -1,45 +1,45 @@
 import { BulkDialog } from "../actions/bulk-dialog";
 import { CompareDialog } from "../actions/compare-dialog";
-import type { Which } from "../api/jobs";
-import type { BulkAction, Chosen } from "../api/queues";
-import { useActs } from "../api/session";
-import { count } from "../format/spans";
+import type { JobQuery } from "../api/jobs";
+import type { BulkAction, BulkFilter } from "../api/queues";
+import { useJobActs } from "../api/session";
+import { Button } from "../components/basics";
+import { useDialog } from "../components/dialog-provider";
+import { count } from "../format/numbers";
 import { useT } from "../i18n/i18n";
-import { Button } from "../parts/basics";
-import { useDialog } from "../parts/dialogs";
 
-/** The filter that a view shows, for the service. */
-export function chosenBy(which: Which, ids: readonly string[] | null): Chosen {
-  const chosen: Chosen = { states: [which.state] };
-  if (ids) return { ...chosen, ids: [...ids] };
-  if (which.kind) chosen.kinds = [which.kind];
-  if (which.text) chosen.text = which.text;
-  return chosen;
+/** The filter of a bulk action: these jobs, or everything that the view matches. */
+export function bulkFilter(jobQuery: JobQuery, ids: readonly string[] | null): BulkFilter {
+  const filter: BulkFilter = { states: [jobQuery.state] };
+  if (ids) return { ...filter, ids: [...ids] };
+  if (jobQuery.kind) filter.kinds = [jobQuery.kind];
+  if (jobQuery.text) filter.text = jobQuery.text;
+  return filter;
 }
 
 interface BarProps {
-  which: Which;
+  jobQuery: JobQuery;
   ids: readonly string[];
-  /** Whether there is nothing beyond what is selected. */
-  whole: boolean;
+  /** Whether every matching job is loaded and selected. */
+  complete: boolean;
   everything: boolean;
   onEverything: () => void;
   onClear: () => void;
 }
 
-/** What can be done with the rows that are selected, or with everything that matches. */
-export function BulkBar({ which, ids, whole, everything, onEverything, onClear }: BarProps) {
+/** Actions on the selected jobs, or on everything that matches. */
+export function BulkBar({ jobQuery, ids, complete, everything, onEverything, onClear }: BarProps) {
   const t = useT();
   const open = useDialog();
-  const acts = useActs(which.state).filter((act) => act !== "edit");
+  const actions = useJobActs(jobQuery.state).filter((act) => act !== "edit");
   if (ids.length === 0) return null;
   const start = (action: BulkAction) => {
-    const chosen = chosenBy(which, everything ? null : ids);
+    const filter = bulkFilter(jobQuery, everything ? null : ids);
     open((close) => (
       <BulkDialog
-        queue={which.queue}
+        queue={jobQuery.queue}
         action={action}
-        which={chosen}
+        filter={filter}
         onClose={close}
         onDone={onClear}
       />
@@ -55,12 +55,12 @@ export function BulkBar({ which, ids, whole, everything, onEverything, onClear }
       <span className="font-medium">
         {everything ? t("bulk.everythingSelected") : t("bulk.selected", { n: count(ids.length) })}
       </span>
-      {!everything && !whole && (
-        <Button look="link" onClick={onEverything}>
+      {!everything && !complete && (
+        <Button variant="link" onClick={onEverything}>
           {t("bulk.everything")}
         </Button>
       )}
-      <Button look="quiet" onClick={onClear}>
+      <Button variant="quiet" onClick={onClear}>
         {t("bulk.clear")}
       </Button>
       <div className="ml-auto flex flex-wrap gap-2">
@@ -68,17 +68,17 @@ export function BulkBar({ which, ids, whole, everything, onEverything, onClear }
           <Button
             onClick={() =>
               open((close) => (
-                <CompareDialog queue={which.queue} ids={[first!, second!]} onClose={close} />
+                <CompareDialog queue={jobQuery.queue} ids={[first!, second!]} onClose={close} />
               ))
             }
           >
             {t("action.compare")}
           </Button>
         )}
-        {acts.map((action) => (
+        {actions.map((action) => (
           <Button
             key={action}
-            look={action === "delete" ? "danger" : action === "redrive" ? "primary" : "plain"}
+            variant={action === "delete" ? "danger" : action === "redrive" ? "primary" : "plain"}
             onClick={() => start(action)}
           >
             {t(`action.${action}`)}

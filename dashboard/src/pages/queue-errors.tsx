@@ -1,15 +1,15 @@
-/** The DLQ by what went wrong: see a cause once, and deal with all that it has hit. */
+/** The DLQ grouped by error: one row per cause, with actions on all of its jobs. */
 import { BulkDialog } from "../actions/bulk-dialog";
-import { type Chosen, type ErrorGroup, useErrorGroups } from "../api/queues";
-import { useMay } from "../api/session";
-import { count } from "../format/spans";
+import { type BulkFilter, type ErrorGroup, useErrorGroups } from "../api/queues";
+import { useScope } from "../api/session";
+import { Button, Empty, ErrorPanel, Loading } from "../components/basics";
+import { useDialog } from "../components/dialog-provider";
+import { Icon } from "../components/icons";
+import { JobLink } from "../components/id";
+import { RelativeTime } from "../components/time";
+import { Traceback } from "../components/traceback";
+import { count } from "../format/numbers";
 import { useT } from "../i18n/i18n";
-import { Button, Empty, Trouble, Waiting } from "../parts/basics";
-import { useDialog } from "../parts/dialogs";
-import { Icon } from "../parts/icons";
-import { JobLink } from "../parts/id";
-import { Relative } from "../parts/times";
-import { Traceback } from "../parts/traceback";
 
 interface GroupsProps {
   queue: string;
@@ -20,11 +20,11 @@ interface GroupsProps {
 export function ErrorGroups({ queue, kind, text }: GroupsProps) {
   const t = useT();
   const groups = useErrorGroups(queue, kind, text);
-  if (groups.isPending) return <Waiting />;
-  if (!groups.data) return <Trouble error={groups.error} retry={() => void groups.refetch()} />;
+  if (groups.isPending) return <Loading />;
+  if (!groups.data) return <ErrorPanel error={groups.error} retry={() => void groups.refetch()} />;
   if (groups.data.groups.length === 0)
     return <Empty>{t(kind || text ? "empty.filtered" : "empty.failed")}</Empty>;
-  const which: Chosen = { states: ["failed"], ...(kind && { kinds: [kind] }), ...(text && { text }) };
+  const filter: BulkFilter = { states: ["failed"], ...(kind && { kinds: [kind] }), ...(text && { text }) };
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
       {!groups.data.complete && (
@@ -32,20 +32,20 @@ export function ErrorGroups({ queue, kind, text }: GroupsProps) {
       )}
       <ul aria-label={t("dlq.groups")}>
         {groups.data.groups.map((group) => (
-          <Group key={group.fingerprint} queue={queue} group={group} which={which} />
+          <Group key={group.fingerprint} queue={queue} group={group} filter={filter} />
         ))}
       </ul>
     </div>
   );
 }
 
-function Group({ queue, group, which }: { queue: string; group: ErrorGroup; which: Chosen }) {
+function Group({ queue, group, filter }: { queue: string; group: ErrorGroup; filter: BulkFilter }) {
   const t = useT();
   return (
     <li className="border-b border-line">
       <details className="group">
         <summary
-          data-walk
+          data-focusable-row
           className="grid cursor-pointer grid-cols-[1rem_auto_minmax(0,1fr)] items-start gap-x-3 px-4 py-3 hover:bg-hover group-open:hover:bg-transparent md:grid-cols-[1rem_3.5rem_minmax(0,1fr)_9rem_9rem] md:px-6 [&::-webkit-details-marker]:hidden"
         >
           <span className="pt-0.5 text-faint transition-transform group-open:rotate-90">
@@ -59,38 +59,38 @@ function Group({ queue, group, which }: { queue: string; group: ErrorGroup; whic
             </span>
             <span className="mt-0.5 flex flex-wrap gap-x-4 text-xs text-muted md:hidden">
               <span>
-                {t("dlq.first")} <Relative at={group.first_at} />
+                {t("dlq.first")} <RelativeTime at={group.first_at} />
               </span>
               <span>
-                {t("dlq.last")} <Relative at={group.last_at} />
+                {t("dlq.last")} <RelativeTime at={group.last_at} />
               </span>
             </span>
           </span>
           <span className="text-right text-muted max-md:hidden">
             <span className="head block">{t("dlq.first")}</span>
-            <Relative at={group.first_at} />
+            <RelativeTime at={group.first_at} />
           </span>
           <span className="text-right text-muted max-md:hidden">
             <span className="head block">{t("dlq.last")}</span>
-            <Relative at={group.last_at} />
+            <RelativeTime at={group.last_at} />
           </span>
         </summary>
         <div className="flex flex-col gap-3 px-4 pt-1 pb-4 md:pr-6 md:pl-[7.5rem]">
           <dl className="flex flex-wrap gap-x-8 gap-y-1">
-            <Fact name={t("dlq.kinds")}>{group.kinds.join(", ")}</Fact>
-            <Fact name={t("dlq.sample")}>
+            <Field name={t("dlq.kinds")}>{group.kinds.join(", ")}</Field>
+            <Field name={t("dlq.sample")}>
               <JobLink queue={queue} id={group.sample} className="text-accent" />
-            </Fact>
+            </Field>
           </dl>
           {group.traceback && <Traceback>{group.traceback}</Traceback>}
-          <GroupActions queue={queue} which={{ ...which, fingerprint: group.fingerprint }} />
+          <GroupActions queue={queue} filter={{ ...filter, fingerprint: group.fingerprint }} />
         </div>
       </details>
     </li>
   );
 }
 
-function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+function Field({ name, children }: { name: string; children: React.ReactNode }) {
   return (
     <div className="flex max-w-full items-baseline gap-2">
       <dt className="text-muted">{name}</dt>
@@ -99,18 +99,18 @@ function Fact({ name, children }: { name: string; children: React.ReactNode }) {
   );
 }
 
-function GroupActions({ queue, which }: { queue: string; which: Chosen }) {
+function GroupActions({ queue, filter }: { queue: string; filter: BulkFilter }) {
   const t = useT();
   const open = useDialog();
-  if (!useMay("admin")) return null;
+  if (!useScope("admin")) return null;
   const start = (action: "redrive" | "delete") =>
-    open((close) => <BulkDialog queue={queue} action={action} which={which} onClose={close} />);
+    open((close) => <BulkDialog queue={queue} action={action} filter={filter} onClose={close} />);
   return (
     <div className="flex gap-2">
-      <Button look="primary" onClick={() => start("redrive")}>
+      <Button variant="primary" onClick={() => start("redrive")}>
         {t("action.redrive")}
       </Button>
-      <Button look="danger" onClick={() => start("delete")}>
+      <Button variant="danger" onClick={() => start("delete")}>
         {t("action.delete")}
       </Button>
     </div>

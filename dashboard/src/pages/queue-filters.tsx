@@ -1,17 +1,17 @@
-import { useKinds, type Which } from "../api/jobs";
+import { type JobQuery, useKinds } from "../api/jobs";
+import { cx } from "../components/basics";
+import { SearchInput } from "../components/search-input";
 import { useT } from "../i18n/i18n";
-import { cx } from "../parts/basics";
-import { Typed } from "../parts/typed";
 import { setQuery } from "../routing";
 
-export function Filters({ which, grouped }: { which: Which; grouped: boolean }) {
+export function Filters({ jobQuery, grouped }: { jobQuery: JobQuery; grouped: boolean }) {
   const t = useT();
-  const kinds = useKinds(which.queue);
+  const kinds = useKinds(jobQuery.queue);
   return (
     <div className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2 md:px-6">
-      <Typed name="kind" value={which.kind} label={t("queue.filter.kind")} className="w-36 max-sm:w-34" known={kinds} />
-      <Typed name="text" value={which.text} label={t("queue.filter.text")} className="w-52 max-sm:w-0 max-sm:min-w-40 max-sm:flex-1" />
-      {which.state === "failed" && <ViewSwitch grouped={grouped} />}
+      <SearchInput name="kind" value={jobQuery.kind} label={t("queue.filter.kind")} className="w-36 max-sm:w-34" suggestions={kinds} />
+      <SearchInput name="text" value={jobQuery.text} label={t("queue.filter.text")} className="w-52 max-sm:w-0 max-sm:min-w-40 max-sm:flex-1" />
+      {jobQuery.state === "failed" && <ViewSwitch grouped={grouped} />}
     </div>
   );
 }

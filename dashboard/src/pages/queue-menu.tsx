@@ -2,72 +2,72 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { ClearDialog } from "../actions/clear-dialog";
 import { EnqueueDialog } from "../actions/enqueue-dialog";
 import { ImportDialog } from "../actions/import-dialog";
-import { exportJobs, linesOf, type Which } from "../api/jobs";
+import { countLines, exportJobs, type JobQuery } from "../api/jobs";
 import { overviewKey } from "../api/overview";
 import { pauseQueue, resumeQueue } from "../api/queues";
-import { useMay } from "../api/session";
-import { save } from "../format/save";
+import { useScope } from "../api/session";
+import { Button } from "../components/basics";
+import { useDialog } from "../components/dialog-provider";
+import { Icon } from "../components/icons";
+import { Menu, type MenuItem } from "../components/menu";
+import { useToasts } from "../components/toasts";
+import { download } from "../format/download";
 import { plural, useT } from "../i18n/i18n";
-import { Button } from "../parts/basics";
-import { useDialog } from "../parts/dialogs";
-import { Icon } from "../parts/icons";
-import { Menu, type MenuItem } from "../parts/menu";
-import { useToasts } from "../parts/toasts";
 
 interface QueueMenuProps {
   queue: string;
   paused: boolean;
-  /** Whether there is such a queue; if not, it can only be made. */
-  there: boolean;
-  which: Which;
+  /** A queue that does not exist yet can only be created. */
+  exists: boolean;
+  jobQuery: JobQuery;
 }
 
-/** What can be done with a queue as a whole. */
-export function QueueMenu({ queue, paused, there, which }: QueueMenuProps) {
+/** The actions on a whole queue. */
+export function QueueMenu({ queue, paused, exists, jobQuery }: QueueMenuProps) {
   const t = useT();
   const open = useDialog();
-  const { say, complain } = useToasts();
+  const { showSuccess, showError } = useToasts();
   const client = useQueryClient();
-  const [admin, produce] = [useMay("admin"), useMay("produce")];
+  const [admin, produce] = [useScope("admin"), useScope("produce")];
   const refresh = () => client.invalidateQueries({ queryKey: overviewKey });
 
-  const hold = () =>
-    pauseQueue(queue).then(() => say(t("done.pause", { queue }), () => resumeQueue(queue).then(refresh)));
-  const release = () =>
-    resumeQueue(queue).then(() => say(t("done.resume", { queue }), () => pauseQueue(queue).then(refresh)));
-  const turn = useMutation({
-    mutationFn: () => (paused ? release() : hold()),
-    onError: complain,
+  const pause = () =>
+    pauseQueue(queue).then(() => showSuccess(t("done.pause", { queue }), () => resumeQueue(queue).then(refresh)));
+  const resume = () =>
+    resumeQueue(queue).then(() => showSuccess(t("done.resume", { queue }), () => pauseQueue(queue).then(refresh)));
+  const toggle = useMutation({
+    mutationFn: () => (paused ? resume() : pause()),
+    onError: showError,
     onSettled: refresh,
   });
-  const download = async () => {
-    const content = await exportJobs(which);
-    save(content, `${queue}-${which.state}.jsonl`);
-    say(plural(t, "done.export", await linesOf(content)));
+  const exportMatching = async () => {
+    const content = await exportJobs(jobQuery);
+    download(content, `${queue}-${jobQuery.state}.jsonl`);
+    showSuccess(plural(t, "done.export", await countLines(content)));
   };
   const clear = (action: "purge" | "drop") => () =>
     open((close) => <ClearDialog queue={queue} action={action} onClose={close} />);
 
-  const grave: MenuItem[] = [
+  const destructive: MenuItem[] = [
     { label: t("action.purge"), danger: true, onSelect: clear("purge") },
     { label: t("action.drop"), danger: true, onSelect: clear("drop") },
   ];
-  const exporting = () => void download().catch(complain);
-  const items: MenuItem[] = there ? [{ label: t("action.export"), onSelect: exporting }] : [];
+  const exportAll = () => void exportMatching().catch(showError);
+  const items: MenuItem[] = exists ? [{ label: t("action.export"), onSelect: exportAll }] : [];
   if (produce) {
     const start = () => open((close) => <ImportDialog queue={queue} onClose={close} />);
     items.unshift({ label: t("action.import"), onSelect: start });
   }
   return (
     <div className="flex items-center gap-2">
-      {admin && there && (
-        <Button onClick={() => turn.mutate()} disabled={turn.isPending}>
+      {admin && exists && (
+        <Button onClick={() => toggle.mutate()} disabled={toggle.isPending}>
           {t(paused ? "action.resume" : "action.pause")}
         </Button>
       )}
       {produce && (
         <Button
-          look="primary"
+          variant="primary"
           onClick={() => open((close) => <EnqueueDialog queue={queue} onClose={close} />)}
         >
           <Icon name="plus" />
@@ -77,11 +77,11 @@ export function QueueMenu({ queue, paused, there, which }: QueueMenuProps) {
       {items.length > 0 && (
         <Menu
           button={
-            <Button look="quiet" className="w-8 px-0" aria-label={t("action.more")}>
+            <Button variant="quiet" className="w-8 px-0" aria-label={t("action.more")}>
               <Icon name="more" />
             </Button>
           }
-          groups={[items, admin && there ? grave : []]}
+          groups={[items, admin && exists ? destructive : []]}
         />
       )}
     </div>

@@ -1,15 +1,15 @@
 import { useCallback, useEffect, useMemo, useRef } from "react";
 import { Problem } from "../api/client";
-import { rowsOf, STATES, useRows, type Which } from "../api/jobs";
+import { type JobQuery, rowsOf, STATES, useRows } from "../api/jobs";
 import { useOverview } from "../api/overview";
-import { useMay } from "../api/session";
-import { count } from "../format/spans";
+import { useScope } from "../api/session";
+import { Badge, Button, cx, Dot, Empty, ErrorPanel, Loading, Title } from "../components/basics";
+import { count } from "../format/numbers";
 import { plural, useT } from "../i18n/i18n";
-import { useSelection } from "../jobs/selection";
-import { JobTable } from "../jobs/table";
-import { Badge, Button, cx, Dot, Empty, Title, Trouble, Waiting } from "../parts/basics";
-import { go, Link, setQuery, type Tab, toQueue, useAddress, useTitle } from "../routing";
-import { useKeys } from "../shell/keys";
+import { useSelection } from "../job-table/selection";
+import { JobTable } from "../job-table/table";
+import { useKeyPress } from "../layout/key-press";
+import { Link, navigate, setQuery, type Tab, toQueue, useAddress, useTitle } from "../routing";
 import { BulkBar } from "./queue-bulk";
 import { ErrorGroups } from "./queue-errors";
 import { Filters } from "./queue-filters";
@@ -19,52 +19,52 @@ export function QueuePage({ queue, tab }: { queue: string; tab: Tab }) {
   const t = useT();
   const { query } = useAddress();
   const overview = useOverview().data;
-  const figures = overview?.queues.find((one) => one.queue === queue);
-  const gone = overview !== undefined && figures === undefined;
+  const overviewRow = overview?.queues.find((one) => one.queue === queue);
+  const missing = overview !== undefined && overviewRow === undefined;
   useTitle(t(`state.${tab}`), queue);
-  const which: Which = {
+  const jobQuery: JobQuery = {
     queue,
     state: tab,
     kind: query.get("kind") ?? "",
     text: query.get("text") ?? "",
   };
   const grouped = tab === "failed" && query.get("by") !== "job";
-  useTabKeys(queue, tab);
+  useTabShortcuts(queue, tab);
   return (
     <div className="flex min-h-0 flex-1 flex-col bg-surface">
       <div className="bg-canvas">
-        <Title actions={<QueueMenu queue={queue} paused={figures?.paused ?? false} there={!gone} which={which} />}>
+        <Title actions={<QueueMenu queue={queue} paused={overviewRow?.paused ?? false} exists={!missing} jobQuery={jobQuery} />}>
           <span className="mr-2">{queue}</span>
-          {figures?.paused && <Badge tone="warn">{t("paused")}</Badge>}
+          {overviewRow?.paused && <Badge tone="warn">{t("paused")}</Badge>}
         </Title>
-        <Tabs queue={queue} tab={tab} counts={figures?.counts ?? {}} />
+        <Tabs queue={queue} tab={tab} counts={overviewRow?.counts ?? {}} />
       </div>
-      <Filters which={which} grouped={grouped} />
-      {gone ? (
+      <Filters jobQuery={jobQuery} grouped={grouped} />
+      {missing ? (
         <Empty>{t("queue.gone", { queue })}</Empty>
       ) : grouped ? (
-        <ErrorGroups queue={queue} kind={which.kind} text={which.text} />
+        <ErrorGroups queue={queue} kind={jobQuery.kind} text={jobQuery.text} />
       ) : (
-        <Jobs key={`${tab} ${which.kind} ${which.text}`} which={which} total={figures?.counts[tab] ?? 0} />
+        <Jobs key={`${tab} ${jobQuery.kind} ${jobQuery.text}`} jobQuery={jobQuery} total={overviewRow?.counts[tab] ?? 0} />
       )}
     </div>
   );
 }
 
-/** [ and ] go to the state before and to the next one. */
-function useTabKeys(queue: string, tab: Tab): void {
-  useKeys((event) => {
+/** [ and ] switch to the previous and next state. */
+function useTabShortcuts(queue: string, tab: Tab): void {
+  useKeyPress((event) => {
     const step = event.key === "]" ? 1 : event.key === "[" ? -1 : 0;
     if (step === 0) return;
     const next = STATES[(STATES.indexOf(tab) + step + STATES.length) % STATES.length];
-    if (next) go(toQueue(queue, next));
+    if (next) navigate(toQueue(queue, next));
   });
 }
 
 function Tabs(props: { queue: string; tab: Tab; counts: Partial<Record<Tab, number>> }) {
   const t = useT();
   const nav = useRef<HTMLElement>(null);
-  // Where there is no room for all of them, at least the one that is shown is in view.
+  // On a narrow page, scroll to the current tab.
   useEffect(() => {
     nav.current?.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   }, [props.tab]);
@@ -104,47 +104,47 @@ function Tabs(props: { queue: string; tab: Tab; counts: Partial<Record<Tab, numb
   );
 }
 
-function Jobs({ which, total }: { which: Which; total: number }) {
-  const rows = useRows(which);
-  const shown = useMemo(() => rowsOf(rows.data), [rows.data]);
-  const mayAct = useMay("admin");
+function Jobs({ jobQuery, total }: { jobQuery: JobQuery; total: number }) {
+  const rows = useRows(jobQuery);
+  const visibleRows = useMemo(() => rowsOf(rows.data), [rows.data]);
+  const canAct = useScope("admin");
   const { selection, everything, selectEverything, clear } = useSelection();
-  useKeys((event) => {
+  useKeyPress((event) => {
     if (event.key === "Escape") clear();
   });
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = rows;
-  const more = useCallback(() => {
+  const loadMore = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
 
-  if (rows.isPending) return <Waiting />;
+  if (rows.isPending) return <Loading />;
   if (rows.error && (!rows.data || !(rows.error instanceof Problem && rows.error.unreachable)))
-    return <Trouble error={rows.error} retry={() => void rows.refetch()} />;
-  if (shown.length === 0 && !hasNextPage) return <NoJobs which={which} />;
+    return <ErrorPanel error={rows.error} retry={() => void rows.refetch()} />;
+  if (visibleRows.length === 0 && !hasNextPage) return <NoJobs jobQuery={jobQuery} />;
   return (
     <>
       <JobTable
-        queue={which.queue}
-        state={which.state}
-        rows={shown}
-        selection={mayAct ? selection : undefined}
-        more={more}
+        queue={jobQuery.queue}
+        state={jobQuery.state}
+        rows={visibleRows}
+        selection={canAct ? selection : undefined}
+        loadMore={loadMore}
       />
       <BulkBar
-        which={which}
-        ids={shown.filter((row) => selection.ids.has(row.id)).map((row) => row.id)}
-        whole={!hasNextPage && selection.ids.size >= shown.length}
+        jobQuery={jobQuery}
+        ids={visibleRows.filter((row) => selection.ids.has(row.id)).map((row) => row.id)}
+        complete={!hasNextPage && selection.ids.size >= visibleRows.length}
         everything={everything}
         onEverything={selectEverything}
         onClear={clear}
       />
-      <HowMany which={which} loaded={shown.length} total={total} more={hasNextPage} />
+      <RowCount jobQuery={jobQuery} loaded={visibleRows.length} total={total} more={hasNextPage} />
     </>
   );
 }
 
-interface HowManyProps {
-  which: Which;
+interface RowCountProps {
+  jobQuery: JobQuery;
   loaded: number;
   /** All jobs of this state, whatever the filter. */
   total: number;
@@ -152,25 +152,25 @@ interface HowManyProps {
   more: boolean;
 }
 
-function HowMany({ which, loaded, total, more }: HowManyProps) {
+function RowCount({ jobQuery, loaded, total, more }: RowCountProps) {
   const t = useT();
-  const said = () => {
-    if (which.kind || which.text) return t("queue.matching", { n: `${count(loaded)}${more ? "+" : ""}` });
+  const text = () => {
+    if (jobQuery.kind || jobQuery.text) return t("queue.matching", { n: `${count(loaded)}${more ? "+" : ""}` });
     if (more) return t("queue.loaded", { n: count(loaded), total: count(Math.max(total, loaded)) });
     return plural(t, "queue.count", loaded);
   };
   return (
     <p className="flex h-8 shrink-0 items-center border-t border-line px-4 text-xs text-muted tabular-nums md:px-6">
-      {said()}
+      {text()}
     </p>
   );
 }
 
-function NoJobs({ which }: { which: Which }) {
+function NoJobs({ jobQuery }: { jobQuery: JobQuery }) {
   const t = useT();
-  if (!which.kind && !which.text) return <Empty>{t(`empty.${which.state}`)}</Empty>;
+  if (!jobQuery.kind && !jobQuery.text) return <Empty>{t(`empty.${jobQuery.state}`)}</Empty>;
   const clear = (
-    <Button look="link" onClick={() => setQuery({ kind: "", text: "" })}>
+    <Button variant="link" onClick={() => setQuery({ kind: "", text: "" })}>
       {t("queue.clear")}
     </Button>
   );

@@ -1,16 +1,16 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Confirm } from "../actions/confirm";
-import { mistakeIn } from "../api/raw";
+import { jsonError } from "../api/raw-json";
 import { deleteSchedule, putSchedule, schedulesKey, useSchedules } from "../api/schedules";
-import { useMay } from "../api/session";
+import { useScope } from "../api/session";
+import { Button, cx, Empty, errorMessage, ErrorPanel, Loading, Title } from "../components/basics";
+import { Dialog, DialogForm, Field } from "../components/dialog";
+import { useDialog } from "../components/dialog-provider";
+import { Icon } from "../components/icons";
+import { JsonEditor } from "../components/json";
+import { RelativeTime } from "../components/time";
 import { useT } from "../i18n/i18n";
-import { Button, cx, Empty, saying, Title, Trouble, Waiting } from "../parts/basics";
-import { Dialog, DialogForm, Field } from "../parts/dialog";
-import { useDialog } from "../parts/dialogs";
-import { Icon } from "../parts/icons";
-import { JsonEditor } from "../parts/json";
-import { Relative } from "../parts/times";
 import { Link, toQueue, useTitle } from "../routing";
 
 const ROW =
@@ -20,10 +20,10 @@ export function Schedules() {
   const t = useT();
   useTitle(t("schedules.title"));
   const open = useDialog();
-  const mayAct = useMay("admin");
+  const canAct = useScope("admin");
   const schedules = useSchedules();
-  const add = mayAct && (
-    <Button look="primary" onClick={() => open((close) => <NewSchedule onClose={close} />)}>
+  const add = canAct && (
+    <Button variant="primary" onClick={() => open((close) => <NewSchedule onClose={close} />)}>
       <Icon name="plus" />
       {t("schedules.new")}
     </Button>
@@ -31,8 +31,8 @@ export function Schedules() {
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title actions={add}>{t("schedules.title")}</Title>
-      {schedules.isPending && <Waiting />}
-      {schedules.error && <Trouble error={schedules.error} retry={() => void schedules.refetch()} />}
+      {schedules.isPending && <Loading />}
+      {schedules.error && <ErrorPanel error={schedules.error} retry={() => void schedules.refetch()} />}
       {schedules.data?.length === 0 && (
         <Empty title={t("schedules.empty.title")}>{t("schedules.empty.text")}</Empty>
       )}
@@ -65,9 +65,9 @@ export function Schedules() {
                 <span role="cell" className="truncate max-xl:hidden" title={one.kind}>{one.kind}</span>
                 <span role="cell" className="truncate text-muted max-md:hidden" title={one.timezone}>{one.timezone}</span>
                 <span role="cell" className="text-right">
-                  <Relative at={one.next_at} />
+                  <RelativeTime at={one.next_at} />
                 </span>
-                <span role="cell">{mayAct && <Remove queue={one.queue} name={one.name} />}</span>
+                <span role="cell">{canAct && <DeleteButton queue={one.queue} name={one.name} />}</span>
               </div>
             ))}
           </div>
@@ -78,16 +78,16 @@ export function Schedules() {
   );
 }
 
-function Remove({ queue, name }: { queue: string; name: string }) {
+function DeleteButton({ queue, name }: { queue: string; name: string }) {
   const t = useT();
   const open = useDialog();
   const client = useQueryClient();
-  const ask = () =>
+  const confirm = () =>
     open((close) => (
       <Confirm
         title={`${t("action.delete")} ${name}`}
         button={t("action.delete")}
-        word={name}
+        expected={name}
         act={async () => {
           await deleteSchedule(queue, name);
           await client.invalidateQueries({ queryKey: schedulesKey });
@@ -96,7 +96,7 @@ function Remove({ queue, name }: { queue: string; name: string }) {
       />
     ));
   return (
-    <Button look="quiet" className="w-8 px-0" aria-label={`${t("action.delete")} ${name}`} onClick={ask}>
+    <Button variant="quiet" className="w-8 px-0" aria-label={`${t("action.delete")} ${name}`} onClick={confirm}>
       <Icon name="close" />
     </Button>
   );
@@ -107,10 +107,10 @@ function NewSchedule({ onClose }: { onClose: () => void }) {
   const client = useQueryClient();
   const [queue, setQueue] = useState("");
   const [name, setName] = useState("");
-  const [said, setSaid] = useState({ cron: "0 3 * * *", kind: "default", timezone: "UTC" });
+  const [schedule, setSchedule] = useState({ cron: "0 3 * * *", kind: "default", timezone: "UTC" });
   const [payload, setPayload] = useState("{}");
-  const make = useMutation({
-    mutationFn: () => putSchedule(queue, name, said, payload),
+  const create = useMutation({
+    mutationFn: () => putSchedule(queue, name, schedule, payload),
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: ["overview"] });
       await client.invalidateQueries({ queryKey: schedulesKey });
@@ -123,21 +123,21 @@ function NewSchedule({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title={t("schedules.new")} onClose={onClose}>
       <DialogForm
-        onSubmit={() => make.mutate()}
+        onSubmit={() => create.mutate()}
         onClose={onClose}
         button={t("action.save")}
-        busy={make.isPending}
-        disabled={!queue || !name || mistakeIn(payload) !== null}
-        error={make.error ? saying(make.error) : null}
+        busy={create.isPending}
+        disabled={!queue || !name || jsonError(payload) !== null}
+        error={create.error ? errorMessage(create.error) : null}
       >
         <div className="grid grid-cols-2 gap-3">
           <Field label={t("column.queue")}>{input(queue, setQueue)}</Field>
           <Field label={t("column.name")}>{input(name, setName)}</Field>
-          <Field label={t("column.cron")}>{input(said.cron, (cron) => setSaid({ ...said, cron }))}</Field>
+          <Field label={t("column.cron")}>{input(schedule.cron, (cron) => setSchedule({ ...schedule, cron }))}</Field>
           <Field label={t("column.timezone")}>
-            {input(said.timezone, (timezone) => setSaid({ ...said, timezone }))}
+            {input(schedule.timezone, (timezone) => setSchedule({ ...schedule, timezone }))}
           </Field>
-          <Field label={t("column.kind")}>{input(said.kind, (kind) => setSaid({ ...said, kind }))}</Field>
+          <Field label={t("column.kind")}>{input(schedule.kind, (kind) => setSchedule({ ...schedule, kind }))}</Field>
         </div>
         <JsonEditor label={t("form.payload")} value={payload} onChange={setPayload} />
       </DialogForm>

@@ -1,14 +1,14 @@
-import { type Hit, useSearch } from "../api/search";
+import { type SearchHit, useSearch } from "../api/search";
+import { Badge, Empty, ErrorPanel, Loading, StateName, Title } from "../components/basics";
+import { Id } from "../components/id";
+import { RelativeTime } from "../components/time";
 import { useT } from "../i18n/i18n";
-import { Badge, Empty, StateName, Title, Trouble, Waiting } from "../parts/basics";
-import { Id } from "../parts/id";
-import { Relative } from "../parts/times";
 import { Link, toJob, useAddress, useTitle } from "../routing";
 
 export function SearchPage() {
   const t = useT();
   const text = useAddress().query.get("text") ?? "";
-  const found = useSearch(text);
+  const results = useSearch(text);
   useTitle(text ? `“${text}”` : t("search.title"));
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
@@ -16,19 +16,19 @@ export function SearchPage() {
         {t("search.title")} {text && <span className="font-normal text-muted">“{text}”</span>}
       </Title>
       {text === "" && <Empty>{t("search.start")}</Empty>}
-      {text !== "" && found.isPending && <Waiting />}
-      {found.error && <Trouble error={found.error} retry={() => void found.refetch()} />}
-      {found.data?.hits.length === 0 && (
-        <Empty>{t(found.data.complete ? "search.none" : "search.noneYet", { text })}</Empty>
+      {text !== "" && results.isPending && <Loading />}
+      {results.error && <ErrorPanel error={results.error} retry={() => void results.refetch()} />}
+      {results.data?.hits.length === 0 && (
+        <Empty>{t(results.data.complete ? "search.none" : "search.noneYet", { text })}</Empty>
       )}
-      {found.data && found.data.hits.length > 0 && (
+      {results.data && results.data.hits.length > 0 && (
         <div className="px-4 pb-10 md:px-6">
-          {!found.data.complete && (
+          {!results.data.complete && (
             <p className="mb-3 rounded-md bg-warn-soft px-4 py-2 text-warn">{t("search.incomplete")}</p>
           )}
           <ul className="panel">
-            {found.data.hits.map((hit) => (
-              <HitLine key={`${hit.queue} ${hit.job.id}`} hit={hit} />
+            {results.data.hits.map((hit) => (
+              <HitRow key={`${hit.queue} ${hit.job.id}`} hit={hit} />
             ))}
           </ul>
         </div>
@@ -37,13 +37,13 @@ export function SearchPage() {
   );
 }
 
-function HitLine({ hit }: { hit: Hit }) {
+function HitRow({ hit }: { hit: SearchHit }) {
   const t = useT();
   const { job } = hit;
   return (
     <li className="border-b border-line last:border-0">
       <Link
-        data-walk
+        data-focusable-row
         href={toJob(hit.queue, job.id)}
         className="grid grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-4 py-2 hover:bg-hover md:grid-cols-[minmax(0,1fr)_5rem_8rem_7rem]"
       >
@@ -61,7 +61,7 @@ function HitLine({ hit }: { hit: Hit }) {
         </span>
         <StateName state={job.state} />
         <span className="text-right text-muted max-md:hidden">
-          <Relative at={job.created_at} />
+          <RelativeTime at={job.created_at} />
         </span>
       </Link>
     </li>

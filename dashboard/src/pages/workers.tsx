@@ -1,55 +1,55 @@
 import { useState } from "react";
-import { type JournalEvent, useLastOfWorker } from "../api/events";
-import { useHeld } from "../api/jobs";
+import { type JournalEvent, useLastEventsOf } from "../api/events";
+import { useLeasedJobs } from "../api/jobs";
 import { useWorkers, type Worker } from "../api/queues";
+import { cx, Empty, ErrorPanel, Loading, Title } from "../components/basics";
+import { Icon } from "../components/icons";
+import { Id, JobLink } from "../components/id";
+import { Countdown, RelativeTime } from "../components/time";
 import { COMMANDS } from "../format/commands";
-import { span } from "../format/spans";
+import { duration } from "../format/numbers";
 import { plural, useT } from "../i18n/i18n";
-import { useTicking } from "../live/ticking";
-import { cx, Empty, Title, Trouble, Waiting } from "../parts/basics";
-import { Icon } from "../parts/icons";
-import { Id, JobLink } from "../parts/id";
-import { Countdown, Relative } from "../parts/times";
+import { useClockTick } from "../live/clock-tick";
 import { Link, toQueue, useTitle } from "../routing";
 
-/** Seconds: a worker that lives is heard of every two. */
-const LATE = 5;
+/** Seconds without a heartbeat; a healthy worker sends one every two. */
+const UNRESPONSIVE_AFTER = 5;
 
 export type Health = "alive" | "hung" | "dead";
 
 export function healthOf(worker: Worker, now: number | null): Health {
   if (!worker.alive) return "dead";
-  return now !== null && now - worker.seen_at > LATE ? "hung" : "alive";
+  return now !== null && now - worker.seen_at > UNRESPONSIVE_AFTER ? "hung" : "alive";
 }
 
-/** One worker, however many queues it works for: each of them tells of it. */
-export interface Crew {
-  /** As the queue tells of it that heard from it last. */
+/** One worker with all of its queues; the service lists it once for each. */
+export interface WorkerGroup {
+  /** The entry with the latest heartbeat. */
   worker: Worker;
   health: Health;
-  posts: Worker[];
+  queues: Worker[];
   holds: number;
 }
 
-export function crewsOf(workers: readonly Worker[], now: number | null): Crew[] {
-  const posts = new Map<string, Worker[]>();
-  for (const worker of workers) posts.set(worker.id, [...(posts.get(worker.id) ?? []), worker]);
-  return [...posts.values()].map((found) => {
-    const sorted = found.toSorted((a, b) => a.queue.localeCompare(b.queue));
-    const worker = found.reduce((last, one) => (one.seen_at > last.seen_at ? one : last));
-    const holds = found.reduce((sum, one) => sum + one.holds, 0);
-    return { worker, health: healthOf(worker, now), posts: sorted, holds };
+export function groupWorkers(workers: readonly Worker[], now: number | null): WorkerGroup[] {
+  const byId = new Map<string, Worker[]>();
+  for (const worker of workers) byId.set(worker.id, [...(byId.get(worker.id) ?? []), worker]);
+  return [...byId.values()].map((entries) => {
+    const queues = entries.toSorted((a, b) => a.queue.localeCompare(b.queue));
+    const worker = entries.reduce((last, one) => (one.seen_at > last.seen_at ? one : last));
+    const holds = entries.reduce((sum, one) => sum + one.holds, 0);
+    return { worker, health: healthOf(worker, now), queues, holds };
   });
 }
 
 const ORDER: Record<Health, number> = { hung: 0, alive: 1, dead: 2 };
 
-/** Of those that died, so many of the last ones are shown. */
-const DEAD = 20;
+/** How many dead workers are listed. */
+const MAX_DEAD = 20;
 
-/** Who needs attention first; of the living who came last, of the dead who was heard of last. */
-export function inOrder(a: Crew, b: Crew): number {
-  const at = ({ worker, health }: Crew) => (health === "dead" ? worker.seen_at : worker.started_at);
+/** Workers that need attention first, then the latest started, then the dead by last heartbeat. */
+export function byUrgency(a: WorkerGroup, b: WorkerGroup): number {
+  const at = ({ worker, health }: WorkerGroup) => (health === "dead" ? worker.seen_at : worker.started_at);
   return ORDER[a.health] - ORDER[b.health] || at(b) - at(a);
 }
 
@@ -57,16 +57,16 @@ export function Workers() {
   const t = useT();
   useTitle(t("workers.title"));
   const workers = useWorkers();
-  // No event tells of a worker that is late: only the time that passes does.
-  const now = useTicking((moment) => (moment === null ? null : Math.floor(moment)));
-  if (workers.isPending) return <Waiting />;
-  if (!workers.data) return <Trouble error={workers.error} retry={() => void workers.refetch()} />;
-  const known = crewsOf(workers.data.workers, now).sort(inOrder);
-  const found = known.filter(({ health }, at) => health !== "dead" || known[at - DEAD]?.health !== "dead");
+  // A late worker causes no event: only time passing reveals it.
+  const now = useClockTick((moment) => (moment === null ? null : Math.floor(moment)));
+  if (workers.isPending) return <Loading />;
+  if (!workers.data) return <ErrorPanel error={workers.error} retry={() => void workers.refetch()} />;
+  const groups = groupWorkers(workers.data.workers, now).sort(byUrgency);
+  const visible = groups.filter(({ health }, at) => health !== "dead" || groups[at - MAX_DEAD]?.health !== "dead");
   return (
     <div className="min-h-0 flex-1 overflow-y-auto">
       <Title>{t("workers.title")}</Title>
-      {found.length === 0 ? (
+      {visible.length === 0 ? (
         <Empty title={t("workers.empty.title")} command={COMMANDS.worker}>
           {t("workers.empty.text")}
         </Empty>
@@ -75,14 +75,14 @@ export function Workers() {
           <div className="panel overflow-hidden">
             <Head />
             <ul>
-              {found.map((crew) => (
-                <WorkerLine key={crew.worker.id} crew={crew} />
+              {visible.map((group) => (
+                <WorkerRow key={group.worker.id} group={group} />
               ))}
             </ul>
           </div>
-          {known.length > found.length && (
+          {groups.length > visible.length && (
             <p className="mt-3 text-xs text-muted">
-              {plural(t, "workers.more", known.length - found.length)}
+              {plural(t, "workers.more", groups.length - visible.length)}
             </p>
           )}
         </div>
@@ -113,9 +113,9 @@ function Head() {
 
 const DOTS: Record<Health, string> = { alive: "bg-completed", hung: "bg-failing", dead: "bg-failed" };
 
-function WorkerLine({ crew: { worker, health, posts, holds } }: { crew: Crew }) {
+function WorkerRow({ group: { worker, health, queues, holds } }: { group: WorkerGroup }) {
   const t = useT();
-  const queues = posts.map((post) => post.queue).join(", ");
+  const names = queues.map((one) => one.queue).join(", ");
   const [open, setOpen] = useState(false);
   return (
     <li className="border-b border-line last:border-0" data-worker={worker.id} data-health={health}>
@@ -131,26 +131,26 @@ function WorkerLine({ crew: { worker, health, posts, holds } }: { crew: Crew }) 
             </span>
           </span>
           <Id className="text-xs font-medium">{worker.id}</Id>
-          <span className="truncate max-md:hidden" title={queues}>
-            {queues}
+          <span className="truncate max-md:hidden" title={names}>
+            {names}
           </span>
           <span className="truncate text-muted max-xl:hidden">
             {[worker.host, worker.pid || ""].filter(Boolean).join(" · ")}
           </span>
           <span className="text-right text-muted max-xl:hidden">
-            <Relative at={worker.started_at || null} />
+            <RelativeTime at={worker.started_at || null} />
           </span>
           <span className="text-right text-muted max-md:hidden">
-            <Relative at={worker.seen_at} />
+            <RelativeTime at={worker.seen_at} />
           </span>
           <span className="text-right text-muted tabular-nums max-xl:hidden">{worker.concurrency || "—"}</span>
           <span className="text-right tabular-nums">{holds}</span>
         </summary>
         {open && (
           <div className="border-t border-line bg-sunken py-2 pr-4 pl-12">
-            {health === "dead" && <CauseOfDeath worker={worker} />}
-            {posts.map((post) => (
-              <Held key={post.queue} worker={post} />
+            {health === "dead" && <ExitReason worker={worker} />}
+            {queues.map((one) => (
+              <LeasedJobs key={one.queue} worker={one} />
             ))}
           </div>
         )}
@@ -159,36 +159,36 @@ function WorkerLine({ crew: { worker, health, posts, holds } }: { crew: Crew }) 
   );
 }
 
-/** Seconds between the last sign of life and the end of one whose process was seen to end. */
-const AT_ONCE = 0.1;
+/** Seconds from the last heartbeat to the end of a worker whose supervisor saw its process exit. */
+const CLEAN_EXIT_WITHIN = 0.1;
 
-/** How the death of a worker came to be known. */
-export const deathOf = (worker: Worker): "ended" | "silent" =>
-  worker.alive_until - worker.seen_at < AT_ONCE ? "ended" : "silent";
+/** Whether the process was seen to exit, or its heartbeats expired. */
+export const exitReason = (worker: Worker): "ended" | "silent" =>
+  worker.alive_until - worker.seen_at < CLEAN_EXIT_WITHIN ? "ended" : "silent";
 
-/** What was written down about it when its jobs were taken back. */
-export function noteOnDeath(events: readonly JournalEvent[], worker: string): string | null {
+/** The note in the journal from when its leases expired. */
+export function expiryNote(events: readonly JournalEvent[], worker: string): string | null {
   const acts = ["expire", "release"];
   const last = events.findLast((event) => event.worker === worker && acts.includes(event.act));
   return last?.note || null;
 }
 
-function CauseOfDeath({ worker }: { worker: Worker }) {
+function ExitReason({ worker }: { worker: Worker }) {
   const t = useT();
-  const death = deathOf(worker);
-  const last = useLastOfWorker(worker.id, death === "ended");
-  const note = noteOnDeath(last.data?.events ?? [], worker.id);
+  const reason = exitReason(worker);
+  const last = useLastEventsOf(worker.id, reason === "ended");
+  const note = expiryNote(last.data?.events ?? [], worker.id);
   return (
     <p className="py-1 text-danger">
-      {note ?? t(`workers.died.${death}`, { span: span(worker.alive_until - worker.seen_at) })}
+      {note ?? t(`workers.died.${reason}`, { duration: duration(worker.alive_until - worker.seen_at) })}
     </p>
   );
 }
 
-function Held({ worker }: { worker: Worker }) {
+function LeasedJobs({ worker }: { worker: Worker }) {
   const t = useT();
-  const held = useHeld(worker.queue, worker.id);
-  const rows = held.data?.summaries ?? [];
+  const leased = useLeasedJobs(worker.queue, worker.id);
+  const rows = leased.data?.summaries ?? [];
   return (
     <div className="py-1">
       <p className="text-muted">
@@ -197,7 +197,7 @@ function Held({ worker }: { worker: Worker }) {
         </Link>
         {" · "}
         {worker.kinds ? `${t("column.kinds")}: ${worker.kinds.join(", ")}` : t("workers.allKinds")}
-        {held.data && rows.length === 0 && ` · ${t("workers.holdsNothing")}`}
+        {leased.data && rows.length === 0 && ` · ${t("workers.holdsNothing")}`}
       </p>
       <ul aria-label={t("workers.holds", { worker: worker.id, queue: worker.queue })}>
         {rows.map((row) => (
@@ -205,7 +205,7 @@ function Held({ worker }: { worker: Worker }) {
             <JobLink queue={worker.queue} id={row.id} className="flex-1" />
             <span className="text-muted">{row.kind}</span>
             <span className="text-muted">
-              <Relative at={row.started_at} />
+              <RelativeTime at={row.started_at} />
             </span>
             <span className="w-16 text-right">
               <Countdown deadline={row.deadline} />

@@ -1,8 +1,0 @@
-/** Hand a file to the person who looks at the page. */
-export function save(content: Blob, name: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(content);
-  link.download = name.replace(/[^\w.-]+/g, "_");
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
