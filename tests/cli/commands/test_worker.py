@@ -116,7 +116,7 @@ def test_a_killed_process_is_replaced_and_its_jobs_run_again(start, queues):
     queue = queues["email"]
     queue.enqueue(0.5, id="a", backoff=[0])
     event = first_begun(queue)
-    [victim] = [w.beat.pid for w in queue.workers() if w.beat.id == event.worker]
+    [victim] = [w.heartbeat.pid for w in queue.workers() if w.beat.id == event.worker]
     os.kill(victim, signal.SIGKILL)
     assert queue.result("a", timeout=10) != victim
     assert queue.status("a").attempts == 2
@@ -126,7 +126,7 @@ def test_a_killed_process_is_replaced_and_its_jobs_run_again(start, queues):
     answer = process.end(signal.SIGTERM)
     assert answer.code == 0
     now = queue.store.now()
-    assert {w.beat.pid for w in queue.workers() if w.expires_at > now} <= {victim}
+    assert {w.heartbeat.pid for w in queue.workers() if w.expires_at > now} <= {victim}
 
 
 def test_a_second_signal_ends_a_process_that_hangs(start, queues):
