@@ -19,9 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HTTP = "tests/conformance/test_http.py"
 REDIS = "tests/conformance/test_redis.py"
-ON_STORES = ["tests/library", "tests/aio", "tests/worker", "tests/maintenance", "tests/relay"]
+ON_STORES = ["tests/queue", "tests/aio", "tests/worker", "tests/maintenance", "tests/relay"]
 RULES = ["tests/core", "tests/conformance/test_memory.py"]
-PART = [*RULES, "tests/library", "tests/worker"]
+PART = [*RULES, "tests/queue", "tests/worker"]
 
 # No mode starts when this much has passed, so that the run ends before its host ends it.
 BUDGET_SECONDS = 50 * 60
