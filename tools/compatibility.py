@@ -1,7 +1,7 @@
-"""Conformance of the modes that the documentation names, then a part of the tests on other Pythons.
+"""Run the conformance tests in every documented configuration, then some tests on other Pythons.
 
 `./check` has run before, with memory, SQLite, Redis or Valkey, PostgreSQL, and HTTP over memory.
-A mode whose program is missing is reported as not tested; it does not fail the run.
+A configuration whose program is missing is reported as not tested; it does not fail the run.
 """
 
 import os
@@ -19,13 +19,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HTTP = "tests/conformance/test_http.py"
 REDIS = "tests/conformance/test_redis.py"
-ON_STORES = ["tests/library", "tests/aio", "tests/worker", "tests/maintenance", "tests/relay"]
+ON_STORES = ["tests/queue", "tests/aio", "tests/worker", "tests/maintenance", "tests/relay"]
 RULES = ["tests/core", "tests/conformance/test_memory.py"]
-PART = [*RULES, "tests/library", "tests/worker"]
+PART = [*RULES, "tests/queue", "tests/worker"]
 
-# No mode starts when this much has passed, so that the run ends before its host ends it.
+# After this, no configuration is started, so that the run ends before its host stops it.
 BUDGET_SECONDS = 50 * 60
-MODE_SECONDS = 12 * 60
+CONFIGURATION_SECONDS = 12 * 60
 
 UNTESTED = "NOT TESTED"
 FAILED = ("exit status", "ended after")
@@ -39,9 +39,9 @@ class Configuration:
     tests: list[str]
     options: list[str] = field(default_factory=lambda: ["-m", "slow"])
     needs: Callable[[], Path | None] | None = None
-    """Finds the program that the mode cannot do without."""
+    """Finds the program that the configuration needs."""
     variable: str = ""
-    """The environment variable by which the tests take this program and no other."""
+    """The environment variable that makes the tests use this program."""
     python: Path = ROOT / ".venv" / "bin" / "python"
     counts: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
@@ -49,7 +49,7 @@ class Configuration:
 
 
 def program(name: str) -> Callable[[], Path | None]:
-    """On PATH, or where Debian puts what only root looks for, or in a wheel of the environment."""
+    """Find a program on PATH, in /usr/sbin, or in a wheel of the environment."""
 
     def find() -> Path | None:
         path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -59,11 +59,9 @@ def program(name: str) -> Callable[[], Path | None]:
     return find
 
 
-MODES = [
-    Configuration(
-        "too long for each commit", ["tests"], ["-m", "ci and not slow", "--dist", "loadgroup"]
-    ),
-    Configuration("what is built on stores, on all", ON_STORES, ["--every-store"]),
+CONFIGURATIONS = [
+    Configuration("tests marked ci", ["tests"], ["-m", "ci and not slow", "--dist", "loadgroup"]),
+    Configuration("every store", ON_STORES, ["--every-store"]),
     Configuration("SQLite, durability=normal", ["tests/conformance/test_sqlite.py"]),
     Configuration("Redis", [REDIS], [], program("redis-server"), "ACKLINE_REDIS_SERVER"),
     Configuration("Valkey", [REDIS], [], program("valkey-server"), "ACKLINE_REDIS_SERVER"),
@@ -83,74 +81,80 @@ MODES = [
 
 
 def main(checked: Path, check_status: int) -> int:
-    """Run every mode and print the table; the last line is what pytest would say of all."""
+    """Run every configuration and print the table; the last line is the total, as of pytest."""
     started = time.monotonic()
     rows = [Configuration("./check", [], counts=read_counts(checked))]
     if check_status:
-        rows[0].note = f"exit status {check_status}; no mode was run"
+        rows[0].note = f"exit status {check_status}; no configuration was run"
         return report(rows)
     with tempfile.TemporaryDirectory() as folder:
-        for mode, act in [*((mode, run) for mode in MODES), *on_pythons(find_uv(Path(folder)))]:
-            rows.append(mode)
+        for configuration, act in [
+            *((configuration, run) for configuration in CONFIGURATIONS),
+            *on_pythons(find_uv(Path(folder))),
+        ]:
+            rows.append(configuration)
             if time.monotonic() - started > BUDGET_SECONDS:
-                mode.note = "NOT RUN: out of time"
+                configuration.note = "NOT RUN: out of time"
             else:
-                act(mode)
+                act(configuration)
     return report(rows)
 
 
 def on_pythons(uv: Path) -> Iterator[tuple[Configuration, Callable[[Configuration], None]]]:
-    """Every Python, set up by pip and by uv; `./check` has set one up itself."""
+    """Every Python, set up with pip and with uv; `./check` has already set one up."""
     for python in pythons():
         version = python.name.removeprefix("python")
         if version != f"3.{sys.version_info.minor}":
             yield (
-                Configuration(f"Python {version}, set up by pip", PART, []),
+                Configuration(f"Python {version}, with pip", PART, []),
                 partial(run_on, python, None),
             )
         yield (
-            Configuration(f"Python {version}, set up by uv", RULES, []),
+            Configuration(f"Python {version}, with uv", RULES, []),
             partial(run_on, python, uv),
         )
 
 
-def run(mode: Configuration) -> None:
-    """Run the tests of one mode, bounded in time."""
-    began, environment = time.monotonic(), dict(os.environ)
-    if mode.needs is not None:
-        found = mode.needs()
+def run(configuration: Configuration) -> None:
+    """Run the tests of one configuration, with a time limit."""
+    started_at, environment = time.monotonic(), dict(os.environ)
+    if configuration.needs is not None:
+        found = configuration.needs()
         if found is None:
-            mode.note = f"{UNTESTED}: its program is not on this machine"
+            configuration.note = f"{UNTESTED}: its program is not installed"
             return
-        environment[mode.variable] = str(found)
-        mode.note = f"with {found}"
+        environment[configuration.variable] = str(found)
+        configuration.note = f"with {found}"
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
-        command = [str(mode.python), "-m", "pytest", "-q", "-n", "2", "--timeout", "300"]
-        root = mode.python.parents[2]
+        command = [str(configuration.python), "-m", "pytest", "-q", "-n", "2", "--timeout", "300"]
+        root = configuration.python.parents[2]
         try:
             done = subprocess.run(
-                [*command, *mode.options, f"--junitxml={results}", *mode.tests],
+                [*command, *configuration.options, f"--junitxml={results}", *configuration.tests],
                 cwd=root,
                 env=environment,
-                timeout=MODE_SECONDS,
+                timeout=CONFIGURATION_SECONDS,
                 capture_output=True,
                 text=True,
                 check=False,
             )
             if done.returncode:
-                mode.note = f"exit status {done.returncode}"
-                print(f"--- {mode.name}\n{done.stdout[-6000:]}{done.stderr[-2000:]}", flush=True)
+                configuration.note = f"exit status {done.returncode}"
+                print(
+                    f"--- {configuration.name}\n{done.stdout[-6000:]}{done.stderr[-2000:]}",
+                    flush=True,
+                )
         except subprocess.TimeoutExpired:
-            mode.note = f"ended after {MODE_SECONDS} s"
-        mode.counts = read_counts(results)
-    if mode.counts and mode.counts["skipped"] == mode.counts["tests"]:
-        mode.note = f"{UNTESTED}: every case was skipped"
-    mode.seconds = time.monotonic() - began
+            configuration.note = f"ended after {CONFIGURATION_SECONDS} s"
+        configuration.counts = read_counts(results)
+    if configuration.counts and configuration.counts["skipped"] == configuration.counts["tests"]:
+        configuration.note = f"{UNTESTED}: every test was skipped"
+    configuration.seconds = time.monotonic() - started_at
 
 
 def find_uv(folder: Path) -> Path:
-    """Where uv is: on PATH, else the locked one is put into this folder by the pip of `.venv`."""
+    """The folder of uv: on PATH, or else the locked one, installed into this folder by pip."""
     if found := shutil.which("uv"):
         return Path(found).parent
     lock = ROOT / "requirements" / "installer.txt"
@@ -160,17 +164,17 @@ def find_uv(folder: Path) -> Path:
 
 
 def path_with(uv: Path | None) -> str:
-    """A PATH on which uv is the one in this folder, or on which there is none."""
+    """A PATH with the uv of this folder, or without any uv."""
     folders = [folder for folder in os.get_exec_path() if not (Path(folder) / "uv").exists()]
     return os.pathsep.join([*([str(uv)] if uv else []), *folders])
 
 
-def run_on(python: Path, uv: Path | None, mode: Configuration) -> None:
-    """Set up an empty copy of the checkout with this Python and run a part of the tests there."""
+def run_on(python: Path, uv: Path | None, configuration: Configuration) -> None:
+    """Set up a fresh copy of the checkout with this Python, and run some tests there."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "ackline"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".venv", ".git", "node_modules"))
-        began = time.monotonic()
+        started_at = time.monotonic()
         environment = {**os.environ, "PYTHON": str(python), "PATH": path_with(uv)}
         setup = subprocess.run(
             ["tools/environment", "dev"],
@@ -181,16 +185,16 @@ def run_on(python: Path, uv: Path | None, mode: Configuration) -> None:
             check=False,
         )
         if setup.returncode:
-            mode.note = "cannot be set up"
-            print(f"--- {mode.name}\n{setup.stderr[-3000:]}", flush=True)
+            configuration.note = "cannot be set up"
+            print(f"--- {configuration.name}\n{setup.stderr[-3000:]}", flush=True)
         else:
-            mode.python = copy / ".venv" / "bin" / "python"
-            run(mode)
-        mode.seconds = time.monotonic() - began
+            configuration.python = copy / ".venv" / "bin" / "python"
+            run(configuration)
+        configuration.seconds = time.monotonic() - started_at
 
 
 def pythons() -> list[Path]:
-    """The newest of each Python from 3.11 on that PATH or pyenv has."""
+    """The newest of each Python from 3.11 on, on PATH or in pyenv."""
     found: dict[str, Path] = {}
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     folders = [*map(Path, os.get_exec_path()), *sorted(pyenv.glob("3.*/bin"), reverse=True)]
@@ -203,14 +207,14 @@ def pythons() -> list[Path]:
 
 
 def works(python: Path) -> bool:
-    """Whether it starts: a shim of pyenv may name a version that is not chosen."""
+    """Whether it starts: a shim of pyenv may refer to a version that is not active."""
     if not python.exists():
         return False
     return subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
 
 
 def read_counts(results: Path) -> dict[str, int]:
-    """What pytest counted; nothing if it did not come to its end."""
+    """Pytest's counts; empty if it did not finish."""
     if not results.exists() or not results.stat().st_size:
         return {}
     suite = next(ET.parse(results).iter("testsuite"))
@@ -218,19 +222,21 @@ def read_counts(results: Path) -> dict[str, int]:
 
 
 def report(rows: list[Configuration]) -> int:
-    """Print the table and the sum, and return the exit status."""
+    """Print the table and the total; return the exit status."""
     passed = failed = status = 0
-    print(f"\n{'mode':32} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
+    print(f"\n{'configuration':32} {'passed':>7} {'failed':>7} {'skipped':>8} {'seconds':>8}")
     for row in rows:
-        bad = row.counts.get("failures", 0) + row.counts.get("errors", 0)
-        good = row.counts.get("tests", 0) - bad - row.counts.get("skipped", 0)
+        failures = row.counts.get("failures", 0) + row.counts.get("errors", 0)
+        successes = row.counts.get("tests", 0) - failures - row.counts.get("skipped", 0)
         skipped = row.counts.get("skipped", 0)
         untested = row.note.startswith(UNTESTED)
-        print(f"{row.name:32} {good:7} {bad:7} {skipped:8} {row.seconds:8.0f}  {row.note}")
-        passed += good
-        failed += bad
-        # A run that ended without results has failed, whatever it was.
-        status |= bool(bad or row.note.startswith(FAILED) or not (row.counts or untested))
+        print(
+            f"{row.name:32} {successes:7} {failures:7} {skipped:8} {row.seconds:8.0f}  {row.note}"
+        )
+        passed += successes
+        failed += failures
+        # A run without results has failed.
+        status |= bool(failures or row.note.startswith(FAILED) or not (row.counts or untested))
     print(f"{passed} passed, {failed} failed")
     return status
 

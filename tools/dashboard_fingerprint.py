@@ -1,7 +1,7 @@
-"""Which sources the dashboard in the package was built from.
+"""Record from which sources the dashboard in the package was built.
 
-python -m tools.dashboard_fingerprint         prints what they are now
-python -m tools.dashboard_fingerprint write   notes it beside the build
+python -m tools.dashboard_fingerprint         prints the fingerprint of the sources
+python -m tools.dashboard_fingerprint write   writes it into the build
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "dashboard"
 BUILD = ROOT / "src" / "ackline" / "service" / "static" / "dashboard"
-NOTE = BUILD / "sources.sha256"
+FINGERPRINT_FILE = BUILD / "sources.sha256"
 
 SETTINGS = ("index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts")
 
 
 def fingerprint() -> str:
-    """One hash over every file that the build depends on; tests are left out."""
+    """One hash over every file that the build depends on, without tests."""
     files = [SOURCES / name for name in SETTINGS]
     files += [file for file in (SOURCES / "src").rglob("*") if file.is_file()]
     files = [file for file in files if ".test." not in file.name]
@@ -32,6 +32,6 @@ def fingerprint() -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["write"]:
-        NOTE.write_text(f"{fingerprint()}\n")
+        FINGERPRINT_FILE.write_text(f"{fingerprint()}\n")
     else:
         print(fingerprint())

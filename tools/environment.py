@@ -1,7 +1,7 @@
-"""Make `.venv` hold what the lock files name, with nothing but the standard library.
+"""Install what the lock files list into `.venv`, with only the standard library.
 
-environment.py is-ready PROFILE   exit status 0 when `.venv` holds what PROFILE needs
-environment.py prepare PROFILE    make it so; PROFILE is run, dev or bench
+environment.py is-ready PROFILE   exit status 0 if `.venv` has what PROFILE needs
+environment.py prepare PROFILE    install it; PROFILE is run, dev or bench
 """
 
 import configparser
@@ -25,18 +25,18 @@ VENV = ROOT / ".venv"
 PYTHON = str(VENV / "bin" / "python")
 STAMP = VENV / "environment.sha256"
 
-# Each profile holds all that the ones before it hold.
+# Each profile includes the ones before it.
 PROFILES = {"run": ["run.txt"], "dev": ["dev.txt"], "bench": ["dev.txt", "bench.txt"]}
 
-NO_INSTALLER = """ackline: found neither uv nor pip. Any one of these helps:
-  - install uv, or pip, and have it on PATH
+NO_INSTALLER = """ackline: found neither uv nor pip. Do one of these:
+  - install uv or pip on PATH
   - on Debian and Ubuntu: apt install python3-venv
-  - name another Python that has pip: PYTHON=/path/to/python3
-  - name your package index: PIP_INDEX_URL=…"""
+  - use another Python that has pip: PYTHON=/path/to/python3
+  - set your package index: PIP_INDEX_URL=…"""
 
 
 def is_ready(profile: str) -> bool:
-    """Whether the last finished install was of this profile or a larger one, as it is now."""
+    """Whether the last complete install was of this profile or a larger one, unchanged since."""
     with contextlib.suppress(OSError):
         larger = list(PROFILES)[list(PROFILES).index(profile) :]
         return STAMP.read_text() in map(stamp_of, larger)
@@ -44,7 +44,7 @@ def is_ready(profile: str) -> bool:
 
 
 def stamp_of(profile: str) -> str:
-    """Hash what decides the contents of `.venv`; it cannot be moved, hence the folder."""
+    """Hash what determines the contents of `.venv`, with the folder, as it cannot be moved."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     parts = [project["build-system"], project["project"], project["tool"]["hatch"]]
     locks = [(ROOT / "requirements" / name).read_text() for name in PROFILES[profile]]
@@ -53,16 +53,16 @@ def stamp_of(profile: str) -> str:
 
 
 def prepare(profile: str) -> None:
-    """Make `.venv` anew, one process at a time; the stamp comes last, after an unbroken install."""
+    """Create `.venv` again, one process at a time; the stamp is written after a full install."""
     with (ROOT / ".venv.lock").open("w") as lock:
-        # Installers hold it too: one that outlives this process must not run beside the next.
+        # Installers inherit the lock: one that outlives this process must not run with the next.
         os.set_inheritable(lock.fileno(), True)
         fcntl.flock(lock, fcntl.LOCK_EX)
         if is_ready(profile):
             return
         print(f"ackline: setting up .venv ({profile})", file=sys.stderr)
         STAMP.unlink(missing_ok=True)
-        # Without pip, because some distributions leave out the module that would install it.
+        # Without pip, because some distributions lack the module that would install it.
         venv.create(VENV, clear=True, symlinks=True)
         installer = find_installer(PYTHON)
         for name in PROFILES[profile]:
@@ -74,13 +74,13 @@ def prepare(profile: str) -> None:
 
 def run(*command: str) -> None:
     """Run an install command; show its output only when it fails."""
-    done = attempt(*command)
+    done = try_run(*command)
     if done.returncode:
         sys.exit(f"ackline: this failed: {' '.join(command)}\n{done.stdout}")
 
 
-def attempt(*command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command without the caller's Python settings; its failure is an answer."""
+def try_run(*command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command without the caller's Python settings; it may fail."""
     environment = {**uv_settings(), **os.environ, "PIP_USER": "0"}
     for name in ("PYTHONPATH", "PYTHONHOME"):
         environment.pop(name, None)
@@ -97,19 +97,19 @@ def attempt(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def find_installer(python: str) -> list[str]:
-    """The command that installs for a Python: uv, its own pip, another pip, a fetched one."""
+    """The command that installs for a Python: uv, its own pip, another pip, or a downloaded one."""
     if uv := shutil.which("uv"):
         return [uv, "pip", "install", "--quiet", "--python", python]
-    attempt(python, "-m", "ensurepip")
+    try_run(python, "-m", "ensurepip")
     others = [[pip, "--python", python] for pip in map(shutil.which, ("pip3", "pip")) if pip]
     for pip in [[python, "-m", "pip"], [sys.executable, "-m", "pip", "--python", python], *others]:
-        if attempt(*pip, "--version").returncode == 0:
+        if try_run(*pip, "--version").returncode == 0:
             return [*pip, "install", "--quiet", "--disable-pip-version-check"]
     return [python, f"{fetch_pip()}/pip", "install", "--quiet"]
 
 
 def fetch_pip() -> Path:
-    """The locked pip from an index that this machine is configured with; a wheel runs as it is."""
+    """Download the locked pip from a configured index; its wheel runs without installation."""
     lock, settings = (ROOT / "requirements" / "installer.txt").read_text(), pip_settings()
     [version] = re.findall(r"^pip==(\S+)", lock, re.MULTILINE)
     wheel = VENV / f"pip-{version}-py3-none-any.whl"
@@ -126,13 +126,13 @@ def fetch_pip() -> Path:
 
 
 def download(address: str) -> bytes:
-    """Fetch a page or a file."""
+    """Download a page or a file."""
     with urllib.request.urlopen(address, timeout=60) as response:
         return bytes(response.read())
 
 
 def pip_settings() -> dict[str, str]:
-    """Where packages come from is the machine's business: pip's files, then its variables."""
+    """The machine's settings for pip: its files, then its variables."""
     named, home = os.environ.get("PIP_CONFIG_FILE"), Path.home()
     user = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
     files: list[str | Path] = ["/etc/xdg/pip/pip.conf", "/etc/pip.conf", home / ".pip/pip.conf"]
@@ -148,7 +148,7 @@ def pip_settings() -> dict[str, str]:
 
 
 def uv_settings() -> dict[str, str]:
-    """Tell uv what pip is told; like pip, it looks for a pinned file on every index."""
+    """Pip's settings as variables of uv; like pip, it searches every index for a pinned file."""
     pip = pip_settings()
     names = {
         "index-url": "UV_DEFAULT_INDEX",

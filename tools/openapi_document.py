@@ -1,4 +1,4 @@
-"""The description of the API as JSON, without a server and without a store."""
+"""Print the OpenAPI document as JSON, without a server or a store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ackline.service.settings import Settings
 
 
 def document() -> dict[str, Any]:
-    """What `/api/openapi.json` answers."""
+    """The document that `/api/openapi.json` serves."""
     return complete_openapi(create_routes(Settings(store="memory://")).openapi_schema.to_schema())
 
 

@@ -1,9 +1,8 @@
-"""Run the long campaigns: every test that is marked slow, but for the modes that `.ci/run` has.
+"""Run the long campaigns: every test marked slow, except the configurations that `.ci/run` covers.
 
-Each test that passed on this commit is remembered and not run again, so that the same command goes
-on where an earlier one ended, by its budget or by Ctrl-C. A test that fails while the machine stood
-still for longer than a lease of the campaigns proves nothing: it counts as inconclusive, and is run
-again the next time.
+Tests that have passed on this commit are not run again, so the same command continues where an
+earlier one stopped, at its budget or by Ctrl-C. A test that fails while the machine stalled for
+longer than a lease of the campaigns is inconclusive, and is run again the next time.
 """
 
 import argparse
@@ -27,12 +26,12 @@ VARIABLE = "ACKLINE_PROVE"
 LAST_PASS = "## The last full pass"
 
 LEASE_SECONDS = 1.0
-"""The shortest lease of a campaign: a longer stall lets leases expire that nobody lost."""
+"""The shortest lease of a campaign: a longer stall makes leases of live workers expire."""
 
 OPTIONS = ["-q", "-m", "slow", "-p", "tools.prove_plugin", "--timeout", "7200"]
 
 SHOWN = ("faults", "enqueues answered ok", "deliveries", "journal entries")
-"""Figures of the reports that are added up in the table."""
+"""Figures of the reports that the table sums up."""
 
 CAMPAIGNS = {
     "histories": ["tests/conformance/test_model.py"],
@@ -52,14 +51,14 @@ CAMPAIGNS = {
     "Spark": ["tests/spark", "--ignore=tests/spark/deployment/test_cluster.py"],
     "Spark cluster": ["tests/spark/deployment/test_cluster.py"],
 }
-"""What pytest is to run of each; five million events are among those of Spark."""
+"""The tests of each campaign, as arguments of pytest."""
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class ProveOptions:
-    """What pytest is to record, and which tests it leaves out; it comes in the environment."""
+    """What pytest records and which tests it skips; passed in the environment."""
 
     commit: str
     campaign: str
@@ -71,9 +70,9 @@ class ProveOptions:
 
     @classmethod
     def from_environment(cls) -> "ProveOptions | None":
-        # Out of the environment, so that pytest that a test starts records nothing.
-        told = os.environ.pop(VARIABLE, None)
-        return cls(**json.loads(told)) if told else None
+        # Removed from the environment, so that a pytest started by a test records nothing.
+        text = os.environ.pop(VARIABLE, None)
+        return cls(**json.loads(text)) if text else None
 
 
 def main() -> int:
@@ -84,14 +83,14 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="also run what has passed")
     options = parser.parse_args()
     commit = current_commit()
-    chosen = options.only or list(CAMPAIGNS)
-    # What has passed beside changes that are not committed may have passed because of others.
+    campaigns = options.only or list(CAMPAIGNS)
+    # Tests that passed with uncommitted changes may have passed because of other changes.
     if options.again or commit.endswith("+"):
         STATE.unlink(missing_ok=True)
     try:
-        run_all(chosen, commit, time.monotonic() + options.budget * 60)
+        run_all(campaigns, commit, time.monotonic() + options.budget * 60)
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here")
+        print("interrupted; the same command continues from here")
     records = read_records(STATE, commit)
     table = table_of(records)
     print(table)
@@ -99,13 +98,13 @@ def main() -> int:
     verdicts = {name: verdict_of(name, records) for name in CAMPAIGNS}
     if set(verdicts.values()) == {"passed"} and not commit.endswith("+"):
         write_page(table, commit)
-    of_chosen = {verdicts[name] for name in chosen}
-    return 1 if "failed" in of_chosen else 0 if of_chosen == {"passed"} else 2
+    found = {verdicts[name] for name in campaigns}
+    return 1 if "failed" in found else 0 if found == {"passed"} else 2
 
 
-def run_all(chosen: list[str], commit: str, end: float) -> None:
-    """Run one campaign after the other, until the time is over."""
-    for name in chosen:
+def run_all(campaigns: list[str], commit: str, end: float) -> None:
+    """Run one campaign after the other, until the time is up."""
+    for name in campaigns:
         left = end - time.monotonic()
         if left > 0 and verdict_of(name, read_records(STATE, commit)) != "passed":
             print(f"{name} …", flush=True)
@@ -113,13 +112,13 @@ def run_all(chosen: list[str], commit: str, end: float) -> None:
 
 
 def run(name: str, tests: list[str], commit: str, seconds: float, state: Path = STATE) -> None:
-    """Run what is left of a campaign; its tests are recorded one by one as they end."""
-    order = ProveOptions(commit, name, str(state), passed_in(name, read_records(state, commit)))
+    """Run the rest of a campaign; each test is recorded when it ends."""
+    options = ProveOptions(commit, name, str(state), passed_in(name, read_records(state, commit)))
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *OPTIONS, *tests],
         cwd=ROOT,
-        env={**os.environ, **order.to_environment()},
-        start_new_session=True,  # Ctrl-C comes once, from here
+        env={**os.environ, **options.to_environment()},
+        start_new_session=True,  # Ctrl-C reaches it once, from here
     )
     try:
         process.wait(seconds)
@@ -131,7 +130,7 @@ def run(name: str, tests: list[str], commit: str, seconds: float, state: Path = 
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Let pytest clean up, and kill it if it takes long."""
+    """Let pytest clean up, and kill it if it takes too long."""
     process.send_signal(signal.SIGINT)
     try:
         process.wait(60)
@@ -141,7 +140,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def read_records(state: Path, commit: str) -> list[Record]:
-    """What was recorded on this commit; a line that a kill cut off is none."""
+    """The records of this commit; a line that was cut off by a kill is skipped."""
     records = []
     for line in state.read_text().splitlines() if state.exists() else []:
         try:
@@ -154,7 +153,7 @@ def read_records(state: Path, commit: str) -> list[Record]:
 
 
 def passed_in(campaign: str, records: list[Record]) -> list[str]:
-    """The tests of a campaign that need not run again."""
+    """The tests of a campaign that have passed."""
     results = last_results(campaign, records)
     return [test for test, record in results.items() if record["outcome"] == "passed"]
 
@@ -166,13 +165,13 @@ def last_results(campaign: str, records: list[Record]) -> dict[str, Record]:
 
 
 def planned_in(campaign: str, records: list[Record]) -> list[str]:
-    """The tests that it has, as it was last collected."""
+    """The tests of a campaign, as they were last collected."""
     own = [record for record in records if record["campaign"] == campaign]
     return next((record["planned"] for record in reversed(own) if "planned" in record), [])
 
 
 def verdict_of(campaign: str, records: list[Record]) -> str:
-    """What the last results of its tests say of a campaign."""
+    """The verdict on a campaign, by the last results of its tests."""
     planned = planned_in(campaign, records)
     results = last_results(campaign, records)
     outcomes = [results[test]["outcome"] if test in results else "not run" for test in planned]
@@ -204,7 +203,7 @@ def table_of(records: list[Record]) -> str:
 
 
 def print_errors(records: list[Record]) -> None:
-    """What went wrong in tests that have not passed since."""
+    """Print the errors of tests that have not passed since."""
     for name in CAMPAIGNS:
         for test, record in last_results(name, records).items():
             if record["outcome"] in ("failed", "inconclusive"):
@@ -212,20 +211,20 @@ def print_errors(records: list[Record]) -> None:
 
 
 def write_page(table: str, commit: str, path: Path = PAGE) -> None:
-    """Put the table of a full pass below what the page says of itself."""
+    """Write the table of a full pass into the page."""
     today = datetime.datetime.now(datetime.UTC).date()
-    told = path.read_text().partition(LAST_PASS)[0]
-    path.write_text(f"{told}{LAST_PASS}\n\n{today}, on commit {commit}.\n\n{table}\n")
+    introduction = path.read_text().partition(LAST_PASS)[0]
+    path.write_text(f"{introduction}{LAST_PASS}\n\n{today}, on commit {commit}.\n\n{table}\n")
 
 
 def current_commit() -> str:
-    """The commit, with a `+` if there is more than is committed."""
+    """The commit, with a `+` if there are uncommitted changes."""
     changed = git("status", "--porcelain", "--", ".", ":!docs/proof.md")
     return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
 
 
 def git(*arguments: str) -> str:
-    """What git says."""
+    """The output of a git command."""
     command = ["git", *arguments]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=True

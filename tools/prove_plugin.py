@@ -1,4 +1,4 @@
-"""The part of `./prove` inside pytest: it leaves out what has passed, and records each test."""
+"""The pytest plugin of `./prove`: skips tests that have passed, and records each test."""
 
 import json
 import re
@@ -20,7 +20,7 @@ FAULTS = re.compile(r"^ +([\d,]+) faults$", re.M)
 
 
 class StallMeter:
-    """The longest time for which a thread that wanted to run did not."""
+    """Measures the longest time for which a thread that was ready did not run."""
 
     def __init__(self) -> None:
         self.longest = 0.0
@@ -43,11 +43,11 @@ class StallMeter:
             before = now
 
 
-class Recording:
-    """Appends a line for each test that ends."""
+class Recorder:
+    """Writes a record for each test that ends."""
 
-    def __init__(self, order: ProveOptions) -> None:
-        self.order = order
+    def __init__(self, options: ProveOptions) -> None:
+        self.options = options
         self._reports: list[pytest.TestReport] = []
 
     @pytest.hookimpl(trylast=True)
@@ -55,8 +55,8 @@ class Recording:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         self._record({"planned": [item.nodeid for item in items]})
-        done = [item for item in items if item.nodeid in self.order.done]
-        items[:] = [item for item in items if item.nodeid not in self.order.done]
+        done = [item for item in items if item.nodeid in self.options.done]
+        items[:] = [item for item in items if item.nodeid not in self.options.done]
         config.hook.pytest_deselected(items=done)
 
     @pytest.hookimpl(wrapper=True)
@@ -75,7 +75,7 @@ class Recording:
                     "error": "".join(
                         report.longreprtext for report in self._reports if report.failed
                     ),
-                    # The last report has what was printed in all phases.
+                    # The last report has the output of all phases.
                     **figures_in(self._reports[-1].capstdout),
                 }
             )
@@ -85,13 +85,13 @@ class Recording:
         self._reports.append(report)
 
     def _record(self, record: Record) -> None:
-        line = {"commit": self.order.commit, "campaign": self.order.campaign, **record}
-        with Path(self.order.state).open("a") as file:
+        line = {"commit": self.options.commit, "campaign": self.options.campaign, **record}
+        with Path(self.options.state).open("a") as file:
             file.write(json.dumps(line) + "\n")
 
 
 def outcome_of(reports: list[pytest.TestReport], stall: float) -> str | None:
-    """What became of a test; nothing of one that was interrupted."""
+    """The outcome of a test; None if it was interrupted."""
     if any(report.failed for report in reports):
         return "inconclusive" if stall > LEASE_SECONDS else "failed"
     if any(report.skipped for report in reports):
@@ -100,7 +100,7 @@ def outcome_of(reports: list[pytest.TestReport], stall: float) -> str | None:
 
 
 def figures_in(output: str) -> Record:
-    """The seeds and figures of the reports that a test has printed."""
+    """The seeds and figures in the output of a test."""
     figures: Counter[str] = Counter()
     for count, name in FIGURE.findall(output):
         figures[name] += int(count.replace(",", ""))
@@ -109,8 +109,8 @@ def figures_in(output: str) -> Record:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record if `./prove` has started this."""
-    if order := ProveOptions.from_environment():
-        # `./prove` ends this by SIGINT, which is ignored by what a shell script starts behind it.
+    """Record, if `./prove` has started this pytest."""
+    if options := ProveOptions.from_environment():
+        # `./prove` stops this with SIGINT, which background processes of a shell script ignore.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        config.pluginmanager.register(Recording(order))
+        config.pluginmanager.register(Recorder(options))

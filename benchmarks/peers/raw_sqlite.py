@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def run(folder: Path, jobs: int, synchronous: Durability) -> dict[str, float]:
-    connection = connect(str(folder / "raw.db"), synchronous, make=True)
+    connection = connect(str(folder / "raw.db"), synchronous, create=True)
     connection.execute(TABLES).fetchall()
 
     began = time.perf_counter()

@@ -28,7 +28,7 @@ def test_usage_errors_are_two_lines(cli, arguments, words):
     assert len(answer.err.splitlines()) == 2
 
 
-def test_a_value_that_is_none_of_the_choices_is_told_them(cli):
+def test_an_invalid_choice_lists_the_valid_ones(cli):
     said = cli("list", "q", "--state", "gone").err
     assert "'gone'" in said
     assert all(repr(str(state)) in said for state in State)
@@ -36,13 +36,13 @@ def test_a_value_that_is_none_of_the_choices_is_told_them(cli):
 
 @pytest.mark.parametrize("command", ["serve", "demo"])
 @pytest.mark.parametrize("port", ["99999", "-1", "http"])
-def test_a_port_that_cannot_be_one(cli, command, port):
+def test_an_invalid_port_is_a_usage_error(cli, command, port):
     answer = cli(command, "--port", port)
     assert answer.code == 2
     assert repr(port) in answer.err
 
 
-def test_an_option_of_the_service_that_cannot_work_is_named(cli):
+def test_an_invalid_option_of_the_service_is_named(cli):
     answer = cli("serve", "--base-path", "api")
     assert answer.code == 2
     assert "--base-path" in answer.err
@@ -58,14 +58,14 @@ def test_an_option_of_the_service_that_cannot_work_is_named(cli):
         (".", 3, "directory"),
     ],
 )
-def test_a_store_that_cannot_be_used(cli, store, code, words):
+def test_unusable_stores_have_their_exit_codes(cli, store, code, words):
     answer = cli("enqueue", "q", "1", "--store", store)
     assert (answer.code, answer.out) == (code, "")
     assert words in answer.err
     assert len(answer.err.splitlines()) <= 2
 
 
-def test_a_file_of_another_sort(cli, place):
+def test_a_file_that_is_not_a_database(cli, place):
     (place / "ackline.db").write_bytes(b"not a database at all" * 100)
     answer = cli("queues")
     assert answer.code == 3
@@ -86,7 +86,7 @@ def test_a_bug_is_one_line_unless_debugging(cli, queues, monkeypatch):
     assert "Traceback" in cli("queues", "--debug").err
 
 
-def test_memory_is_said_to_be_short_lived(cli):
+def test_a_memory_store_warns_that_nothing_is_kept(cli):
     assert "nothing is kept" in cli("enqueue", "q", "1", "--store", "memory://").err
 
 

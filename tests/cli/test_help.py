@@ -60,7 +60,7 @@ def test_the_commands_stand_under_headings_in_the_order_of_the_table(show):
     assert [word for word in words if word in order] == order
 
 
-def test_choices_are_told(show):
+def test_choices_are_listed(show):
     assert "--log-format [text|json]" in show("serve")
     assert "--maintenance / --no-maintenance" in show("serve")
     assert all(state in show("list") for state in State)
@@ -68,7 +68,7 @@ def test_choices_are_told(show):
     assert all(word in said for word in (*State, *Act))
 
 
-def test_defaults_and_what_has_to_be_given(show):
+def test_defaults_and_required_options_are_shown(show):
     assert "Number of processes.  [default: 1; x>=1]" in show("worker")
     assert "--grace SPAN" in show("worker")
     assert "[default: 30s]" in show("worker")

@@ -41,7 +41,7 @@ def on_service(cli, service, monkeypatch):
     return lambda *words: cli(*words, "--store", service.url)
 
 
-def test_a_job_goes_in_and_is_seen_under_the_tokens_tenant(on_service, service):
+def test_an_enqueued_job_belongs_to_the_tenant_of_the_token(on_service, service):
     assert on_service("enqueue", "mail", '{"to": "ann"}', "--id", "a").code == 0
 
     seen = on_service("--json", "show", "mail", "a")
@@ -52,7 +52,7 @@ def test_a_job_goes_in_and_is_seen_under_the_tokens_tenant(on_service, service):
     assert info.key == QueueKey("acme", "mail")
 
 
-def test_the_doctor_looks_through_the_service(on_service, service):
+def test_doctor_checks_a_store_behind_the_service(on_service, service):
     found = on_service("doctor")
 
     assert found.code == 0
@@ -68,7 +68,7 @@ def test_another_tenant_is_refused(on_service):
     assert "'acme'" in refused.err
 
 
-def test_an_unknown_token_is_refused_and_not_shown(on_service, monkeypatch):
+def test_an_unknown_token_is_rejected_and_not_printed(on_service, monkeypatch):
     monkeypatch.setenv("ACKLINE_TOKEN", "ak_somebody-elses")
 
     refused = on_service("doctor")

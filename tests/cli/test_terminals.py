@@ -46,7 +46,7 @@ def test_list_shows_ids_and_states_whole(terminal, orders, columns):
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_an_id_longer_than_the_terminal_goes_on_in_the_next_line(terminal, queues, columns):
+def test_an_id_longer_than_the_terminal_is_wrapped(terminal, queues, columns):
     id = "invoice/" + "0123456789" * 20
     queues["orders"].enqueue({"order": 1}, id=id, kind="ship")
     lines = terminal(columns, "list", "orders")[1:]
@@ -60,7 +60,7 @@ def info_of(name: str, count: int) -> QueueInfo:
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_counts_keep_their_digits_beside_a_long_name(terminal, orders, monkeypatch, columns):
+def test_counts_keep_their_digits_with_a_long_name(terminal, orders, monkeypatch, columns):
     monkeypatch.setattr("ackline.queues.Queues.describe", lambda _: [info_of(LONG, 1_234_567)])
     head, row = terminal(columns, "queues")
     numbers = ["12,345", "1,234,567", "12,345", "12,345", "1,234,567", "12,345", "12,345"]
@@ -70,7 +70,7 @@ def test_counts_keep_their_digits_beside_a_long_name(terminal, orders, monkeypat
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_top_keeps_its_figures_beside_a_long_name(terminal, orders, monkeypatch, columns):
+def test_top_keeps_its_numbers_with_a_long_name(terminal, orders, monkeypatch, columns):
     monkeypatch.setattr("ackline.queues.Queues.describe", lambda _: [info_of(LONG, 1_234_567)])
     monkeypatch.setattr("ackline.cli.commands.top.REFRESH_EVERY", 0.0)
     lines = terminal(columns, "top", "--seconds", "0.01")
@@ -82,13 +82,13 @@ def test_top_keeps_its_figures_beside_a_long_name(terminal, orders, monkeypatch,
     ]
 
 
-def test_figures_at_a_glance():
+def test_compact_numbers():
     assert [compact_number(n, 1) for n in (0.04, 99.9, 1234.5)] == ["0.0", "99.9", "1,234"]
     assert [compact_number(n) for n in (0, 999_999, 1_234_567)] == ["0", "999,999", "1.23M"]
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_doctor_leaves_room_for_what_it_says(terminal, queues, columns):
+def test_doctor_shows_messages_whole_with_a_long_name(terminal, queues, columns):
     queues[LONG].enqueue(1)
     lines = terminal(columns, "doctor")
     texts = [line[len("warning  ") :] for line in lines]
@@ -99,7 +99,7 @@ def test_doctor_leaves_room_for_what_it_says(terminal, queues, columns):
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_workers_show_their_figures_whole(terminal, orders, columns):
+def test_workers_show_their_numbers_whole(terminal, orders, columns):
     kinds = tuple(f"send-reminder-number-{n}" for n in range(20))
     beat = Heartbeat(
         id="worker-7.example.internal:1234567:abcdef",
@@ -118,7 +118,7 @@ def test_workers_show_their_figures_whole(terminal, orders, columns):
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_show_and_events_cut_nothing_off(terminal, orders, columns):
+def test_show_and_events_truncate_nothing(terminal, orders, columns):
     job = orders.jobs(states=["failed"]).jobs[0]
     shown = terminal(columns, "show", "orders", job.id)
     assert job.id in shown[0]
@@ -127,7 +127,7 @@ def test_show_and_events_cut_nothing_off(terminal, orders, columns):
     assert any(job.id in line for line in terminal(columns, "events", "orders"))
 
 
-def test_columns_give_way_in_their_order():
+def test_columns_shrink_in_their_order():
     table = new_table(
         "id", "text", "why", shrinkable=[("why", 4), ("text", 4), ("id", 4)], fold=["id"]
     )

@@ -20,12 +20,12 @@ from ackline.core import retry
         ("1d", 86400),
     ],
 )
-def test_spans(text, seconds):
+def test_durations_are_parsed(text, seconds):
     assert values.seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1w", "s", "1h30", "nan", "inf"])
-def test_no_spans(text):
+def test_invalid_durations_are_rejected(text):
     with pytest.raises(click.BadParameter):
         values.seconds(text)
 
@@ -43,22 +43,22 @@ def test_no_spans(text):
         ("1,2:equal", retry.schedule([1, 2], jitter="equal")),
     ],
 )
-def test_backoffs(text, backoff):
+def test_backoffs_are_parsed(text, backoff):
     assert values.backoff(text) == backoff
 
 
 @pytest.mark.parametrize("text", ["", "x", "fixed", "fixed:1:2", "exponential:1:2:3:4", "1,,2"])
-def test_no_backoffs(text):
+def test_invalid_backoffs_are_rejected(text):
     with pytest.raises(click.BadParameter):
         values.backoff(text)
 
 
-def test_weights():
+def test_weights_are_parsed():
     assert values.weights("3,1, 0.5") == (3, 1, 0.5)
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,", "1,0", "1,-1", "nan", "inf,1"])
-def test_no_weights(text):
+def test_invalid_weights_are_rejected(text):
     with pytest.raises(click.BadParameter):
         values.weights(text)
 
@@ -74,9 +74,9 @@ def test_no_weights(text):
         (7300, "2.0 h"),
     ],
 )
-def test_spans_in_words(seconds, words):
+def test_durations_as_text(seconds, words):
     assert duration(seconds) == words
 
 
-def test_long_spans_in_words():
+def test_long_durations_as_text():
     assert duration(100 * 86400) == "100 d"

@@ -30,7 +30,7 @@ from ackline.stores.http.client import StoreClient
 from ackline.stores.http.connection import ConnectionPool
 from ackline.stores.memory import MemoryStore
 from ackline.stores.postgres.store import from_url as postgres_store
-from ackline.stores.redis.url import from_url as redis_store
+from ackline.stores.redis.store import from_url as redis_store
 from ackline.stores.sqlite import SqliteStore
 from ackline.stores.wire import TENANT_HEADER
 from ackline.testing.conformance import QueueDriver, StoreConformance

@@ -8,7 +8,7 @@ from ackline.core.clock import Clock
 from ackline.stores.contract import Store
 from ackline.stores.memory import MemoryStore
 from ackline.stores.postgres.store import from_url as postgres_store
-from ackline.stores.redis.url import from_url as redis_store
+from ackline.stores.redis.store import from_url as redis_store
 from ackline.stores.sqlite import SqliteStore
 from ackline.testing.model import run_model
 

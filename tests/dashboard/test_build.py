@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tools.dashboard_fingerprint import BUILD, NOTE, ROOT, SOURCES, fingerprint
+from tools.dashboard_fingerprint import BUILD, FINGERPRINT_FILE, ROOT, SOURCES, fingerprint
 
 TOOL = str(ROOT / "tools" / "dashboard")
 
@@ -35,11 +35,13 @@ def zipped(pattern: str) -> int:
 
 
 def test_it_was_built_from_these_sources():
-    assert NOTE.read_text().strip() == fingerprint(), "run tools/dashboard build"
+    assert FINGERPRINT_FILE.read_text().strip() == fingerprint(), "run tools/dashboard build"
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    found = (file for file in folder.rglob("*") if file.is_file() and file.name != NOTE.name)
+    found = (
+        file for file in folder.rglob("*") if file.is_file() and file.name != FINGERPRINT_FILE.name
+    )
     return {str(file.relative_to(folder)): file.read_bytes() for file in found}
 
 

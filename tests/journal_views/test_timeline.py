@@ -34,13 +34,13 @@ def acts(queue, id):
     return [event.act.value for event in found], complete
 
 
-def test_of_a_new_job_in_a_long_journal(queue):
+def test_the_timeline_of_a_new_job_in_a_long_journal(queue):
     queue.enqueue(1, id="new")
 
     assert acts(queue, "new")[0] == ["enqueue"]
 
 
-def test_of_a_finished_job_before_a_long_journal(queue, clock):
+def test_the_timeline_of_a_finished_job_before_a_long_journal(queue, clock):
     queue.purge(states=[State.QUEUED])
     clock.advance(3600)
     queue.enqueue(1, id="old", result_ttl=86_400)

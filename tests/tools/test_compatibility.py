@@ -1,4 +1,4 @@
-"""The modes of `.ci/run`: what is missing is reported, and what failed fails the run."""
+"""The configurations of `.ci/run`: what is missing is reported, and what failed fails the run."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def passed(name: str, **counts: int) -> Configuration:
     )
 
 
-def test_a_mode_without_its_program_is_reported_and_does_not_fail_the_run(
+def test_a_configuration_without_its_program_is_reported_and_does_not_fail_the_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    mode = Configuration("pooled", ["tests"], needs=lambda: None)
+    configuration = Configuration("pooled", ["tests"], needs=lambda: None)
 
-    compatibility.run(mode)
-    status = compatibility.report([passed("./check"), mode])
+    compatibility.run(configuration)
+    status = compatibility.report([passed("./check"), configuration])
 
     assert status == 0
     assert rows_of(capsys.readouterr().out)["pooled"].endswith(
-        "NOT TESTED: its program is not on this machine"
+        "NOT TESTED: its program is not installed"
     )
 
 
@@ -45,17 +45,17 @@ def test_a_mode_without_its_program_is_reported_and_does_not_fail_the_run(
     ],
     ids=lambda row: row.name,
 )
-def test_whatever_else_did_not_pass_fails_it(row: Configuration) -> None:
+def test_any_other_result_fails_the_run(row: Configuration) -> None:
     assert compatibility.report([passed("./check"), row]) == 1
 
 
-def test_the_program_of_a_mode_is_the_one_that_its_tests_take(tmp_path: Path) -> None:
+def test_the_tests_use_the_program_of_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         f"import os\ndef test_it(): assert os.environ['IT'] == {sys.executable!r}"
     )
-    mode = Configuration("it", [str(tmp_path)], [], lambda: Path(sys.executable), "IT")
+    configuration = Configuration("it", [str(tmp_path)], [], lambda: Path(sys.executable), "IT")
 
-    compatibility.run(mode)
+    compatibility.run(configuration)
 
-    assert mode.counts == {"tests": 1, "failures": 0, "errors": 0, "skipped": 0}
-    assert mode.note == f"with {sys.executable}"
+    assert configuration.counts == {"tests": 1, "failures": 0, "errors": 0, "skipped": 0}
+    assert configuration.note == f"with {sys.executable}"

@@ -109,7 +109,7 @@ def checkout(tmp_path) -> Checkout:
     return made
 
 
-def test_it_is_set_up_once_with_the_index_that_pip_is_told(checkout):
+def test_setup_runs_once_and_uses_pips_index(checkout):
     assert checkout.set_up() == (0, "ackline: setting up .venv (run)\n")
     assert "https://index.example/simple pip install" in checkout.calls.read_text()
     assert checkout.installs() == 1
@@ -121,7 +121,7 @@ def test_it_is_set_up_once_with_the_index_that_pip_is_told(checkout):
     ("file", "added"),
     [("requirements/run.txt", "# newer\n"), ("pyproject.toml", "dev-mode-dirs = ['src']\n")],
 )
-def test_a_changed_lock_or_project_sets_it_up_anew(checkout, file, added):
+def test_a_changed_lock_or_project_sets_up_again(checkout, file, added):
     checkout.set_up()
     (left := checkout.root / ".venv" / "left.py").touch()
     with (checkout.root / file).open("a") as changed:
@@ -133,7 +133,7 @@ def test_a_changed_lock_or_project_sets_it_up_anew(checkout, file, added):
     assert not left.exists()
 
 
-def test_a_larger_profile_has_the_smaller_one_and_not_the_other_way_round(checkout):
+def test_a_larger_profile_includes_the_smaller_ones(checkout):
     checkout.set_up("dev")
     assert checkout.set_up("run") == (0, "")
     assert checkout.installs() == 1
@@ -141,7 +141,7 @@ def test_a_larger_profile_has_the_smaller_one_and_not_the_other_way_round(checko
     assert checkout.installs() == 2
 
 
-def test_what_failed_is_said_and_tried_again(checkout):
+def test_a_failed_setup_is_reported_and_retried(checkout):
     checkout.fails.touch()
     code, said = checkout.set_up()
     assert code == 1
@@ -152,7 +152,7 @@ def test_what_failed_is_said_and_tried_again(checkout):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_set_up_begins_anew(checkout, number):
+def test_an_interrupted_setup_starts_over(checkout, number):
     checkout.hangs.touch()
     begun = checkout.start()
     until(checkout.calls.read_text, 30.0)
@@ -167,7 +167,7 @@ def test_an_interrupted_set_up_begins_anew(checkout, number):
     assert checkout.installs() == 1
 
 
-def test_of_two_at_once_one_sets_it_up_and_the_other_waits(checkout):
+def test_concurrent_setups_wait_for_each_other(checkout):
     checkout.hangs.touch()
     both = [checkout.start(), checkout.start()]
     until(checkout.calls.read_text, 30.0)
@@ -182,7 +182,7 @@ def test_of_two_at_once_one_sets_it_up_and_the_other_waits(checkout):
     assert checkout.installs() == 1
 
 
-def test_without_uv_the_pip_of_this_python_does_it(tmp_path):
+def test_without_uv_the_pip_of_this_python_is_used(tmp_path):
     checkout = Checkout(tmp_path)
 
     code, said = checkout.set_up()
@@ -209,7 +209,7 @@ def index(tmp_path: Path, monkeypatch) -> Path:
     return folder
 
 
-def test_without_uv_and_pip_the_locked_pip_is_fetched(index, tmp_path):
+def test_without_uv_and_pip_the_locked_pip_is_downloaded(index, tmp_path):
     (index / "pip-7.0-py3-none-any.whl").write_bytes(b"the wheel")
 
     assert environment.find_installer(FALSE) == [
@@ -218,7 +218,7 @@ def test_without_uv_and_pip_the_locked_pip_is_fetched(index, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"another wheel", None])
-def test_without_any_installer_it_is_said_what_helps(index, content):
+def test_without_any_installer_the_error_gives_advice(index, content):
     if content is not None:
         (index / "pip-7.0-py3-none-any.whl").write_bytes(content)
 
@@ -228,7 +228,7 @@ def test_without_any_installer_it_is_said_what_helps(index, content):
     assert "apt install python3-venv" in str(stopped.value)
 
 
-def test_the_packages_of_peers_go_into_an_environment_of_their_own(checkout, tmp_path, monkeypatch):
+def test_peers_have_an_environment_of_their_own(checkout, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setenv("PATH", str(checkout.bin), prepend=os.pathsep)
     peers = importlib.import_module("field.environments")

@@ -58,7 +58,7 @@ def campaign(tmp_path: Path) -> Campaign:
     return Campaign(tmp_path)
 
 
-def test_what_has_passed_is_not_run_again(campaign: Campaign) -> None:
+def test_passed_tests_are_not_run_again(campaign: Campaign) -> None:
     campaign.write("""
 def test_first():
     with open(here / "ran", "a") as file:
@@ -83,7 +83,7 @@ def test_third():
 
 
 @pytest.mark.usefixtures("started_in_the_background")
-def test_a_budget_that_is_spent_keeps_what_has_passed(campaign: Campaign) -> None:
+def test_an_exhausted_budget_keeps_the_passed_tests(campaign: Campaign) -> None:
     campaign.write("""
 def test_quick():
     pass
@@ -116,7 +116,7 @@ def begun(campaign: Campaign) -> bool:
     return (campaign.folder / "cleaned up").exists()
 
 
-def test_a_failure_while_the_machine_stood_still_proves_nothing(campaign: Campaign) -> None:
+def test_a_failure_during_a_stall_is_inconclusive(campaign: Campaign) -> None:
     campaign.write("""
 def test_stopped():
     subprocess.Popen(["sh", "-c", f"sleep 1.5; kill -CONT {os.getpid()}"])
@@ -132,7 +132,7 @@ def test_stopped():
     assert record["stall"] > prove.LEASE_SECONDS
 
 
-def test_why_a_test_failed_is_kept_and_told(
+def test_the_error_of_a_failed_test_is_recorded_and_printed(
     campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
     campaign.write("""
@@ -147,7 +147,7 @@ def test_broken():
     assert "assert 3 == 0" in capsys.readouterr().out
 
 
-def test_control_a_failure_on_a_machine_that_ran_on_is_one() -> None:
+def test_control_a_failure_without_a_stall_is_a_failure() -> None:
     failed = pytest.TestReport("t", ("t", 0, "t"), {}, "failed", None, "call")
 
     assert outcome_of([failed], stall=prove.LEASE_SECONDS / 2) == "failed"
@@ -217,7 +217,7 @@ def test_two():
     assert told[5:] == ["7 8", "6 faults, 2,400 deliveries"]
 
 
-def test_a_full_pass_is_written_below_what_the_page_says(tmp_path: Path) -> None:
+def test_a_full_pass_is_written_into_the_page(tmp_path: Path) -> None:
     path = tmp_path / "proof.md"
     path.write_text((ROOT / "docs" / "proof.md").read_text())
     before = path.read_text().partition(prove.LAST_PASS)[0]
@@ -232,14 +232,18 @@ def test_a_full_pass_is_written_below_what_the_page_says(tmp_path: Path) -> None
     assert text.endswith("| a table |\n")
 
 
-def test_every_slow_test_is_run_by_a_campaign_or_as_a_mode() -> None:
+def test_every_slow_test_is_run_by_a_campaign_or_as_a_configuration() -> None:
     slow = [
         path.relative_to(ROOT)
         for path in (ROOT / "tests").rglob("test_*.py")
         if "mark.slow" in path.read_text() and path != Path(__file__)
     ]
     run = [Path(test.partition("::")[0]) for tests in prove.CAMPAIGNS.values() for test in tests]
-    run += [Path(test.partition("::")[0]) for mode in compatibility.MODES for test in mode.tests]
+    run += [
+        Path(test.partition("::")[0])
+        for configuration in compatibility.CONFIGURATIONS
+        for test in configuration.tests
+    ]
 
     assert slow
     assert [path for path in slow if not {path, *path.parents} & {*run}] == []

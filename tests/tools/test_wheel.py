@@ -136,7 +136,7 @@ def empty(tmp_path, monkeypatch) -> Empty:
 
 
 @pytest.mark.ci
-def test_the_bare_package_runs_the_first_program_and_says_what_is_missing(built, empty):
+def test_the_package_without_extras_runs_and_names_missing_extras(built, empty):
     empty.install(str(built.wheel))
     library = next(empty.folder.glob("lib/python*/site-packages"))
     folders = [path for path in library.iterdir() if not path.name.startswith("pip")]
@@ -183,7 +183,7 @@ PROGRAMS = {
 
 @pytest.mark.ci
 @pytest.mark.parametrize("extra", PROGRAMS)
-def test_an_extra_brings_what_it_needs(built, empty, extra):
+def test_extras_install_what_they_need(built, empty, extra):
     empty.install(f"{built.wheel}[{extra}]")
     done = empty.run("-W", "error", "-c", PROGRAMS[extra])
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
-"""Writes the parts of the documentation that are taken from the code or from measurements.
+"""Write the parts of the documentation that come from the code or from measurements.
 
 tools/reference            write them
-tools/reference --check    exit 1 and name what is out of date
+tools/reference --check    exit with 1 if files are out of date, and list them
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ PARTS = {
     "docs/http.md": {"routes": service.routes, "problems": service.problems},
     "docs/recovery.md": {"recovery": figures.recovery},
 }
-"""Pages written by hand, and what goes between their markers."""
+"""Pages written by hand, and what is inserted between their markers."""
 
 
-def wanted() -> dict[Path, str]:
-    """Every generated file, as it should be."""
+def expected() -> dict[Path, str]:
+    """Every generated file, with its expected text."""
     files = {REFERENCE / page.file: api_page(page) for page in PAGES}
     files[REFERENCE / "cli.md"] = cli_page()
     files[REFERENCE / "spark.md"] = spark_page()
@@ -56,14 +56,14 @@ def wanted() -> dict[Path, str]:
 
 
 def outdated() -> list[Path]:
-    """The files that are not as they should be."""
+    """The files that differ from their expected text."""
     return [
-        file for file, text in wanted().items() if not file.exists() or file.read_text() != text
+        file for file, text in expected().items() if not file.exists() or file.read_text() != text
     ]
 
 
 def main(arguments: list[str]) -> int:
-    """Write, or check."""
+    """Write the files, or check them."""
     if arguments not in ([], ["--check"]):
         print(__doc__)
         return 2
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
         for file in stale:
             print(f"{file.relative_to(ROOT)} is out of date: run tools/reference")
         return 1 if stale else 0
-    texts = wanted()
+    texts = expected()
     for file in stale:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(texts[file])

@@ -17,13 +17,13 @@ from tools.reference_pages.structs import fields_table
 
 
 class Page(NamedTuple):
-    """One page of the reference: a module, and the names of it that users need."""
+    """One page of the reference: a module, and its names that users need."""
 
     file: str
     module: str
     intro: str
     names: tuple[str, ...] = ()
-    """Empty means all of the module's `__all__`."""
+    """Empty means the module's `__all__`."""
 
 
 PAGES = (
@@ -31,19 +31,19 @@ PAGES = (
     Page(
         "queue.md",
         "ackline.queue",
-        "What can be said about a job, and what a queue answers with.",
+        "Options of jobs, and results of queues.",
         ("EnqueueOptions", "JobPage", "JournalReader", "ReaderInfo", "Signal", "Watcher"),
     ),
     Page("aio.md", "ackline.aio", "The same queues for asyncio."),
     Page(
         "maintenance.md",
         "ackline.maintenance",
-        "The loops that promote, sweep, prune and fire schedules. A worker runs them by itself.",
+        "The loops that promote, recover and prune jobs and run schedules. Workers run them, too.",
     ),
     Page(
         "config.md",
         "ackline.core.config",
-        "What can be set for a kind or a queue.",
+        "Settings of kinds and queues.",
         ("Policy", "QueueSettings"),
     ),
     Page(
@@ -51,11 +51,11 @@ PAGES = (
         "ackline.service",
         "The service as an ASGI application, and its settings.",
     ),
-    Page("testing.md", "ackline.testing", "What helps to test code that uses queues."),
+    Page("testing.md", "ackline.testing", "Helpers for tests of code that uses queues."),
     Page(
         "stores.md",
         "ackline.stores.contract",
-        "The seam between the rules and a backend: what a store of your own has to do.",
+        "The contract between the library and a store: what a store of your own must implement.",
         (
             "Store",
             "Listener",
@@ -116,7 +116,7 @@ def _class(kind: type) -> Iterator[str]:
         yield _options_dict(kind)
         return
     else:
-        if "__init__" in vars(kind) and not _is_face(kind):
+        if "__init__" in vars(kind) and not _is_returned_only(kind):
             yield _code([_signature(kind.__name__, kind.__init__, skip_first=True)])
         yield _docstring(kind)
     yield from _methods(kind)
@@ -130,8 +130,8 @@ def _options_dict(kind: type) -> str:
     return table(("option", "type"), rows)
 
 
-def _is_face(kind: type) -> bool:
-    """Whether users get such an object from another one, and never construct it."""
+def _is_returned_only(kind: type) -> bool:
+    """Whether users get such objects from others, and never construct them."""
     return kind.__name__ in (
         "AsyncJournalReader",
         "AsyncQueue",
@@ -172,9 +172,9 @@ def _members(kind: type) -> Iterator[tuple[str, Any]]:
 def _inner_names(kind: type) -> frozenset[str]:
     if kind.__name__ != "Queue":
         return frozenset()
-    # The asyncio face has just what is meant for users; a test keeps the two alike.
-    face = importlib.import_module("ackline.aio").AsyncQueue
-    return frozenset(dir(kind)) - frozenset(dir(face))
+    # The asyncio queue has only what is meant for users; a test compares the two.
+    public = importlib.import_module("ackline.aio").AsyncQueue
+    return frozenset(dir(kind)) - frozenset(dir(public))
 
 
 def _signature(name: str, function: Callable[..., Any], *, skip_first: bool = False) -> str:
@@ -184,11 +184,11 @@ def _signature(name: str, function: Callable[..., Any], *, skip_first: bool = Fa
     if name[:1].isupper():
         returns = inspect.Signature.empty
     text = str(signature.replace(parameters=parameters, return_annotation=returns))
-    # Annotations are kept as text, and shown without its quotes.
+    # Annotations are strings, and are shown without quotes.
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
-    # An object that stands for "not given" has another address at each run.
+    # The address of a sentinel object differs in each run.
     text = re.sub(r"<object object at \w+>", "...", text)
-    # A default that is a record says more than anyone wants to know.
+    # The whole default is too long.
     text = re.sub(r" = Hooks\(.*?\)\)", " = Hooks()", text)
     prefix = "async " if inspect.iscoroutinefunction(function) else ""
     line = f"{prefix}{name}{text}"
@@ -210,7 +210,7 @@ def _broken(name: str, text: str) -> str:
 
 
 def _docstring(thing: Any) -> str:
-    """A docstring, its examples as code."""
+    """A docstring, with its examples as code blocks."""
     text = inspect.cleandoc(thing.__doc__ or "")
     parts: list[str] = []
     for block in text.split("\n\n"):

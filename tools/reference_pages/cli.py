@@ -20,15 +20,15 @@ In `~/.zshrc` it says `zsh_source`; for fish,
 
 
 def cli_page() -> str:
-    """Every command with its arguments and options."""
+    """Every command, with its arguments and options."""
     context = click.Context(app, info_name="ackline", **app.context_settings)
     parts = [
         WRITTEN_BY,
         "# The command `ackline`",
         "Also `python -m ackline`, and in a checkout `./run`.",
         COMPLETION,
-        "## Everywhere",
-        "These may stand before or behind the command.",
+        "## Common options",
+        "Every command accepts these, before or after its name.",
         _options(COMMON_OPTIONS, context),
         *(_command(name, inner) for name, inner in sorted(visible_commands(context))),
     ]
@@ -36,7 +36,7 @@ def cli_page() -> str:
 
 
 def visible_commands(context: click.Context) -> Iterator[tuple[str, click.Context]]:
-    """All commands that the help shows, those of a group with its name before theirs."""
+    """All commands that the help shows; those of a group are prefixed with its name."""
     group = context.command
     assert isinstance(group, click.Group)
     for name in group.list_commands(context):
@@ -66,7 +66,7 @@ def _command(name: str, context: click.Context) -> str:
 
 
 def _help(text: str) -> str:
-    """Each paragraph on one line; examples, which a backspace marks for Click, keep theirs."""
+    """Each paragraph on one line; examples, which a backspace marks for click, keep their lines."""
     return "\n\n".join(
         f"```text\n{part[2:]}\n```" if part.startswith("\b\n") else " ".join(part.split())
         for part in (part.strip(" \n") for part in text.split("\n\n"))

@@ -1,4 +1,4 @@
-"""Tables of the service: its routes, and which error answers with what."""
+"""Tables of the service: its routes and its problem types."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tools.reference_pages.markdown import table
 
 
 def routes() -> str:
-    """Every route behind the base path, by group."""
+    """Every route under the base path, by group."""
     groups: dict[str, list[tuple[str, str]]] = {}
-    for path, operations in _description()["paths"].items():
+    for path, operations in _openapi()["paths"].items():
         for method, operation in operations.items():
             row = (f"`{method.upper()} {path}`", operation["summary"])
             groups.setdefault(operation["tags"][0], []).append(row)
@@ -21,26 +21,26 @@ def routes() -> str:
 
 
 def problems() -> str:
-    """Which status and type an error has."""
+    """The status and type of each error."""
     module = importlib.import_module("ackline.service.http.problems")
     rows = [
         (str(status), f"`{word}`", f"`{error.__name__}`")
         for error, (status, word) in module.LIBRARY_ERRORS.items()
     ]
-    importlib.import_module("ackline.service")  # where its modules add their own
-    rows += [(str(kind.status), f"`{kind.type}`", "") for kind in _family(module.ProblemError)]
+    importlib.import_module("ackline.service")  # its modules define more problems
+    rows += [(str(kind.status), f"`{kind.type}`", "") for kind in _subclasses(module.ProblemError)]
     return table(("status", "type", "of the library"), sorted(rows))
 
 
-def _family(kind: Any) -> list[Any]:
-    return [kind, *(each for below in kind.__subclasses__() for each in _family(below))]
+def _subclasses(kind: Any) -> list[Any]:
+    return [kind, *(each for below in kind.__subclasses__() for each in _subclasses(below))]
 
 
-def _description() -> dict[str, Any]:
-    """The OpenAPI description, as a client gets it."""
+def _openapi() -> dict[str, Any]:
+    """The OpenAPI document, as clients get it."""
     testing = importlib.import_module("litestar.testing")
     service = importlib.import_module("ackline.service")
     app = service.create_app(service.Settings(store="memory://"))
     with testing.TestClient(app, base_url="http://service.localhost") as client:
-        described: dict[str, Any] = json.loads(client.get("/api/openapi.json").text)
-    return described
+        document: dict[str, Any] = json.loads(client.get("/api/openapi.json").text)
+    return document

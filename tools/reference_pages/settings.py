@@ -1,4 +1,4 @@
-"""Tables of defaults and fixed numbers, and the tree of errors."""
+"""Tables of defaults and fixed limits, and the tree of errors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tools.reference_pages.markdown import table
 from tools.reference_pages.structs import attribute_notes, default_of
 
 POLICY_WORDS = {
-    "max_attempts": "attempts before the job goes to the DLQ",
-    "backoff": "the wait between attempts",
-    "lease": "seconds that a worker keeps a job without a heartbeat",
+    "max_attempts": "attempts before the job moves to the DLQ",
+    "backoff": "the delay between attempts",
+    "lease": "seconds until a job without a heartbeat is recovered",
     "timeout": "seconds that a handler may run",
     "result_ttl": "seconds that a completed job and its result are kept",
     "keep_failed": "seconds that a job stays in the DLQ",
@@ -25,7 +25,7 @@ SETTING_WORDS = {
     "policy": "the policy of the queue, see above",
     "kinds": "policies by kind; a worker writes those of its handlers here",
     "paused": "no jobs are claimed",
-    "keep_journal": "seconds that journal entries are kept",
+    "keep_journal": "seconds that events are kept",
 }
 
 NUMBERS = (
@@ -69,7 +69,7 @@ NUMBERS = (
 
 
 def policies() -> str:
-    """Each part of a policy, its default, and who may set it."""
+    """Each setting of a policy, its default, and where it can be set."""
     config = importlib.import_module("ackline.core.config")
     drafting = importlib.import_module("ackline.queue.drafts.builder")
     consumer = importlib.import_module("ackline.queue.consume")
@@ -114,7 +114,7 @@ def settings() -> str:
 
 
 def numbers() -> str:
-    """Numbers that are fixed in the code."""
+    """Limits and intervals that are fixed in the code."""
     rows = []
     for module, name, unit, words in NUMBERS:
         value = getattr(importlib.import_module(f"ackline.{module}"), name)

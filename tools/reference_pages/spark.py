@@ -24,7 +24,7 @@ def spark_page() -> str:
     parts = [
         WRITTEN_BY,
         "# The format `ackline` for Spark",
-        "How it is used is told in [Spark](../guides/spark.md).",
+        "[Spark](../guides/spark.md) shows how to use it.",
         *(f"## {title}\n\n{_options(getattr(options, name))}" for name, title in TITLES.items()),
         f"## Columns\n\nVersion {schemas.SCHEMA_VERSION}.",
         f"### `jobs` and `dlq`\n\n{_columns(schemas.JOBS)}",

@@ -51,7 +51,7 @@ def _value(value: Any) -> str:
 
 @functools.cache
 def attribute_notes(kind: type) -> dict[str, str]:
-    """The strings that stand below a class's attributes in its source."""
+    """The strings below a class's attributes in its source."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(body, ast.ClassDef)
     notes = dict.fromkeys(getattr(kind, "__struct_fields__", ()), "")

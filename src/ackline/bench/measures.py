@@ -1,4 +1,4 @@
-"""The measures: each on a queue of its own, through the public library."""
+"""The measures: each uses a queue of its own, and the public library."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MEASURES = (
 
 
 class BenchmarkPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of each measure."""
+    """Which measures to run, and their size."""
 
     jobs: int = 20_000
     singles: int = 1_000
@@ -51,11 +51,11 @@ class BenchmarkPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TIMEOUT = 600.0
-"""Seconds after which a measure that does not end is given up."""
+"""Seconds after which a measure fails."""
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of the result: a rate, or a latency in milliseconds."""
+    """One result: a rate, or latencies in milliseconds."""
 
     name: str
     jobs: int
@@ -80,8 +80,8 @@ def _payload(plan: BenchmarkPlan) -> dict[str, object]:
     return {"order": 12345, "pad": "x" * max(0, plan.payload_bytes - 25)}
 
 
-def _rate(name: str, jobs: int, began: float, note: str = "") -> Measurement:
-    seconds = time.perf_counter() - began
+def _rate(name: str, jobs: int, started_at: float, note: str = "") -> Measurement:
+    seconds = time.perf_counter() - started_at
     return Measurement(name=name, jobs=jobs, seconds=seconds, per_second=jobs / seconds, note=note)
 
 
@@ -96,29 +96,29 @@ def _latency(name: str, samples: Sequence[float]) -> Measurement:
     )
 
 
-def _quantile(ordered: Sequence[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
+def _quantile(ordered: Sequence[float], fraction: float) -> float:
+    return ordered[min(len(ordered) - 1, math.ceil(fraction * len(ordered)) - 1)]
 
 
 def _enqueue_one(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
     queue, payload = _new_queue(queues, "one"), _payload(plan)
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     for _ in range(plan.singles):
         queue.enqueue(payload)
-    yield _rate("enqueue, one call each", plan.singles, began)
+    yield _rate("enqueue, one call each", plan.singles, started_at)
 
 
 def _enqueue_bulk(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
     queue, payload = _new_queue(queues, "bulk"), _payload(plan)
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     queue.enqueue_many([payload] * plan.jobs)
-    yield _rate("enqueue, bulk", plan.jobs, began)
+    yield _rate("enqueue, bulk", plan.jobs, started_at)
 
     named = _new_queue(queues, "bulk named")
     jobs = [NewJob(payload, id=f"order-{number * 7919 % plan.jobs}") for number in range(plan.jobs)]
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     named.enqueue_many(jobs)
-    yield _rate("enqueue, bulk with ids", plan.jobs, began, "ids given by the caller")
+    yield _rate("enqueue, bulk with ids", plan.jobs, started_at, "ids given by the caller")
 
 
 def _enqueue_concurrent(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
@@ -132,10 +132,10 @@ def _enqueue_concurrent(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measure
     async def all_callers() -> None:
         await asyncio.gather(*(call() for _ in range(plan.callers)))
 
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     asyncio.run(all_callers())
     yield _rate(
-        "enqueue, concurrent", each * plan.callers, began, f"{plan.callers} asyncio callers"
+        "enqueue, concurrent", each * plan.callers, started_at, f"{plan.callers} asyncio callers"
     )
 
 
@@ -160,10 +160,10 @@ def _drain(
     queue.enqueue_many([_payload(plan)] * jobs)
     queue.handler(handler)
     worker = Worker(queue, concurrency=plan.concurrency)
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     worker.start()
     _await_completed(queue, jobs)
-    figure = _rate(name, jobs, began, "1 worker process")
+    figure = _rate(name, jobs, started_at, "1 worker process")
     worker.stop()
     return figure
 
@@ -184,7 +184,7 @@ def _start_latency(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]
     samples: list[float] = []
 
     @queue.handler
-    def note_start(job: Any) -> None:
+    def record_start(job: Any) -> None:
         samples.append(time.perf_counter() - job.payload)
         started.set()
 
@@ -205,55 +205,55 @@ def _round_trip(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
     worker.start()
     samples = []
     for number in range(plan.round_trips):
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         queue.enqueue_and_wait(number, timeout=TIMEOUT)
-        samples.append(time.perf_counter() - began)
+        samples.append(time.perf_counter() - started_at)
     worker.stop()
     yield _latency("round trip", samples)
 
 
 def _growth(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
-    """The cost of a job while many others wait: it should not depend on how many."""
+    """The cost of a job while many others are queued: it should not depend on how many."""
     sample = min(plan.growth)
     for waiting in plan.growth:
         queue = _new_queue(queues, "growth")
         payload = _payload(plan)
         for _ in range(0, waiting - sample, 10_000):
             queue.enqueue_many([payload] * min(10_000, waiting))
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         queue.enqueue_many([payload] * sample)
-        yield _rate(f"enqueue with {waiting:,} waiting", sample, began)
-        began = time.perf_counter()
+        yield _rate(f"enqueue with {waiting:,} waiting", sample, started_at)
+        started_at = time.perf_counter()
         done = _claim_and_complete(queue, sample)
-        yield _rate(f"claim and complete with {waiting:,} waiting", done, began)
+        yield _rate(f"claim and complete with {waiting:,} waiting", done, started_at)
 
 
 def _many_queues(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
     """The cost of a job in one of many queues: it should not depend on how many there are."""
     each = max(1, plan.jobs // plan.queues)
     all_queues = [_new_queue(queues, f"one of {plan.queues}") for _ in range(plan.queues)]
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     for queue in all_queues:
         queue.enqueue_many([_payload(plan)] * each)
-    yield _rate(f"enqueue over {plan.queues} queues", each * plan.queues, began)
-    began = time.perf_counter()
+    yield _rate(f"enqueue over {plan.queues} queues", each * plan.queues, started_at)
+    started_at = time.perf_counter()
     done = sum(_claim_and_complete(queue, each) for queue in all_queues)
-    yield _rate(f"claim and complete over {plan.queues} queues", done, began)
+    yield _rate(f"claim and complete over {plan.queues} queues", done, started_at)
 
 
-def _beside_scheduled(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
-    """The cost of a job while many others wait for their time: it should not depend on them."""
+def _with_scheduled(queues: Queues, plan: BenchmarkPlan) -> Iterator[Measurement]:
+    """The cost of a job while many others are scheduled: it should not depend on them."""
     queue, payload = _new_queue(queues, "scheduled"), _payload(plan)
     for _ in range(0, plan.scheduled, 10_000):
         later = [NewJob(payload, delay=86_400.0)] * min(10_000, plan.scheduled)
         queue.enqueue_many(later)
     sample = min(plan.growth)
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     queue.enqueue_many([payload] * sample)
-    yield _rate(f"enqueue with {plan.scheduled:,} scheduled", sample, began)
-    began = time.perf_counter()
+    yield _rate(f"enqueue with {plan.scheduled:,} scheduled", sample, started_at)
+    started_at = time.perf_counter()
     done = _claim_and_complete(queue, sample)
-    yield _rate(f"claim and complete with {plan.scheduled:,} scheduled", done, began)
+    yield _rate(f"claim and complete with {plan.scheduled:,} scheduled", done, started_at)
 
 
 def _claim_and_complete(queue: Queue[Any, Any], jobs: int) -> int:
@@ -281,5 +281,5 @@ _MEASURES: dict[str, Callable[[Queues, BenchmarkPlan], Iterator[Measurement]]] =
     "round trip": _round_trip,
     "growth": _growth,
     "many queues": _many_queues,
-    "scheduled": _beside_scheduled,
+    "scheduled": _with_scheduled,
 }

@@ -122,7 +122,7 @@ COMMON_OPTIONS = [
         help="URL of the store, or path of a SQLite file (default: ACKLINE_STORE, or "
         f"{DEFAULT_STORE}).",
     ),
-    click.Option(["--tenant"], help="The tenant (default: the store URL's, or default)."),
+    click.Option(["--tenant"], help="Tenant of the queues."),
     click.Option(["--json"], is_flag=True, help="Print JSON, for programs."),
     click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
 ]

@@ -111,7 +111,9 @@ class Workload:
         put("acme/payments", job("stolen", {"stolen": True}), kind="charge")
         log("a broken image, a scan that hangs, a stolen card")
         yield 0.25 * seconds
-        duplicates = sum(put("acme/payments", job("once", {"amount": 11})) for _ in range(4))
+        duplicates = sum(
+            put("acme/payments", job("once", {"amount": 11}), kind="charge") for _ in range(4)
+        )
         log(f"one payment submitted 4 times: {duplicates} duplicates, charged once")
         while not self._kill_a_worker():
             yield 0.35 * seconds

@@ -1,1 +1,1 @@
-"""What the journal tells: the life of a job, the latest events, how many jobs come and go."""
+"""Views computed from the journal: a job's timeline, the latest events, throughput."""

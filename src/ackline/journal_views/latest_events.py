@@ -12,24 +12,24 @@ from ackline.core.events import Act, Event, make_cursor, read_cursor
 
 PAGE = 1000
 FIRST_STEP = 8
-"""Batches to step back at first; twice as many each time that there was too little."""
+"""Batches of the first step back; each step is twice as long as the one before."""
 
 TIME_LIMIT = 1.0
-"""Seconds to look back for what is rare, unless the caller has more time."""
+"""Seconds to search for rare events, unless the caller has more time."""
 
 SelectEvents = Callable[[list[Event]], list[Event]]
 ReadEvents = Callable[[str, int], Sequence[Event]]
-"""Reads the journal after a cursor, up to so many events."""
+"""Reads events after a cursor, up to a limit."""
 
 
 class EventFilter(msgspec.Struct, frozen=True):
-    """Which events: of these acts, and with this text in any of their words."""
+    """Selects events by act, and by a text in their id, kind, worker, note or actor."""
 
     acts: frozenset[Act]
     text: str = ""
 
     def matches(self, event: Event) -> bool:
-        """Whether this is one of them; upper and lower case are the same."""
+        """Whether an event is selected, ignoring case."""
         if event.act not in self.acts:
             return False
         words = [event.id, event.kind, event.worker, event.note, event.by]
@@ -39,28 +39,28 @@ class EventFilter(msgspec.Struct, frozen=True):
 
 
 class LatestEvents(msgspec.Struct):
-    """The last events, the oldest first; `complete` if they are as many as asked, or all."""
+    """The last events, oldest first; `complete` unless the search ran out of time."""
 
     events: list[Event]
     complete: bool
 
 
 def latest_events(
-    read: ReadEvents, end: str, count: int, choose: SelectEvents, time_limit: float = TIME_LIMIT
+    read: ReadEvents, end: str, count: int, select: SelectEvents, time_limit: float = TIME_LIMIT
 ) -> LatestEvents:
-    """Step back from the end until enough is found, or the beginning is reached."""
+    """Step back from the end until enough events are found, or the beginning is reached."""
     found: list[Event] = []
     until, step = read_cursor(end), FIRST_STEP
-    # The nearest step is always read to its end: right after a bulk it is a long one.
-    give_up = None
+    # The first step has no time limit: right after a bulk operation it is long.
+    stop_at = None
     deadline = time.monotonic() + time_limit
     while until > (0, 0) and len(found) < count:
         start = (max(0, until[0] - step), 0)
-        older = _between(read, start, until, choose, give_up)
+        older = _between(read, start, until, select, stop_at)
         if older is None:
             return LatestEvents(found, complete=False)
         found = [*older, *found][-count:]
-        until, step, give_up = start, step * 2, deadline
+        until, step, stop_at = start, step * 2, deadline
     return LatestEvents(found, complete=True)
 
 
@@ -68,18 +68,18 @@ def _between(
     read: ReadEvents,
     start: tuple[int, int],
     until: tuple[int, int],
-    choose: SelectEvents,
-    give_up: float | None,
+    select: SelectEvents,
+    stop_at: float | None,
 ) -> list[Event] | None:
-    """The chosen events between two cursors; None if it took too long."""
+    """The selected events between two cursors; None if it took too long."""
     found: list[Event] = []
     cursor = make_cursor(*start)
     while page := _read_kept_events(read, cursor):
         inside = [event for event in page if read_cursor(event.cursor) <= until]
-        found += choose(inside)
+        found += select(inside)
         if len(inside) < len(page):
             break
-        if give_up is not None and time.monotonic() > give_up:
+        if stop_at is not None and time.monotonic() > stop_at:
             return None
         cursor = page[-1].cursor
     return found
@@ -88,5 +88,5 @@ def _between(
 def _read_kept_events(read: ReadEvents, cursor: str) -> Sequence[Event]:
     try:
         return read(cursor, PAGE)
-    except EventsDropped as error:  # the journal does not go back so far any more
+    except EventsDropped as error:  # the journal no longer goes back that far
         return read(error.cursor, PAGE)

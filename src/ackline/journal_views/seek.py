@@ -9,7 +9,7 @@ from ackline.stores.contract import Store
 
 
 def cursor_before(store: Store, since: float, queue: QueueKey | None = None) -> str:
-    """A cursor before everything that happened since then, and after most of what came before.
+    """A cursor before all events since a time, and after most of the earlier ones.
 
     Batches are numbered in order, so it is found by bisection, without reading the journal.
     """
@@ -31,5 +31,5 @@ def _is_before(store: Store, queue: QueueKey | None, batch: int, since: float) -
     try:
         found = store.events(queue, make_cursor(batch, 0), 1)
     except EventsDropped:
-        return True  # pruned while we look
+        return True  # pruned meanwhile
     return bool(found) and found[0].at < since

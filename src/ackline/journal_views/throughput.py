@@ -1,6 +1,6 @@
-"""How many jobs went into the queues, were completed and failed recently.
+"""How many jobs were enqueued, completed and failed recently.
 
-It is counted from the journal, so a restart forgets nothing that the journal keeps.
+The numbers are counted from the journal, so they survive a restart.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ackline.stores.contract import Store
 
 PAGE = 5000
 TIME_LIMIT = 0.25
-"""Seconds that one look may read; a long journal is caught up with in several."""
+"""Seconds that one call may read; a long journal takes several."""
 
 COLUMNS = {Act.ENQUEUE: 0, Act.COMPLETE: 1, Act.FAIL: 2, Act.EXPIRE: 2}
-"""What is counted, and in which column."""
+"""The acts that are counted, and in which column."""
 
 
 class Throughput(msgspec.Struct, frozen=True):
-    """What happened in a queue, a number for each bucket of time, the oldest first."""
+    """Counts of a queue, one for each bucket of time, oldest first."""
 
     enqueued: list[int]
     completed: list[int]
@@ -35,17 +35,17 @@ class Throughput(msgspec.Struct, frozen=True):
 
 
 class ThroughputReader:
-    """Reads the journal only when somebody looks."""
+    """Counts events of the journal, and reads it only on demand."""
 
     def __init__(
-        self, store: Store, bucket: int = 10, kept: int = 180, rate_buckets: int = 6
+        self, store: Store, bucket: int = 10, bucket_count: int = 180, rate_buckets: int = 6
     ) -> None:
         self.bucket = bucket
-        """Seconds that are counted together."""
-        self.bucket_count = kept
-        """How many buckets are kept."""
-        self._over = rate_buckets
-        """Over how many whole buckets a rate is taken."""
+        """Length of a bucket, in seconds."""
+        self.bucket_count = bucket_count
+        """Number of buckets that are kept."""
+        self._rate_buckets = rate_buckets
+        """Number of full buckets that a rate is computed over."""
         self._store = store
         self._lock = threading.Lock()
         self._cursor: str | None = None
@@ -53,7 +53,7 @@ class ThroughputReader:
         self._last: dict[QueueKey, tuple[str, int]] = {}
 
     def catch_up(self, now: float) -> bool:
-        """Count what is new; returns whether that was all of it."""
+        """Count new events; returns whether the end of the journal was reached."""
         with self._lock:
             if self._cursor is None:
                 self._cursor = cursor_before(self._store, now - self.bucket * self.bucket_count)
@@ -61,7 +61,7 @@ class ThroughputReader:
             return self._read()
 
     def of(self, queue: QueueKey, now: float) -> Throughput:
-        """The recent past of a queue; the last bucket still fills."""
+        """The counts of a queue; the last bucket is not full yet."""
         last = int(now // self.bucket)
         with self._lock:
             found = self._counts.get(queue, {})
@@ -72,11 +72,11 @@ class ThroughputReader:
         return Throughput(*(list(column) for column in zip(*rows, strict=True)))
 
     def rate(self, column: list[int]) -> float:
-        """How many a second, over the last whole buckets."""
-        return sum(column[-self._over - 1 : -1]) / (self._over * self.bucket)
+        """The number per second, over the last full buckets."""
+        return sum(column[-self._rate_buckets - 1 : -1]) / (self._rate_buckets * self.bucket)
 
     def last_of(self, queue: QueueKey) -> str:
-        """The cursor of a queue's last event that was read; empty if it is long past."""
+        """The cursor of the last event of a queue that was read; empty if that was long ago."""
         return self._last.get(queue, _NEVER)[0]
 
     def _read(self) -> bool:

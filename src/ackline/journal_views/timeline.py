@@ -1,4 +1,4 @@
-"""What happened to one job, as the journal tells it."""
+"""The timeline of one job, from the journal."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ackline.stores.contract import Store
 
 PAGE = 1000
 TIME_LIMIT = 0.5
-"""Seconds to look through a long journal: it is kept by time and not by job."""
+"""Seconds to search a long journal, which is ordered by time and not by job."""
 
 MARGIN = 5.0
-"""Seconds by which an entry's time may differ from the job's own."""
+"""Seconds by which the time of an event may differ from that of the job."""
 
 
 def timeline(store: Store, key: QueueKey, job: Record) -> tuple[list[Event], bool]:
-    """The events of a job, and whether all of its life was looked through."""
+    """The events of a job, and whether the search was complete."""
     found: list[Event] = []
     cursor = cursor_before(store, job.created_at - MARGIN, key)
-    over = job.finished_at + MARGIN if job.finished_at is not None else float("inf")
-    until = time.monotonic() + TIME_LIMIT
+    last_at = job.finished_at + MARGIN if job.finished_at is not None else float("inf")
+    deadline = time.monotonic() + TIME_LIMIT
     while page := _read(store, key, cursor):
         found += [event for event in page if event.id == job.id]
         cursor = page[-1].cursor
-        if page[-1].at > over:
+        if page[-1].at > last_at:
             break
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             return found, False
     return found, True
 
@@ -38,5 +38,5 @@ def timeline(store: Store, key: QueueKey, job: Record) -> tuple[list[Event], boo
 def _read(store: Store, key: QueueKey, cursor: str) -> Sequence[Event]:
     try:
         return store.events(key, cursor, PAGE)
-    except EventsDropped as error:  # pruned while we look
+    except EventsDropped as error:  # pruned meanwhile
         return store.events(key, error.cursor, PAGE)

@@ -1,4 +1,4 @@
-"""From a URL to a store."""
+"""Open stores by URL."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ BUILT_IN = {
     "memory": "ackline.stores.memory.store",
     "postgres": "ackline.stores.postgres.store",
     "postgresql": "ackline.stores.postgres.store",
-    "redis": "ackline.stores.redis.url",
-    "redis+cluster": "ackline.stores.redis.url",
-    "redis+sentinel": "ackline.stores.redis.url",
-    "redis+unix": "ackline.stores.redis.url",
-    "rediss": "ackline.stores.redis.url",
-    "rediss+cluster": "ackline.stores.redis.url",
-    "rediss+sentinel": "ackline.stores.redis.url",
+    "redis": "ackline.stores.redis.store",
+    "redis+cluster": "ackline.stores.redis.store",
+    "redis+sentinel": "ackline.stores.redis.store",
+    "redis+unix": "ackline.stores.redis.store",
+    "rediss": "ackline.stores.redis.store",
+    "rediss+cluster": "ackline.stores.redis.store",
+    "rediss+sentinel": "ackline.stores.redis.store",
     "sqlite": "ackline.stores.sqlite.store",
 }
-"""Scheme → the module whose `from_url(url, clock)` makes the store."""
+"""Scheme → the module whose `from_url(url, clock)` creates the store."""
 
 ENTRY_POINT_GROUP = "ackline.stores"
-"""The entry-point group by which other packages add schemes."""
+"""The entry-point group with which other packages add schemes."""
 
 EXTRAS = ("postgres", "redis")
-"""What `pip install "ackline[…]"` can bring, named as the schemes that need it begin."""
+"""The extras of `pip install "ackline[…]"`, each named like the schemes that need it."""
 
 
 TOKEN_SCHEMES = ("http", "https")
-"""Schemes whose `from_url(url, clock, token)` takes a token, which should not be in a URL."""
+"""Schemes whose `from_url(url, clock, token)` takes a token, which does not belong in a URL."""
 
 
 def store_url(url_or_path: str | os.PathLike[str]) -> str:
-    """The URL that a caller means; a path is a SQLite file.
+    """The URL of a store given as a URL or as the path of a SQLite file.
 
     >>> from pathlib import Path
     >>> store_url(Path("new jobs.db"))
@@ -63,7 +63,7 @@ def store_url(url_or_path: str | os.PathLike[str]) -> str:
 
 
 def sqlite_file_of(url: str) -> str | None:
-    """The file of a SQLite URL, as an absolute path; None for any other store."""
+    """The absolute path of the file of a SQLite URL; None for any other store."""
     parts = urlsplit(url)
     if parts.scheme != "sqlite":
         return None
@@ -71,14 +71,14 @@ def sqlite_file_of(url: str) -> str | None:
 
 
 def store_from_url(url: str, clock: Clock | None = None, token: str | None = None) -> Store:
-    """Make the store that a URL names, not yet opened."""
+    """Create the store of a URL, not yet opened."""
     scheme = url.partition(":")[0].lower()
-    make: Callable[..., Store] = _store_factory(url, scheme)
+    factory: Callable[..., Store] = _store_factory(url, scheme)
     if token is None:
-        return make(url, clock)
+        return factory(url, clock)
     if scheme not in TOKEN_SCHEMES:
         raise ConfigError(f"a token opens {' and '.join(TOKEN_SCHEMES)}; {scheme} takes none")
-    return make(url, clock, token)
+    return factory(url, clock, token)
 
 
 def _store_factory(url: str, scheme: str) -> StoreFactory:
@@ -97,7 +97,7 @@ def _store_factory(url: str, scheme: str) -> StoreFactory:
 
 
 def _entry_points() -> EntryPoints:
-    # Imported here: it takes a tenth of the time of `import ackline`, and few programs need it.
+    # Imported here because it takes a tenth of the time of `import ackline`, and few need it.
     from importlib.metadata import entry_points
 
     return entry_points(group=ENTRY_POINT_GROUP)

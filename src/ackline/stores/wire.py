@@ -1,4 +1,4 @@
-"""A store's verbs over a wire: their arguments and answers, derived from `Store` itself.
+"""The wire format of store methods: requests and responses, derived from `Store` itself.
 
 A queue is sent as its name. Its tenant comes from the caller's credentials, never from the request.
 """
@@ -17,47 +17,47 @@ from ackline.stores.contract import Capabilities, Store
 MSGPACK, JSON = "application/vnd.msgpack", "application/json"
 
 TENANT_HEADER = "Ackline-Tenant"
-"""The tenant whose queues are meant, percent-encoded; refused if the credentials are another's."""
+"""The tenant, percent-encoded; refused if the credentials are those of another tenant."""
 
 CONTINUE_AFTER_HEADER = "Ackline-Continue-After"
-"""With an empty answer to `events`: this is not the journal's end, ask again after this cursor."""
+"""With an empty response to `events`: not the end of the journal, continue after this cursor."""
 
 LISTENING, NOTIFICATION = "listening", "notification"
 """Events of a notification stream: it has started, and there may be something to read."""
 
 
 class Handshake(msgspec.Struct, frozen=True, kw_only=True):
-    """A service's answer to a client that opens it as a store."""
+    """The response of a service to a client that opens it as a store."""
 
     tenant: str
-    """The tenant whose queues the credentials open."""
+    """The tenant whose queues the credentials give access to."""
     capabilities: Capabilities
     version: str
     max_body: int
-    """The most bytes of a request; larger ones are refused."""
+    """The largest request in bytes; larger ones are refused."""
     max_batch: int
-    """The most jobs, ids, holds or keys in one request; more are refused."""
+    """The most jobs, ids, leases or keys in one request; more are refused."""
     max_answer: int
-    """The most jobs or events in one answer; more are refused."""
+    """The most jobs or events in one response; a higher limit is refused."""
     max_listened_queues: int
-    """The most queues that one listener hears; more are refused."""
+    """The most queues of one listener; more are refused."""
     max_answer_bytes: int
-    """After how many bytes of jobs or keys an answer ends."""
+    """The size in bytes at which a response with jobs or keys ends."""
     ping_every: float
-    """Seconds of silence after which a stream sends a sign that it is alive."""
+    """Seconds without an event after which a stream sends a ping."""
 
 
 class WireFormat:
-    """How a verb's arguments and answers are encoded in one media type."""
+    """How the requests and responses of a verb are encoded in one media type."""
 
-    def __init__(self, module: Any, call: Any, answer: Any) -> None:
-        self.write: Callable[[Any], bytes] = module.Encoder().encode
-        self.calls = module.Decoder(call)
-        self.answers = module.Decoder(answer)
+    def __init__(self, module: Any, request: Any, response: Any) -> None:
+        self.encode: Callable[[Any], bytes] = module.Encoder().encode
+        self.requests = module.Decoder(request)
+        self.responses = module.Decoder(response)
 
 
 class Verb:
-    """One verb of the protocol: its arguments as a struct, and how both sides decode it."""
+    """A method of `Store` as a request: its arguments as a struct, and its encodings."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         hints = get_type_hints(method)
@@ -65,38 +65,38 @@ class Verb:
         self.name = method.__name__
         self._takes_tenant = "tenant" in hints
         self._queues = {p.name for p in parameters if hints[p.name] in _QUEUE_TYPES}
-        self.call = msgspec.defstruct(
-            f"{self.name.title().replace('_', '')}Call",
+        self.request = msgspec.defstruct(
+            f"{self.name.title().replace('_', '')}Request",
             [_field(p, hints[p.name]) for p in parameters if p.name != "tenant"],
             kw_only=True,
             forbid_unknown_fields=True,
         )
-        answer = hints["return"] if self.name != "listen" else None
+        response = hints["return"] if self.name != "listen" else None
         self.formats: Mapping[str, WireFormat] = {
-            MSGPACK: WireFormat(msgspec.msgpack, self.call, answer),
-            JSON: WireFormat(msgspec.json, self.call, answer),
+            MSGPACK: WireFormat(msgspec.msgpack, self.request, response),
+            JSON: WireFormat(msgspec.json, self.request, response),
         }
 
     def pack(self, arguments: Mapping[str, Any]) -> bytes:
-        """The arguments as they are sent."""
+        """The encoded request with these arguments."""
         sent = {
             name: _name_of(value) if name in self._queues else value
             for name, value in arguments.items()
             if name != "tenant"
         }
-        return self.formats[MSGPACK].write(self.call(**sent))
+        return self.formats[MSGPACK].encode(self.request(**sent))
 
-    def unpack(self, call: msgspec.Struct, tenant: str) -> dict[str, Any]:
-        """The arguments as a store takes them: every queue is the tenant's."""
+    def unpack(self, request: msgspec.Struct, tenant: str) -> dict[str, Any]:
+        """The arguments for a store; every queue is one of the tenant's."""
         arguments: dict[str, Any] = {"tenant": tenant} if self._takes_tenant else {}
-        for name in call.__struct_fields__:
-            value = getattr(call, name)
+        for name in request.__struct_fields__:
+            value = getattr(request, name)
             arguments[name] = _queue_of(tenant, value) if name in self._queues else value
         return arguments
 
 
 def tenant_of(arguments: Mapping[str, Any]) -> str | None:
-    """The tenant whose queues a verb's arguments are about, if they name one."""
+    """The tenant of the queues in a verb's arguments, if any."""
     for value in arguments.values():
         first = value[0] if isinstance(value, (list, tuple)) and value else value
         if isinstance(first, QueueKey):
@@ -109,7 +109,7 @@ _QUEUE_TYPES: Mapping[Any, Any] = {
     QueueKey | None: str | None,
     Sequence[QueueKey]: Sequence[str],
 }
-"""How the types that name a queue are sent."""
+"""How types that name a queue are sent."""
 
 
 def _field(parameter: inspect.Parameter, kind: Any) -> Any:
@@ -122,7 +122,7 @@ def _field(parameter: inspect.Parameter, kind: Any) -> Any:
 def _name_of(queue: Any) -> Any:
     if queue is None:
         return None
-    return queue.name if isinstance(queue, QueueKey) else [one.name for one in queue]
+    return queue.name if isinstance(queue, QueueKey) else [key.name for key in queue]
 
 
 def _queue_of(tenant: str, name: Any) -> Any:
@@ -130,7 +130,7 @@ def _queue_of(tenant: str, name: Any) -> Any:
         return None
     if isinstance(name, str):
         return QueueKey(tenant, name)
-    return [QueueKey(tenant, one) for one in name]
+    return [QueueKey(tenant, each) for each in name]
 
 
 VERBS: Mapping[str, Verb] = {
@@ -158,9 +158,9 @@ VERBS: Mapping[str, Verb] = {
         Store.write_keys,
     )
 }
-"""The verbs with one request and one answer.
+"""The methods that are one request with one response.
 
-`listen` is a stream; `join` and `subscribe` have no wire.
+`listen` is a stream; `join` and `subscribe` are not available over the wire.
 """
 
 LISTEN = Verb(Store.listen)

@@ -72,7 +72,7 @@ def test_the_demo_proves_that_nothing_is_lost(start, cli, place):
         assert cli(*shlex.split(command)).code == 0, command
 
 
-def test_its_dashboard_shows_the_load_until_ctrl_c(start, place):
+def test_the_dashboard_serves_the_demo_until_ctrl_c(start, place):
     # given a tour without an end, and what somebody does meanwhile
     tour = start("demo", "--no-browser")
     url = wait_for(tour, "dashboard").split()[-1]
@@ -100,7 +100,7 @@ def test_its_dashboard_shows_the_load_until_ctrl_c(start, place):
 
 
 @pytest.mark.ci
-def test_one_at_a_time_runs_in_a_folder_and_another_one_after_it(start, cli, place):
+def test_a_folder_runs_one_demo_at_a_time(start, cli, place):
     first = start("demo", "--seconds", "60")
     wait_for(first, "dashboard")
     second = cli("demo", "--seconds", "2")
@@ -115,7 +115,7 @@ def test_one_at_a_time_runs_in_a_folder_and_another_one_after_it(start, cli, pla
 
 
 @pytest.mark.ci
-def test_a_port_that_is_taken_is_not_insisted_on(start):
+def test_a_free_port_replaces_one_in_use(start):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         tour = start("demo", "--seconds", "1", "--port", str(port))
@@ -123,11 +123,11 @@ def test_a_port_that_is_taken_is_not_insisted_on(start):
         assert tour.end(timeout=30).code == 0
 
 
-def test_too_short_a_story(cli):
+def test_a_demo_that_is_too_short_is_a_usage_error(cli):
     assert cli("demo", "--seconds", "0.2").code == 2
 
 
-def test_a_worker_is_killed_once_one_has_jobs_in_hand():
+def test_a_worker_is_killed_once_one_has_leases():
     # given a load, and no worker yet
     told: list[str] = []
     with ackline.open("memory://") as queues, subprocess.Popen(["sleep", "60"]) as worker:
@@ -217,7 +217,7 @@ FAILED = event(Act.FAIL, "a", State.FAILED)
     ],
     ids=["completed", "waiting", "pruned", "deleted by somebody", "replaced", "by hand"],
 )
-def test_what_balances(events, counts):
+def test_audits_that_pass(events, counts):
     assert balance(events, "a", **counts).ok
 
 
@@ -232,5 +232,5 @@ def test_what_balances(events, counts):
     ],
     ids=["lost", "deleted by nobody", "from nowhere", "completed twice", "the store disagrees"],
 )
-def test_what_does_not_balance(events, counts):
+def test_audits_that_fail(events, counts):
     assert not balance(events, "a", **counts).ok

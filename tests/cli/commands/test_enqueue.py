@@ -9,7 +9,7 @@ from ackline import State
 from ackline.core.retry import Backoff
 
 
-def test_a_job_is_stored_with_all_that_was_said(cli, queues):
+def test_a_job_is_stored_with_all_its_options(cli, queues):
     answer = cli(
         *("enqueue", "email", '{"to": "ann"}', "--id", "e1", "--kind", "welcome"),
         *("--priority", "9", "--max-attempts", "4", "--backoff", "1,5,30", "--lease", "1m"),
@@ -45,7 +45,7 @@ def test_the_store_may_come_from_the_environment(cli, monkeypatch, place):
     assert not (place / "ackline.db").exists()
 
 
-def test_a_duplicate_says_so(cli):
+def test_a_duplicate_is_reported(cli):
     cli("enqueue", "email", "1", "--id", "e1")
     answer = cli("enqueue", "email", "2", "--id", "e1")
     assert (answer.code, answer.out) == (
@@ -63,7 +63,7 @@ def test_a_completed_job_answers_with_its_result(cli, queues):
     assert waited == {"id": "e1", "state": "completed", "result": {"sent": True}}
 
 
-def test_waiting_in_vain_leaves_the_job_alone(cli, queues):
+def test_a_wait_that_times_out_leaves_the_job_queued(cli, queues):
     answer = cli("enqueue", "email", "1", "--id", "e1", "--wait", "50ms")
     assert answer.code == 1
     assert "not finished after" in answer.err
@@ -71,7 +71,7 @@ def test_waiting_in_vain_leaves_the_job_alone(cli, queues):
 
 
 @pytest.mark.parametrize("when", [("--delay", "5m"), ("--run-at", "2100-01-01T08:00")])
-def test_later_is_scheduled(cli, when):
+def test_a_delayed_job_is_scheduled(cli, when):
     assert cli("enqueue", "email", "1", "--id", "e1", *when).out == "scheduled e1\n"
 
 
@@ -83,7 +83,7 @@ def test_later_is_scheduled(cli, when):
         ("hello world", "double quotes inside single ones"),
     ],
 )
-def test_what_is_not_json_is_explained(cli, payload, hint, place):
+def test_a_payload_that_is_not_json_is_explained(cli, payload, hint, place):
     answer = cli("enqueue", "email", payload)
     assert (answer.code, answer.out) == (2, "")
     assert hint in answer.err
@@ -129,7 +129,7 @@ def test_lines_become_jobs(cli, queues, place):
     assert {job.kind for job in queues["email"].jobs().jobs} == {"k"}
 
 
-def test_full_lines_say_everything(cli, queues):
+def test_full_lines_have_all_options(cli, queues):
     lines = [
         {"id": "a", "payload": {"n": 1}, "priority": 9, "backoff": [1, 2], "headers": {"x": "y"}},
         {"id": "b", "payload": None, "run_at": "2100-01-01T00:00:00Z", "backoff": "fixed:3"},
@@ -179,11 +179,11 @@ def test_a_bad_full_line_says_why(cli, line, why):
     assert why in answer.err
 
 
-def test_a_text_of_an_editor_that_marks_its_beginning(cli):
+def test_a_byte_order_mark_is_skipped(cli):
     assert cli("enqueue", "email", "-", "--json", stdin="\ufeff1\n").document["enqueued"] == 1
 
 
-def test_what_is_stored_is_told_also_if_the_store_refuses_the_rest(cli, monkeypatch):
+def test_a_full_store_reports_how_many_were_stored(cli, monkeypatch):
     stored = ackline.stores.sqlite.SqliteStore.enqueue
     steps = iter([stored])
 
@@ -201,19 +201,19 @@ def test_what_is_stored_is_told_also_if_the_store_refuses_the_rest(cli, monkeypa
     assert "the disk is full" in answer.err
 
 
-def test_a_file_that_is_not_there(cli):
+def test_a_missing_file_is_a_usage_error(cli):
     answer = cli("enqueue", "email", "--from", "nope.jsonl")
     assert answer.code == 2
     assert "nope.jsonl" in answer.err
 
 
-def test_many_lines_are_streamed_in_chunks(cli, queues):
+def test_many_lines_are_enqueued_in_batches(cli, queues):
     text = "".join(f"{n}\n" for n in range(2500))
     assert cli("enqueue", "email", "-", "--json", stdin=text).document["enqueued"] == 2500
     assert queues["email"].counts()[State.QUEUED] == 2500
 
 
-def test_what_was_exported_can_be_enqueued_again(cli, place, queues):
+def test_exported_jobs_can_be_enqueued_again(cli, place, queues):
     email = queues["email"]
     email.enqueue({"n": 1.5}, id="a", kind="x", priority=9, backoff=[1, 5], headers={"h": "1"})
     email.enqueue(None, id="later", delay=3600, group="g")
@@ -231,7 +231,7 @@ def test_what_was_exported_can_be_enqueued_again(cli, place, queues):
             assert getattr(other, part) == getattr(one, part)
 
 
-def test_an_export_can_be_of_some_states_and_kinds(cli, queues):
+def test_export_filters_by_state_and_kind(cli, queues):
     queues["email"].enqueue(1, id="a", kind="x")
     queues["email"].enqueue(1, id="b", kind="y", delay=60)
 

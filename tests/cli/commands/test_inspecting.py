@@ -42,7 +42,7 @@ def test_queues(cli, email):
     assert found[0]["oldest"] > 0
 
 
-def test_list_says_what_matters_in_each_state(cli, email):
+def test_list_shows_the_detail_of_each_state(cli, email):
     out = cli("list", "email").out
     assert "due in 6" in out
     assert "RuntimeError: the mail\\x1b[31m server is gone" in out
@@ -64,7 +64,7 @@ def test_list_filters(cli, email, options, ids):
     assert [job["id"] for job in found] == ids
 
 
-def test_list_goes_on_by_cursor(cli, email):
+def test_list_continues_with_a_cursor(cli, email):
     seen: list[str] = []
     cursor: str | None = None
     while True:
@@ -78,14 +78,14 @@ def test_list_goes_on_by_cursor(cli, email):
     assert "--cursor" in cli("list", "email", "--limit", "1").err
 
 
-def test_show_tells_the_whole_story(cli, email):
+def test_show_has_the_timeline_failures_and_payload(cli, email):
     out = cli("show", "email", "dead").out
     for words in ("moved to the DLQ", "claimed, attempt 1", "Traceback", "1 of 1", '"to": "dead"'):
         assert words in out
     assert "\x1b" not in out
 
 
-def test_show_cuts_what_is_long(cli, email):
+def test_show_truncates_long_values(cli, email):
     assert "--full shows them" in cli("show", "email", "done").out
     assert "x" * 5000 in cli("show", "email", "done", "--full").out
 
@@ -98,7 +98,7 @@ def test_show_as_json(cli, email):
     assert [event["act"] for event in found["timeline"]] == ["enqueue", "claim", "fail"]
 
 
-def test_show_without_such_a_job(cli, email):
+def test_show_of_an_unknown_job(cli, email):
     answer = cli("show", "email", "nope")
     assert (answer.code, answer.out) == (1, "")
     assert "'nope'" in answer.err
@@ -111,7 +111,7 @@ def test_an_unknown_queue_gets_a_hint(cli, email, command):
     assert "Did you mean 'email'?" in answer.err
 
 
-def test_looking_creates_nothing(cli, place):
+def test_reading_commands_create_no_store(cli, place):
     answer = cli("queues")
     assert answer.code == 3
     assert "no store at" in answer.err
@@ -148,12 +148,12 @@ def test_events_of_other_tenants_are_not_shown(cli, email):
     assert cli("events", "--tenant", "acme").out == ""
 
 
-def test_a_wrong_cursor(cli, email):
+def test_an_invalid_cursor_is_a_usage_error(cli, email):
     assert cli("events", "--after", "x").code == 2
     assert cli("list", "email", "--cursor", "x").code == 2
 
 
-def test_following_sees_what_comes_and_ends_with_ctrl_c(start, queues):
+def test_follow_prints_new_events_until_ctrl_c(start, queues):
     queues["email"].enqueue(1, id="old")
     process = start("events", "--follow", "--json")
     lines = process.process.stdout
@@ -182,7 +182,7 @@ def test_top_without_a_terminal_is_one_snapshot(cli, email):
     assert found[0]["queues"][0]["counts"]["queued"] == 1
 
 
-def test_doctor_finds_all_well(cli, queues):
+def test_doctor_of_a_healthy_store(cli, queues):
     queues["email"].enqueue(1)
     answer = cli("doctor")
     assert answer.code == 0
@@ -191,7 +191,7 @@ def test_doctor_finds_all_well(cli, queues):
     assert cli("doctor", "--json").document["ok"] is True
 
 
-def test_doctor_finds_jobs_that_nobody_is_there_for(cli, email, monkeypatch):
+def test_doctor_finds_jobs_without_a_worker(cli, email, monkeypatch):
     email.enqueue(1)
     assert cli("doctor").code == 0  # a worker may be about to start
     monkeypatch.setattr("ackline.cli.commands.doctor.NO_WORKER_AFTER", -1.0)
@@ -231,7 +231,7 @@ def test_doctor_finds_jobs_of_a_kind_that_no_worker_handles(cli, email, monkeypa
     assert "ackline list email --kind welcom" in answer.out
 
 
-def test_doctor_looks_only_at_the_head_of_a_long_line(cli, email, monkeypatch):
+def test_doctor_checks_only_the_next_jobs_of_a_long_queue(cli, email, monkeypatch):
     monkeypatch.setattr("ackline.cli.commands.doctor.CHECKED_JOBS", 3)
     beat(email, "digest")
     email.enqueue_many(range(5), kind="welcom")

@@ -50,7 +50,7 @@ def test_redrive_all_of_a_kind(cli, email):
 
 
 @pytest.mark.parametrize("wrong", [[], ["a", "--all"], ["a", "--kind", "x"]])
-def test_redrive_wants_to_know_which(cli, email, wrong):
+def test_redrive_needs_ids_or_all(cli, email, wrong):
     email.enqueue(1)
     assert cli("redrive", "email", *wrong).code == 2
 
@@ -66,13 +66,13 @@ def test_purge_asks_first(cli, email):
     assert cli("purge", "email", "--state", "queued", "-y", "--json").document == {"purged": 1}
 
 
-def test_a_delayed_redrive_is_told_as_one(cli, email):
+def test_the_timeline_shows_a_delayed_redrive(cli, email):
     bury(email, "a")
     assert cli("redrive", "email", "a", "--delay", "10m").code == 0
     assert "redriven, scheduled" in cli("show", "email", "a").out
 
 
-def test_drop_asks_first_and_keeps_what_is_not_done(cli, email):
+def test_drop_asks_first_and_refuses_unfinished_jobs(cli, email):
     email.enqueue(1)
     for asked in ([], ["--yes"]):
         refused = cli("drop", "email", *asked)
@@ -101,7 +101,7 @@ def test_edit(cli, email):
     assert (job.payload, job.priority, job.state) == ({"n": 2}, 9, State.SCHEDULED)
 
 
-def test_edit_wants_a_change(cli, email):
+def test_edit_needs_a_change(cli, email):
     email.enqueue(1, id="a")
     assert cli("edit", "email", "a").code == 2
     assert cli("edit", "email", "a", "--payload", "oops").code == 2
@@ -116,7 +116,7 @@ def test_move(cli, email, queues):
     assert cli("move", "email", "a", "other").code == 1
 
 
-def test_who_acted_is_in_the_journal(cli, email):
+def test_the_journal_records_who_acted(cli, email):
     email.enqueue(1, id="a")
     cli("cancel", "email", "a")
     [event] = [e for e in email.events() if e.act == "cancel"]

@@ -11,7 +11,7 @@ def bury_one(queues: ackline.Queues) -> None:
     queue.bury(queue.claim()[0], "no such card")
 
 
-def test_keys_that_a_dead_job_left_are_shown_and_deleted(cli, queues):
+def test_keys_of_a_failed_job_are_listed_and_deleted(cli, queues):
     bury_one(queues)
     assert "failed / 7" in cli("keys").out
     assert cli("keys", "failed", "--json").documents == [

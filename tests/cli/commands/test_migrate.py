@@ -19,7 +19,7 @@ def server() -> Iterator[PostgresServer]:
         yield server
 
 
-def test_a_sqlite_file_is_made_and_then_left_alone(cli, place):
+def test_a_sqlite_file_is_migrated_once(cli, place):
     first, again = cli("migrate"), cli("migrate")
 
     assert first.code == again.code == 0
@@ -41,7 +41,7 @@ def test_a_dry_run_changes_nothing_and_prints_what_can_be_run(cli, place):
         assert queues["email"].enqueue(1, id="a") == ackline.Queued("a", ackline.State.QUEUED)
 
 
-def test_another_programs_file_is_refused(cli, place):
+def test_a_file_of_another_program_is_rejected(cli, place):
     (place / "notes.db").write_text("not a database, but a diary of many words" * 50)
 
     answer = cli("migrate", "--store", "notes.db")
@@ -73,7 +73,7 @@ def test_a_postgresql_schema(cli, server):
     assert cli("queues", "--store", f"{url}&migrate=no").code == 0
 
 
-def test_a_dry_run_on_postgresql_can_be_run_by_somebody_else(cli, server):
+def test_the_sql_of_a_dry_run_can_be_run_by_another_user(cli, server):
     url = f"{server.url}?schema=by.hand"
     answer = cli("migrate", "--dry-run", "--store", url)
 
@@ -83,7 +83,7 @@ def test_a_dry_run_on_postgresql_can_be_run_by_somebody_else(cli, server):
     assert "nothing to migrate" in cli("migrate", "--store", url).out
 
 
-def test_a_schema_that_is_missing_is_told_with_the_command(cli, server):
+def test_a_missing_schema_names_the_command(cli, server):
     for options in ("schema=missing", "schema=missing&migrate=no"):
         answer = cli("doctor", "--store", f"{server.url}?{options}")
         assert answer.code == 3
@@ -93,7 +93,7 @@ def test_a_schema_that_is_missing_is_told_with_the_command(cli, server):
     ).document["pending"]
 
 
-def test_an_enqueue_makes_the_schema(cli, server):
+def test_enqueue_creates_the_schema(cli, server):
     url = f"{server.url}?schema=made_by_a_job"
 
     assert cli("queues", "--store", url).code == 3

@@ -45,12 +45,12 @@ def test_a_reader_sees_each_event_once(cli, email):
     assert read(cli, "--reader", "other") == ["a", "b", "c", "d"]
 
 
-def test_what_a_reader_does_not_want_to_see_counts_as_read(cli, email):
+def test_filtered_events_count_as_read(cli, email):
     assert read(cli, "--reader", "audit", "--act", "claim") == []
     assert read(cli, "--reader", "audit") == []
 
 
-def test_a_reader_can_be_set_back(cli, email):
+def test_a_readers_cursor_can_be_set_back(cli, email):
     first = next(email.events()).cursor
     assert read(cli, "--reader", "audit") == ["a", "b", "c"]
     assert read(cli, "--reader", "audit", "--after", first) == ["b", "c"]
@@ -58,13 +58,13 @@ def test_a_reader_can_be_set_back(cli, email):
 
 
 @pytest.mark.parametrize("more", [["--reader", "audit"], ["email", "--reader", "a", "--last", "1"]])
-def test_a_reader_belongs_to_one_queue_and_reads_on(cli, email, more):
+def test_a_reader_needs_one_queue_and_cannot_use_last(cli, email, more):
     answer = cli("events", *more)
     assert answer.code == 2
     assert "--reader needs one queue" in answer.err
 
 
-def test_following_saves_as_it_prints(start, cli, email):
+def test_follow_saves_the_cursor_as_it_prints(start, cli, email):
     process = start("events", "email", "--reader", "audit", "--follow", "--json")
     lines = process.process.stdout
     assert [json.loads(lines.readline())["id"] for _ in range(3)] == ["a", "b", "c"]
@@ -78,7 +78,7 @@ def test_following_saves_as_it_prints(start, cli, email):
 
 
 @pytest.mark.parametrize("queue", [["email"], []])
-def test_a_cursor_before_what_was_dropped(cli, email, queue):
+def test_a_cursor_before_dropped_events(cli, email, queue):
     first = next(email.events()).cursor
     cut(email, 2)
     answer = cli("events", *queue, "--after", first)
@@ -89,7 +89,7 @@ def test_a_cursor_before_what_was_dropped(cli, email, queue):
     assert [event["id"] for event in found] == ["c", ""]
 
 
-def test_a_reader_behind_what_was_dropped(cli, email):
+def test_a_reader_behind_dropped_events(cli, email):
     reader = email.reader("audit")
     reader.read(1)
     reader.save()
@@ -101,7 +101,7 @@ def test_a_reader_behind_what_was_dropped(cli, email):
     assert read(cli, "--reader", "audit") == []
 
 
-def test_all_that_is_kept_is_shown_wherever_each_journal_begins(cli, queues, email, monkeypatch):
+def test_all_kept_events_are_printed_in_order(cli, queues, email, monkeypatch):
     """An older event of a quiet queue does not make what a busy one dropped a gap."""
     monkeypatch.setattr("ackline.cli.commands.events.PAGE", 1)
     for id in "xyz":
@@ -113,7 +113,7 @@ def test_all_that_is_kept_is_shown_wherever_each_journal_begins(cli, queues, ema
 
 
 @pytest.mark.parametrize("more", [[], ["email"], ["email", "--reader", "audit"]])
-def test_who_is_cut_off_while_reading_is_told_and_goes_on(cli, email, monkeypatch, more):
+def test_events_dropped_while_reading_are_noticed(cli, email, monkeypatch, more):
     def show_slowly(event: ackline.Event) -> dict[str, str]:
         if event.id == "a":
             cut(email, 2)
@@ -228,7 +228,7 @@ def test_a_reader_of_all_queues_is_forgotten_in_each(cli, queues, email):
     assert "ackline readers QUEUE --forget NAME" in answer.err
 
 
-def test_readers_are_no_keys(cli, email):
+def test_readers_are_not_listed_as_keys(cli, email):
     email.reader("audit").read()
     assert cli("keys").out == "no keys\n"
     answer = cli("keys", "ackline", "readers", "email", "audit", "--delete")
@@ -245,7 +245,7 @@ class Past(SystemClock):
         return super().now() - 2 * DAY
 
 
-def test_doctor_finds_readers_that_fell_behind(cli, place):
+def test_doctor_finds_readers_that_are_behind(cli, place):
     with ackline.open("sqlite:///ackline.db", clock=Past()) as past:
         past["email"].reader("audit").read()
         past["email"].enqueue(1)
@@ -265,7 +265,7 @@ def test_doctor_finds_readers_that_lost_events(cli, email):
     assert "reader audit has lost events" in cli("doctor").out
 
 
-def test_doctor_finds_readers_of_all_queues_that_fell_behind(cli, place):
+def test_doctor_finds_readers_of_all_queues_that_are_behind(cli, place):
     with ackline.open("sqlite:///ackline.db", clock=Past()) as past:
         reads_every_queue(past)
         past["email"].enqueue(1)
@@ -275,7 +275,7 @@ def test_doctor_finds_readers_of_all_queues_that_fell_behind(cli, place):
     assert late["advice"].endswith(": ackline readers --forget lake")
 
 
-def test_doctor_does_not_blame_a_reader_whose_events_are_new(cli, place):
+def test_doctor_ignores_readers_of_new_events(cli, place):
     with ackline.open("sqlite:///ackline.db", clock=Past()) as past:
         past["email"].reader("audit").read()
     with ackline.open("sqlite:///ackline.db") as now:

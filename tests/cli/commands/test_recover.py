@@ -25,7 +25,7 @@ def stuck(place):
         yield now["email"]
 
 
-def test_recover_takes_back_what_has_lapsed(cli, stuck):
+def test_recover_of_expired_leases(cli, stuck):
     answer = cli("recover", "email")
 
     assert answer.out == "email: 1 job recovered, 1 moved to the DLQ\n"
@@ -33,11 +33,11 @@ def test_recover_takes_back_what_has_lapsed(cli, stuck):
     assert cli("recover", "email").out == "email: 0 jobs recovered\n"
 
 
-def test_recover_for_programs(cli, stuck):
+def test_recover_as_json(cli, stuck):
     assert cli("recover", "email", "--json").document == {"expired": 1, "dead_lettered": 1}
 
 
-def test_doctor_names_what_is_stuck_and_what_to_do(cli, stuck):
+def test_doctor_lists_stuck_jobs_with_advice(cli, stuck):
     answer = cli("doctor")
 
     assert answer.code == 1
@@ -46,7 +46,7 @@ def test_doctor_names_what_is_stuck_and_what_to_do(cli, stuck):
     assert "ackline recover email" in answer.out
 
 
-def test_doctor_tells_how_many_were_recovered(cli, queues):
+def test_doctor_counts_recovered_jobs(cli, queues):
     queues["email"].enqueue(1)
     queues["email"].claim(worker="gone")
     expire_worker(queues["email"], "gone", "killed")
@@ -57,7 +57,7 @@ def test_doctor_tells_how_many_were_recovered(cli, queues):
     assert "monitor 1 " in answer.out
 
 
-def test_queues_have_it_for_programs(cli, stuck):
+def test_queues_have_the_recovery_as_json(cli, stuck):
     [told] = cli("queues", "--json").document["queues"]
 
     assert told["recovery"]["overdue"] == 1

@@ -8,7 +8,7 @@ import ackline
 from ackline import State
 
 
-def test_once_passes_on_what_is_there(cli, queues):
+def test_once_relays_the_jobs_that_are_ready(cli, queues):
     queues["email"].enqueue_many(range(3))
 
     answer = cli("relay", "--to", "other.db", "--queue", "email", "--once")
@@ -20,7 +20,7 @@ def test_once_passes_on_what_is_there(cli, queues):
         assert other["email"].counts()[State.QUEUED] == 3
 
 
-def test_several_queues_and_other_names_for_programs(cli, queues):
+def test_several_queues_and_renamed_ones_as_json(cli, queues):
     queues["email"].enqueue(1)
     queues["push"].enqueue(2)
 
@@ -35,7 +35,7 @@ def test_several_queues_and_other_names_for_programs(cli, queues):
         assert sorted(other) == ["email", "notify"]
 
 
-def test_runs_until_it_is_told_to_stop(start, queues):
+def test_a_relay_runs_until_it_is_stopped(start, queues):
     process = start("relay", "--to", "sqlite:///other.db", "--queue", "email")
     process.wait_for("relay of email in ", "ackline.db to email in ", "other.db: started")
     queues["email"].enqueue(1)
@@ -49,7 +49,7 @@ def test_runs_until_it_is_told_to_stop(start, queues):
     assert queues["email"].counts()[State.COMPLETED] == 1
 
 
-def test_waits_for_a_store_that_is_away(start, queues):
+def test_a_relay_waits_for_a_store_that_is_down(start, queues):
     process = start("relay", "--to", "redis://127.0.0.1:1", "--queue", "email")
 
     process.wait_for("127.0.0.1:1 cannot be reached", "trying again in")
@@ -64,7 +64,7 @@ def test_once_does_not_wait(cli, queues):
     assert "cannot be reached" in answer.err
 
 
-def test_a_source_that_is_not_there_is_not_made(cli, place):
+def test_a_missing_source_is_not_created(cli, place):
     answer = cli("relay", "--from", "none.db", "--to", "other.db", "--queue", "email", "--once")
 
     assert answer.code == 3
@@ -73,14 +73,14 @@ def test_a_source_that_is_not_there_is_not_made(cli, place):
     assert not (place / "none.db").exists()
 
 
-def test_a_queue_without_a_name(cli, queues):
+def test_an_empty_queue_name_is_a_usage_error(cli, queues):
     answer = cli("relay", "--to", "other.db", "--queue", "email=", "--once")
 
     assert answer.code == 2
     assert "NAME=OTHER" in answer.err
 
 
-def test_a_queue_that_is_not_there_is_warned_of_once_and_waited_for(start, queues):
+def test_a_missing_queue_is_warned_of_and_awaited(start, queues):
     queues["email"].enqueue(1)
     process = start("relay", "--to", "other.db", "--queue", "emial", "--queue", "email")
     process.wait_for("has no queue 'emial'. Did you mean 'email'?")
@@ -95,7 +95,7 @@ def test_a_queue_that_is_not_there_is_warned_of_once_and_waited_for(start, queue
     assert "has no queue" not in answer.err
 
 
-def test_once_for_a_queue_that_is_not_there(cli, queues):
+def test_once_with_a_missing_queue(cli, queues):
     queues["email"].enqueue(1)
 
     answer = cli("relay", "--to", "other.db", "--queue", "emial", "--once")

@@ -85,7 +85,7 @@ def test_weights_are_one_for_each_queue(start, cli, queues):
         assert "2 numbers for 1 queue" in refused.err
 
 
-def test_what_does_not_end_in_time_is_given_back(start, queues):
+def test_jobs_that_exceed_the_grace_period_are_released(start, queues):
     process = start(
         "worker", "work:queue", "--grace", "0.1s", "--log-format", "json", "--no-maintenance"
     )
@@ -116,7 +116,7 @@ def test_a_killed_process_is_replaced_and_its_jobs_run_again(start, queues):
     queue = queues["email"]
     queue.enqueue(0.5, id="a", backoff=[0])
     event = first_begun(queue)
-    [victim] = [w.beat.pid for w in queue.workers() if w.beat.id == event.worker]
+    [victim] = [w.heartbeat.pid for w in queue.workers() if w.heartbeat.id == event.worker]
     os.kill(victim, signal.SIGKILL)
     assert queue.result("a", timeout=10) != victim
     assert queue.status("a").attempts == 2
@@ -126,7 +126,7 @@ def test_a_killed_process_is_replaced_and_its_jobs_run_again(start, queues):
     answer = process.end(signal.SIGTERM)
     assert answer.code == 0
     now = queue.store.now()
-    assert {w.beat.pid for w in queue.workers() if w.expires_at > now} <= {victim}
+    assert {w.heartbeat.pid for w in queue.workers() if w.expires_at > now} <= {victim}
 
 
 def test_a_second_signal_ends_a_process_that_hangs(start, queues):
@@ -166,7 +166,7 @@ def test_the_children_end_with_their_supervisor(start, queues):
         ("broken:queue", "broken.py line 1"),
     ],
 )
-def test_a_target_that_is_no_queue_is_explained(cli, target, words):
+def test_a_target_that_is_not_a_queue_is_explained(cli, target, words):
     answer = cli("worker", target)
     assert answer.code == 2
     assert words in answer.err
@@ -196,7 +196,7 @@ def server(request):
     ],
     indirect=["server"],
 )
-def test_a_server_that_is_down_is_waited_for(start, server, processes):
+def test_a_worker_waits_for_a_server_that_is_down(start, server, processes):
     """At its start, and while it works."""
     server.kill()
     worker = start("worker", "work:queue", "--store", server.url, "--processes", processes)
@@ -242,7 +242,7 @@ def test_a_child_that_waits_for_its_server_ends_with_its_supervisor(start):
         ("postgresql://postgres@{address}/nowhere", "no such database"),
     ],
 )
-def test_what_waiting_cannot_mend_ends_the_worker_at_once(start, url, words):
+def test_a_permanent_error_stops_the_worker_immediately(start, url, words):
     with KillablePostgres() as server:
         address = f"127.0.0.1:{server.port}"
         answer = start("worker", "work:queue", "--store", url.format(address=address)).end()
@@ -252,7 +252,7 @@ def test_what_waiting_cannot_mend_ends_the_worker_at_once(start, url, words):
     assert "trying again" not in answer.err
 
 
-def test_a_wrong_password_ends_the_worker_at_once(start):
+def test_a_wrong_password_stops_the_worker_immediately(start):
     with RedisServer(password="secret") as server:
         url = f"redis://:wrong@127.0.0.1:{server.port}"
         answer = start("worker", "work:queue", "--store", url).end()
@@ -262,7 +262,7 @@ def test_a_wrong_password_ends_the_worker_at_once(start):
     assert "trying again" not in answer.err
 
 
-def test_the_store_reaches_the_module(start, place):
+def test_the_store_option_is_passed_to_the_module(start, place):
     process = start("worker", "work:queue", "--store", "other.db")
     assert "other.db" in process.wait_for("handlers for default")
     process.wait_for("started on email")

@@ -20,7 +20,7 @@ def work(job):
 """
 
 
-def test_jobs_that_had_not_begun_pay_nothing_for_a_death(start, queues, place):
+def test_unstarted_jobs_of_a_killed_worker_lose_no_attempt(start, queues, place):
     (place / "work.py").write_text(MODULE)
     queue = queues["work"]
     good = [NewJob("good", id=f"good-{n}") for n in range(1000)]

@@ -54,7 +54,9 @@ def _without_spark(monkeypatch, queues):
         (["work", "handlers_in_memory:queue"], "each executor would have for itself"),
     ],
 )
-def test_a_mistake_is_found_before_spark_starts(cli, place, monkeypatch, arguments, says):
+def test_invalid_arguments_are_rejected_before_spark_starts(
+    cli, place, monkeypatch, arguments, says
+):
     for name in ("rows.json", "rows.txt", "_rows.json"):
         (place / name).write_text("1")
     (place / "handlers_in_memory.py").write_text(HANDLERS)
@@ -68,7 +70,7 @@ def test_a_mistake_is_found_before_spark_starts(cli, place, monkeypatch, argumen
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no such place")
 @pytest.mark.parametrize("arguments", [["export", "jobs", "/proc/x"], ["run", "--lake", "/proc/x"]])
-def test_a_place_where_nobody_can_make_a_folder_is_found_by_trying(cli, arguments):
+def test_an_unwritable_file_system_is_found_by_trying(cli, arguments):
     answer = cli("pipeline", *arguments)
 
     assert answer.code == 2
@@ -77,7 +79,7 @@ def test_a_place_where_nobody_can_make_a_folder_is_found_by_trying(cli, argument
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 @pytest.mark.parametrize("path", ["closed", "closed/x"])
-def test_a_folder_of_others_is_refused(cli, place, path):
+def test_a_folder_without_write_permission_is_rejected(cli, place, path):
     (place / "closed").mkdir(mode=0o500)
 
     answer = cli("pipeline", "export", "jobs", path)
@@ -86,7 +88,7 @@ def test_a_folder_of_others_is_refused(cli, place, path):
     assert f"{path}: {place}/closed: Permission denied" in answer.err
 
 
-def test_a_queue_whose_gaps_cannot_be_skipped_is_noticed(cli, queues, monkeypatch):
+def test_skip_dropped_warns_of_an_unknown_queue(cli, queues, monkeypatch):
     def start(_session, _master):
         raise CommandError("as far as this")
 

@@ -27,7 +27,7 @@ def continuous(cli, queues, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_batch_is_finished_first(continuous, number):
+def test_the_first_signal_finishes_the_batch(continuous, number):
     finished = []
 
     def act(stopping):
@@ -42,7 +42,7 @@ def test_a_batch_is_finished_first(continuous, number):
     assert "stopping after the current batch" in answer.err
 
 
-def test_a_second_time_it_is_not(continuous):
+def test_a_second_signal_stops_immediately(continuous):
     def act(stopping):
         os.kill(os.getpid(), signal.SIGINT)
         assert stopping.wait(30)
@@ -56,7 +56,7 @@ def test_a_second_time_it_is_not(continuous):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_if_ctrl_c_is_ignored_it_stays_so(continuous):
+def test_an_ignored_sigint_stays_ignored(continuous):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def act(stopping):

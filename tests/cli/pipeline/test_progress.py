@@ -48,12 +48,12 @@ def shown(session: Session) -> str:
     return session.notices.file.getvalue()
 
 
-def test_the_tasks_of_all_stages_count():
+def test_tasks_of_all_stages_are_counted():
     assert tasks_done(spark_with({1: (3, 4), 2: (0, 8), 3: None})) == (3, 12)
     assert tasks_done(spark_with({})) == (0, 0)
 
 
-def test_a_terminal_shows_how_far_it_is():
+def test_a_terminal_shows_the_progress():
     session, spark = session_on(terminal=True), spark_with({1: (1, 4)})
 
     def act():
@@ -69,7 +69,7 @@ def test_a_terminal_shows_how_far_it_is():
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("the store's own")])
-def test_what_goes_wrong_is_raised(error):
+def test_errors_of_the_action_are_raised(error):
     def act():
         raise error
 
@@ -85,7 +85,7 @@ def test_what_goes_wrong_is_raised(error):
         pytest.param(session_on(terminal=True), SimpleNamespace(), id="Spark Connect"),
     ],
 )
-def test_nobody_else_is_shown_a_bar(session, spark):
+def test_no_bar_without_a_terminal_or_a_local_spark(session, spark):
     assert with_progress(session, spark, "enqueueing", threading.current_thread) is (
         threading.current_thread()
     )

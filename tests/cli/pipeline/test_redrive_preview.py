@@ -29,7 +29,7 @@ def preview(*rejected: RejectedRow) -> Preview:
     )
 
 
-def test_it_ends_as_the_redrive_would(capsys):
+def test_a_preview_fails_if_the_redrive_would_fail(capsys):
     with pytest.raises(CommandError, match="1 job"):
         print_preview(Session(CommonOptions()), preview(REFUSED), None)
 
@@ -40,7 +40,7 @@ def test_it_ends_as_the_redrive_would(capsys):
     print_preview(Session(CommonOptions()), preview(), None)
 
 
-def test_programs_are_told_examples_and_reasons(capsys):
+def test_json_has_examples_and_reasons(capsys):
     with pytest.raises(CommandError):
         print_preview(Session(CommonOptions(json=True)), preview(REFUSED), None)
 
@@ -49,14 +49,14 @@ def test_programs_are_told_examples_and_reasons(capsys):
     assert told["rejected"][0]["reason"] == REFUSED.reason
 
 
-def test_the_redrive_names_a_refused_job_in_the_same_way(capsys):
+def test_the_redrive_and_its_preview_name_a_rejected_job_alike(capsys):
     with pytest.raises(CommandError, match="1 row"):
         report_rejected(Session(CommonOptions()), 1, [REFUSED], None, job_text)
 
     assert "queue email, job order-1: priority" in capsys.readouterr().err
 
 
-def test_a_row_that_was_cut_off_is_shown_as_it_is():
+def test_a_truncated_row_is_shown_as_it_is():
     cut = RejectedRow('{"queue": "email", "id": "ord…', "InvalidOption", "no")
 
     assert job_text(cut) == cut.row

@@ -23,14 +23,14 @@ def claims(queues):
     claims.close()
 
 
-def test_they_are_listed(cli, claims):
+def test_streams_are_listed(cli, claims):
     listed = {"queue": "email", "stream": "lake", "committed": 0, "drivers": 1}
 
     assert cli("pipeline", "streams", "--json").documents == [{"streams": [listed]}]
     assert "lake" in cli("pipeline", "streams", "email").out
 
 
-def test_one_that_is_forgotten_gives_back_what_it_holds_and_stops(cli, claims, queues):
+def test_a_forgotten_stream_releases_its_jobs_and_stops(cli, claims, queues):
     assert cli("pipeline", "streams", "email", "--forget", "lake").code == 0
 
     assert queues["email"].counts()[State.QUEUED] == 2
@@ -47,7 +47,7 @@ def test_one_that_is_forgotten_gives_back_what_it_holds_and_stops(cli, claims, q
         (["--forget", "lake"], "name the queue"),
     ],
 )
-def test_one_that_is_not_there_is_not_forgotten(cli, claims, arguments, says):
+def test_forgetting_an_unknown_stream_fails(cli, claims, arguments, says):
     answer = cli("pipeline", "streams", *arguments)
 
     assert answer.code != 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def test_a_webhook_s_secret_is_shown_once(cli):
+def test_the_secret_of_a_webhook_is_shown_once(cli):
     made = cli("webhook", "create", "https://example.com/hook", "--to", "failed", "--queue", "pay")
     assert made.out.startswith("whsec_")
 
@@ -16,7 +16,7 @@ def test_a_webhook_s_secret_is_shown_once(cli):
     assert (document["states"], document["queues"], document["acts"]) == (["failed"], ["pay"], None)
 
 
-def test_a_rotated_secret_is_another(cli):
+def test_rotating_creates_a_new_secret(cli):
     [made] = cli("webhook", "create", "https://example.com/hook", "--json").documents
     [rotated] = cli("webhook", "rotate", made["id"], "--overlap", "1h", "--json").documents
     assert rotated["secret"] != made["secret"]
@@ -24,7 +24,7 @@ def test_a_rotated_secret_is_another(cli):
     assert cli("webhook", "rotate", "wh_x").code == 1
 
 
-def test_webhooks_are_those_of_a_tenant(cli):
+def test_webhooks_belong_to_a_tenant(cli):
     [made] = cli(
         "webhook", "create", "https://example.com/", "--tenant", "acme", "--json"
     ).documents
@@ -34,7 +34,7 @@ def test_webhooks_are_those_of_a_tenant(cli):
     assert cli("webhook", "list", "--tenant", "acme").out == "No webhooks.\n"
 
 
-def test_what_cannot_be_is_refused(cli):
+def test_invalid_webhooks_are_rejected(cli):
     for url in ("ftp://example.com/", "https://ann:secret@example.com/", "http://example.com/"):
         refused = cli("webhook", "create", url)
         assert refused.code != 0
@@ -44,7 +44,7 @@ def test_what_cannot_be_is_refused(cli):
     assert cli("webhook", "delete", "callbacks").code == 1
 
 
-def test_the_rules_are_those_of_the_service(cli, tmp_path):
+def test_limits_are_those_of_the_services_settings(cli, tmp_path):
     config = tmp_path / "ackline.toml"
     config.write_text("[webhooks]\nplain_http = true\nmax_webhooks = 1\n")
     settings = ["--config", str(config)]

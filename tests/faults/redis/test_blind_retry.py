@@ -1,4 +1,4 @@
-"""Why the store never lets the client retry: it cannot know whether the server has acted."""
+"""Why the store does not let the client retry: the server may have executed the command."""
 
 import redis
 
@@ -6,7 +6,7 @@ from tests.harness.faults.proxy import Proxy
 from tests.harness.servers.redis import RedisServer
 
 
-def test_the_clients_default_runs_a_command_twice():
+def test_the_default_client_runs_a_command_twice():
     with RedisServer() as server, Proxy(server.address) as proxy:
         host, port = proxy.address
         with redis.Redis(host=host, port=port) as client:

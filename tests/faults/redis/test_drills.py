@@ -1,4 +1,4 @@
-"""Whatever happens to the server: nothing that it promised is lost, and nothing is done twice."""
+"""Whatever happens to the server, nothing that it confirmed is lost, and nothing is done twice."""
 
 import pytest
 
@@ -19,14 +19,14 @@ QUICK = {
     "cut-resent": 1,
     "promotion-awaited": 2,
 }
-"""A few of the faults, and how often (a control until it must fail); all are for `./prove`."""
+"""Some of the faults, with the number of times (for a control, until it must fail)."""
 
 SHOWN = {
     "promotion": "answered jobs lost, as allowed",
     "client-pause": "leases expired (extra deliveries)",
     "memory": "times: enqueue refused",
 }
-"""A figure without which a drill has not shown what it is for."""
+"""A figure that must be positive for the drill to prove anything."""
 
 
 @pytest.mark.parametrize("name", QUICK)

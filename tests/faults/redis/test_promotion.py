@@ -1,4 +1,4 @@
-"""What a replica's word is worth."""
+"""What a confirmation of a replica guarantees."""
 
 import pytest
 
@@ -15,8 +15,8 @@ from tests.harness.servers.redis import RedisServer
 ANSWERED = "?replicas=1&timeout=0.5"
 
 
-def test_sent_again_it_is_waited_for_again():
-    """The first answer was unknown; the second must not be ok before the replica has the job."""
+def test_a_repeated_enqueue_waits_for_the_replica_again():
+    """The first answer was lost; the second must not come before the replica has the job."""
     with ReplicatedPair() as pair:
         url = url_of(pair.front.address) + ANSWERED
         with open_queues(url) as queues:
@@ -29,7 +29,7 @@ def test_sent_again_it_is_waited_for_again():
             queues["work"].enqueue(1, id="job")
 
 
-def test_settled_again_it_is_waited_for_again():
+def test_a_repeated_completion_waits_for_the_replica_again():
     with ReplicatedPair() as pair:
         url = url_of(pair.front.address) + ANSWERED
         with open_queues(url) as queues:
@@ -43,8 +43,8 @@ def test_settled_again_it_is_waited_for_again():
             queues["work"].complete(job)
 
 
-def test_a_claim_that_is_refused_leases_nothing():
-    """Or attempts are spent on jobs that nobody ever got, until they are dead-lettered."""
+def test_a_refused_claim_leases_nothing():
+    """Otherwise jobs that nobody got would lose attempts until they are dead-lettered."""
     with RedisServer() as alone, open_queues(alone.url) as queues:
         queue = queues["work"]
         queue.enqueue_many([1, 2, 3])

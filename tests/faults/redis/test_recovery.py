@@ -1,4 +1,4 @@
-"""After an outage, jobs flow again by themselves, and soon."""
+"""After an outage, jobs are soon processed again without help."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.harness.faults.drills.outage_recovery import OUTAGES, next_job, table
 from tests.harness.faults.redis.outage_recovery import make_server
 
 SLOWEST = 8.0
-"""Seconds: the longest rest of a worker between two tries is five."""
+"""Seconds; the longest delay between two attempts of a worker is five."""
 
 
 def check(outage, count, tmp_path):

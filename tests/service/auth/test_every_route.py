@@ -96,7 +96,7 @@ def _verbs(path: str) -> list[Call]:
 
 
 def _arguments(verb: Verb | None) -> dict[str, Any]:
-    fields = msgspec.structs.fields(verb.call) if verb is not None else ()
+    fields = msgspec.structs.fields(verb.request) if verb is not None else ()
     return {field.name: ARGUMENTS[field.name] for field in fields if field.required}
 
 

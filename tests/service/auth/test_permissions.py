@@ -364,7 +364,7 @@ def told(call: Call, answer: Any) -> str:
     name = call.path.rpartition("/")[2]
     if "/store/" not in call.path or name not in VERBS or answer.status_code != 200:
         return str(answer.text)
-    return repr(VERBS[name].formats[JSON].answers.decode(answer.content))
+    return repr(VERBS[name].formats[JSON].responses.decode(answer.content))
 
 
 def test_the_guide_has_the_table():

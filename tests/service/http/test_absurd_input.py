@@ -48,7 +48,7 @@ class TestCursorsBeyondAllEvents:
 
 
 @pytest.mark.parametrize("host", ["[", "[::1", "]", "evil.example"])
-def test_hosts_that_are_none(api, host):
+def test_invalid_hosts(api, host):
     api("GET", "/queue/stats", 403, headers={"host": host})
 
 
@@ -58,19 +58,19 @@ def test_pages_of_other_sites_may_not_call(api, origin):
     api("POST", "/v1/queues/default/pause", 403, headers={"origin": origin})
 
 
-def test_pages_of_this_machine_may(api):
+def test_local_pages_may_call(api):
     api("POST", "/v1/queues/default/pause", headers={"origin": "http://localhost:5173"})
 
 
 @pytest.mark.parametrize("keys", [[[]], [[""]], [["a", ""]], [["x" * 513]], [["a"] * 65]])
-def test_keys_that_no_route_could_reach(api, keys):
+def test_unreachable_keys(api, keys):
     body = {"value": 1, "options": {"keysIfUndelivered": keys}}
 
     api.post("/queue/enqueue", body, 422)
     assert api.get("/queue/stats")["total"] == 0
 
 
-def test_methods_that_strangers_made_up_are_one_figure(api):
+def test_unknown_methods_share_one_metric(api):
     for number in range(5):
         api.client.request(f"RAND{number}", f"{api.base}/nosuch")
 
@@ -84,7 +84,7 @@ def test_a_worker_without_a_name(api):
 
 
 @pytest.mark.parametrize("duration", [0, 86_400_001])
-def test_a_lock_that_is_held_for_no_time_or_for_ever(api, duration):
+def test_lock_durations_out_of_range(api, duration):
     id = api.enqueue(1)
     api.get("/queue/poll")
 
@@ -144,7 +144,7 @@ def test_a_queue_that_does_not_exist_is_not_an_empty_one(api, method, path, body
     assert "there is no queue 'nope'" in refused["detail"]
 
 
-def test_the_queue_of_those_who_name_none_is_always_there(api):
+def test_the_default_queue_always_exists(api):
     assert api.get("/queue/stats") == {"pending": 0, "processing": 0, "dlq": 0, "total": 0}
     assert api.get("/queue/dlq") == []
     assert api.delete("/queue/dlq") == {"deletedCount": 0}
@@ -168,7 +168,7 @@ def test_a_compressed_body_is_not_read_as_text(api):
     assert answer.status_code == 415
 
 
-def test_the_documentation_with_a_slash_is_the_one_without(api):
+def test_the_documentation_redirects_without_a_trailing_slash(api):
     answer = api.client.get("/api/docs/", follow_redirects=False)
 
     assert (answer.is_redirect, answer.headers["location"]) == (True, "/api/docs")

@@ -58,7 +58,7 @@ def read_to_end(link: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("half", HALVES)
-def test_half_a_request_is_given_up(live, caplog, half):
+def test_an_incomplete_request_is_timed_out(live, caplog, half):
     began = time.monotonic()
     with connect(live) as link:
         link.sendall(HALVES[half])
@@ -86,7 +86,7 @@ def test_half_a_request_is_given_up(live, caplog, half):
     ],
     ids=["request line", "header", "no host", "chunk"],
 )
-def test_what_is_not_http_is_a_problem_like_others(live, sent):
+def test_malformed_http_is_a_problem(live, sent):
     with connect(live) as link:
         link.sendall(sent)
         head, _, body = read_to_end(link).partition(b"\r\n\r\n")
@@ -98,7 +98,7 @@ def test_what_is_not_http_is_a_problem_like_others(live, sent):
     live.api.get("/queue/stats")
 
 
-def test_a_server_that_does_not_look_waits_on(monkeypatch, runtime):
+def test_control_uvicorn_waits_forever(monkeypatch, runtime):
     """Control: uvicorn's own behaviour."""
     monkeypatch.setattr(server, "connection_class", lambda _settings: H11Protocol)
     plain = Live(runtime)
@@ -112,7 +112,7 @@ def test_a_server_that_does_not_look_waits_on(monkeypatch, runtime):
         plain.stop()
 
 
-def test_a_byte_now_and_then_does_not_help(live):
+def test_a_slow_trickle_is_timed_out(live):
     began = time.monotonic()
     with connect(live) as link, contextlib.suppress(OSError):
         link.sendall(HALF_BODY)
@@ -123,7 +123,7 @@ def test_a_byte_now_and_then_does_not_help(live):
     assert time.monotonic() - began < 5
 
 
-def test_a_large_body_has_longer(live, monkeypatch):
+def test_a_large_body_gets_more_time(live, monkeypatch):
     monkeypatch.setattr(connection, "MIN_UPLOAD_RATE", 1000)
     body = json.dumps({"value": "x" * 3000}).encode()
     pieces = [body[at : at + 1000] for at in range(0, len(body), 1000)]
@@ -135,7 +135,7 @@ def test_a_large_body_has_longer(live, monkeypatch):
         assert link.recv(100).startswith(b"HTTP/1.1 200")
 
 
-def test_whoever_waits_for_an_answer_is_not_timed(live):
+def test_waiting_for_a_response_is_not_timed(live):
     assert live.api.get("/queue/poll", wait=SOON * 3)["message"] is None
 
 
@@ -157,12 +157,12 @@ class TestBetweenRequests:
             assert 0.2 < time.monotonic() - began < 5
 
 
-class TestWhoDoesNotRead:
+class TestClientsThatDoNotRead:
     @pytest.fixture
     def settings(self, settings):
         return msgspec.structs.replace(settings, send_timeout=0.3)
 
-    def test_is_let_go_and_gives_back_what_it_was_sent(self, live):
+    def test_are_disconnected_and_their_jobs_recovered(self, live):
         for _ in range(30):
             live.api.enqueue("x" * 500_000)
         with connect(live) as link:
@@ -178,12 +178,12 @@ HALF_OPEN = 200
 RECEIVE_TIMEOUT = 2.0
 
 
-class TestAtOnce:
+class TestManyIncompleteRequests:
     @pytest.fixture
     def settings(self, settings):
         return msgspec.structs.replace(settings, receive_timeout=RECEIVE_TIMEOUT)
 
-    def test_hundreds_of_halves_and_others_go_on(self, live):
+    def test_hundreds_do_not_delay_others(self, live):
         took, said = asyncio.run(self._crowd(live))
 
         assert len(said) == HALF_OPEN
@@ -217,7 +217,7 @@ class TestAtOnce:
         return took, [one.result() for one in halves]
 
 
-def test_more_files_are_allowed_than_a_shell_gives(monkeypatch):
+def test_the_limit_of_open_files_is_raised(monkeypatch):
     asked = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 5000))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
@@ -227,7 +227,7 @@ def test_more_files_are_allowed_than_a_shell_gives(monkeypatch):
     assert asked == [(5000, 5000)]
 
 
-class TestHalfBodies:
+class TestIncompleteBodies:
     """Clients that send almost all of a large body must not exhaust the memory."""
 
     LIMIT = 4 * 1024 * 1024
@@ -245,7 +245,7 @@ class TestHalfBodies:
         link.sendall(f"{head}content-length: {self.SIZE}\r\n\r\n".encode() + b"[" * (self.SIZE - 9))
         return link
 
-    def test_the_oldest_of_too_many_halves_are_refused(self, live):
+    def test_the_oldest_of_too_many_are_refused(self, live):
         memory = live.runtime.body_memory
         with contextlib.ExitStack() as stack:
             halves = list[socket.socket]()
@@ -263,13 +263,13 @@ class TestHalfBodies:
             assert live.api.post("/queue/enqueue", {"value": "x" * 500_000})["ok"]
         until(lambda: memory.used == 0)
 
-    def test_what_was_answered_is_forgotten(self, live):
+    def test_answered_bodies_are_released(self, live):
         for _ in range(10):
             live.api.post("/queue/enqueue", {"value": "x" * 900_000})
 
         until(lambda: live.runtime.body_memory.used == 0)
 
-    def test_a_piece_that_comes_as_it_is_given_up_is_not_kept(self):
+    def test_a_chunk_that_arrives_during_eviction_is_not_kept(self):
         async def run() -> int:
             memory = BodyMemory(16)
             scope = cast(HTTPScope, {})
@@ -291,7 +291,7 @@ class TestHalfBodies:
 
         assert asyncio.run(run()) == 11
 
-    def test_a_request_that_waits_for_jobs_keeps_no_body(self, live):
+    def test_a_waiting_request_keeps_no_body(self, live):
         runtime = live.runtime
         body = b'{"wait": 20}' + b" " * 500_000
         head = "POST /api/v1/queues/q/claim HTTP/1.1\r\nhost: localhost\r\n"
@@ -307,7 +307,7 @@ class TestHalfBodies:
                 live.api.enqueue(1, queue="q")
             assert {claim.recv(65536)[:13] for claim in claims} == {b"HTTP/1.1 200 "}
 
-    def test_thousands_of_halves_are_given_up_at_once(self):
+    def test_thousands_are_evicted_immediately(self):
         async def run() -> float:
             memory = BodyMemory(20_000)
 

@@ -39,7 +39,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("path", CHANGES)
-def test_what_has_not_changed_is_not_sent_again(furnished, path):
+def test_an_unchanged_document_is_not_sent_again(furnished, path):
     first = ask(furnished, "GET", path)
     tag = first.headers["etag"]
 
@@ -51,7 +51,7 @@ def test_what_has_not_changed_is_not_sent_again(furnished, path):
 
 
 @pytest.mark.parametrize("path", CHANGES)
-def test_what_has_changed_is_not_deleted_unseen(furnished, path):
+def test_a_changed_job_is_not_deleted(furnished, path):
     tag = ask(furnished, "GET", path).headers["etag"]
     method, body, _ = CHANGES[path]
     ask(furnished, method, path, body)
@@ -66,7 +66,7 @@ def test_what_has_changed_is_not_deleted_unseen(furnished, path):
     assert ask(furnished, "GET", path).status_code == 404
 
 
-def test_a_job_that_was_claimed_after_the_look_is_not_deleted(furnished, runtime, monkeypatch):
+def test_a_job_claimed_after_the_check_is_not_deleted(furnished, runtime, monkeypatch):
     tag = ask(furnished, "GET", JOB).headers["etag"]
     look = runtime.store.get
 
@@ -92,7 +92,7 @@ def test_a_job_that_was_claimed_after_the_look_is_not_deleted(furnished, runtime
         ("DELETE", "/queue/dlq", None),
     ],
 )
-def test_a_condition_that_nobody_checks_is_refused(furnished, method, path, body):
+def test_an_unsupported_condition_is_refused(furnished, method, path, body):
     refused = ask(furnished, method, path, body, if_match='"stale"')
 
     assert (refused.status_code, refused.json()["at"]) == (400, "If-Match")
@@ -100,7 +100,7 @@ def test_a_condition_that_nobody_checks_is_refused(furnished, method, path, body
 
 
 @pytest.mark.parametrize("path", CHANGES)
-def test_what_has_changed_is_sent(furnished, path):
+def test_a_changed_document_is_sent(furnished, path):
     tag = ask(furnished, "GET", path).headers["etag"]
     method, body, _ = CHANGES[path]
     assert ask(furnished, method, path, body).status_code == 200
@@ -112,7 +112,7 @@ def test_what_has_changed_is_sent(furnished, path):
 
 
 @pytest.mark.parametrize("path", CHANGES)
-def test_a_change_by_who_saw_the_last_state_is_made(furnished, path):
+def test_a_change_with_the_current_etag_is_made(furnished, path):
     method, body, _ = CHANGES[path]
     tag = ask(furnished, "GET", path).headers["etag"]
     assert ask(furnished, method, path, body, if_match=tag).status_code == 200
@@ -120,7 +120,7 @@ def test_a_change_by_who_saw_the_last_state_is_made(furnished, path):
 
 
 @pytest.mark.parametrize("path", CHANGES)
-def test_a_change_by_who_saw_an_earlier_state_is_refused(furnished, path):
+def test_a_change_with_an_old_etag_is_refused(furnished, path):
     method, body, other = CHANGES[path]
     tag = ask(furnished, "GET", path).headers["etag"]
     ask(furnished, method, path, body)
@@ -135,13 +135,13 @@ def test_a_change_by_who_saw_an_earlier_state_is_refused(furnished, path):
 
 
 @pytest.mark.parametrize("path", CHANGES)
-def test_what_is_not_there_has_no_state_to_match(api, path):
+def test_an_absent_document_matches_no_etag(api, path):
     method, body, _ = CHANGES[path]
     assert ask(api, method, path, body, if_match="*").status_code == 404
     assert ask(api, "GET", path, if_none_match="*").status_code == 404
 
 
-def test_counts_change_what_is_shown_but_not_what_may_be_edited(furnished):
+def test_counts_change_only_the_second_part_of_the_etag(furnished):
     tag = ask(furnished, "GET", QUEUE).headers["etag"]
     furnished.post("/v1/queues/email/jobs", {"payload": 1, "id": "b"}, 201)
 
@@ -150,7 +150,7 @@ def test_counts_change_what_is_shown_but_not_what_may_be_edited(furnished):
 
 
 @pytest.mark.parametrize(("tag", "statuses"), [(None, [200, 412]), ("*", [200, 200])])
-def test_of_two_editors_of_a_job_at_once_one_wins(live, monkeypatch, tag, statuses):
+def test_one_of_two_concurrent_editors_wins(live, monkeypatch, tag, statuses):
     """Both read before either edits; with `*`, which matches any version, both succeed."""
     live.api.post("/v1/queues/email/jobs", {"payload": 1, "id": "a"}, 201)
     tag = tag or ask(live.api, "GET", JOB).headers["etag"]
@@ -173,9 +173,7 @@ def test_of_two_editors_of_a_job_at_once_one_wins(live, monkeypatch, tag, status
         assert live.api.get(JOB)["payload"] == won.json()["payload"]
 
 
-def test_settings_that_change_between_the_look_and_the_write_are_seen(
-    furnished, runtime, monkeypatch
-):
+def test_settings_changed_after_the_check_are_noticed(furnished, runtime, monkeypatch):
     """Two at the same time: the store compares, so the second tag is checked again."""
     tag = ask(furnished, "GET", QUEUE).headers["etag"]
     queue = Queues(runtime.store)["email"]

@@ -35,28 +35,28 @@ def test_the_same_status_and_headers_as_get_and_no_body(api, path):
     assert int(head.headers["content-length"]) > 0
 
 
-def test_metrics_whose_figures_move_from_one_request_to_the_next(api):
+def test_metrics_that_change_between_requests(api):
     head = api.client.head("/metrics")
 
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"] == "text/plain; version=1.0.0; charset=utf-8"
 
 
-def test_a_stop_is_told_to_those_who_only_ask_for_the_head(api, runtime):
+def test_readiness_is_reported_to_head_requests(api, runtime):
     runtime.drain()
 
     assert api.client.head("/readyz").status_code == 503
 
 
 @pytest.mark.parametrize("path", ["/queue/poll", "/queue/listen", "/v1/claims"])
-def test_what_would_claim_or_stream_is_not_for_heads(api, path):
+def test_routes_that_claim_or_stream_have_no_head(api, path):
     id = api.enqueue()
 
     assert api.client.head(f"/api{path}").status_code == 405
     assert api.get(f"/v1/queues/default/jobs/{id}")["attempts"] == 0
 
 
-def test_a_connection_goes_on_after_a_head(live):
+def test_a_connection_is_reused_after_a_head(live):
     address = urlsplit(live.url)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
     for method in ("HEAD", "GET", "HEAD"):
@@ -69,7 +69,7 @@ def test_a_connection_goes_on_after_a_head(live):
     connection.close()
 
 
-def test_the_description_leaves_them_to_http(api):
+def test_the_openapi_document_omits_head(api):
     paths = api.get("/openapi.json")["paths"]
 
     assert "get" in paths["/livez"]

@@ -158,7 +158,7 @@ def test_every_text_in_every_field(service, fields):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_text_comes_back_as_it_was(fresh, text):
+def test_a_text_is_returned_unchanged(fresh, text):
     """As the name of a queue, an id, kind, group, header and payload: all are kept."""
     client, queue, id = fresh.client, path_of([text]), path_of([text])
     body = {
@@ -213,7 +213,7 @@ def path_of(parts: list[str]) -> str:
 @example(["a:b", "c"], ["a", "b:c"])
 @example(["a", ""], ["a"])
 @example([".."], ["."])
-def test_keys_stay_apart(service, one, other):
+def test_keys_do_not_collide(service, one, other):
     """Two keys are one only if all their parts are the same."""
     client = service.client
     if "" in (*one, *other) or "ackline" in (one[0], other[0]):
@@ -234,7 +234,7 @@ def test_keys_stay_apart(service, one, other):
 @example(("a/b", "c"), ("a", "b/c"))
 @example(("a:b", "c"), ("a", "b:c"))
 @example(("a%2Fb", "c"), ("a/b", "c"))
-def test_queues_and_ids_stay_apart(apart, one, other):
+def test_queues_and_ids_do_not_collide(apart, one, other):
     """A job is another's only if its queue and its id both are."""
     client = apart.client
     for queue, id in (one, other):

@@ -8,7 +8,7 @@ JOBS = "/v1/queues/email/jobs"
 
 
 @pytest.mark.parametrize("name", ["a%252Fb", "%25", "%2525", "%252e%252e%2F"])
-def test_a_name_means_the_same_each_time(api, name):
+def test_names_are_decoded_once_per_request(api, name):
     """Decoding a path must not affect the next request."""
     meant = {"a%252Fb": "a%2Fb", "%25": "%", "%2525": "%25", "%252e%252e%2F": "%2e%2e/"}[name]
     for _ in range(3):
@@ -18,7 +18,7 @@ def test_a_name_means_the_same_each_time(api, name):
     assert [queue["queue"] for queue in api.get("/v1/queues")["queues"]] == [meant]
 
 
-def test_a_job_may_be_called_as_the_route_for_many_is(api):
+def test_a_job_may_have_the_id_batch(api):
     api.post(f"{JOBS}/batch", {"jobs": [{"payload": 1, "id": "batch"}]})
 
     assert api.get(f"{JOBS}/batch")["id"] == "batch"
@@ -28,7 +28,7 @@ def test_a_job_may_be_called_as_the_route_for_many_is(api):
     api.get(f"{JOBS}/batch", status=404)
 
 
-def test_a_parameter_that_is_there_twice_is_refused(api):
+def test_a_repeated_parameter_is_refused(api):
     refused = api.get(JOBS, status=400, limit=[1, 2])
     assert refused["at"] == "limit"
     api.enqueue(queue="email")
@@ -41,7 +41,7 @@ def test_a_number_cannot_be_null(api):
     assert api.get(JOBS, kind="null")["jobs"] == []
 
 
-def test_a_path_tells_all_that_can_be_asked_of_it(api):
+def test_options_lists_all_methods_of_a_path(api):
     answer = api.client.options(f"{api.base}/v1/queues/email")
     assert answer.status_code == 204
     assert answer.headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH"

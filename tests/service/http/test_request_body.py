@@ -55,7 +55,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("body", BAD, ids=lambda body: repr(body[:40]))
-def test_a_bad_body_is_refused_with_what_and_where(api, body):
+def test_a_bad_body_is_refused_with_its_location(api, body):
     problem = api.send(body)
 
     says, at = BAD[body]
@@ -76,7 +76,7 @@ def test_a_bad_body_is_refused_with_what_and_where(api, body):
         ({"headers": {"a": "x" * 70_000}}, "headers, keys_if_undelivered and trace"),
     ],
 )
-def test_what_the_library_refuses_is_422(api, options, says):
+def test_invalid_options_are_422(api, options, says):
     problem = api.post("/queue/enqueue", {"value": 1, "options": options}, status=422)
 
     assert says in problem["detail"]
@@ -84,7 +84,7 @@ def test_what_the_library_refuses_is_422(api, options, says):
 
 
 @pytest.mark.parametrize("value", [None, 0, "", [], {"a": None}, 10**30, 1.5, "é\N{BUG}\x00"])
-def test_every_value_that_json_has_comes_back(api, value):
+def test_every_json_value_is_returned(api, value):
     api.enqueue(value)
 
     assert api.get("/queue/poll")["message"]["value"] == value
@@ -132,11 +132,11 @@ def test_too_large_a_payload(api):
     assert problem["type"].endswith("payload-too-large")
 
 
-def test_routes_that_are_not_there(api):
+def test_unknown_routes(api):
     assert api.get("/queue/nothing", status=404)["type"].endswith("not-found")
 
 
-def test_a_method_that_a_route_does_not_have(api):
+def test_an_unsupported_method(api):
     answer = api.client.put("/api/queue/poll", json={})
 
     assert answer.status_code == 405
@@ -166,7 +166,7 @@ class TestDepth:
         api.send(nested(1, inside=b'"' + b"[{" * 1000 + b'\\""'), status=200)
 
     @pytest.mark.parametrize("string", [b'"]"', b'"\\"]"', b'"\\\\"', b'"]\\\\"'])
-    def test_strings_do_not_hide_it(self, api, string):
+    def test_strings_do_not_hide_depth(self, api, string):
         """Closing brackets in strings must not balance opening ones."""
         opening = string.replace(b"]", b"[")
 
@@ -180,7 +180,7 @@ class TestDepth:
         assert len(api.post("/v1/queues/q/jobs/batch", {"jobs": jobs})["jobs"]) == 500
 
 
-def test_a_payload_is_kept_as_it_came(api, runtime):
+def test_a_payload_is_stored_unchanged(api, runtime):
     """Byte for byte: another number or another space would be another payload."""
     api.send(b'{"value": {"a":  1.0, "b": "\\u00e9"}, "options": {"id": "a"}}', status=200)
 
@@ -215,7 +215,7 @@ class TestLarge:
             api.send(b'{"value":[' + many + b"]}", status=status)
 
     @pytest.mark.parametrize("name", ["enqueue", "batch", "import"])
-    def test_a_large_one_is_read_off_the_loop(self, api, readers, name):
+    def test_is_decoded_off_the_event_loop(self, api, readers, name):
         self.send(api, name, 200)
         self.send(api, name, 200_000)
 
@@ -223,13 +223,13 @@ class TestLarge:
         assert on_the_loop is not apart
         assert gc.isenabled()
 
-    def test_only_a_request_of_many_jobs_may_be_larger_than_one(self, api, readers):
+    def test_only_batches_may_exceed_one_payload(self, api, readers):
         self.send(api, "enqueue", 2_000_000, status=413)
         assert not readers
         jobs = [{"payload": "x" * 1_000_000}] * 2
         api.post("/v1/queues/q/jobs/batch", {"jobs": jobs})
 
-    def test_too_many_members_are_refused_before_they_are_made(self, api):
+    def test_too_many_objects_are_refused_before_decoding(self, api):
         problem = api.send(
             b'{"jobs":[' + b",".join([b"{}"] * 10_001) + b"]}", "/v1/queues/q/jobs/batch", 413
         )
@@ -238,7 +238,7 @@ class TestLarge:
     @pytest.mark.parametrize(
         "text", [b'"' + b'\\"' * 500_000, b"[" * 500_000, b"1" * 500_000, b"-" * 500_000]
     )
-    def test_each_byte_is_met_once(self, text):
+    def test_each_byte_is_scanned_once(self, text):
         """Otherwise this would take minutes."""
         began = time.process_time()
         with pytest.raises((BadBody, TooDeep)):
@@ -261,12 +261,12 @@ class TestSize:
             "the body has more than 1,000 bytes: send less at a time",
         )
 
-    def test_an_announced_one_is_refused_before_it_comes(self, live):
+    def test_an_announced_size_is_refused_before_reading(self, live):
         with connect(live) as link:
             link.sendall(HEAD + b"content-length: 1001\r\n\r\n")
             assert link.recv(1000).startswith(b"HTTP/1.1 413 ")
 
-    def test_an_unannounced_one_is_refused_as_soon_as_it_is_too_large(self, live):
+    def test_an_unannounced_size_is_refused_while_reading(self, live):
         with connect(live) as link:
             link.sendall(HEAD + b"transfer-encoding: chunked\r\n\r\n")
             link.sendall(b"3e8\r\n" + b" " * 1000 + b"\r\n")

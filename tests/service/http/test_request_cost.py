@@ -11,7 +11,7 @@ from tests.service.conftest import Api, client_for
 from ackline.service.settings import Settings
 
 
-def test_nothing_is_copied_or_taken_apart_again_for_each_request(monkeypatch):
+def test_nothing_is_copied_or_parsed_again_per_request(monkeypatch):
     with client_for(Settings(store="memory://")) as client:
         api = Api(client, "/api")
         api.enqueue(1)

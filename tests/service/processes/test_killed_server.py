@@ -244,7 +244,7 @@ def test_after_the_answer_to_an_enqueue(drill):
     assert report.figures["enqueues answered ok"] == 60
 
 
-def test_a_server_that_answers_too_early_loses_jobs(drill):
+def test_control_a_server_that_answers_too_early_loses_jobs(drill):
     """Control: the checker notices lost jobs."""
     first = drill.server(dies=ANSWERED_EARLY)
     client = drill.client

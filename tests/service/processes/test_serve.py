@@ -54,7 +54,7 @@ class TestCurl:
 
         return call
 
-    def test_a_whole_life(self, curl):
+    def test_the_life_of_a_message(self, curl):
         # given: messages of each sort
         plain = json.loads(
             curl("/queue/enqueue", "-X", "POST", body='{"value": {"task": "greet", "to": "ann"}}')
@@ -214,7 +214,7 @@ def test_jobs_of_a_killed_process_are_recovered(serve, tmp_path):
     assert httpx.get(f"{url}/queue/poll").json()["message"]["attempts"] == 2
 
 
-def test_a_supervisor_that_was_killed_and_started_again_takes_its_port(serve):
+def test_a_restarted_supervisor_gets_its_port(serve):
     """Its children continue until clients can have noticed the shutdown."""
     first = serve("--processes", "2", "--base-path", BASE, ACKLINE_DRAIN="5")
     first.wait_for("serving")  # the other one
@@ -259,14 +259,14 @@ def _pid_of(process, worker):
     return next(int(line.split()[0]) for line in found.splitlines() if worker in line)
 
 
-def test_an_address_that_others_can_reach_is_refused(tmp_path):
+def test_a_public_address_without_auth_is_refused(tmp_path):
     from ackline.cli.app import run
 
     assert run(["serve", "--host", "0.0.0.0", "--store", f"{tmp_path}/x.db"]) == 2
     assert not (tmp_path / "x.db").exists()
 
 
-def test_an_address_that_is_taken_is_refused(running, tmp_path, monkeypatch):
+def test_an_address_in_use_is_refused(running, tmp_path, monkeypatch):
     from ackline.cli.app import run
 
     monkeypatch.setattr("ackline.service.server.WAIT_FOR_PORT", 0.3)

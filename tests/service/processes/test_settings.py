@@ -86,7 +86,7 @@ def test_an_invalid_variable(value):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
-def test_this_machine_needs_no_auth(host):
+def test_loopback_needs_no_auth(host):
     authenticator_for(Settings(host=host), MEMORY)
 
 
@@ -98,13 +98,13 @@ def test_another_address_without_auth_is_refused(host):
 
 class TestLoopback:
     @pytest.mark.parametrize("host", ["localhost:8000", "127.0.0.1", "[::1]:80", "a.localhost"])
-    def test_is_called_by_its_own_names(self, api, host):
+    def test_is_called_by_loopback_names(self, api, host):
         api("GET", "/queue/stats", headers={"host": host})
 
     @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "10.0.0.1"])
-    def test_and_not_by_dns_rebinding(self, api, host):
+    def test_is_not_called_by_dns_rebinding(self, api, host):
         api("GET", "/queue/stats", 403, headers={"host": host})
 
-    def test_nor_by_a_page_of_another_site(self, api):
+    def test_is_not_called_by_pages_of_other_sites(self, api):
         api("GET", "/queue/poll", 403, headers={"sec-fetch-site": "cross-site"})
         api("GET", "/queue/poll", headers={"sec-fetch-site": "same-origin"})

@@ -124,7 +124,7 @@ def ask(client):
             headers={"content-type": MSGPACK},
         )
         assert answer.status_code == status, answer.text
-        return known.formats[MSGPACK].answers.decode(answer.content) if status == 200 else answer
+        return known.formats[MSGPACK].responses.decode(answer.content) if status == 200 else answer
 
     return call
 
@@ -212,7 +212,7 @@ class TestScopes:
             (("ackline", "attempts", "mail"), {Scope.ADMIN, Scope.CONSUME}),
             (("ackline", "cron", "mail", "nightly"), {Scope.ADMIN, Scope.CONSUME}),
             (("ackline", "readers", "mail", "audit"), {Scope.ADMIN, Scope.CONSUME, Scope.READ}),
-            (("ackline", "beside", "mail", "relay"), {Scope.ADMIN, Scope.CONSUME, Scope.PRODUCE}),
+            (("ackline", "queue", "mail", "relay"), {Scope.ADMIN, Scope.CONSUME, Scope.PRODUCE}),
         ],
     )
     def test_keys_are_written_by_those_they_belong_to(self, ask, who, key, scopes):
@@ -315,7 +315,7 @@ class TestVisibility:
             (("ackline", "schedules", "mail"), {Scope.READ, Scope.ADMIN}),
             (("ackline", "recovered", "mail"), {Scope.READ, Scope.CONSUME, Scope.ADMIN}),
             (("ackline", "callbacks", "mail"), {Scope.READ, Scope.PRODUCE, Scope.ADMIN}),
-            (("ackline", "beside", "mail"), ALL),
+            (("ackline", "queue", "mail"), ALL),
         ],
     )
     def test_of_keys(self, ask, who, prefix, scopes):
@@ -455,7 +455,7 @@ class TestReservedKeys:
         assert ask("write_keys", writes=[KeyWrite(key=key, value=good, version=0)]) is True
 
     def test_one_invalid_key_refuses_the_whole_write(self, ask, store):
-        good = KeyWrite(key=("ackline", "beside", "mail", "relay"), value=b"1")
+        good = KeyWrite(key=("ackline", "queue", "mail", "relay"), value=b"1")
         bad = KeyWrite(key=("ackline", "cron", "mail", "nightly"), value=b"garbage")
 
         ask("write_keys", 422, writes=[good, bad])
@@ -565,7 +565,7 @@ class TestBatches:
                 "enqueue",
                 {"queue": KEY, "drafts": []},
                 "keys",
-                lambda n: KeyWrite(key=("ackline", "beside", "mail", f"{n}"), value=b"1"),
+                lambda n: KeyWrite(key=("ackline", "queue", "mail", f"{n}"), value=b"1"),
             ),
             ("apply", {"queue": KEY}, "transitions", lambda n: cancel(f"{n}", DEFAULTS)),
             (

@@ -83,7 +83,7 @@ def test_a_cancelled_call_does_not_cancel_others():
     asyncio.run(run())
 
 
-def test_an_error_is_raised_to_all_and_forgotten():
+def test_an_error_is_raised_to_all_callers():
     async def run() -> None:
         calls = Calls()
         calls.may_begin.set()

@@ -233,6 +233,6 @@ def test_doctor_wants_a_server_to_keep_what_it_answers(
 ) -> None:
     open_store()
 
-    assert durability(f"{server.url}?schema={schema}", capsys) == "wrong"
+    assert durability(f"{server.url}?schema={schema}", capsys) == "error"
     # The control: a store that is known to keep nothing.
     assert durability("memory://", capsys) == "note"

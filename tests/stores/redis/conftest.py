@@ -23,7 +23,7 @@ BEAT = Heartbeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=N
 BOOM = Failure(act="fail", attempt=1, type="ValueError", message="boom")
 
 SOON = 10.0
-"""Far more than a wake-up takes; only a missed one waits so long."""
+"""Far longer than a wake-up takes; only a missed one takes so long."""
 
 OpenStore = Callable[..., RedisStore]
 
@@ -55,7 +55,7 @@ def server(redis_server: RedisServer) -> RedisServer:
 
 @pytest.fixture
 def client(server: RedisServer) -> Iterator[redis.Redis]:
-    """A plain client, for what others may do to the server."""
+    """A plain client, for what other programs may do."""
     with server.client() as client:
         yield client
 
@@ -73,7 +73,7 @@ def url(server: RedisServer, prefix: str) -> str:
 
 @pytest.fixture
 def open_store(url: str) -> Iterator[OpenStore]:
-    """Opens one more store, at the test's own prefix unless another URL is given."""
+    """Opens another store, by default at the test's own prefix."""
     stores: list[RedisStore] = []
 
     def open_one(at: str = url, clock: Clock | None = None) -> RedisStore:
@@ -89,18 +89,18 @@ def open_store(url: str) -> Iterator[OpenStore]:
 
 @pytest.fixture
 def store(open_store: OpenStore) -> RedisStore:
-    """A store that goes by the server's clock."""
+    """A store that uses the server's clock."""
     return open_store()
 
 
 @pytest.fixture
 def timed(open_store: OpenStore, clock: ManualClock) -> RedisStore:
-    """A store that goes by the test's clock."""
+    """A store that uses the test's clock."""
     return open_store(clock=clock)
 
 
 def lose_deliveries(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Lose every message from here on that is more than a wake-up."""
+    """From now on, lose every message with a delivered job."""
     lost: list[bytes] = []
     read = Subscriber.read
 
@@ -114,6 +114,6 @@ def lose_deliveries(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 def load_scripts(client: redis.Redis, *names: str) -> None:
-    """Let the server know these scripts, so that a call is one command."""
+    """Load these scripts, so that each call is one command."""
     for name in names:
         client.script_load(script(name).text)

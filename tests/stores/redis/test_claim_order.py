@@ -21,7 +21,7 @@ QUEUED = Filter(states=frozenset({State.QUEUED}))
 
 
 class Pair:
-    """Two stores that are told the same, and must answer the same."""
+    """Two stores that get the same calls and must give the same answers."""
 
     def __init__(self, store: Store, clock: ManualClock, seed: int) -> None:
         self.stores: list[Store] = [store, MemoryStore(clock)]
@@ -120,8 +120,8 @@ def test_claims_come_in_the_same_order(timed, clock, seed):
     pair.look()
 
 
-def test_lines_of_kinds_and_groups_never_meet(timed):
-    """Rule 11: names that spell out the key of another line."""
+def test_lists_of_kinds_and_groups_never_collide(timed):
+    """Rule 11: names that look like the key of another list."""
     kinds = ["mail", "a:b", "1:g:mail", "b"]
     groups = ["g", "1:g:mail", "1:g:a:b", "1:g", "g:1", "3:a:b", "a", "a:b"]
     batch = [
@@ -144,7 +144,7 @@ def test_lines_of_kinds_and_groups_never_meet(timed):
 
 @pytest.mark.parametrize("kinds", [2, 10])
 def test_a_claim_of_many_kinds_takes_little_longer(store, client, kinds):
-    """All others wait while a script runs."""
+    """All other clients wait while a script runs."""
     alike = claim_time(store, client, ["mail"])
 
     mixed = claim_time(store, client, [f"kind {n}" for n in range(kinds)])

@@ -1,4 +1,4 @@
-"""What a running store meets when others flush its server."""
+"""A store whose server is flushed while it is open."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TestScripts:
 
         assert store.describe(None)[0].counts[State.PROCESSING] == 1
 
-    def test_a_change_that_is_waited_for_survives_it_as_well(self, open_store):
+    def test_a_durable_change_works_after_the_scripts_were_flushed(self, open_store):
         with RedisServer(persistence="always") as server, server.client() as client:
             if "waitaof" not in client.command_list():
                 pytest.skip("this server cannot wait for a sync")
@@ -52,7 +52,7 @@ class TestScripts:
 
 @pytest.fixture
 def wiped(open_store):
-    """A server of its own, with a store that had a leased job when all was flushed."""
+    """A server that was flushed while its store had a leased job."""
     with RedisServer() as server, server.client() as client:
         store = open_store(server.url)
         store.enqueue(QUEUE, drafts(2))
@@ -63,7 +63,7 @@ def wiped(open_store):
 
 
 class TestData:
-    def test_it_is_as_if_nothing_had_been(self, wiped):
+    def test_all_jobs_are_gone(self, wiped):
         _, store, job = wiped
 
         assert store.get(QUEUE, ["id0", "id1"]) == [None, None]
@@ -86,7 +86,7 @@ class TestData:
         assert [queue.key for queue in store.describe(None)] == [QUEUE]
 
     def test_others_can_open_it_afterwards(self, wiped, open_store):
-        """Its own keys are not taken for those of another program."""
+        """Its own keys are not mistaken for those of another program."""
         server, store, _ = wiped
         store.enqueue(QUEUE, drafts(2))
 
@@ -104,8 +104,8 @@ class TestData:
             assert listener.wait(SOON)
 
 
-def test_an_enqueue_that_was_cut_short_is_made_good_when_it_is_sent_again(store, client, prefix):
-    """An error of the server, such as a key of another program, ends a script where it stands."""
+def test_an_interrupted_enqueue_is_completed_when_it_is_repeated(store, client, prefix):
+    """An error, such as a key of another program, stops a script halfway."""
     base = f"{prefix}:{{default/mail}}"
     store.enqueue(QUEUE, [])
     client.set(f"{base}:queued:mail", "another program's")

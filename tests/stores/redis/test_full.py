@@ -1,4 +1,4 @@
-"""A server whose memory is used up: it takes no jobs, and can always be emptied."""
+"""A server without free memory accepts no jobs, but can always be emptied."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def store(timed):
 
 @pytest.fixture
 def job(store, clock):
-    """A leased job; others wait, and one is due."""
+    """A leased job; others are queued, and one is due."""
     store.enqueue(QUEUE, [*drafts(10), Draft("due", "mail", b"", delay=1.0)])
     [job] = store.claim(QUEUE, wants(1)).jobs
     clock.advance(1.0)
@@ -47,7 +47,7 @@ def job(store, clock):
 
 @pytest.fixture
 def full(job, client):
-    """From now on, the server has no memory left."""
+    """From now on, the server has no free memory."""
     client.config_set("maxmemory", 1)
     yield
     client.config_set("maxmemory", 0)
@@ -102,7 +102,7 @@ class TestFull:
         assert (store.describe(None), store.events(QUEUE, None, 100)) == before
         assert store.get(QUEUE, ["id100"]) == [None]
 
-    def test_what_is_stored_is_answered_when_it_is_sent_again(self, store, job):
+    def test_a_repeated_enqueue_is_answered(self, store, job):
         store.apply(QUEUE, [done(job, b"1")])
 
         receipts = store.enqueue(QUEUE, drafts(10))
@@ -133,7 +133,7 @@ class TestFull:
     def test_a_verb_still_works(self, store, job, verb):
         assert VERBS[verb](store, job)
 
-    def test_what_is_over_can_still_be_pruned(self, store, job):
+    def test_expired_jobs_can_still_be_pruned(self, store, job):
         store.apply(QUEUE, [msgspec.structs.replace(done(job), keep=0.0)])
 
         assert store.prune(QUEUE, 10) == 1
@@ -142,14 +142,14 @@ class TestFull:
         ("topic", "step"),
         [("ready", "release"), ("changes", "release"), ("cancel_requests", "request_cancel")],
     )
-    def test_a_worker_can_still_begin_to_listen(self, store, job, topic, step):
-        """Who else would empty it?"""
+    def test_a_worker_can_still_listen(self, store, job, topic, step):
+        """Otherwise nobody could empty it."""
         with store.listen([QUEUE], topic) as listener:
             store.apply(QUEUE, [STEPS[step](job)])
 
             assert listener.wait(SOON)
 
-    def test_enqueue_works_again_when_there_is_room(self, store, client):
+    def test_enqueue_works_again_when_there_is_memory(self, store, client):
         with pytest.raises(StoreFull):
             store.enqueue(QUEUE, drafts(1, start=100))
 
@@ -159,7 +159,7 @@ class TestFull:
 
 
 def test_a_server_that_fills_up_can_be_worked_off(open_store):
-    """From the first refusal to the last job, and on."""
+    """From the first refusal until it accepts jobs again."""
     with RedisServer(maxmemory=4_000_000) as small:
         store = open_store(small.url)
         accepted = fill(store)

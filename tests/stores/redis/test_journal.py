@@ -1,4 +1,4 @@
-"""How the journal is read, and a packed batch of it."""
+"""Reading the journal and decoding its batches."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_priorities_at_the_end_may_be_left_out(digits, priorities):
     assert list(found) == told("priority", priorities)
 
 
-def test_callbacks_are_told_by_the_numbers_of_their_entries():
+def test_callbacks_are_found_by_the_numbers_of_their_entries():
     packed = msgspec.msgpack.encode([2, "https://b", 4, "https://d"])
 
     _, found = read_batch(fields(c=packed), 4)
@@ -71,7 +71,7 @@ def test_callbacks_are_told_by_the_numbers_of_their_entries():
 
 
 def many(*runs: tuple[Any, ...], **more: bytes) -> Sequence[Entry]:
-    """A batch of claims: of each run its kinds, its attempts and how many ids it has."""
+    """A batch of claims; each run has kinds, attempts and a number of ids."""
     ids = iter(f"job-{number:03}" for number in range(1000))
     packed = msgspec.msgpack.encode(
         [2, *(["claim", 1, 2, 7, "w", "", "", *run[:2], [*islice(ids, run[2])]] for run in runs)]
@@ -128,7 +128,7 @@ def test_entries_that_differ_by_more_than_their_ids_are_not_rows(run, more):
     assert len({msgspec.structs.replace(one, id="") for one in entries}) == 2
 
 
-def test_a_page_takes_little_more_from_the_server_than_its_own_batches(
+def test_a_page_reads_little_more_than_its_own_batches(
     store: RedisStore, client: redis.Redis
 ) -> None:
     for start in range(0, 10_000, 100):

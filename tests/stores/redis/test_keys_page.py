@@ -19,7 +19,7 @@ PYTHON = "\n".join(path.read_text() for path in [*FOLDER.glob("*.py"), *FOLDER.g
 
 
 def keys_in_scripts() -> set[str]:
-    """What scripts add to a base name, be it written out or by the name of a list."""
+    """What scripts add to a base name, as literals or by the name of a list."""
     code = re.sub(r"--.*", "", LUA)
     written_out = set(re.findall(r"'[:](\w+):?'", code))
     lists = re.search(r"^local LISTS = \{(.+)\}$", code, re.MULTILINE)
@@ -28,7 +28,7 @@ def keys_in_scripts() -> set[str]:
 
 
 def channels_in_scripts() -> set[str]:
-    """Those with a name of their own, beside the topics."""
+    """Those in addition to the topics."""
     return set(re.findall(r"'PUBLISH', queue\.base \.\. ':(\w+):'", LUA))
 
 

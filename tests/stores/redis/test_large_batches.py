@@ -31,7 +31,7 @@ def leased(waiting):
     return waiting, waiting.claim(QUEUE, wants(MANY)).jobs
 
 
-def test_a_long_life_in_few_calls(timed):
+def test_enqueue_claim_complete_and_prune_many(timed):
     receipts = timed.enqueue(QUEUE, drafts(ALL))
     assert sum(receipt.accepted for receipt in receipts) == ALL
 
@@ -47,13 +47,13 @@ def test_a_long_life_in_few_calls(timed):
     assert len(timed.events(QUEUE, None, 100_000)) == 2 * ALL + 2 * MANY
 
 
-def test_enqueue_of_as_many_that_are_there(waiting):
+def test_enqueue_many_existing_jobs(waiting):
     receipts = waiting.enqueue(QUEUE, drafts(MANY))
 
     assert {(receipt.accepted, receipt.state) for receipt in receipts} == {(False, State.QUEUED)}
 
 
-def test_enqueue_of_as_many_that_are_completed(leased):
+def test_enqueue_many_completed_jobs(leased):
     store, jobs = leased
     store.apply(QUEUE, [done(job, job.id.encode()) for job in jobs])
 
@@ -62,7 +62,7 @@ def test_enqueue_of_as_many_that_are_completed(leased):
     assert [receipt.result for receipt in receipts] == [job.id.encode() for job in jobs]
 
 
-def test_enqueue_of_as_many_that_are_cancelled(waiting):
+def test_enqueue_many_cancelled_jobs(waiting):
     waiting.apply(QUEUE, [cancel(f"id{n}", DEFAULTS) for n in range(MANY)])
 
     receipts = waiting.enqueue(QUEUE, drafts(MANY))
@@ -71,7 +71,7 @@ def test_enqueue_of_as_many_that_are_cancelled(waiting):
     assert counts(waiting) == {State.QUEUED: MANY}
 
 
-def test_as_many_different_ones(timed):
+def test_enqueue_many_different_jobs(timed):
     """Each with a kind, a priority and a delay of its own."""
     batch = [
         Draft(str(n), f"kind {n % 500}", b"", priority=n % 10, delay=float(n % 2) * 60)
@@ -83,7 +83,7 @@ def test_as_many_different_ones(timed):
     assert counts(timed) == {State.QUEUED: MANY // 2, State.SCHEDULED: MANY // 2}
 
 
-def test_as_many_are_promoted(timed, clock):
+def test_promote_many(timed, clock):
     timed.enqueue(QUEUE, [Draft(str(n), "mail", b"", delay=1.0) for n in range(MANY)])
     clock.advance(1.0)
 
@@ -92,7 +92,7 @@ def test_as_many_are_promoted(timed, clock):
 
 
 @pytest.mark.parametrize("step", ["fail", "expire", "progress"])
-def test_as_many_are_settled(leased, step):
+def test_settle_many(leased, step):
     store, jobs = leased
     settle = {
         "fail": lambda job: fail(job, BOOM, DEFAULTS, random.Random(0), 1.0),
@@ -105,7 +105,7 @@ def test_as_many_are_settled(leased, step):
     assert sum(verdict.applied for verdict in verdicts) == MANY
 
 
-def test_as_many_are_kept_by_one_heartbeat(leased, clock):
+def test_extend_many(leased, clock):
     store, jobs = leased
     clock.advance(20.0)
 
@@ -115,7 +115,7 @@ def test_as_many_are_kept_by_one_heartbeat(leased, clock):
     assert store.get(QUEUE, ["id0"])[0].deadline == clock.now() + 30.0
 
 
-def test_as_many_are_looked_at(leased):
+def test_read_many(leased):
     store, jobs = leased
 
     assert len([job for job in store.get(QUEUE, [job.id for job in jobs]) if job]) == MANY
@@ -123,7 +123,7 @@ def test_as_many_are_looked_at(leased):
     assert store.workers([QUEUE])[0] == []
 
 
-def test_as_many_are_pruned(leased, clock):
+def test_prune_many(leased, clock):
     store, jobs = leased
     store.apply(QUEUE, [done(job) for job in jobs])
     clock.advance(2 * DEFAULTS.result_ttl)
@@ -132,7 +132,7 @@ def test_as_many_are_pruned(leased, clock):
     assert counts(store) == {}
 
 
-def test_as_many_wait_for_their_group(timed):
+def test_park_many(timed):
     group = Options(group="g")
     timed.enqueue(QUEUE, [Draft(str(n), "mail", b"", options=group) for n in range(MANY)])
 
@@ -144,7 +144,7 @@ def test_as_many_wait_for_their_group(timed):
     assert counts(timed) == {State.QUEUED: MANY - 2, State.PROCESSING: 1, State.COMPLETED: 1}
 
 
-def test_as_many_groups(timed):
+def test_many_groups(timed):
     batch = [Draft(str(n), "mail", b"", options=Options(group=str(n // 2))) for n in range(MANY)]
     timed.enqueue(QUEUE, batch)
 
@@ -154,8 +154,8 @@ def test_as_many_groups(timed):
     assert len(jobs) == len(timed.claim(QUEUE, wants(MANY)).jobs) == MANY // 2
 
 
-def test_large_payloads_come_in_several_claims(timed):
-    """An answer of many megabytes would keep all others waiting."""
+def test_large_payloads_take_several_claims(timed):
+    """An answer of many megabytes would make all other clients wait."""
     count = 120
     timed.enqueue(QUEUE, [Draft(str(n), "mail", b"x" * 200_000) for n in range(count)])
 
@@ -170,7 +170,7 @@ def test_large_payloads_come_in_several_claims(timed):
     timed.purge(QUEUE, Filter(), count)
 
 
-def test_as_many_keys(timed):
+def test_write_many_keys(timed):
     writes = [KeyWrite(key=("k", f"{n:05d}"), value=b"1") for n in range(MANY)]
 
     assert timed.write_keys("default", writes)

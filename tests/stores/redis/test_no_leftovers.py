@@ -1,4 +1,4 @@
-"""Rule 13: what is over leaves nothing behind, however much went by."""
+"""Rule 13: finished work leaves nothing behind, however much there was."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ackline.stores.redis.scripts import Scripts
 
 PAYLOAD = 100
 BYTES_PER_JOB = 500
-"""What a waiting job with such a payload may take, its place in line and journal included."""
+"""The most memory for a queued job with this payload, including its journal entry."""
 
 LASTING = {"queue", "counts", "journal", "kinds"}
-"""What is left of a queue without jobs."""
+"""Keys of a queue without jobs."""
 
 LONG = 366 * 86400.0
 
 
 def keys_of(client: Any, prefix: str) -> dict[str, int]:
-    """The keys of the queue, and how much each holds."""
+    """The keys of the queue, each with its size."""
     base = f"{prefix}:{{default/mail}}:"
     return {key.removeprefix(base): size_of(client, key) for key in client.keys(f"{base}*")}
 
@@ -65,7 +65,7 @@ ENDS: list[Callable[[Record], Transition]] = [done, back, lapse, again, later]
 
 
 def some_life(store: RedisStore, clock, generation: int, *, all_kinds: bool = True) -> None:
-    """Jobs of ten kinds, groups and workers of their own, that end in every way."""
+    """Jobs of ten kinds and groups with many workers, with every outcome."""
     chance = random.Random(generation)
     names = [f"{generation}-{n}" for n in range(10)]
     options = [Options(group=f"group {name}", max_attempts=2) for name in names]
@@ -92,7 +92,7 @@ def some_life(store: RedisStore, clock, generation: int, *, all_kinds: bool = Tr
 
 
 def finish(store: RedisStore, clock, kinds: frozenset[str] | None = None) -> None:
-    """Work off what is left, and let its retention pass."""
+    """Process what is left, and let its retention pass."""
     clock.advance(100.0)
     while jobs := store.claim(QUEUE, wants(100, kinds=kinds)).jobs:
         store.apply(QUEUE, [done(job) for job in jobs])
@@ -101,7 +101,7 @@ def finish(store: RedisStore, clock, kinds: frozenset[str] | None = None) -> Non
         pass
 
 
-def test_nothing_is_left_of_jobs_that_are_over(timed, clock, client, prefix):
+def test_nothing_is_left_of_pruned_jobs(timed, clock, client, prefix):
     some_life(timed, clock, 0)
     assert {"job", "state", "history:0-1-0"} <= keys_of(client, prefix).keys()
 
@@ -111,7 +111,7 @@ def test_nothing_is_left_of_jobs_that_are_over(timed, clock, client, prefix):
     assert set(timed.describe(None)[0].counts.values()) == {0}
 
 
-def test_nothing_is_left_of_jobs_that_were_purged(timed, clock, client, prefix):
+def test_nothing_is_left_of_purged_jobs(timed, clock, client, prefix):
     some_life(timed, clock, 0)
 
     while timed.purge(QUEUE, Filter(), 1000):
@@ -122,7 +122,7 @@ def test_nothing_is_left_of_jobs_that_were_purged(timed, clock, client, prefix):
     assert keys_of(client, prefix).keys() <= LASTING
 
 
-def test_nothing_is_left_of_kinds_groups_and_workers_gone_by(timed, clock, client, prefix):
+def test_nothing_is_left_of_past_kinds_groups_and_workers(timed, clock, client, prefix):
     sizes = []
     for generation in range(3):
         some_life(timed, clock, generation)
@@ -133,7 +133,7 @@ def test_nothing_is_left_of_kinds_groups_and_workers_gone_by(timed, clock, clien
 
 
 def test_nothing_is_left_of_kinds_that_only_their_own_workers_claimed(timed, clock, client, prefix):
-    """Workers mostly claim the kinds that they have handlers for."""
+    """Workers mostly claim only the kinds for which they have handlers."""
     sizes = []
     for generation in range(3):
         kinds = frozenset(f"kind {generation}-{n}" for n in range(10))
@@ -156,8 +156,8 @@ def test_the_journal_is_bounded(timed, clock, client, prefix, bound):
     assert keys_of(client, prefix)["journal"] <= 10
 
 
-def test_a_long_journal_is_cut_at_once(timed, clock, client, prefix):
-    """However many batches have to go."""
+def test_a_long_journal_is_trimmed_in_one_prune(timed, clock, client, prefix):
+    """However many batches it has."""
     timed.configure(QUEUE, QueueSettings(keep_journal=60.0))
     for n in range(1500):
         timed.enqueue(QUEUE, [Draft(str(n), "mail", b"")])
@@ -195,7 +195,7 @@ def test_a_waiting_job_takes_little_memory(store, client, batch):
 
 @pytest.mark.parametrize("queue", [QUEUE, None])
 def test_a_few_events_are_read_without_the_whole_journal(store, client, prefix, queue):
-    """However large the batches are that they were written in."""
+    """However large the batches are."""
     for batch in range(20):
         store.enqueue(QUEUE, [Draft(f"{batch}-{n}", "mail", b"") for n in range(2000)])
     before = client.info("stats")["total_net_output_bytes"]
@@ -206,7 +206,7 @@ def test_a_few_events_are_read_without_the_whole_journal(store, client, prefix, 
     assert client.info("stats")["total_net_output_bytes"] - before < whole / 4
 
 
-def test_a_higher_limit_of_groups_holds_up_nobody_for_long(store, monkeypatch):
+def test_raising_the_group_limit_blocks_nobody_for_long(store, monkeypatch):
     groups = [f"group {n}" for n in range(35)]
     store.configure(QUEUE, QueueSettings(group_limit=1))
     store.enqueue(

@@ -1,4 +1,4 @@
-"""Lists of very many jobs: some at a time, and in order all the same."""
+"""Very many jobs are listed in order, a part at a time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ids(jobs: list[Record]) -> list[int]:
 class TestLeased:
     @pytest.fixture
     def store(self, store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> RedisStore:
-        """More are leased than one call names, of claims that lapse in another order."""
+        """More leased jobs than one call reads, which lapse in another order."""
         monkeypatch.setattr(queries, "SCAN_COUNT", 20)
         store.enqueue(QUEUE, drafts(300))
         for lease in (90.0, 30.0, 60.0):
@@ -44,7 +44,7 @@ class TestLeased:
 
     @pytest.mark.parametrize("newest_first", [False, True])
     @pytest.mark.parametrize("size", [1, 7, 200, 1000])
-    def test_come_by_age_each_once(self, store, size, newest_first):
+    def test_are_listed_by_age_each_once(self, store, size, newest_first):
         if size == 1:
             store.apply(QUEUE, [done(job) for job in store.page(QUEUE, LEASED, None, 280).jobs])
         there = ids(store.page(QUEUE, LEASED, None, 1000).jobs)
@@ -54,7 +54,7 @@ class TestLeased:
         assert [id for page in pages for id in ids(page)] == sorted(there, reverse=newest_first)
         assert max(map(len, pages)) <= size
 
-    def test_those_that_end_meanwhile_are_left_out(self, store):
+    def test_jobs_that_finish_meanwhile_are_left_out(self, store):
         pages = all_pages(store, LEASED, 100)
         first = next(pages)
         store.apply(QUEUE, [done(job) for job in first])
@@ -65,7 +65,7 @@ class TestLeased:
 
         assert rest == [id for id in range(100, 300) if id != 150]
 
-    def test_no_script_looks_at_all_of_them(self, store, client):
+    def test_no_script_reads_all_of_them(self, store, client):
         client.config_resetstat()
 
         store.page(QUEUE, LEASED, None, 10)
@@ -76,8 +76,8 @@ class TestLeased:
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_jobs_of_more_groups_than_a_page_has_come_in_order(store, newest_first):
-    """Those that wait for their group stand in lines of their own."""
+def test_jobs_of_more_groups_than_a_page_are_in_order(store, newest_first):
+    """Parked jobs are in lists of their own."""
     store.configure(QUEUE, QueueSettings(group_limit=1))
     store.enqueue(
         QUEUE,

@@ -1,4 +1,4 @@
-"""Nothing is sent twice behind the caller's back, and everything may be sent again."""
+"""The store never resends anything by itself, and callers may repeat everything."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def behind(proxy, prefix, open_store, clock, client) -> RedisStore:
 
 @pytest.fixture
 def sent(proxy, monkeypatch) -> list[bytes]:
-    """All requests that came to the proxy."""
+    """All requests that reached the proxy."""
     requests: list[bytes] = []
     decide = proxy.cuts.decide
 
@@ -72,7 +72,7 @@ def sent(proxy, monkeypatch) -> list[bytes]:
 
 
 def lose_the_answer(proxy: Proxy, verb: str, call: Callable[[], object]) -> None:
-    """The server has done it, and the caller does not hear so."""
+    """The server executes it, but the caller gets no answer."""
     proxy.cut_next("after", matching=script(verb).sha.encode())
     with pytest.raises(StoreUnavailable):
         call()
@@ -80,14 +80,16 @@ def lose_the_answer(proxy: Proxy, verb: str, call: Callable[[], object]) -> None
 
 class TestSentOnce:
     @pytest.mark.parametrize("verb", VERBS)
-    def test_a_lost_answer_is_told_and_the_command_was_sent_once(self, proxy, behind, sent, verb):
+    def test_a_lost_answer_is_reported_and_the_command_is_sent_once(
+        self, proxy, behind, sent, verb
+    ):
         lose_the_answer(proxy, verb, lambda: VERBS[verb](behind))
 
         assert proxy.done["after"] == 1
         assert times_sent(verb, sent) == 1
 
     @pytest.mark.parametrize("verb", VERBS)
-    def test_a_lost_command_is_told_and_changed_nothing(self, proxy, behind, sent, verb):
+    def test_a_lost_command_is_reported_and_changes_nothing(self, proxy, behind, sent, verb):
         before = state_of(behind)
         proxy.cut_next("before", matching=script(verb).sha.encode())
 
@@ -130,7 +132,7 @@ def times_sent(verb: str, requests: list[bytes]) -> int:
 
 
 def as_every_mode(port: int) -> dict[str, bytes]:
-    """What makes a server pass for the sentinel of itself, and for a cluster of its own."""
+    """Answers that make a server look like its own sentinel, and like a cluster."""
     master = {"name": "main", "ip": HOST, "port": port, "flags": "master", "num-other-sentinels": 0}
     node = array(bulk(HOST), b":%d\r\n" % port, bulk("id"))
     return {
@@ -206,7 +208,7 @@ class TestSentAgain:
         assert [(job.id, job.attempts) for job in again] == [("id0", 2), ("id1", 2)]
 
     def test_settling_and_claiming_in_one_call(self, proxy, behind):
-        """What was settled stays settled; what was claimed waits for its lease to lapse."""
+        """What was settled stays settled; what was claimed waits until its lease lapses."""
         [job] = behind.claim(QUEUE, wants(1)).jobs
         lose_the_answer(proxy, "claim", lambda: behind.claim(QUEUE, wants(1), [done(job)]))
 
@@ -218,7 +220,7 @@ class TestSentAgain:
 
     @pytest.mark.parametrize("step", ["complete", "fail", "release"])
     def test_a_claim_that_settles_again_is_one_round_trip(self, behind, sent, step):
-        """A second one could fail, and the jobs that the first has leased would be nobody's."""
+        """A second one could fail, and nobody would have the jobs that the first has leased."""
         [job] = behind.claim(QUEUE, wants(1)).jobs
         settle = {
             "complete": done(job),
@@ -234,7 +236,7 @@ class TestSentAgain:
         assert len(claimed.jobs) == 1
         assert len(sent) == 1
 
-    def test_a_heartbeat_keeps_what_it_kept(self, proxy, behind, clock):
+    def test_a_repeated_heartbeat_extends_the_same_leases(self, proxy, behind, clock):
         [job] = behind.claim(QUEUE, wants(1)).jobs
         holds = [LeaseExtension(job.id, job.token, 60.0)]
         lose_the_answer(proxy, "heartbeat", lambda: behind.heartbeat(QUEUE, BEAT, holds))

@@ -51,7 +51,7 @@ class TestWrongClock:
         assert claimed.jobs[0].deadline == claimed.now + 30.0
         assert store.leases(QUEUE) == []
 
-    def test_a_heartbeat_is_noted_at_the_servers_time(self, store, true_time):
+    def test_a_heartbeat_is_recorded_at_the_servers_time(self, store, true_time):
         store.enqueue(QUEUE, drafts(1))
         [job] = store.claim(QUEUE, wants(1)).jobs
 
@@ -70,5 +70,5 @@ class TestWrongClock:
         assert len(store.events(QUEUE, None, 10)) == 1
         assert len(store.workers([QUEUE])[0]) == 1
 
-    def test_the_store_tells_the_servers_time(self, store, true_time):
+    def test_the_store_returns_the_servers_time(self, store, true_time):
         assert store.now() == pytest.approx(true_time(), abs=5.0)

@@ -1,4 +1,4 @@
-"""Completions of several claims in one step, as handlers that overtake each other give rise to."""
+"""Completions of several claims in one call."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_each_claim_is_settled_by_its_own_token(store: RedisStore) -> None:
     assert store.describe("default", "mail")[0].counts[State.COMPLETED] == 6
 
 
-def test_a_stale_lease_is_refused_beside_the_one_that_holds(store: RedisStore) -> None:
+def test_a_stale_lease_is_refused_next_to_a_live_one(store: RedisStore) -> None:
     store.enqueue(QUEUE, drafts(2))
     stale, other = store.claim(QUEUE, wants(2, "slow")).jobs
     store.apply(QUEUE, [lapse(stale)])
@@ -61,7 +61,7 @@ def test_a_stale_lease_is_refused_beside_the_one_that_holds(store: RedisStore) -
     assert (found.result, found.worker) == (b"new", "quick")
 
 
-def test_what_was_settled_before_is_answered_alike_in_another_company(store: RedisStore) -> None:
+def test_a_repeated_completion_in_another_batch_is_applied(store: RedisStore) -> None:
     store.enqueue(QUEUE, drafts(4))
     first, second = (store.claim(QUEUE, wants(2)).jobs for _ in range(2))
     store.apply(QUEUE, [done(first[0]), done(second[1])])

@@ -1,4 +1,4 @@
-"""Where results are kept: short ones in the place of their job, others in a hash of their own."""
+"""Short results are stored in the state of their job, others in a hash of their own."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def test_only_a_long_result_has_a_field_of_its_own(
 
 
 @pytest.mark.usefixtures("completed")
-def test_who_enqueues_the_id_again_gets_the_result(store: RedisStore) -> None:
+def test_enqueuing_the_id_again_returns_the_result(store: RedisStore) -> None:
     receipts = store.enqueue(QUEUE, [Draft(id, "mail", b"{}") for id in RESULTS])
 
     assert {receipt.id: receipt.result for receipt in receipts} == RESULTS
 
 
-def test_settling_again_is_compared_with_the_result(
+def test_a_repeated_completion_is_compared_with_the_result(
     store: RedisStore, completed: list[Record]
 ) -> None:
     same = store.apply(QUEUE, [done(job, RESULTS[job.id]) for job in completed])

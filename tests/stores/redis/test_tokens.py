@@ -1,4 +1,4 @@
-"""Tokens: unique and growing, whatever becomes of the clock and of the last writes."""
+"""Tokens are unique and growing, whatever happens to the clock and to the last writes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class TestClock:
 
         assert tokens == sorted(set(tokens))
 
-    def test_tokens_follow_a_clock_that_goes_on(self, timed, clock):
-        """Else a restore that loses many claims could meet their tokens again."""
+    def test_tokens_follow_the_clock(self, timed, clock):
+        """Otherwise tokens lost by a restore could be issued again."""
         timed.enqueue(QUEUE, drafts(2))
         first = take(timed)
         clock.advance(60.0)
@@ -69,7 +69,7 @@ def back_up(client: Any, prefix: str) -> Backup:
 
 
 def restore(client: Any, prefix: str, backup: Backup) -> None:
-    """What happened since is lost."""
+    """What happened since the backup is lost."""
     for key in client.keys(f"{prefix}:*"):
         client.delete(key)
     for key, value in backup.items():
@@ -77,9 +77,9 @@ def restore(client: Any, prefix: str, backup: Backup) -> None:
 
 
 class TestLoss:
-    """A backup is restored, or a replica promoted that had not heard of the last claims."""
+    """A backup is restored, or a replica without the last claims is promoted."""
 
-    def test_no_token_is_handed_out_again(self, timed, raw, prefix):
+    def test_no_token_is_issued_again(self, timed, raw, prefix):
         timed.enqueue(QUEUE, drafts(3))
         take(timed)
         backup = back_up(raw, prefix)
@@ -90,7 +90,7 @@ class TestLoss:
 
         assert len(set(tokens)) == 5
 
-    def test_no_token_is_handed_out_again_when_the_clock_is_behind(self, timed, raw, prefix, clock):
+    def test_no_token_is_issued_again_when_the_clock_is_behind(self, timed, raw, prefix, clock):
         timed.enqueue(QUEUE, drafts(3))
         take(timed)
         backup = back_up(raw, prefix)
@@ -102,8 +102,8 @@ class TestLoss:
 
         assert len(set(tokens)) == 5
 
-    def test_programs_that_seed_their_random_numbers_are_no_exception(self, timed, raw, prefix):
-        """As those do whose handlers must give the same results each time."""
+    def test_programs_that_seed_random_are_no_exception(self, timed, raw, prefix):
+        """As programs do whose handlers must be reproducible."""
         timed.enqueue(QUEUE, drafts(3))
         take(timed)
         backup = back_up(raw, prefix)
@@ -129,7 +129,7 @@ class TestLoss:
             Verdict(True, State.COMPLETED),
         ]
 
-    def test_a_server_that_reads_its_data_again_goes_on(self, open_store):
+    def test_a_server_that_reloads_its_data(self, open_store):
         with RedisServer(enable_debug_command="yes") as server, server.client() as client:
             store = open_store(server.url)
             store.enqueue(QUEUE, drafts(2))

@@ -328,7 +328,7 @@ def test_a_disk_found_full_by_the_commit_is_told_as_full(store, writer):
         raise apsw.FullError("full")
 
     writer.set_commit_hook(refuse)
-    with pytest.raises(StoreFull, match="room"):
+    with pytest.raises(StoreFull, match="no space left"):
         store.enqueue(QUEUE, drafts(1))
     writer.set_commit_hook(None)
 

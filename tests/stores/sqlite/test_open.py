@@ -16,7 +16,7 @@ from tests.stores.sqlite.conftest import QUEUE, drafts
 from ackline.core.errors import ConfigError, StoreMismatch, StoreUnavailable
 from ackline.stores.sqlite import SqliteStore, from_url
 from ackline.stores.sqlite.io import writer
-from ackline.stores.sqlite.io.connection import APPLICATION_ID, newest_schema
+from ackline.stores.sqlite.io.migrate import APPLICATION_ID, newest_schema
 
 
 def test_a_new_file_gets_the_newest_schema(store, path):
@@ -79,7 +79,7 @@ def test_what_cannot_be_written_is_read_only(locked):
         Path(folder).chmod(0o777)
 
     assert refusal.startswith("StoreReadOnly:")
-    assert "no right to write" in refusal
+    assert "may not write" in refusal
 
 
 def refusal_in_child(path: str) -> str:
@@ -190,4 +190,4 @@ def test_too_many_open_files_are_told(path):
 
     assert len(told) == 2
     for line in told:
-        assert re.search("too many files are open .* may have 64.*ulimit -n", line)
+        assert re.search("too many files are open .* limit of this process is 64.*ulimit -n", line)

@@ -125,7 +125,7 @@ class DemoRun:
         self._seconds = math.inf if seconds is None else seconds
         self._started_at = time.monotonic()
         self._cursor: str | None = None
-        self._routine_events: Counter[str] = Counter()
+        self._routine_events = Counter[str]()
         self._next_summary = SUMMARY_EVERY
 
     def run(self, port: int, browser: bool) -> bool:
@@ -229,7 +229,9 @@ class DemoRun:
         self._read_journal()
         if elapsed >= self._next_summary and self._routine_events:
             self._log(
-                ", ".join(f"{number} {event}" for event, number in self._routine_events.items())
+                ", ".join(
+                    f"{number} {name}" for name, number in sorted(self._routine_events.items())
+                )
             )
             self._routine_events.clear()
             self._next_summary = elapsed + SUMMARY_EVERY

@@ -77,7 +77,7 @@ def doctor(session: Session) -> None:
     else:
         _print_findings(session, findings)
     if errors:
-        first = f"{errors[0].subject}: {errors[0].message}. {errors[0].advice}"
+        first = f"{errors[0].subject}: {errors[0].message}\n{errors[0].advice}"
         raise CommandError(f"{pluralize(len(errors), 'error')}: {first}")
 
 
@@ -159,9 +159,9 @@ def _queue(queues: Queues, info: QueueInfo, now: float) -> Iterator[Finding]:
     recovery = queue.recovery()
     errors = [*_overdue(queue, recovery, info.settings), *_dead_workers(queue, now)]
     yield from errors
-    yield from _recovered(name, recovery, now)
     if not errors:
         yield Finding("ok", name, f"{pluralize(len(alive), 'worker')}, no leases overdue")
+    yield from _recovered(name, recovery, now)
     if info.settings.paused:
         yield Finding("warning", name, "paused", f"ackline resume {name}")
     elif counts[State.QUEUED] and not alive:
@@ -284,9 +284,13 @@ def _print_findings(session: Session, findings: list[Finding]) -> None:
         fold=["subject", "message"],
     )
     table.show_header = False
+    subject = ""
     for finding in findings:
+        repeated, subject = finding.subject == subject, finding.subject
         message = Text(safe(finding.message))
         if finding.advice:
             message.append(f"\n→ {finding.advice}", "bold")
-        table.add_row(Text(*_LABELS[finding.severity]), Text(finding.subject, "bold"), message)
+        table.add_row(
+            Text(*_LABELS[finding.severity]), Text("" if repeated else subject, "bold"), message
+        )
     session.print(table)

@@ -74,7 +74,9 @@ class LiveView:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._throughput = ThroughputReader(session.queues.store, bucket=1, kept=10, rate_buckets=5)
+        self._throughput = ThroughputReader(
+            session.queues.store, bucket=1, bucket_count=10, rate_buckets=5
+        )
 
     def render(self) -> Group:
         """The current state, for a terminal."""

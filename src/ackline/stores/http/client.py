@@ -90,7 +90,7 @@ class StoreClient:
         while answer.continue_after is not None:
             body = verb.pack({**arguments, "after": answer.continue_after})
             answer = self._connections.post(verb.name, body, tenant)
-        return self._read(answer.body, verb.formats[MSGPACK].answers.decode)
+        return self._read(answer.body, verb.formats[MSGPACK].responses.decode)
 
     def _read(self, answer: bytes, decode: Callable[[bytes], T]) -> T:
         try:

@@ -1,4 +1,4 @@
-"""Jobs in this process's memory: for tests, and the reference for every other store."""
+"""Jobs in the memory of this process: for tests, and the reference for all other stores."""
 
 from ackline.stores.memory.store import MemoryStore
 

@@ -1,4 +1,4 @@
-"""Apply decided transitions to jobs in memory."""
+"""Apply transitions to jobs in memory."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def apply(
     for index, transition in enumerate(transitions):
         batch.apply(index, transition)
     store.write_journal(data, now, batch.entries())
-    for target, arrival in batch.moved_in:
-        store.write_journal(store.ensure_queue(target), now, [arrival])
+    for target, entry in batch.moved_in:
+        store.write_journal(store.ensure_queue(target), now, [entry])
     store.free_groups(data, batch.freed_groups)
     return batch.verdicts
 
@@ -52,8 +52,8 @@ class _ApplyPlan(ApplyPlan[StoredJob]):
         if transition.has_callback:
             self._options[job.num] = job.options
         data, queued = self._data, State.QUEUED
-        stays = change.source is queued and job.state is queued
-        if stays and job.job_list is not data.ready.get(job.kind):
+        stays_queued = change.source is queued and job.state is queued
+        if stays_queued and job.job_list is not data.ready.get(job.kind):
             data.park(job)
         else:
             data.set_state(job, job.state, job.at)
@@ -64,11 +64,11 @@ class _ApplyPlan(ApplyPlan[StoredJob]):
     def move(self, job: StoredJob, target: QueueKey) -> bool:
         if self._store.queue(target).find(job.id, self.now) is not None:
             return False
-        there = self._store.ensure_queue(target)
+        target_data = self._store.ensure_queue(target)
         self._data.drop(job)
-        if (old := there.jobs.get(job.id)) is not None:
-            there.drop(old)
-        there.add_moved(job)
-        there.last_token = max(there.last_token, job.token)
-        there.set_state(job, job.state, job.at)
+        if (expired := target_data.jobs.get(job.id)) is not None:
+            target_data.drop(expired)
+        target_data.add_moved(job)
+        target_data.last_token = max(target_data.last_token, job.token)
+        target_data.set_state(job, job.state, job.at)
         return True

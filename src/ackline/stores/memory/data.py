@@ -1,4 +1,4 @@
-"""The data of a memory store: its queues, each with its jobs in ordered lines, and its keys."""
+"""The data of a memory store: its queues, each with its jobs in ordered lists, and its keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ackline.stores.shared.record_encoding import make_record
 
 
 class StoredJob(MutableJob):
-    """A job in memory. It stands in exactly one line, at `at`."""
+    """A job in memory. It is in exactly one list, at `at`."""
 
     __slots__ = ("created_at", "history", "job_list", "options", "payload")
 
@@ -33,7 +33,7 @@ class StoredJob(MutableJob):
         self.history: deque[Failure] | tuple[()] = ()
 
     def size(self, *, history: bool = True) -> int:
-        """About how many bytes another store would need for it."""
+        """The approximate size in bytes in another store."""
         options = self.options
         return (
             len(self.payload)
@@ -41,17 +41,17 @@ class StoredJob(MutableJob):
             + len(self.result or b"")
             + sum(len(name) + len(value) for name, value in options.headers.items())
             + sum(len(part) for key in options.keys_if_undelivered for part in key)
-            + sum(len(end.message) + len(end.traceback) for end in self.history if history)
+            + sum(len(one.message) + len(one.traceback) for one in self.history if history)
         )
 
-    def add_attempt(self, ended: Failure) -> None:
-        """Add an attempt that did not complete; the oldest fall out."""
+    def add_attempt(self, attempt: Failure) -> None:
+        """Add an attempt that did not complete; the oldest ones are dropped."""
         if isinstance(self.history, tuple):
             self.history = deque(maxlen=HISTORY_LIMIT)
-        self.history.append(ended)
+        self.history.append(attempt)
 
     def record(self, *, history: bool = True) -> Record:
-        """The job as others see it."""
+        """The record of the job."""
         return make_record(
             self.id, self.kind, self.state, self.payload, self.priority, self.options,
             self.attempts, self.created_at, self.token, self.worker, self.started_at, self.at,
@@ -63,15 +63,15 @@ class StoredJob(MutableJob):
 ListEntry = tuple[float, int, StoredJob]
 
 SortedJob = tuple[paging.SortKey, StoredJob]
-"""A job, and its place in a list of all jobs."""
+"""A job with its sort key in pages."""
 
 
 class JobList:
     """Jobs ordered by (at, num).
 
-    Jobs mostly come in order, so they stand in a plain row that is taken from its front; the
-    few that belong before the row's end are kept in a heap. A job that has moved leaves an
-    outdated place behind, which is skipped when met.
+    Jobs mostly arrive in order, so they are in a deque that is read from its front; the few that
+    belong before its last entry are in a heap. A job that has moved to another list leaves an
+    outdated entry behind, which is skipped later.
     """
 
     __slots__ = ("count", "heap", "tail")
@@ -82,44 +82,44 @@ class JobList:
         self.count = 0
 
     def add(self, job: StoredJob, at: float) -> None:
-        """Take a job out of the line it stands in, if any, and let it stand in this one."""
+        """Move a job from its current list, if any, to this one."""
         if job.job_list is not None:
             job.job_list.count -= 1
         job.job_list = self
         job.at = at
         self.count += 1
-        row, num = self.tail, job.num
-        if not row or at > row[-1][0] or (at == row[-1][0] and num >= row[-1][1]):
-            row.append((at, num, job))
+        tail, num = self.tail, job.num
+        if not tail or at > tail[-1][0] or (at == tail[-1][0] and num >= tail[-1][1]):
+            tail.append((at, num, job))
         else:
             heapq.heappush(self.heap, (at, num, job))
-        if len(row) + len(self.heap) > 2 * self.count + 64:
+        if len(tail) + len(self.heap) > 2 * self.count + 64:
             self._compact()
 
     def first(self) -> StoredJob | None:
-        """The job at the head of the line."""
-        row, heap = self.tail, self.heap
-        while row and not self._is_current(row[0]):
-            row.popleft()
+        """The first job of the list."""
+        tail, heap = self.tail, self.heap
+        while tail and not self._is_current(tail[0]):
+            tail.popleft()
         while heap and not self._is_current(heap[0]):
             heapq.heappop(heap)
-        if heap and (not row or heap[0] < row[0]):
+        if heap and (not tail or heap[0] < tail[0]):
             return heap[0][2]
-        return row[0][2] if row else None
+        return tail[0][2] if tail else None
 
     def first_due(self, now: float) -> StoredJob | None:
-        """The job at the head, if its time has come."""
+        """The first job, if it is due."""
         job = self.first()
         return job if job is not None and job.at <= now else None
 
     def jobs(self) -> list[StoredJob]:
-        """All jobs of this line, in order."""
-        standing = filter(self._is_current, (*self.tail, *self.heap))
-        seen = {job.num: job for _, _, job in standing}
-        return sorted(seen.values(), key=lambda job: (job.at, job.num))
+        """All jobs of this list, in order."""
+        entries = filter(self._is_current, (*self.tail, *self.heap))
+        jobs = {job.num: job for _, _, job in entries}
+        return sorted(jobs.values(), key=lambda job: (job.at, job.num))
 
-    def _is_current(self, place: ListEntry) -> bool:
-        at, _, job = place
+    def _is_current(self, entry: ListEntry) -> bool:
+        at, _, job = entry
         return job.job_list is self and job.at == at
 
     def _compact(self) -> None:
@@ -128,21 +128,21 @@ class JobList:
 
 
 class WorkerEntry(msgspec.Struct, frozen=True):
-    """A worker's last sign of life."""
+    """A worker's last heartbeat."""
 
-    beat: Heartbeat
-    seen_at: float
+    heartbeat: Heartbeat
+    received_at: float
     expires_at: float
 
 
 class QueueData:
-    """Everything that the store holds of one queue."""
+    """All data of one queue."""
 
     def __init__(self, key: QueueKey) -> None:
         self.key = key
         self.settings: QueueSettings = DEFAULT_SETTINGS
         self.is_dropped = False
-        """Whether only its journal is left."""
+        """Whether the queue was dropped, so that only its journal is left."""
         self.jobs: dict[str, StoredJob] = {}
         self._jobs_by_age = True
         self.ready: dict[str, JobList] = {}
@@ -155,44 +155,44 @@ class QueueData:
         self.workers: dict[str, WorkerEntry] = {}
         self.last_token = 0
         self.sorted_jobs: dict[bool, list[SortedJob]] = {}
-        """Its jobs in the order of pages (newest first or not), until one of them moves."""
+        """Its jobs in the order of pages (newest first or not), until one of them changes."""
 
     def find(self, id: str, now: float) -> StoredJob | None:
-        """The job of this id, unless its retention is over."""
+        """The job with this id, unless its retention has ended."""
         job = self.jobs.get(id)
         return None if job is not None and job.past_retention(now) else job
 
     def add_moved(self, job: StoredJob) -> None:
-        """Keep a job that was moved here: it may be older than those that are here."""
+        """Add a job that was moved here; it may be older than the other jobs."""
         self.jobs[job.id] = job
         self._jobs_by_age = False
 
-    def candidates(self, which: Filter) -> Iterable[StoredJob]:
-        """The jobs to search for matches, the oldest first: those of its ids, or else all."""
-        if which.ids is None:
+    def candidates(self, job_filter: Filter) -> Iterable[StoredJob]:
+        """The jobs that may match, oldest first: those with the filter's ids, or else all."""
+        if job_filter.ids is None:
             if not self._jobs_by_age:
                 self.jobs = dict(sorted(self.jobs.items(), key=lambda item: item[1].num))
                 self._jobs_by_age = True
             return self.jobs.values()
-        named = [job for id in which.ids if (job := self.jobs.get(id)) is not None]
-        return sorted(named, key=lambda job: job.num)
+        found = [job for id in job_filter.ids if (job := self.jobs.get(id)) is not None]
+        return sorted(found, key=lambda job: job.num)
 
     def set_state(self, job: StoredJob, state: State, at: float) -> None:
-        """Put a job in the line of a state."""
+        """Move a job to the list of a state."""
         if self.sorted_jobs:
             self.sorted_jobs.clear()
         job.state = state
         if state is State.QUEUED:
             job.rank = at
-            line = self.ready.get(job.kind)
-            if line is None:
-                line = self.ready[job.kind] = JobList()
-            line.add(job, at)
+            ready = self.ready.get(job.kind)
+            if ready is None:
+                ready = self.ready[job.kind] = JobList()
+            ready.add(job, at)
         else:
             self.lists[state].add(job, at)
 
     def drop(self, job: StoredJob) -> None:
-        """Forget a job, wherever it is kept."""
+        """Delete a job."""
         self.sorted_jobs.clear()
         if job.job_list is not None:
             job.job_list.count -= 1
@@ -200,43 +200,43 @@ class QueueData:
         del self.jobs[job.id]
 
     def park(self, job: StoredJob) -> None:
-        """Set a queued job aside: its group has as many jobs running as allowed."""
+        """Park a queued job, because its group is full."""
         by_kind = self.parked.setdefault(job.group or "", {})
         by_kind.setdefault(job.kind, JobList()).add(job, job.rank)
 
     def unpark(self, group: str) -> bool:
-        """Let as many parked jobs of a group stand in line as it has places for; False if none.
+        """Unpark as many jobs of a group as it has free slots; False if there are none.
 
         That many of each kind, because workers may want only some kinds. The next claim parks
         those that are too many.
         """
-        places, found = self.settings.group_limit - self.running.get(group, 0), False
-        for line in self.parked.get(group, {}).values():
-            for _ in range(min(places, line.count)):
-                if (job := line.first()) is not None:
+        free_slots, found = self.settings.group_limit - self.running.get(group, 0), False
+        for parked in self.parked.get(group, {}).values():
+            for _ in range(min(free_slots, parked.count)):
+                if (job := parked.first()) is not None:
                     self.set_state(job, State.QUEUED, job.rank)
                     found = True
         return found
 
     def drop_empty_lists(self) -> None:
-        """Drop the lines of kinds and groups that have no jobs any more."""
-        self.ready = {kind: line for kind, line in self.ready.items() if line.count}
+        """Drop the lists of kinds and groups that have no jobs any more."""
+        self.ready = {kind: jobs for kind, jobs in self.ready.items() if jobs.count}
         self.parked = {
             group: kept
             for group, by_kind in self.parked.items()
-            if (kept := {kind: line for kind, line in by_kind.items() if line.count})
+            if (kept := {kind: jobs for kind, jobs in by_kind.items() if jobs.count})
         }
 
     def next_token(self, now: float) -> int:
-        """A token above every earlier one, even if a store was restored from a copy."""
+        """A token above every earlier one, even if the store was restored from a backup."""
         self.last_token = max(self.last_token + 1, int(now * 1e6))
         return self.last_token
 
     def counts(self) -> dict[State, int]:
-        """How many jobs stand in each state."""
-        counts = {state: line.count for state, line in self.lists.items()}
-        parked = (line for by_kind in self.parked.values() for line in by_kind.values())
-        counts[State.QUEUED] = sum(line.count for line in (*self.ready.values(), *parked))
+        """How many jobs are in each state."""
+        counts = {state: jobs.count for state, jobs in self.lists.items()}
+        parked = (jobs for by_kind in self.parked.values() for jobs in by_kind.values())
+        counts[State.QUEUED] = sum(jobs.count for jobs in (*self.ready.values(), *parked))
         return counts
 
 
@@ -246,7 +246,7 @@ class StoreData:
     def __init__(self, listeners: Listeners) -> None:
         self._listeners = listeners
         self.pending_wakeups: set[Subject] = set()
-        """What listeners are to be told when the lock is released."""
+        """What listeners are notified about once the lock is released."""
         self.queues: dict[QueueKey, QueueData] = {}
         self.keys: dict[tuple[str, tuple[str, ...]], KeyValue] = {}
         self._last_job = 0
@@ -254,11 +254,11 @@ class StoreData:
         self._last_version = 0
 
     def queue(self, queue: QueueKey) -> QueueData:
-        """The data of a queue; if there is none, an empty one that is not kept."""
+        """The data of a queue; if it does not exist, an empty one that is not kept."""
         return self.queues.get(queue) or QueueData(queue)
 
     def ensure_queue(self, queue: QueueKey) -> QueueData:
-        """The data of a queue, made if need be."""
+        """The data of a queue, created if necessary."""
         data = self.queues.get(queue)
         if data is None:
             data = self.queues[queue] = QueueData(queue)
@@ -266,7 +266,7 @@ class StoreData:
         return data
 
     def write_journal(self, data: QueueData, at: float, entries: list[Entry]) -> None:
-        """Append one batch, in the same step as the changes that it reports."""
+        """Append one batch, in the same step as the changes that it records."""
         if entries:
             self._last_batch += 1
             data.journal.append(JournalBatch(self._last_batch, at, data.key, entries))
@@ -276,9 +276,9 @@ class StoreData:
                     (data.key, topic) for topic in topics_to_notify(entries)
                 )
 
-    def free_groups(self, data: QueueData, left: FreedGroups) -> None:
-        """Count ended leases, and let parked jobs of these groups stand in line again."""
-        for group, count in left.items():
+    def free_groups(self, data: QueueData, freed: FreedGroups) -> None:
+        """Subtract ended leases, and unpark jobs of these groups."""
+        for group, count in freed.items():
             data.running[group] = running = data.running.get(group, 0) - count
             if running <= 0:
                 del data.running[group]
@@ -286,7 +286,7 @@ class StoreData:
                 self.pending_wakeups.add((data.key, "ready"))
 
     def journal_end(self) -> str:
-        """The cursor after everything that has happened."""
+        """The cursor at the end of the journal."""
         return make_cursor(self._last_batch + 1, 0)
 
     def next_job(self) -> int:
@@ -294,6 +294,6 @@ class StoreData:
         return self._last_job
 
     def put_key(self, tenant: str, key: tuple[str, ...], value: bytes) -> None:
-        """Set a key under a version that was never used before."""
+        """Set a key, with a version that was never used before."""
         self._last_version += 1
         self.keys[tenant, key] = KeyValue(key=key, value=value, version=self._last_version)

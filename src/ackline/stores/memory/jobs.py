@@ -1,4 +1,4 @@
-"""Jobs into memory, out of it and through it."""
+"""Enqueue, claim, heartbeat and promotion."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ackline.stores.shared.heartbeat import JobLease, plan_heartbeat
 def enqueue(
     store: StoreData, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite], now: float
 ) -> list[Receipt]:
-    """Insert the jobs that are not there yet, and write the keys that came with them."""
+    """Insert the jobs that do not exist yet, and write the keys that came with them."""
     data = store.ensure_queue(queue)
     settings = data.settings
     plan = plan_enqueue(drafts, lambda id: data.find(id, now), _result_of, now, settings.ageing)
@@ -41,8 +41,8 @@ def enqueue(
     if keys and not write_keys(store, queue.tenant, keys):
         raise KeysChanged(str(queue))
     for draft, state, at in plan.new:
-        if (old := data.jobs.get(draft.id)) is not None:
-            data.drop(old)
+        if (replaced := data.jobs.get(draft.id)) is not None:
+            data.drop(replaced)
         job = data.jobs[draft.id] = StoredJob(store.next_job(), draft, now)
         data.set_state(job, state, at)
     store.write_journal(data, now, plan.entries)
@@ -59,13 +59,13 @@ def claim(
     transitions: Sequence[Transition],
     now: float,
 ) -> ClaimResult:
-    """Apply transitions, promote due jobs, report lapsed ones, lease the next jobs in line."""
+    """Apply the transitions, promote due jobs, lease the next jobs, report lapsed leases."""
     verdicts = apply(store, queue, transitions, now) if transitions else []
-    data, budget = store.queue(queue), ByteLimit(request.max_bytes)
-    taken: list[StoredJob] = []
+    data, byte_limit = store.queue(queue), ByteLimit(request.max_bytes)
+    leased: list[StoredJob] = []
     if not data.settings.paused:
         promote(store, queue, CLAIM_MAINTENANCE_LIMIT, now)
-        taken = _lease_next(data, request, budget, now)
+        leased = _lease_next(data, request, byte_limit, now)
     journal = [
         Entry(
             Act.CLAIM,
@@ -77,28 +77,30 @@ def claim(
             job.token,
             job.worker,
         )
-        for job in taken
+        for job in leased
     ]
     store.write_journal(data, now, journal)
     return ClaimResult(
-        jobs=[job.record(history=False) for job in taken],
+        jobs=[job.record(history=False) for job in leased],
         verdicts=verdicts,
         lapsed=lapsed(data, now, CLAIM_MAINTENANCE_LIMIT),
         next_at=_next_at(data, now),
         now=now,
-        may_have_more=budget.reached,
+        may_have_more=byte_limit.reached,
     )
 
 
 def _lease_next(
-    data: QueueData, request: ClaimRequest, budget: ByteLimit, now: float
+    data: QueueData, request: ClaimRequest, byte_limit: ByteLimit, now: float
 ) -> list[StoredJob]:
-    wanted = data.ready if request.kinds is None else request.kinds
-    lines = [line for kind in wanted if (line := data.ready.get(kind)) is not None]
-    taken: list[StoredJob] = []
+    kinds = data.ready if request.kinds is None else request.kinds
+    lists = [ready for kind in kinds if (ready := data.ready.get(kind)) is not None]
+    leased: list[StoredJob] = []
     token = 0
     while (
-        len(taken) < request.limit and not budget.reached and (job := _next_job(lines)) is not None
+        len(leased) < request.limit
+        and not byte_limit.reached
+        and (job := _next_job(lists)) is not None
     ):
         group = job.group
         if group is not None:
@@ -114,37 +116,41 @@ def _lease_next(
         job.started_at = now
         job.progress = None
         data.set_state(job, State.PROCESSING, now + request.lease_of(job.kind, job.options))
-        taken.append(job)
-        if budget.has_limit:
-            budget.add(job.size(history=False))
-    return taken
+        leased.append(job)
+        if byte_limit.has_limit:
+            byte_limit.add(job.size(history=False))
+    return leased
 
 
-def _next_job(lines: list[JobList]) -> StoredJob | None:
-    if len(lines) == 1:
-        return lines[0].first()
-    heads = [job for line in lines if (job := line.first()) is not None]
-    return min(heads, key=lambda job: (job.at, job.num), default=None)
+def _next_job(lists: list[JobList]) -> StoredJob | None:
+    if len(lists) == 1:
+        return lists[0].first()
+    first_jobs = [job for one in lists if (job := one.first()) is not None]
+    return min(first_jobs, key=lambda job: (job.at, job.num), default=None)
 
 
 def _next_at(data: QueueData, now: float) -> float | None:
     due = () if data.settings.paused else (State.SCHEDULED, State.FAILING)
-    heads = [job.at for state in due if (job := data.lists[state].first()) is not None]
+    times = [job.at for state in due if (job := data.lists[state].first()) is not None]
     leased = data.lists[State.PROCESSING].first()
     if leased is not None and leased.at > now:
-        heads.append(leased.at)
-    return min(heads, default=None)
+        times.append(leased.at)
+    return min(times, default=None)
 
 
 def heartbeat(
-    store: StoreData, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension], now: float
+    store: StoreData,
+    queue: QueueKey,
+    heartbeat: Heartbeat,
+    extensions: Sequence[LeaseExtension],
+    now: float,
 ) -> HeartbeatReply:
-    """Note that a worker is alive, and extend its leases."""
+    """Record a worker's heartbeat and extend its leases."""
     data = store.ensure_queue(queue)
-    if beat.ttl > 0:
-        data.workers[beat.id] = WorkerEntry(beat, now, now + beat.ttl)
+    if heartbeat.ttl > 0:
+        data.workers[heartbeat.id] = WorkerEntry(heartbeat, now, now + heartbeat.ttl)
     else:
-        data.workers.pop(beat.id, None)
+        data.workers.pop(heartbeat.id, None)
 
     def find(id: str) -> JobLease[StoredJob] | None:
         job = data.jobs.get(id)
@@ -152,20 +158,20 @@ def heartbeat(
             return None
         return (job, job.token, job.at, job.cancel_requested)
 
-    plan = plan_heartbeat(enumerate(holds), find, now)
+    plan = plan_heartbeat(enumerate(extensions), find, now)
     for job, deadline in plan.extended:
         data.set_state(job, State.PROCESSING, deadline)
     return HeartbeatReply(plan.lost, plan.cancelled)
 
 
 def promote(store: StoreData, queue: QueueKey, limit: int, now: float) -> int:
-    """Queue the jobs that are due, in the order of their times."""
+    """Queue the jobs that are due, in the order of their due times."""
     data = store.queue(queue)
     journal: list[Entry] = []
-    lines = [data.lists[State.SCHEDULED], data.lists[State.FAILING]]
+    lists = [data.lists[State.SCHEDULED], data.lists[State.FAILING]]
     while len(journal) < limit:
-        heads = [job for line in lines if (job := line.first_due(now)) is not None]
-        job = min(heads, key=lambda job: (job.at, job.num), default=None)
+        due = [job for waiting in lists if (job := waiting.first_due(now)) is not None]
+        job = min(due, key=lambda job: (job.at, job.num), default=None)
         if job is None:
             break
         source = job.state

@@ -11,7 +11,7 @@ from ackline.stores.contract import Subject, Topic
 
 
 class MemoryListener:
-    """Waits for news of some queues on one topic."""
+    """Waits for notifications of some queues on one topic."""
 
     def __init__(
         self, queues: Sequence[QueueKey], topic: Topic, forget: Callable[[MemoryListener], None]
@@ -40,12 +40,12 @@ class MemoryListener:
 
 
 class MemorySubscription:
-    """Hears of many subjects."""
+    """Waits for notifications about many subjects."""
 
     def __init__(self, forget: Callable[[MemorySubscription], None]) -> None:
         self._forget = forget
         self._subjects: set[Subject] = set()
-        self._news: set[Subject] = set()
+        self._pending: set[Subject] = set()
         self._lock = threading.Lock()
         self._woken = threading.Event()
 
@@ -53,28 +53,28 @@ class MemorySubscription:
         with self._lock:
             added = set(subjects)
             self._subjects |= added
-            self._news |= added
+            self._pending |= added
         self._woken.set()
 
     def remove(self, subjects: Iterable[Subject]) -> None:
         with self._lock:
             self._subjects.difference_update(subjects)
-            self._news &= self._subjects
+            self._pending &= self._subjects
 
     def notify(self, subjects: Iterable[Subject]) -> None:
-        """There is news of these."""
+        """Notify the subscription about these, as far as it has them."""
         with self._lock:
-            news = self._subjects.intersection(subjects)
-            self._news |= news
-        if news:
+            notified = self._subjects.intersection(subjects)
+            self._pending |= notified
+        if notified:
             self._woken.set()
 
     def wait(self, timeout: float) -> Collection[Subject]:
         self._woken.wait(timeout)
         self._woken.clear()
         with self._lock:
-            news, self._news = self._news, set()
-        return news
+            notified, self._pending = self._pending, set()
+        return notified
 
     def wake(self) -> None:
         self._woken.set()
@@ -96,7 +96,7 @@ class Listeners:
         self._all: frozenset[MemoryListener] = frozenset()
         self._subscriptions: frozenset[MemorySubscription] = frozenset()
         self.any = False
-        """Whether there are any."""
+        """Whether there are any listeners or subscriptions."""
         self._lock = threading.Lock()
 
     def add(self, queues: Sequence[QueueKey], topic: Topic) -> MemoryListener:
@@ -123,10 +123,10 @@ class Listeners:
             self._subscriptions -= {subscription}
             self.any = bool(self._all or self._subscriptions)
 
-    def notify(self, news: Collection[Subject]) -> None:
-        """Wake everyone who listens to one of these."""
+    def notify(self, subjects: Collection[Subject]) -> None:
+        """Wake everyone who listens to one of these subjects."""
         for listener in self._all:
-            if not listener.subjects.isdisjoint(news):
+            if not listener.subjects.isdisjoint(subjects):
                 listener.wake()
         for subscription in self._subscriptions:
-            subscription.notify(news)
+            subscription.notify(subjects)

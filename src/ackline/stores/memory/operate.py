@@ -36,29 +36,34 @@ def configure(
 
 
 def prune(
-    store: StoreData, queue: QueueKey, limit: int, most: int, keep_from: str | None, now: float
+    store: StoreData,
+    queue: QueueKey,
+    limit: int,
+    max_events: int,
+    needed_after: str | None,
+    now: float,
 ) -> PruneResult:
-    """Drop terminal jobs and journal batches past their time, and workers long gone."""
+    """Drop terminal jobs and journal batches past their retention, and long-dead workers."""
     data = store.queue(queue)
 
-    def drop_over(state: State, left: int) -> Iterator[tuple[str, str, int]]:
-        for _ in range(left):
+    def drop_expired(state: State, limit: int) -> Iterator[tuple[str, str, int]]:
+        for _ in range(limit):
             if (job := data.lists[state].first_due(now)) is None:
                 return
             data.drop(job)
             yield job.id, job.kind, job.attempts
 
-    journal = prune_jobs(limit, drop_over)
+    journal = prune_jobs(limit, drop_expired)
     store.write_journal(data, now, journal)
-    _forget_workers(data, now)
+    _drop_dead_workers(data, now)
     data.drop_empty_lists()
-    return PruneResult(len(journal), _trim(data, most, keep_from, now), more=False)
+    return PruneResult(len(journal), _trim(data, max_events, needed_after, now), more=False)
 
 
-def _trim(data: QueueData, most: int, keep_from: str | None, now: float) -> int:
-    """Drop journal batches; returns how many dropped events a registered reader has not seen."""
+def _trim(data: QueueData, max_events: int, needed_after: str | None, now: float) -> int:
+    """Drop journal batches; returns how many events a registered reader had not read."""
     batches = ((batch.number, batch.at, len(batch.entries)) for batch in data.journal)
-    plan = plan_trim(batches, data.events, data.settings, most, keep_from, now)
+    plan = plan_trim(batches, data.events, data.settings, max_events, needed_after, now)
     if plan.batches:
         del data.journal[: plan.batches]
         data.events -= plan.events
@@ -66,34 +71,36 @@ def _trim(data: QueueData, most: int, keep_from: str | None, now: float) -> int:
     return plan.unread
 
 
-def _forget_workers(data: QueueData, now: float) -> None:
-    holding = {job.worker for job in data.lists[State.PROCESSING].jobs()}
-    gone = [
+def _drop_dead_workers(data: QueueData, now: float) -> None:
+    with_leases = {job.worker for job in data.lists[State.PROCESSING].jobs()}
+    dead = [
         id
         for id, entry in data.workers.items()
-        if entry.expires_at < now - DEAD_WORKER_RETENTION and id not in holding
+        if entry.expires_at < now - DEAD_WORKER_RETENTION and id not in with_leases
     ]
-    for id in gone:
+    for id in dead:
         del data.workers[id]
 
 
-def purge(store: StoreData, queue: QueueKey, which: Filter, limit: int, by: str, now: float) -> int:
-    """Delete matching jobs, whatever their state."""
+def purge(
+    store: StoreData, queue: QueueKey, job_filter: Filter, limit: int, by: str, now: float
+) -> int:
+    """Delete the matching jobs, whatever their state."""
     data = store.queue(queue)
-    jobs = data.candidates(which)
-    matching = (job for job in jobs if which.matches(job.record(history=False)))
-    journal, left = [], FreedGroups()
+    jobs = data.candidates(job_filter)
+    matching = (job for job in jobs if job_filter.matches(job.record(history=False)))
+    journal, freed_groups = [], FreedGroups()
     for job in list(itertools.islice(matching, max(limit, 0))):
         journal.append(Entry(Act.PURGE, job.id, job.kind, job.state, None, job.attempts, by=by))
         data.drop(job)
-        left.add(job.group, job.state, None)
+        freed_groups.add(job.group, job.state, None)
     store.write_journal(data, now, journal)
-    store.free_groups(data, left)
+    store.free_groups(data, freed_groups)
     return len(journal)
 
 
 def drop(store: StoreData, queue: QueueKey, by: str, now: float) -> bool:
-    """Forget everything of an empty queue except its journal."""
+    """Drop an empty queue with everything except its journal."""
     data = store.queue(queue)
     if data.jobs:
         return False
@@ -127,8 +134,8 @@ def read_keys(
 def write_keys(store: StoreData, tenant: str, writes: Sequence[KeyWrite]) -> bool:
     """Apply all writes, or none."""
     for write in writes:
-        there = store.keys.get((tenant, write.key))
-        version = there.version if there is not None else 0
+        entry = store.keys.get((tenant, write.key))
+        version = entry.version if entry is not None else 0
         if write.version is not None and write.version != version:
             return False
     for write in writes:

@@ -1,4 +1,4 @@
-"""Looking at jobs, queues, workers and the journal in memory."""
+"""Reading jobs, queues, workers and the journal in memory."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ _sort_key_of = itemgetter(0)
 def get(
     data: QueueData, ids: Sequence[str], max_bytes: int | None, now: float
 ) -> list[Record | None]:
-    """The jobs of these ids."""
+    """The jobs with these ids."""
     found = (data.find(id, now) for id in ids)
     within = ByteLimit(max_bytes).limit(found, lambda job: job.size() if job is not None else 0)
     return [job.record() if job is not None else None for job in within]
 
 
 def lapsed(data: QueueData, now: float, limit: int) -> list[Record]:
-    """Leased jobs past their deadline, the earliest first, without payload, progress, result."""
-    line = data.lists[State.PROCESSING]
-    if line.first_due(now) is None:
+    """Leased jobs past their deadline, earliest first, without payload, progress and result."""
+    leased = data.lists[State.PROCESSING]
+    if leased.first_due(now) is None:
         return []
-    over = [job for job in line.jobs() if job.at <= now]
-    return [job.record(history=False).without_data() for job in over[:limit]]
+    lapsed_jobs = [job for job in leased.jobs() if job.at <= now]
+    return [job.record(history=False).without_data() for job in lapsed_jobs[:limit]]
 
 
 def leases(data: QueueData, worker: str | None, limit: int, now: float) -> list[Record]:
-    """Leased jobs that have lapsed, or all of one worker."""
+    """The leased jobs whose lease has lapsed, or all leased by one worker."""
     if worker is None:
         return lapsed(data, now, limit)
-    held = [job for job in data.lists[State.PROCESSING].jobs() if job.worker == worker]
-    held.sort(key=lambda job: job.num)
-    return [job.record(history=False).without_data() for job in held[:limit]]
+    leased = [job for job in data.lists[State.PROCESSING].jobs() if job.worker == worker]
+    leased.sort(key=lambda job: job.num)
+    return [job.record(history=False).without_data() for job in leased[:limit]]
 
 
 def next_due(data: QueueData) -> NextDue:
-    """When the next job is due, and the next lease ends."""
+    """When the next job is due, and when the next lease ends."""
     first = {
         state: job.at
         for state in (State.SCHEDULED, State.FAILING, State.PROCESSING)
@@ -65,69 +65,69 @@ def next_due(data: QueueData) -> NextDue:
 
 def page(
     data: QueueData,
-    which: Filter,
+    job_filter: Filter,
     cursor: str | None,
     limit: int,
     newest_first: bool,
     max_bytes: int,
     now: float,
 ) -> Page:
-    """One page of the jobs that match."""
+    """One page of the matching jobs."""
     after = decode_page_cursor(cursor, newest_first)
-    listed = _sorted_jobs(data, which, newest_first)
+    listed = _sorted_jobs(data, job_filter, newest_first)
     start = 0 if after is None else bisect.bisect_right(listed, after, key=_sort_key_of)
-    matching = _matching(data, which, listed, start, now)
+    matching = _matching(data, job_filter, listed, start, now)
     shown, end = read_page(
-        matching, limit, max_bytes, lambda one: one[1][1].size(), lambda one: one[1][0]
+        matching, limit, max_bytes, lambda found: found[1][1].size(), lambda found: found[1][0]
     )
     return Page([record for record, _ in shown], end)
 
 
-def _sorted_jobs(data: QueueData, which: Filter, newest_first: bool) -> list[SortedJob]:
-    listed = data.sorted_jobs.get(newest_first) if which.ids is None else None
+def _sorted_jobs(data: QueueData, job_filter: Filter, newest_first: bool) -> list[SortedJob]:
+    listed = data.sorted_jobs.get(newest_first) if job_filter.ids is None else None
     if listed is None:
-        places = (
+        keyed = (
             (sort_key(job.state, job.at, job.num, newest_first), job)
-            for job in data.candidates(which)
+            for job in data.candidates(job_filter)
         )
-        listed = sorted(places, key=_sort_key_of)
-        if which.ids is None:
-            # A caller that goes through all pages should not sort all jobs for each page.
+        listed = sorted(keyed, key=_sort_key_of)
+        if job_filter.ids is None:
+            # Do not sort all jobs again for each page.
             data.sorted_jobs[newest_first] = listed
     return listed
 
 
 def _matching(
-    data: QueueData, which: Filter, listed: list[SortedJob], start: int, now: float
+    data: QueueData, job_filter: Filter, listed: list[SortedJob], start: int, now: float
 ) -> Iterator[tuple[Record, SortedJob]]:
-    for place, job in itertools.islice(listed, start, None):
+    for key, job in itertools.islice(listed, start, None):
         record = job.record()
-        if which.matches(record) and data.find(job.id, now) is not None:
-            yield record, (place, job)
+        if job_filter.matches(record) and data.find(job.id, now) is not None:
+            yield record, (key, job)
 
 
 def describe(
-    store: StoreData, tenant: str | None, name: str | None, dropped: bool
+    store: StoreData, tenant: str | None, name: str | None, include_dropped: bool
 ) -> list[QueueInfo]:
-    """Queues with their counts."""
+    """Queues with their settings and counts."""
     return [
         QueueInfo(key=key, settings=data.settings, counts=data.counts())
         for key, data in sorted(store.queues.items())
         if (tenant is None or key.tenant == tenant)
         and (name is None or key.name == name)
-        and (dropped or not data.is_dropped)
+        and (include_dropped or not data.is_dropped)
     ]
 
 
 def workers(data: QueueData) -> list[WorkerRecord]:
-    """Workers with the number of jobs that each holds."""
-    holding = [job.worker for job in data.lists[State.PROCESSING].jobs()]
+    """Workers with the number of their leases."""
+    workers_of_leases = [job.worker for job in data.lists[State.PROCESSING].jobs()]
     return [
         WorkerRecord(
-            heartbeat=entry.beat,
-            last_heartbeat_at=entry.seen_at,
+            heartbeat=entry.heartbeat,
+            last_heartbeat_at=entry.received_at,
             expires_at=entry.expires_at,
-            leases=holding.count(id),
+            leases=workers_of_leases.count(id),
         )
         for id, entry in sorted(data.workers.items())
     ]
@@ -136,7 +136,7 @@ def workers(data: QueueData) -> list[WorkerRecord]:
 def events(
     store: StoreData, queue: QueueKey | None, after: str | None, limit: int, tenant: str | None
 ) -> Events:
-    """The journal after a cursor."""
+    """The events after a cursor."""
     start = read_cursor(after)
     if queue is None:
         queues = [s for s in store.queues.values() if tenant in (None, s.key.tenant)]

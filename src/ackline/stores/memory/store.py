@@ -1,4 +1,4 @@
-"""The verbs of the memory store."""
+"""The memory store."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class MemoryStore:
-    """Keeps jobs in this process; all is gone when it ends.
+    """Keeps jobs in the memory of this process, until it ends.
 
     >>> store = MemoryStore()
     >>> store.open()
@@ -64,11 +64,11 @@ class MemoryStore:
         self._closed = False
 
     def open(self) -> None:
-        """Nothing to connect to; a store that was closed has its jobs again."""
+        """Open the store; one that was closed has its jobs again."""
         self._closed = False
 
     def close(self) -> None:
-        """Take no more calls; the jobs stay until the store object itself is gone."""
+        """Refuse further calls; the jobs stay as long as the store object."""
         self._closed = True
 
     def _require_open(self) -> None:
@@ -81,14 +81,14 @@ class MemoryStore:
         return self._stored
 
     def _write(self, change: Callable[..., T], *args: Any) -> T:
-        """Change the data, at the time of the clock, and tell the listeners."""
+        """Change the data and notify the listeners."""
         with self._lock:
             self._require_open()
             answer = change(self._stored, *args, self._clock.now())
-            if news := self._stored.pending_wakeups:
+            if wakeups := self._stored.pending_wakeups:
                 self._stored.pending_wakeups = set()
-        if news:
-            self._listeners.notify(news)
+        if wakeups:
+            self._listeners.notify(wakeups)
         return answer
 
     def info(self) -> StoreInfo:
@@ -142,9 +142,11 @@ class MemoryStore:
             return queries.leases(self._data.queue(queue), worker, limit, self._clock.now())
 
     def prune(self, queue: QueueKey, limit: int, needed_after: str | None = None) -> int:
-        most = self.capabilities.max_journal
+        max_events = self.capabilities.max_journal
         return prune_in_steps(
-            queue, limit, lambda left: self._write(operate.prune, queue, left, most, needed_after)
+            queue,
+            limit,
+            lambda left: self._write(operate.prune, queue, left, max_events, needed_after),
         )
 
     def get(
@@ -231,7 +233,7 @@ class MemoryStore:
 
 
 def from_url(url: str, clock: Clock | None = None) -> MemoryStore:
-    """A new, empty store; nothing follows the two slashes."""
+    """A new, empty store; the URL is always `memory://`."""
     if url != "memory://":
         raise ConfigError(f"{url!r}: a memory store has no name or options, write memory://")
     return MemoryStore(clock)

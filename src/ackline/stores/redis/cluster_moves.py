@@ -1,8 +1,9 @@
-"""Changes that cross the slots of a cluster, in steps that can be repeated after any crash.
+"""Changes of several slots of a cluster, in steps that can be repeated after any crash.
 
-A script reaches only one slot. So a job that moves goes from its queue into a hash beside it
-(:away), arrives in the other queue, and only then leaves the hash; keys of undelivered jobs wait
-beside their queue until they are in the tenant's room. A prune completes what a crash left halfway.
+A script can reach only one slot. So a job that moves is first kept in a hash of its queue
+(`:moving`), then inserted into the other queue, and only then deleted from the hash. Keys of
+undelivered jobs are first written next to their queue, then to the tenant's key-value store. If a
+crash interrupts this, the next pruning completes it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ logger = logging.getLogger("ackline")
 KEYS_PAGE_SIZE = 1000
 
 VerdictCode = int
-"""A verdict as the scripts return it."""
+"""A verdict as a script returns it."""
 
 _decode = msgspec.msgpack.Decoder(dict[str, msgspec.Raw]).decode
 _decode_text = msgspec.msgpack.Decoder(str).decode
@@ -34,15 +35,15 @@ def apply_in_cluster(
     scripts: Scripts, queue: QueueKey, transitions: Sequence[Transition]
 ) -> ApplyAnswer:
     """Apply in order: moves one by one, the transitions between two moves together."""
-    codes, ends, start = list[VerdictCode](), list[Any](), 0
+    codes, last_leases, start = list[VerdictCode](), list[Any](), 0
     for index, transition in enumerate(transitions):
         if transition.target is not None:
-            more, explained = _apply_between(scripts, queue, transitions[start:index])
+            more, leases = _apply_between(scripts, queue, transitions[start:index])
             codes += [*more, _move(scripts, queue, transition, transition.target)]
-            ends += explained
+            last_leases += leases
             start = index + 1
-    more, explained = _apply_between(scripts, queue, transitions[start:])
-    return ApplyAnswer(codes + more, ends + explained)
+    more, leases = _apply_between(scripts, queue, transitions[start:])
+    return ApplyAnswer(codes + more, last_leases + leases)
 
 
 def _apply_between(
@@ -50,18 +51,18 @@ def _apply_between(
 ) -> ApplyAnswer:
     if not transitions:
         return ApplyAnswer([], [])
-    codes, ends = scripts.apply(queue, transitions)
+    codes, last_leases = scripts.apply(queue, transitions)
     if any(transition.undelivered_keys for transition in transitions):
         transfer_keys(scripts, queue)
-    return ApplyAnswer(codes or [NO_JOB] * len(transitions), ends)
+    return ApplyAnswer(codes or [NO_JOB] * len(transitions), last_leases)
 
 
 def _move(
     scripts: Scripts, queue: QueueKey, transition: Transition, target: QueueKey
 ) -> VerdictCode:
-    there = scripts.get(target, [transition.id], None)
-    taken = any(not _past_retention(seen.record.state, seen.at, there.now) for seen in there.jobs)
-    code = scripts.move_out(queue, transition, taken=taken)
+    found = scripts.get(target, [transition.id], None)
+    id_taken = any(not _past_retention(job.record.state, job.at, found.now) for job in found.jobs)
+    code = scripts.move_out(queue, transition, id_taken=id_taken)
     if code == NO_JOB or code >= REFUSED:
         return code
     return code if finish_move(scripts, queue, transition.id) else code + REFUSED
@@ -72,48 +73,47 @@ def _past_retention(state: State, at: float, now: float) -> bool:
 
 
 def finish_move(scripts: Scripts, queue: QueueKey, id: str) -> bool:
-    """Bring a moving job to its new queue; or back, if its id is taken there."""
+    """Insert a moving job into its new queue, or back into its old one if its id is taken there."""
     names = scripts.names
     with scripts.connection.translate_errors:
-        away = scripts.connection.client.hget(f"{names.base(queue)}:moving", id)
-    if away is None:
-        # Another process has brought it.
+        moving = scripts.connection.client.hget(f"{names.base(queue)}:moving", id)
+    if moving is None:
+        # Another process has finished the move.
         return True
-    kept = _decode(away)
-    entry, move = (_decode_text(kept[field]) for field in ("entry", "move"))
-    arrived = scripts.move_in(names.queue_of(entry), id, away, move, back=False)
-    if not arrived and not scripts.move_in(queue, id, away, f"{move} back", back=True):
+    fields = _decode(moving)
+    entry, move = (_decode_text(fields[name]) for name in ("entry", "move"))
+    target = names.queue_of(entry)
+    accepted = scripts.move_in(target, id, moving, move, back=False)
+    if not accepted and not scripts.move_in(queue, id, moving, f"{move} back", back=True):
         logger.error(
-            "job %r is neither in queue %s nor in %s: both have its id. It is kept, and goes back "
-            "when the id is free",
+            "job %r cannot be moved from queue %s to %s: both have another job with this id; "
+            "it is kept and moves back once the id is free",
             id,
             queue,
-            names.queue_of(entry),
+            target,
         )
         return False
-    scripts.move_done(queue, id, away)
-    scripts.move_forget(names.queue_of(entry), move)
+    scripts.move_done(queue, id, moving)
+    scripts.move_forget(target, move)
     scripts.move_forget(queue, f"{move} back")
-    return arrived
+    return accepted
 
 
 def transfer_keys(scripts: Scripts, queue: QueueKey) -> None:
-    """Bring the keys of undelivered jobs to the tenant's room."""
-    here, room = (
-        scripts.names.undelivered_keys_base(queue),
-        scripts.names.key_values_base(queue.tenant),
-    )
-    while kept := scripts.read_keys(here, (), None, KEYS_PAGE_SIZE):
-        for key in kept:
-            # Even if memory is short: what is written there is dropped here.
-            arriving = KeyWrite(key=key.key, value=key.value)
-            scripts.write_keys(room, [arriving], even_if_full=True)
-            leaving = KeyWrite(key=key.key, value=None, version=key.version)
-            scripts.write_keys(here, [leaving], even_if_full=True)
+    """Transfer the keys of undelivered jobs to the tenant's key-value store."""
+    source = scripts.names.undelivered_keys_base(queue)
+    target = scripts.names.key_values_base(queue.tenant)
+    while keys := scripts.read_keys(source, (), None, KEYS_PAGE_SIZE):
+        for key in keys:
+            # Even if no memory is left: what is written there is deleted here.
+            write = KeyWrite(key=key.key, value=key.value)
+            scripts.write_keys(target, [write], even_if_full=True)
+            delete = KeyWrite(key=key.key, value=None, version=key.version)
+            scripts.write_keys(source, [delete], even_if_full=True)
 
 
 def finish_moves(scripts: Scripts, queue: QueueKey) -> None:
-    """Complete moves and deliveries of keys that a crash left halfway."""
+    """Complete moves and transfers of keys that a crash has interrupted."""
     transfer_keys(scripts, queue)
     with scripts.connection.translate_errors:
         ids = scripts.connection.client.hkeys(f"{scripts.names.base(queue)}:moving")

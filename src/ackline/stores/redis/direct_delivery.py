@@ -1,8 +1,8 @@
-"""Direct delivery: an enqueue leases its job to a waiting worker, in the step that stores it.
+"""Direct delivery: an enqueue leases its job to a waiting worker in the script that stores it.
 
-A worker whose claim names its listener and gets fewer jobs than it could begin need not claim
-again: the inbox of the listener is WAITING, and the next job that is enqueued alone comes to it.
-Then the inbox is DELIVERED, and gets nothing more until the worker claims again, which it does with
+A worker whose claim names its listener and gets fewer jobs than it could start need not claim
+again: the inbox of the listener is WAITING, and the next job that is enqueued alone is sent to it.
+Then the inbox is DELIVERED and gets nothing more until the worker claims again, which it does with
 the call that settles the job. So a job takes two scripts, and starts after the first.
 
                 claim that brings too few          enqueue of a single job
@@ -11,17 +11,18 @@ the call that settles the job. So a job takes two scripts, and starts after the 
        └───────────────────────────────────┘ └────────────────────────────────┘  └──────┘ was lost
          claim that brings enough, or none       claim that says it arrived
 
-The states are in `lua/lib/direct_delivery.lua`. The job is leased as if the worker had just
-claimed it, so whatever goes wrong costs no more than it would then:
+The states are in `lua/lib/direct_delivery.lua`. The job is leased as if the worker had just claimed
+it, so a failure costs no more than it would then:
 
-- The message does not arrive, as when a connection breaks: each claim names the last token that
-  did, so the next one, a second later at most, brings the job, and again if its answer is lost.
-- It arrives twice, by message and by claim: the inbox remembers its tokens.
-- The waiting worker is killed or hangs: an inbox that nobody hears, or that has not claimed for a
-  while, gets nothing; a job that it already has is taken back as any other of a dead worker.
-- It was stopped for longer than the lease: it does not begin the job, which others have by now.
-- A call runs twice: a repeated enqueue finds its id known, a repeated claim the state it left.
-- The worker stops: a claim for no jobs removes the entry, or brings what was on its way.
+- The message is lost, for example because a connection breaks: each claim names the token of the
+  last job that arrived, so the next claim, at most a second later, returns the job, again and again
+  until one names its token.
+- The job arrives twice, by message and by claim: the inbox remembers its tokens.
+- The waiting worker is killed or hangs: nothing is delivered to an inbox without a subscriber or
+  without a recent claim; a job that it already has expires like any other of a dead worker.
+- It was stopped for longer than the lease: it does not start the job, which others have by now.
+- A call runs twice: a repeated enqueue finds its id, a repeated claim finds the state it has left.
+- The worker stops: a claim for no jobs removes the inbox, or returns the job on its way.
 """
 
 from __future__ import annotations
@@ -42,46 +43,46 @@ from ackline.stores.redis.notify import PubSubConnection, RedisListener
 _DELIVERED_JOB = struct.Struct(">QddIBH")
 
 REMEMBERED_TOKENS = 64
-"""How many tokens: a job may come twice, by a message and with a claim, but then close together."""
+"""A job may arrive twice, by a message and with a claim, but then close together."""
 
 
 class Inbox:
-    """Where delivered jobs arrive; all claims of a worker's threads share it."""
+    """Receives delivered jobs; all threads of a worker share it."""
 
     def __init__(self) -> None:
         self.name = uuid.uuid4().hex
         self._lock = threading.Lock()
         self._messages: deque[bytes] = deque()
         self._received: deque[int] = deque(maxlen=REMEMBERED_TOKENS)
-        self._moment = (0.0, 0.0)
-        """One moment, by `time.monotonic` (or a little before it) and by the server's clock."""
+        self._clock_reference = (0.0, 0.0)
+        """One moment by `time.monotonic` (or slightly earlier) and by the server's clock."""
 
     @property
-    def received(self) -> int:
-        """The token of the last job that has arrived, 0 before the first."""
+    def received_token(self) -> int:
+        """The token of the last job that has arrived; 0 before the first."""
         with self._lock:
             return self._received[-1] if self._received else 0
 
     def add_message(self, message: bytes) -> None:
-        """Keep a message that has come, or what a claim has brought in its place."""
+        """Add a message that has arrived, or what a claim has returned in its place."""
         self._messages.append(message)
 
     def set_clock_reference(self, sent_at: float, now: float) -> None:
-        """Note when a claim was sent, by `time.monotonic`, and run, by the server's clock."""
-        self._moment = (sent_at, now)
+        """Record when a claim was sent, by `time.monotonic`, and run, by the server's clock."""
+        self._clock_reference = (sent_at, now)
 
     def take(self, worker: str) -> DeliveredJobs:
-        """The jobs that have come since the last call, each once."""
+        """The jobs that have arrived since the last call, each once."""
         jobs: list[Record] = []
         while self._messages:
             try:
                 message = self._messages.popleft()
             except IndexError:
-                break  # another thread was quicker
+                break  # another thread was faster
             jobs += self._read(message, worker)
-        # If this process was stopped meanwhile, leases may have lapsed: others get these jobs.
-        jobs = [job for job in jobs if self._lapses(job) > time.monotonic()]
-        return DeliveredJobs(jobs, min(map(self._began, jobs), default=0.0))
+        # If this process was suspended, leases may have lapsed: other workers get these jobs.
+        jobs = [job for job in jobs if self._lapses_at(job) > time.monotonic()]
+        return DeliveredJobs(jobs, min(map(self._leased_at, jobs), default=0.0))
 
     def _read(self, message: bytes, worker: str) -> list[Record]:
         """The job of a message, unless it has arrived before."""
@@ -95,37 +96,37 @@ class Inbox:
         body.read(message[at:])
         return [leased_record(id, body, attempts, flags, token, worker, started, deadline)]
 
-    def _began(self, job: Record) -> float:
-        """When a lease began, by `time.monotonic`, or a little before.
+    def _leased_at(self, job: Record) -> float:
+        """When the lease started by `time.monotonic`, or slightly earlier.
 
-        Never before the claim that it was delivered for, even if the server's clock was set back.
+        Never before the claim that let it be delivered, even if the server's clock was set back.
         """
-        here, there = self._moment
-        return here + max(0.0, (job.started_at or 0.0) - there)
+        monotonic, server = self._clock_reference
+        return monotonic + max(0.0, (job.started_at or 0.0) - server)
 
-    def _lapses(self, job: Record) -> float:
-        return self._began(job) + (job.deadline or 0.0) - (job.started_at or 0.0)
+    def _lapses_at(self, job: Record) -> float:
+        return self._leased_at(job) + (job.deadline or 0.0) - (job.started_at or 0.0)
 
 
 class DeliveryListener(RedisListener):
-    """A listener to one queue's `ready` to which jobs can be delivered; see `DirectDelivery`."""
+    """A listener for one queue's ready jobs, which can also be delivered to it."""
 
     def __init__(
         self,
         connection: Connection,
         channels: Sequence[str],
-        arm: Callable[[], None],
+        request_wakeups: Callable[[], None],
         forget: Callable[[PubSubConnection], None],
         inbox: Inbox,
     ) -> None:
         self.inbox = inbox
-        super().__init__(connection, channels, arm, forget)
+        super().__init__(connection, channels, request_wakeups, forget)
 
     def delivered(self, worker: str) -> DeliveredJobs:
         return self.inbox.take(worker)
 
     def _receive(self, channel: bytes, message: bytes) -> None:
-        """Keep a delivered job; other messages are empty, and only say that it is time to claim."""
+        """Keep a delivered job; other messages are empty and only say that it is time to claim."""
         del channel
         if message:
             self.inbox.add_message(message)

@@ -1,4 +1,4 @@
-"""Packs and reads the bodies and places of jobs; `lua/lib/job.lua` has the other side."""
+"""Encodes and decodes jobs; `lua/lib/job.lua` has the other side."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ackline.stores.shared.record_encoding import (
 )
 
 NO_JOB, REFUSED = -1, 10
-"""Codes of a script's verdict: GONE for no such job, the job's state for an applied step, the state
-plus REFUSED for a refused one."""
+"""Codes of a script's verdict: NO_JOB if there is no such job, the code of the job's state if the
+transition was applied, that code plus REFUSED if it was not."""
 
 
 def expand_runs(runs: Sequence[int]) -> list[int]:
-    """A verdict for each step, from a script's flat pairs of a verdict and how often it repeats."""
+    """A verdict for each transition, from a script's flat pairs of a verdict and its count."""
     verdicts: list[int] = []
     for verdict, count in zip(runs[::2], runs[1::2], strict=True):
         verdicts += [verdict] * count
@@ -37,7 +37,7 @@ def expand_runs(runs: Sequence[int]) -> list[int]:
 
 
 CANCEL_REQUESTED = 1
-"""The flag of a job that was asked to stop."""
+"""The flag of a job with a cancel request."""
 
 _CREATED, _NUMBER = struct.Struct(">d"), struct.Struct(">Q")
 _HEAD = struct.Struct(">BdH")
@@ -52,7 +52,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def body_head(kind: str, priority: int, options: Options) -> bytes:
-    """The part of a body between the time of creation and the payload."""
+    """The part of a body between the creation time and the payload."""
     name, group = kind.encode(), (options.group or "").encode()
     packed = encode_options(options) or b""
     return b"".join(
@@ -68,10 +68,10 @@ def body_head(kind: str, priority: int, options: Options) -> bytes:
 
 
 class BodyDecoder:
-    """The fields that never change of the job whose body was read last.
+    """The fields of the body that was read last.
 
-    Neighbours mostly differ only in their payload, so the decoded fields before it are reused;
-    decoding them for each job would take a claim as long as everything else.
+    Neighbouring jobs mostly differ only in their payload, so the decoded fields before it are
+    reused: decoding them for each job would take as long as everything else about a claim.
     """
 
     __slots__ = ("_head", "_packed", "created_at", "kind", "options", "payload", "priority")
@@ -84,7 +84,7 @@ class BodyDecoder:
         self.options = NO_OPTIONS
 
     def read(self, packed: bytes) -> None:
-        """Take the fields from this body."""
+        """Decode this body."""
         self._packed = packed
         (self.created_at,) = _CREATED.unpack_from(packed)
         head = self._head
@@ -120,7 +120,7 @@ def leased_record(
     started: float,
     deadline: float,
 ) -> Record:
-    """A job as its worker gets it, whether claimed or handed over."""
+    """A job as its worker gets it, by a claim or by direct delivery."""
     return Record(
         id.decode(),
         body.kind,
@@ -142,7 +142,7 @@ def leased_record(
 
 
 def pack_drafts(drafts: Sequence[Draft]) -> list[bytes | str | int]:
-    """Drafts as the script takes them: neighbours that differ only in id and payload as one run."""
+    """Arguments of a script: neighbours that differ only in id and payload are one run."""
     packed: list[bytes | str | int] = []
     start = 0
     while start < len(drafts):
@@ -174,7 +174,7 @@ def _same_but_payload(one: Draft, other: Draft) -> bool:
 
 
 def pack_writes(writes: Sequence[KeyWrite]) -> list[bytes | str | int]:
-    """Writes of keys as the scripts take them, see `lua/lib/key_values.lua`."""
+    """Writes of keys as arguments of a script, see `lua/lib/key_values.lua`."""
     packed: list[bytes | str | int] = []
     for write in writes:
         version = "" if write.version is None else write.version
@@ -183,7 +183,7 @@ def pack_writes(writes: Sequence[KeyWrite]) -> list[bytes | str | int]:
     return packed
 
 
-# --- places and records ---
+# --- states and records ---
 
 
 class FoundJob(msgspec.Struct, frozen=True):
@@ -195,11 +195,11 @@ class FoundJob(msgspec.Struct, frozen=True):
     act: Act | None
     """How its last lease ended."""
     size: int
-    """How many bytes it takes."""
+    """Its size in bytes."""
 
 
 def decode_jobs(flat: Sequence[Any]) -> list[FoundJob]:
-    """Jobs as `lua/lib/read_jobs.lua` returns them."""
+    """Jobs from the answer of `lua/lib/read_jobs.lua`."""
     body = BodyDecoder()
     return [_decode_job(body, *flat[index : index + 7]) for index in range(0, len(flat), 7)]
 
@@ -207,27 +207,27 @@ def decode_jobs(flat: Sequence[Any]) -> list[FoundJob]:
 def _decode_job(
     body: BodyDecoder,
     id: bytes,
-    packed: bytes,
-    place: bytes,
+    packed_body: bytes,
+    packed_state: bytes,
     score: bytes,
     result: bytes | None,
     progress: bytes | None,
     history: Sequence[bytes],
 ) -> FoundJob:
-    body.read(packed)
+    body.read(packed_body)
     at = float(score)
-    state, act, flags, finished, attempts, token, started, worker = _read_state(place)
+    state, act, flags, finished, attempts, token, started, worker = _read_state(packed_state)
     record = make_record(
         id.decode(), body.kind, state, body.payload, body.priority, body.options, attempts,
         body.created_at, token, worker, started or None, at, finished or None,
         bool(flags & CANCEL_REQUESTED), progress, result, tuple(map(_read_attempt, history)),
     )  # fmt: skip
-    size = len(packed) + len(result or b"") + len(progress or b"") + sum(map(len, history))
+    size = len(packed_body) + len(result or b"") + len(progress or b"") + sum(map(len, history))
     return FoundJob(record, body.number, at, _act_of(act), size)
 
 
 class LastLease(msgspec.Struct, frozen=True):
-    """How the last lease of a job ended, and the history of its ended attempts."""
+    """How the last lease of a job ended, and the job's history."""
 
     act: Act | None
     token: int
@@ -236,15 +236,17 @@ class LastLease(msgspec.Struct, frozen=True):
 
 
 def decode_last_leases(flat: Sequence[Any]) -> dict[str, LastLease]:
-    """The last leases that `lua/lib/apply.lua` returns for jobs with refused steps, by id."""
+    """The last leases of jobs with refused transitions, by id, see `lua/lib/apply.lua`."""
     return {
         flat[index].decode(): _decode_last_lease(*flat[index + 1 : index + 4])
         for index in range(0, len(flat), 4)
     }
 
 
-def _decode_last_lease(place: bytes, result: bytes | None, history: Sequence[bytes]) -> LastLease:
-    _, act, _, _, _, token, _, _ = _read_state(place)
+def _decode_last_lease(
+    packed_state: bytes, result: bytes | None, history: Sequence[bytes]
+) -> LastLease:
+    _, act, _, _, _, token, _, _ = _read_state(packed_state)
     return LastLease(_act_of(act), token, result, tuple(map(_read_attempt, history)))
 
 
@@ -254,7 +256,7 @@ def _act_of(code: int) -> Act | None:
 
 _JobStateFields = tuple[State, int, int, float, int, int, float, str]
 _NEVER_LEASED: _JobStateFields = (State.QUEUED, 0, 0, 0.0, 0, 0, 0.0, "")
-"""The place of a job that no worker has had yet, which is not written."""
+"""The state of a job that was never leased: it is not stored."""
 
 
 def _read_state(packed: bytes) -> _JobStateFields:
@@ -279,11 +281,11 @@ def _read_attempt(packed: bytes) -> Failure:
     )
 
 
-# --- the settings of a queue as its key holds them: whole, and in parts for the scripts ---
+# --- settings: stored as a whole, and in separate fields for the scripts ---
 
 
 def settings_fields(settings: QueueSettings) -> list[bytes | str]:
-    """Fields and values of the queue's key."""
+    """Fields and values of the queue's hash."""
     limit = "" if settings.max_jobs is None else str(settings.max_jobs)
     return [
         "settings", encode_settings(settings),
@@ -295,5 +297,8 @@ def settings_fields(settings: QueueSettings) -> list[bytes | str]:
 
 
 def new_queue_fields(mark: int) -> list[bytes | str]:
-    """The fields of a new queue; `idle`, because somebody may already be waiting for its jobs."""
+    """The fields of a new queue.
+
+    Wake-ups are requested, because somebody may already be waiting for its jobs.
+    """
     return [*settings_fields(DEFAULT_SETTINGS), "wake_requested", "1", "mark", str(mark)]

@@ -1,7 +1,7 @@
-"""Transitions as steps that a script can take by itself; `lua/lib/apply.lua` shows how.
+"""Encodes transitions so that a script can apply them without knowing the lifecycle.
 
-Everything that the lifecycle would decide at the moment of applying is worked out beforehand, for
-every state that the job may be found in.
+Everything that the lifecycle decides when a transition is applied is computed here beforehand, for
+every state in which the script may find the job. See `lua/lib/apply.lua`.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _COMPLETE = Act.COMPLETE
 
 
 class TransitionEncoder:
-    """Packs the transitions of one queue."""
+    """Encodes the transitions of one queue."""
 
     def __init__(self, names: KeyNames, queue: QueueKey) -> None:
         self._names = names
         self._queue = queue
 
     def pack(self, transitions: Sequence[Transition]) -> Iterator[Argument]:
-        """Steps as a script takes them: neighbours that differ only in id and data as one run."""
+        """Arguments of a script: neighbours that differ only in id and data are one run."""
         start = 0
         while start < len(transitions):
             first = transitions[start]
@@ -60,30 +60,27 @@ class TransitionEncoder:
             run = transitions[start:end]
             ids = [transition.id for transition in run]
             name, data_of = _data(first)
-            step = self._step(first, name)
-            step["plain_completion"] = step["plain_completion"] and len(set(ids)) == len(ids)
-            yield _encode(step)
+            encoded = self._fields_of(first, name)
+            encoded["plain_completion"] &= len(set(ids)) == len(ids)
+            yield _encode(encoded)
             yield len(ids)
             yield from ids
             if name is not None:
                 yield from map(data_of, run)
             start = end
 
-    def pack_move(self, transition: Transition, taken: bool) -> bytes:
-        """The step of a move to another slot; with `taken`, refused: the id is not free there."""
+    def pack_move(self, transition: Transition, id_taken: bool) -> bytes:
+        """A move to another slot; it is refused if its id is taken there."""
         assert transition.target is not None
-        step = self._step(transition, None)
-        if taken:
-            step["destinations"] = [False] * len(STATES_BY_CODE)
-        step |= {
-            "entry": self._names.entry(transition.target),
-            "move": new_id(),
-        }
-        return _encode(step)
+        encoded = self._fields_of(transition, None)
+        if id_taken:
+            encoded["destinations"] = [False] * len(STATES_BY_CODE)
+        encoded |= {"entry": self._names.entry(transition.target), "move": new_id()}
+        return _encode(encoded)
 
-    def _step(self, transition: Transition, data: str | None) -> dict[str, Any]:
+    def _fields_of(self, transition: Transition, data: str | None) -> dict[str, Any]:
         act = transition.act
-        lands, asked = _destinations(
+        destinations, if_cancel_requested = _destinations(
             self._queue,
             act,
             transition.to,
@@ -94,17 +91,17 @@ class TransitionEncoder:
             transition.edit and Edit(delay=transition.edit.delay, keep=transition.edit.keep),
             transition.target,
         )
-        step: dict[str, Any] = {
+        encoded: dict[str, Any] = {
             "act": act,
             "by": transition.by,
             "note": journal_note(transition),
             "code": ACT_CODES.get(act, -1) + 1,
-            "destinations": lands,
+            "destinations": destinations,
             "token": transition.token,
             "deadline": transition.deadline,
             "expected": transition.expected and _pack_expected(transition.expected),
             "unlapsed": act is Act.EXTEND,
-            "if_cancel_requested": asked,
+            "if_cancel_requested": if_cancel_requested,
             "attempts": transition.attempts,
             "data": data,
             "priority": transition.edit.priority if transition.edit else None,
@@ -118,8 +115,8 @@ class TransitionEncoder:
             "repeatable": (transition.token is not None and act in REPEATABLE) or None,
         }
         if transition.target is not None:
-            step |= self._move(transition.target)
-        return {name: value for name, value in step.items() if value is not None}
+            encoded |= self._move(transition.target)
+        return {name: value for name, value in encoded.items() if value is not None}
 
     def _move(self, target: QueueKey) -> dict[str, Any]:
         names = self._names
@@ -133,23 +130,23 @@ class TransitionEncoder:
         }
 
 
-def _pack_expected(seen: ExpectedJob) -> dict[str, Any]:
+def _pack_expected(expected: ExpectedJob) -> dict[str, Any]:
     return {
-        "state": STATE_CODES[seen.state],
-        "token": seen.token,
-        "priority": seen.priority,
-        "payload": _binary_string(seen.payload),
-        "at": False if seen.at is None else seen.at,
+        "state": STATE_CODES[expected.state],
+        "token": expected.token,
+        "priority": expected.priority,
+        "payload": _binary_string(expected.payload),
+        "at": False if expected.at is None else expected.at,
     }
 
 
 def _binary_string(data: bytes) -> msgspec.Raw:
-    """Bytes for a script: its msgpack has no type for bytes, but strings may have any bytes."""
+    """Bytes for a script: its msgpack has no type for them, but its strings may have any bytes."""
     return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
 
 
 def _is_plain_completion(transition: Transition) -> bool:
-    """Whether its guard needs the job's token and nothing else of the job."""
+    """Whether the token is all that its guards need of the job."""
     return (
         transition.act is _COMPLETE
         and transition.deadline is None
@@ -170,12 +167,12 @@ def _destinations(
     edit: Edit | None,
     target: QueueKey | None,
 ) -> tuple[tuple[Any, ...], Any]:
-    """Where a step leads from each state, and where it leads if the job was asked to stop.
+    """The destination from each state, and the one if the job has a cancel request.
 
-    Cached: for a job that comes alone, working it out takes a worker longer than everything else.
-    So the arguments must not include what does not matter here, such as a payload.
+    Cached, because for a single job computing it takes a worker longer than everything else. So the
+    arguments must not include what makes no difference here, such as a payload.
     """
-    step = Transition(
+    transition = Transition(
         id="",
         act=act,
         to=to,
@@ -186,33 +183,35 @@ def _destinations(
         edit=edit,
         target=target,
     )
-    lands = tuple(_destination(queue, step, state) for state in STATES_BY_CODE)
-    usual = find_destination(step, State.PROCESSING, False)
-    asked = find_destination(step, State.PROCESSING, True)
-    return lands, None if asked == usual else _pack(asked)
+    destinations = tuple(_destination(queue, transition, state) for state in STATES_BY_CODE)
+    usual = find_destination(transition, State.PROCESSING, False)
+    if_cancel_requested = find_destination(transition, State.PROCESSING, True)
+    if if_cancel_requested == usual:
+        return destinations, None
+    return destinations, _pack(if_cancel_requested)
 
 
-def _destination(queue: QueueKey, step: Transition, state: State) -> Any:
-    if not may_apply(step, state):
+def _destination(queue: QueueKey, transition: Transition, state: State) -> Any:
+    if not may_apply(transition, state):
         return False
-    if step.target is not None and not may_move(queue, step.target):
+    if transition.target is not None and not may_move(queue, transition.target):
         return False
-    return _pack(find_destination(step, state, False))
+    return _pack(find_destination(transition, state, False))
 
 
-def _pack(landing: Destination) -> tuple[int, str, float]:
-    return (STATE_CODES[landing.state], landing.position_rule, landing.seconds)
+def _pack(destination: Destination) -> tuple[int, str, float]:
+    return (STATE_CODES[destination.state], destination.position_rule, destination.seconds)
 
 
 def _same_but_data(one: Transition, other: Transition) -> bool:
-    """Whether two steps differ only in id and data."""
+    """Whether two transitions differ only in id and data."""
     if one.act is not other.act or one.token != other.token or one.keep != other.keep:
         return False
     if one.act is _COMPLETE:
         same_data = (one.result is None) == (other.result is None)
-        plain = one.deadline == other.deadline and one.attempts == other.attempts
-        alike = one.has_callback == other.has_callback and one.by == other.by
-        return same_data and plain and alike and one.note == other.note
+        same_lease = one.deadline == other.deadline and one.attempts == other.attempts
+        same_entry = one.has_callback == other.has_callback and one.by == other.by
+        return same_data and same_lease and same_entry and one.note == other.note
     return msgspec.structs.replace(other, id=one.id) == one
 
 
@@ -220,13 +219,13 @@ _DataOf = Callable[[Transition], bytes]
 
 
 def _data(transition: Transition) -> tuple[str | None, _DataOf]:
-    """The name of a step's data, and how to get it."""
+    """The name of a transition's data, and how to get it."""
     if transition.result is not None:
-        return "result", lambda step: step.result or b""
+        return "result", lambda one: one.result or b""
     if transition.act is Act.PROGRESS:
-        return "progress", lambda step: step.progress or b""
+        return "progress", lambda one: one.progress or b""
     if transition.edit is not None and transition.edit.payload is not None:
-        return "payload", lambda step: (step.edit and step.edit.payload) or b""
+        return "payload", lambda one: (one.edit and one.edit.payload) or b""
     if history_entry(transition, 0, "", 0.0, 0.0) is not None:
         return "attempt", _encode_attempt
     return None, _nothing
@@ -237,7 +236,7 @@ def _nothing(_transition: Transition) -> bytes:
 
 
 def _encode_attempt(transition: Transition) -> bytes:
-    # The script adds the attempt, its worker and its times.
-    ended = history_entry(transition, 0, "", 0.0, 0.0)
-    assert ended is not None
-    return encode_failure(ended)
+    # The script adds the number of the attempt, its worker and its times.
+    attempt = history_entry(transition, 0, "", 0.0, 0.0)
+    assert attempt is not None
+    return encode_failure(attempt)

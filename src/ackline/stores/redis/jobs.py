@@ -1,4 +1,4 @@
-"""Jobs in, out and through."""
+"""Enqueue, claim, apply transitions, heartbeat."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from ackline.stores.redis.scripts import ApplyAnswer, Scripts
 from ackline.stores.shared.record_encoding import STATES_BY_CODE
 
 TOKEN_JUMP_BITS = 20
-"""While the clock is behind, a token is above the last one by a random number of this many bits."""
+"""Bits of the random number by which a token exceeds the last one while the clock is behind."""
 
 _token_jumps = random.Random()
-# Not `secrets`: asking the kernel releases the GIL, and a busy worker gets it back late.
+# Not `secrets`: a system call releases the GIL, and a busy worker gets it back late.
 os.register_at_fork(after_in_child=_token_jumps.seed)
 
 _ACCEPTED = {"q": State.QUEUED, "s": State.SCHEDULED}
@@ -54,21 +54,21 @@ _encode = msgspec.msgpack.Encoder().encode
 def enqueue(
     scripts: Scripts, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
 ) -> list[Receipt]:
-    """Insert the jobs that are not there yet, and write the keys that came with them."""
+    """Insert the jobs that do not exist yet, and write the keys that came with them."""
     if not drafts and not keys:
         scripts.create_queue(queue)
         return []
     letters, results = scripts.enqueue(queue, drafts, keys, _token_jump())
-    waiting = iter(results)
+    next_result = iter(results)
     receipts = []
     for draft, letter in zip(drafts, letters, strict=True):
         state = _ACCEPTED.get(letter)
         if state is not None:
             receipts.append(Receipt(draft.id, True, state))
             continue
-        there = STATES_BY_CODE[int(letter)]
-        result = next(waiting) if there is State.COMPLETED else None
-        receipts.append(Receipt(draft.id, False, there, result))
+        existing = STATES_BY_CODE[int(letter)]
+        result = next(next_result) if existing is State.COMPLETED else None
+        receipts.append(Receipt(draft.id, False, existing, result))
     return receipts
 
 
@@ -78,40 +78,41 @@ def claim(
     request: ClaimRequest,
     transitions: Sequence[Transition],
     inbox: Inbox | None = None,
-    free: int = 0,
+    free_capacity: int = 0,
 ) -> ClaimResult:
-    """Apply the transitions, promote due jobs, lease the next in line, report lapsed ones.
+    """Apply the transitions, promote due jobs, lease the next queued jobs, report lapsed ones.
 
-    With an inbox, a job may be delivered there from then on, if this brings fewer than are `free`.
+    With an inbox, a job may be delivered there afterwards if this returns fewer than
+    `free_capacity` jobs.
     """
     settled: list[Verdict] | None = None
     if transitions and _settle_first(scripts, transitions):
         settled, transitions = apply(scripts, queue, transitions), ()
-    asked_at = time.monotonic()
-    taken = scripts.claim(queue, _pack_request(request, inbox, free), transitions)
-    now, jobs = taken.now, taken.jobs
+    sent_at = time.monotonic()
+    answer = scripts.claim(queue, _pack_request(request, inbox, free_capacity), transitions)
+    now, jobs = answer.now, answer.jobs
     if inbox is not None:
-        inbox.set_clock_reference(asked_at, now)
-        if taken.undelivered:
-            inbox.add_message(taken.undelivered)
-    most = request.max_bytes
+        inbox.set_clock_reference(sent_at, now)
+        if answer.undelivered:
+            inbox.add_message(answer.undelivered)
+    max_bytes = request.max_bytes
     return ClaimResult(
-        jobs=_leased_records(jobs, taken.redelivered, request, taken.token, now) if jobs else [],
-        verdicts=settled or _verdicts(transitions, taken.applied),
-        lapsed=[seen.record for seen in taken.lapsed],
-        next_at=taken.next_at,
+        jobs=_leased_records(jobs, answer.redelivered, request, answer.token, now) if jobs else [],
+        verdicts=settled or _verdicts(transitions, answer.applied),
+        lapsed=[found.record for found in answer.lapsed],
+        next_at=answer.next_at,
         now=now,
-        # A job that was on its way has taken the place of one in line.
-        may_have_more=bool(taken.undelivered)
-        or (most is not None and sum(map(len, jobs[1::2])) >= most),
+        # A job that was being delivered took the capacity of a queued one.
+        may_have_more=bool(answer.undelivered)
+        or (max_bytes is not None and sum(map(len, jobs[1::2])) >= max_bytes),
     )
 
 
 def _settle_first(scripts: Scripts, transitions: Sequence[Transition]) -> bool:
-    """Whether to settle in a call of its own, before the claim.
+    """Whether to settle in a separate call before the claim.
 
-    So if the store waits for replicas or a sync: if that wait failed after a joint call, jobs
-    would stay leased that the worker never got.
+    If the store waits for replicas or a sync and that fails after a combined call, the worker
+    would never get the jobs that the call has leased.
     """
     if scripts.connection.waits_for_durability:
         return True
@@ -122,7 +123,7 @@ def _token_jump() -> int:
     return _token_jumps.getrandbits(TOKEN_JUMP_BITS) + 1
 
 
-def _pack_request(request: ClaimRequest, inbox: Inbox | None, free: int) -> bytes:
+def _pack_request(request: ClaimRequest, inbox: Inbox | None, free_capacity: int) -> bytes:
     packed: dict[str, Any] = {
         "worker": request.worker,
         "limit": request.limit,
@@ -131,8 +132,11 @@ def _pack_request(request: ClaimRequest, inbox: Inbox | None, free: int) -> byte
         "lease_of_kind": dict(request.lease_of_kind),
     }
     if inbox is not None:
-        free = min(request.limit, free)
-        packed |= {"inbox": inbox.name, "received_token": inbox.received, "free_capacity": free}
+        packed |= {
+            "inbox": inbox.name,
+            "received_token": inbox.received_token,
+            "free_capacity": min(request.limit, free_capacity),
+        }
     if request.kinds is not None:
         packed["kinds"] = sorted(request.kinds)
     if request.ignore_group_limit:
@@ -143,31 +147,31 @@ def _pack_request(request: ClaimRequest, inbox: Inbox | None, free: int) -> byte
 
 
 def _leased_records(
-    flat: Sequence[Any], again: Sequence[int], request: ClaimRequest, token: int, now: float
+    flat: Sequence[Any], redelivered: Sequence[int], request: ClaimRequest, token: int, now: float
 ) -> list[Record]:
     body, worker = BodyDecoder(), request.worker
-    had = {index: (attempts, flags) for index, attempts, flags in _in_threes(again)}
+    leased_before = {index: (attempts, flags) for index, attempts, flags in _triples(redelivered)}
     records = []
     for index in range(len(flat) // 2):
         body.read(flat[2 * index + 1])
-        attempts, flags = had.get(index, _FIRST_DELIVERY)
-        until = now + request.lease_of(body.kind, body.options)
+        attempts, flags = leased_before.get(index, _FIRST_DELIVERY)
+        deadline = now + request.lease_of(body.kind, body.options)
         records.append(
-            leased_record(flat[2 * index], body, attempts, flags, token, worker, now, until)
+            leased_record(flat[2 * index], body, attempts, flags, token, worker, now, deadline)
         )
     return records
 
 
 _FIRST_DELIVERY = (1, 0)
-"""Attempts and flags of a job that no worker has had before."""
+"""Attempts and flags of a job that was never leased before."""
 
 
-def _in_threes(flat: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+def _triples(flat: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     return zip(flat[::3], flat[1::3], flat[2::3], strict=True)
 
 
 def apply(scripts: Scripts, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
-    """Apply each transition whose guard holds."""
+    """Apply each transition if its guards hold."""
     if not transitions:
         return []
     if _cross_slots(scripts, transitions):
@@ -176,7 +180,7 @@ def apply(scripts: Scripts, queue: QueueKey, transitions: Sequence[Transition]) 
 
 
 def _cross_slots(scripts: Scripts, transitions: Sequence[Transition]) -> bool:
-    """Whether any step reaches beyond its queue, which a script in a cluster cannot."""
+    """Whether any transition reaches beyond its queue, which a script in a cluster cannot."""
     return scripts.names.clustered and any(
         transition.target is not None or transition.undelivered_keys for transition in transitions
     )
@@ -184,24 +188,25 @@ def _cross_slots(scripts: Scripts, transitions: Sequence[Transition]) -> bool:
 
 def _verdicts(transitions: Sequence[Transition], applied: ApplyAnswer) -> list[Verdict]:
     """The verdicts on transitions; a refused one may have been applied by an earlier call."""
-    codes, ends = applied
+    codes, packed_leases = applied
     if not codes:
         return [_NO_JOB] * len(transitions)
     verdicts = [_VERDICTS[code] for code in codes]
-    if ends:
-        ended = decode_last_leases(ends)
+    if packed_leases:
+        last_leases = decode_last_leases(packed_leases)
         for index, transition in enumerate(transitions):
-            last = ended.get(transition.id)
-            if last is None or codes[index] < REFUSED:
+            lease = last_leases.get(transition.id)
+            if lease is None or codes[index] < REFUSED:
                 continue
-            if was_applied(transition, last.act, last.token, last.result, last.history):
+            if was_applied(transition, lease.act, lease.token, lease.result, lease.history):
                 verdicts[index] = Verdict(True, verdicts[index].state)
     return verdicts
 
 
 def heartbeat(
-    scripts: Scripts, queue: QueueKey, beat: Heartbeat, holds: Sequence[LeaseExtension]
+    scripts: Scripts, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
 ) -> HeartbeatReply:
-    """Note that a worker is alive, and extend its leases."""
-    packed = _encode(beat) if beat.ttl > 0 else b""
-    return HeartbeatReply(*scripts.heartbeat(queue, beat.id, packed, beat.ttl, holds))
+    """Record that a worker is alive, and extend its leases."""
+    packed = _encode(heartbeat) if heartbeat.ttl > 0 else b""
+    lost, cancelled = scripts.heartbeat(queue, heartbeat.id, packed, heartbeat.ttl, extensions)
+    return HeartbeatReply(lost, cancelled)

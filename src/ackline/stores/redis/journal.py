@@ -36,13 +36,13 @@ MAX_CLOCK_SKEW = 1.0
 """Seconds by which the clocks of a cluster's nodes may differ."""
 
 MAX_TIME = 2**64 - 1
-"""No entry of a stream has a higher time, whatever a cursor says."""
+"""The highest time that an entry of a stream can have, whatever a cursor says."""
 
 JOURNALS_PER_CALL = 500
-"""How many journals are asked for their first batches in one round trip."""
+"""Journals whose first batches are read in one round trip."""
 
 StreamRead = tuple[list[tuple[bytes, dict[bytes, bytes]]], bytes | None]
-"""Entries of a stream, and what was last trimmed of it."""
+"""Entries of a stream, and what was last trimmed from it."""
 
 
 def read_events(
@@ -59,16 +59,16 @@ def read_all_events(
     limit: int,
     tenant: str | None = None,
 ) -> Events:
-    """The journals of all queues, or of all of one tenant, after a cursor, as one."""
+    """The merged journals of all queues, or of all queues of a tenant, after a cursor."""
     if limit <= 0:
         return Events([])
-    # First of all: batches written from now on have higher numbers, so no late one is skipped.
+    # Before anything else: batches written from now on have higher numbers, so none is skipped.
     end = last_batch(connection, names)
     queues = [key for key in all_queues(connection, names) if tenant in (None, key.tenant)]
-    answers = _first_reads(connection, names, queues, after, end)
+    reads = _first_reads(connection, names, queues, after, end)
     journals = [
-        _follow(connection, names, queue, after, limit, end, answer)
-        for queue, answer in zip(queues, answers, strict=True)
+        _follow(connection, names, queue, after, limit, end, read)
+        for queue, read in zip(queues, reads, strict=True)
     ]
     try:
         return _limit_events(heapq.merge(*journals, key=lambda batch: batch.number), after, limit)
@@ -84,7 +84,7 @@ def _first_reads(
     after: str | None,
     end: int,
 ) -> Iterator[StreamRead]:
-    """The first batches of each journal after a cursor: most journals have none."""
+    """The first batches of each journal after a cursor; most journals have none."""
     batch = read_cursor(after)[0]
     for start in range(0, len(queues), JOURNALS_PER_CALL):
         with connection.translate_errors:
@@ -96,11 +96,11 @@ def _first_reads(
 
 
 def _send_read(
-    pipe: Any, names: KeyNames, queue: QueueKey, batch: int, end: int | None, chunk: int
+    pipe: Any, names: KeyNames, queue: QueueKey, batch: int, end: int | None, read_size: int
 ) -> None:
     base, last = names.base(queue), "+" if end is None else _name_of(names, end)
-    # In this order: what is dropped in between counts as dropped, too.
-    pipe.xrange(f"{base}:journal", _name_of(names, batch), last, chunk)
+    # In this order: what is trimmed in between counts as trimmed, too.
+    pipe.xrange(f"{base}:journal", _name_of(names, batch), last, read_size)
     pipe.hget(f"{base}:queue", "trimmed")
 
 
@@ -115,7 +115,7 @@ def _until_trimmed(batches: Iterator[JournalBatch]) -> Iterator[JournalBatch]:
             yield batch
             any_read = True
     except EventsDropped:
-        # Dropped while we read: the batches before are complete, and the next read will raise.
+        # Trimmed while this reads: the batches before are complete, and the next read will raise.
         if not any_read:
             raise
 
@@ -123,7 +123,7 @@ def _until_trimmed(batches: Iterator[JournalBatch]) -> Iterator[JournalBatch]:
 def last_trimmed(
     connection: Connection, names: KeyNames, queues: Sequence[QueueKey]
 ) -> tuple[int, int]:
-    """The last batch that was dropped of any of these queues, and how many events it had."""
+    """The last batch that was trimmed of any of these queues, and how many events it had."""
     with connection.translate_errors:
         pipe = connection.client.pipeline(transaction=False)
         for queue in queues:
@@ -131,11 +131,13 @@ def last_trimmed(
         return max((_trimmed(names, text) for text in pipe.execute()), default=(0, 0))
 
 
-def first_needed(names: KeyNames, queue: QueueKey, keep_from: str | None) -> tuple[int | str, int]:
+def first_needed(
+    names: KeyNames, queue: QueueKey, needed_after: str | None
+) -> tuple[int | str, int]:
     """The time of the first batch with events after a cursor, and how many it has before them."""
-    if keep_from is None:
+    if needed_after is None:
         return "", 0
-    batch, used = read_cursor(keep_from)
+    batch, used = read_cursor(needed_after)
     if not names.clustered:
         return batch, used
     time, mark, own = batch >> QUEUE_MARK_BITS, batch & MAX_QUEUE_MARK, names.queue_mark(queue)
@@ -152,9 +154,9 @@ def all_queues(connection: Connection, names: KeyNames) -> list[QueueKey]:
 
 
 def last_batch(connection: Connection, names: KeyNames, now: float | None = None) -> int:
-    """The number up to which all batches have been written already.
+    """The number up to which all batches have been written.
 
-    A cluster has no shared counter: there it follows from the time, by default the servers'.
+    A cluster has no shared counter: there it is computed from the time, by default the servers'.
     """
     if not names.clustered:
         with connection.translate_errors:
@@ -183,33 +185,33 @@ def _follow(
     after: str | None,
     limit: int,
     end: int | None,
-    answer: StreamRead | None,
+    read: StreamRead | None,
 ) -> Iterator[JournalBatch]:
     """Batches that have events after a cursor, about as many as the limit needs.
 
-    It begins with the answer to the first question, if that was asked already.
+    `read` is the first read, if that was already done.
     """
     start = read_cursor(after)
-    batch, left = start[0], start[1] + limit
-    chunk = FIRST_READ_SIZE
+    batch, remaining = start[0], start[1] + limit
+    read_size = FIRST_READ_SIZE
     while True:
-        if answer is None:
+        if read is None:
             with connection.translate_errors:
                 pipe = connection.client.pipeline(transaction=False)
-                _send_read(pipe, names, queue, batch, end, chunk)
-                answer = pipe.execute()
-        (read, trimmed), answer = answer, None
+                _send_read(pipe, names, queue, batch, end, read_size)
+                read = pipe.execute()
+        (found, trimmed), read = read, None
         require_not_trimmed(queue, after, _trimmed(names, trimmed))
-        sizes = [int(fields[b"n"]) for _, fields in read]
-        for (name, fields), size in zip(read, sizes, strict=True):
+        sizes = [int(fields[b"n"]) for _, fields in found]
+        for (name, fields), size in zip(found, sizes, strict=True):
             number = _batch_of(names, name)
             if (number, size) > start:
                 at, entries = read_batch(fields, size)
                 yield JournalBatch(number, at, queue, entries)
-        if len(read) < chunk:
+        if len(found) < read_size:
             return
-        left -= sum(sizes)
-        chunk = next_read_size(left, sizes)
+        remaining -= sum(sizes)
+        read_size = next_read_size(remaining, sizes)
         batch = number + 1
         after = make_cursor(batch, 0)
 
@@ -220,7 +222,7 @@ def _trimmed(names: KeyNames, trimmed: bytes | None) -> tuple[int, int]:
 
 
 def _batch_of(names: KeyNames, name: bytes) -> int:
-    """The number of a batch: its time, and in a cluster the mark of its queue behind that."""
+    """The number of a batch: its time, followed in a cluster by the mark of its queue."""
     time, _, mark = name.partition(b"-")
     return int(time) << QUEUE_MARK_BITS | int(mark or 0) if names.clustered else int(time)
 
@@ -231,20 +233,20 @@ def _name_of(names: KeyNames, batch: int) -> str:
     return f"{min(batch, MAX_TIME)}-0"
 
 
-# --- one batch: runs of entries that have most fields in common ---
+# --- a batch: runs of entries that differ only in their job ---
 
 _ACTS = {act.value: act for act in Act}
 _STATES = (*STATES_BY_CODE, None)
-"""By their codes; -1 is no state, so None is the last."""
+"""By their codes; the last one is None, because code -1 is no state."""
 
 _PRIORITIES = {ord("-"): None} | {ord(str(priority)): priority for priority in range(10)}
 
 Fields = Mapping[bytes, bytes]
-"""The fields of a stream entry: `e` has a time and runs; for `p` and `c` see below."""
+"""The fields of a stream entry: `e` has the time and the runs; for `p` and `c` see below."""
 
 
 class _EntryRun(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Neighbouring entries; kinds and attempts are one value for all, or a list with one each."""
+    """Neighbouring entries; kinds and attempts are one value for all, or a list."""
 
     act: str
     source: int
@@ -257,12 +259,12 @@ class _EntryRun(msgspec.Struct, frozen=True, gc=False, array_like=True):
     attempts: int | list[int]
     ids: msgspec.Raw
     moved: tuple[str | None, str | None] = (None, None)
-    """The queues that the job of a move has left and entered."""
+    """The source and the target queue of a move."""
 
     def entries(
         self, ids: list[str], priorities: Iterator[int | None], callbacks: Iterator[str | None]
     ) -> Iterator[Entry]:
-        """An entry for each id; takes the next of the batch's priorities and callbacks for each."""
+        """An entry for each id, with the next priority and the next callback of the batch."""
         return map(
             Entry,
             repeat(_ACTS[self.act]),
@@ -289,7 +291,7 @@ _decode_id = msgspec.msgpack.Decoder(str).decode
 
 
 def read_batch(fields: Fields, size: int) -> tuple[float, Sequence[Entry]]:
-    """When a batch was written, and its entries; a large batch's are made when first looked at."""
+    """When a batch was written, and its entries; those of a large batch are decoded lazily."""
     at, *runs = _decode(fields[b"e"])
     packed = _PackedBatch(runs, fields)
     return at, LazyEntries(packed, range(size)) if size >= LAZY_FROM else packed.unpack()
@@ -307,22 +309,22 @@ class _PackedBatch(msgspec.Struct, frozen=True, gc=False):
     def uniform_runs(self) -> list[UniformRun]:
         if b"c" in self.fields:
             return []
-        all_alike: list[UniformRun] = []
+        uniform: list[UniformRun] = []
         digits = self.fields.get(b"p", b"")
         for run in self.runs:
-            alike = _uniform_run(run, digits)
-            if alike is None:
+            found = _uniform_run(run, digits)
+            if found is None:
                 return []
-            all_alike.append(alike)
-            digits = digits[len(alike) :]
-        return all_alike
+            uniform.append(found)
+            digits = digits[len(found) :]
+        return uniform
 
 
 def _uniform_run(run: _EntryRun, digits: bytes) -> UniformRun | None:
-    even = split_rows(bytes(run.ids), _decode_id)
-    if even is None or isinstance(run.kinds, list) or isinstance(run.attempts, list):
+    split = split_rows(bytes(run.ids), _decode_id)
+    if split is None or isinstance(run.kinds, list) or isinstance(run.attempts, list):
         return None
-    id, rows, width = even
+    id, rows, width = split
     priorities = digits[: len(rows) // width].ljust(len(rows) // width, b"-")
     if priorities.count(priorities[:1]) < len(priorities):
         return None
@@ -335,12 +337,12 @@ def _of_each(values: Any) -> Iterator[Any]:
 
 
 def _priorities(fields: Fields) -> Iterator[int | None]:
-    """The field `p` has a digit for each entry; the last ones, or all, may be left out."""
+    """The field `p` has a digit for each entry; the last ones, or all, may be missing."""
     return chain(map(_PRIORITIES.get, fields.get(b"p", b"")), repeat(None))
 
 
 def _callbacks(fields: Fields) -> Iterator[str | None]:
-    """The field `c` has the entry's number and the URL of each of the few jobs that call back."""
+    """The field `c` has the entry's number and the URL for each of the few jobs with a callback."""
     if b"c" not in fields:
         return repeat(None)
     flat = _decode_callbacks(fields[b"c"])

@@ -1,4 +1,4 @@
-"""The names of Redis keys: of queues, of tenants' rooms, and of what all share.
+"""The names of Redis keys: of queues, of tenants, and of what all share.
 
 `docs/redis-keys.md` lists every key with its type.
 """
@@ -16,7 +16,7 @@ from ackline.core.limits import RESERVED_KEY_PREFIX
 from ackline.stores.contract import QUEUE_KEYS
 
 SCHEMA = 1
-"""The version of the layout that these names make."""
+"""The version of this layout of keys."""
 
 QUEUE_MARK_BITS = 20
 MAX_QUEUE_MARK = (1 << QUEUE_MARK_BITS) - 1
@@ -24,14 +24,14 @@ MAX_QUEUE_MARK = (1 << QUEUE_MARK_BITS) - 1
 
 @functools.lru_cache(maxsize=4096)
 def _encode(name: str) -> str:
-    # Without `/` and `}`, no two names collide, and the hash tag ends where it should.
+    # Without `/` and `}`, no two names collide and the hash tag ends where it should.
     return quote(name, safe="")
 
 
 class KeyNames(msgspec.Struct, frozen=True):
     """All names under one prefix.
 
-    In a cluster, queues share nothing but the registry, because a script reaches only one slot.
+    In a cluster, queues share only the registry, because a script can reach only one slot.
     """
 
     prefix: str
@@ -39,7 +39,7 @@ class KeyNames(msgspec.Struct, frozen=True):
 
     @property
     def schema(self) -> str:
-        """The version of this layout."""
+        """The key of the layout's version."""
         return f"{self.prefix}:schema"
 
     @property
@@ -52,32 +52,32 @@ class KeyNames(msgspec.Struct, frozen=True):
         return f"{_encode(queue.tenant)}/{_encode(queue.name)}"
 
     def queue_of(self, entry: str) -> QueueKey:
-        """Read back an entry of the registry."""
+        """The queue of an entry in the registry."""
         tenant, _, name = entry.partition("/")
         return QueueKey(unquote(tenant), unquote(name))
 
     def base(self, queue: QueueKey) -> str:
-        """The beginning of all keys of a queue; the braces keep them in one slot."""
+        """The base name of all keys of a queue; the braces keep them in one slot."""
         return f"{self.prefix}:{{{self.entry(queue)}}}"
 
     def counters(self, queue: QueueKey) -> str:
-        """Where the numbers of jobs and of journal batches are counted."""
+        """The hash with the last numbers of jobs and journal batches."""
         return f"{self.base(queue) if self.clustered else self.prefix}:counters"
 
     def queue_mark(self, queue: QueueKey) -> int:
-        """Tells apart batches that two queues of a cluster write at the same moment."""
+        """A number that distinguishes batches which queues of a cluster write at the same time."""
         return zlib.crc32(self.entry(queue).encode()) & MAX_QUEUE_MARK if self.clustered else 0
 
     def key_values_base(self, tenant: str) -> str:
-        """The beginning of all keys of a tenant's room."""
+        """The base name of a tenant's key-value store."""
         return f"{self.prefix}:{{{_encode(tenant)}}}"
 
     def undelivered_keys_base(self, queue: QueueKey) -> str:
-        """The room that the scripts of a queue write to."""
+        """The base name of the keys that a queue's scripts write for undelivered jobs."""
         return self.base(queue) if self.clustered else self.key_values_base(queue.tenant)
 
     def queue_keys_base(self, queue: QueueKey) -> str:
-        """The room of the keys that an enqueue into a queue can write."""
+        """The base name of the keys that an enqueue into a queue can write."""
         return (
             f"{self.base(queue)}:queue_keys"
             if self.clustered
@@ -85,11 +85,11 @@ class KeyNames(msgspec.Struct, frozen=True):
         )
 
     def base_of_key(self, tenant: str, key: tuple[str, ...]) -> str:
-        """The room of a key, or of all keys that start with it."""
+        """The base name of a key, or of all keys that start with it."""
         if key[:2] == (RESERVED_KEY_PREFIX, QUEUE_KEYS) and len(key) > 2:
             return self.queue_keys_base(QueueKey(tenant, key[2]))
         return self.key_values_base(tenant)
 
     def channel(self, queue: QueueKey, topic: str) -> str:
-        """Where the news of a queue are published."""
+        """The channel of a queue's notifications on a topic."""
         return f"{self.base(queue)}:{topic}"

@@ -1,4 +1,4 @@
-"""Wake-ups by pub/sub, each listener and each subscription on a connection of its own."""
+"""Notifications by pub/sub: each listener and subscription has a connection of its own."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from ackline.stores.redis.io.connection import Connection
 logger = logging.getLogger("ackline")
 
 PING_INTERVAL = 15.0
-"""Seconds of silence after which a listener asks the server whether it is still there."""
+"""Seconds of silence after which a listener pings the server."""
 
 MAX_COMPLETIONS = 1000
-"""The most messages kept for a caller that never fetches them."""
+"""The most messages that are kept for a caller that does not fetch them."""
 
 _LENGTH = struct.Struct(">H")
 
 RECONNECT_DELAYS = (0.05, 2.0)
-"""Seconds between tries to listen again."""
+"""The first and the longest delay between attempts to reconnect, in seconds."""
 
 
 class PubSubConnection:
-    """A connection that receives messages of some channels.
+    """A connection that receives the messages of some channels.
 
-    A broken connection is made anew. Messages may have been missed meanwhile, so the wait then
-    ends as if there were news: nobody stays deaf.
+    It reconnects by itself. Messages may have been missed until then, so the wait ends as if there
+    had been one.
     """
 
     def __init__(
@@ -52,17 +52,17 @@ class PubSubConnection:
         self._channels = channels
         self._forget = forget
         self._lock = threading.Lock()
-        self._pipe = threading.Lock()
-        self._piped = True
-        self._awake, self._waker = os.pipe()
-        os.set_blocking(self._awake, False)
-        os.set_blocking(self._waker, False)
+        self._pipe_lock = threading.Lock()
+        self._pipe_open = True
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_reader, False)
+        os.set_blocking(self._wake_writer, False)
         self._pid = os.getpid()
         self._subscriber: Subscriber | None = None
         self._failed = False
         self._received_at = 0.0
         self._pinged_at: float | None = None
-        self._pauses = ExponentialDelay(*RECONNECT_DELAYS)
+        self._reconnect_delay = ExponentialDelay(*RECONNECT_DELAYS)
         self._closed = False
         try:
             self._subscribe()
@@ -71,41 +71,41 @@ class PubSubConnection:
             raise
 
     def _wait(self, timeout: float) -> bool:
-        """Wait for at most `timeout`; whether something has come."""
+        """Wait for at most `timeout` seconds; whether there may be a notification."""
         until = time.monotonic() + timeout
         with self._lock:
             while not self._closed:
-                left = until - time.monotonic()
-                news = self._poll_once(max(0.0, min(left, PING_INTERVAL)))
-                if news or left <= 0:
-                    return news
+                remaining = until - time.monotonic()
+                notified = self._poll_once(max(0.0, min(remaining, PING_INTERVAL)))
+                if notified or remaining <= 0:
+                    return notified
         return True
 
     def wake(self) -> None:
         if self._pid != os.getpid():
             return  # the pipe is the parent's
-        # Not once the pipe is closed: its descriptor may belong to another file by then.
-        with self._pipe, contextlib.suppress(BlockingIOError):
-            if not self._piped:
+        # Not after the pipe is closed: its descriptor may belong to another file by then.
+        with self._pipe_lock, contextlib.suppress(BlockingIOError):
+            if not self._pipe_open:
                 return
-            os.write(self._waker, b"\0")
+            os.write(self._wake_writer, b"\0")
 
     def close(self) -> None:
         if self._pid != os.getpid():
-            # In a forked child, the locks may be held by threads that do not exist there.
+            # In a forked child, threads that do not exist there may hold the locks.
             self._closed = True
             return
-        with self._pipe:
+        with self._pipe_lock:
             if self._closed:
                 return
             self._closed = True
         self.wake()
         with self._lock:
             self._unsubscribe()
-            with self._pipe:
-                self._piped = False
-                os.close(self._awake)
-                os.close(self._waker)
+            with self._pipe_lock:
+                self._pipe_open = False
+                os.close(self._wake_reader)
+                os.close(self._wake_writer)
         self._forget(self)
 
     def __enter__(self) -> Self:
@@ -115,16 +115,16 @@ class PubSubConnection:
         self.close()
 
     def _poll_once(self, seconds: float) -> bool:
-        """Wait for at most `seconds`; whether there may be news."""
+        """Wait for at most `seconds`; whether there may be a notification."""
         try:
             if self._subscriber is None:
-                return self._listen_again(seconds)
+                return self._reconnect(seconds)
             if self._change_channels(self._subscriber):
                 return True
             if not self._subscriber.has_messages:
-                ready = _poll([self._awake, self._subscriber.fileno()], seconds)
-                if self._awake in ready:
-                    os.read(self._awake, 4096)
+                ready = _poll([self._wake_reader, self._subscriber.fileno()], seconds)
+                if self._wake_reader in ready:
+                    os.read(self._wake_reader, 4096)
                     return True
                 if not ready:
                     self._check_connection(self._subscriber)
@@ -134,12 +134,12 @@ class PubSubConnection:
             if not self._failed:
                 self._failed = True
                 where = self._connection.where
-                logger.warning("%s: the connection for news broke: %s", where, error)
+                logger.warning("%s: lost the connection for notifications: %s", where, error)
             self._unsubscribe()
             return True
 
     def _read(self, subscriber: Subscriber) -> bool:
-        """Read everything that has come; whether it includes a message."""
+        """Read everything that has arrived; whether it includes a message."""
         self._received_at, self._pinged_at = time.monotonic(), None
         messages = subscriber.read()
         for channel, message in messages:
@@ -147,33 +147,33 @@ class PubSubConnection:
         return bool(messages)
 
     def _request_wakeups(self) -> None:
-        """Have the store send messages, now that they arrive."""
+        """Have the store send messages, now that they can be received."""
 
     def _change_channels(self, subscriber: Subscriber) -> bool:
-        """Hear of other channels, if any were added or removed; whether to end the wait."""
+        """Subscribe to channels that were added; whether to end the wait."""
         del subscriber
         return False
 
     def _receive(self, channel: bytes, message: bytes) -> None:
-        """A message has come."""
+        """Handle a message."""
 
     def _check_connection(self, subscriber: Subscriber) -> None:
-        """After a long silence, check whether the server is still there."""
+        """After a long silence, check that the server still answers."""
         now = time.monotonic()
         if self._pinged_at is not None and now - self._pinged_at > PING_INTERVAL:
-            raise exceptions.ConnectionError(f"a ping was not answered for {PING_INTERVAL:g} s")
+            raise exceptions.ConnectionError(f"no answer to a ping for {PING_INTERVAL:g} s")
         if self._pinged_at is None and now - self._received_at > PING_INTERVAL:
             self._pinged_at = now
             subscriber.ping()
 
-    def _listen_again(self, seconds: float) -> bool:
-        pause = min(seconds, self._pauses.current)
-        if _poll([self._awake], pause):
-            os.read(self._awake, 4096)
+    def _reconnect(self, seconds: float) -> bool:
+        delay = min(seconds, self._reconnect_delay.current)
+        if _poll([self._wake_reader], delay):
+            os.read(self._wake_reader, 4096)
             return True
-        if pause < self._pauses.current:
+        if delay < self._reconnect_delay.current:
             return False
-        self._pauses.increase()
+        self._reconnect_delay.increase()
         self._subscribe()
         return True
 
@@ -187,7 +187,7 @@ class PubSubConnection:
         self._subscriber = subscriber
         self._failed = False
         self._received_at, self._pinged_at = time.monotonic(), None
-        self._pauses.reset()
+        self._reconnect_delay.reset()
 
     def _unsubscribe(self) -> None:
         subscriber, self._subscriber = self._subscriber, None
@@ -197,68 +197,70 @@ class PubSubConnection:
 
 
 class RedisListener(PubSubConnection):
-    """Waits for messages of some channels, which are always the same."""
+    """Waits for messages of a fixed set of channels."""
 
     def __init__(
         self,
         connection: Connection,
         channels: Sequence[str],
-        arm: Callable[[], None],
+        request_wakeups: Callable[[], None],
         forget: Callable[[PubSubConnection], None],
     ) -> None:
-        self._request_wakeups_of = arm
+        self._request_store_wakeups = request_wakeups
         super().__init__(connection, channels, forget)
 
     def wait(self, timeout: float) -> bool:
         return self._wait(timeout)
 
     def _request_wakeups(self) -> None:
-        self._request_wakeups_of()
+        self._request_store_wakeups()
 
 
 class RedisCompletionListener(RedisListener):
-    """Keeps the messages about ended jobs, for a caller that fetches them after each wait."""
+    """Keeps the messages about finished jobs for a caller that fetches them after each wait."""
 
-    def __init__(self, *given: Any) -> None:
-        self._ends: list[bytes] = []
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        self._messages: list[bytes] = []
+        super().__init__(*arguments)
 
     def completions(self) -> list[Completion] | None:
-        ends, self._ends = self._ends, []
-        # There is none if the listener was woken, had to subscribe again, or the wait timed out.
-        return None if not ends or b"" in ends else [_read_completion(message) for message in ends]
+        messages, self._messages = self._messages, []
+        # There is none if the listener was woken, had to reconnect, or the wait timed out.
+        if not messages or b"" in messages:
+            return None
+        return [_decode_completion(message) for message in messages]
 
     def _receive(self, channel: bytes, message: bytes) -> None:
         del channel
-        self._ends.append(message)
-        if len(self._ends) > MAX_COMPLETIONS:
-            self._ends = [b""]
+        self._messages.append(message)
+        if len(self._messages) > MAX_COMPLETIONS:
+            self._messages = [b""]
 
 
 class RedisSubscription(PubSubConnection):
-    """Hears of many subjects, each by its channel."""
+    """Waits for notifications of many subjects, each by its channel."""
 
     def __init__(
         self,
         connection: Connection,
         own_channel: str,
         channel_of: Callable[[QueueKey, Topic], str],
-        arm: Callable[[Iterable[Subject]], None],
+        request_wakeups: Callable[[Iterable[Subject]], None],
         forget: Callable[[PubSubConnection], None],
     ) -> None:
         self._channel_of = channel_of
-        self._request_wakeups_of = arm
+        self._request_store_wakeups = request_wakeups
         self._subjects: dict[bytes, Subject] = {}
         self._added: set[Subject] = set()
         self._changed = False
-        """Whether other channels are wanted than the server has confirmed."""
+        """Whether the wanted channels differ from those that the server has confirmed."""
         self._subscribed_channels: set[bytes] = set()
         """The channels that the server has confirmed."""
         self._lost = False
         """Whether messages may have been missed while the connection was broken."""
-        self._news: set[Subject] = set()
+        self._notified: set[Subject] = set()
         self._missed = False
-        # Without any channel, it would be no subscription.
+        # The server knows no subscription without a channel.
         super().__init__(connection, [own_channel], forget)
 
     def add(self, subjects: Iterable[Subject]) -> None:
@@ -271,20 +273,20 @@ class RedisSubscription(PubSubConnection):
         for subject in subjects:
             self._subjects.pop(self._channel_of(*subject).encode(), None)
             self._added.discard(subject)
-            self._news.discard(subject)
+            self._notified.discard(subject)
         self._changed = True
 
     def wait(self, timeout: float) -> Collection[Subject] | None:
         self._wait(timeout)
-        news, self._news = self._news, set()
+        notified, self._notified = self._notified, set()
         missed, self._missed = self._missed, False
-        return None if missed else news
+        return None if missed else notified
 
     def _receive(self, channel: bytes, message: bytes) -> None:
         del message
         subject = self._subjects.get(channel)
         if subject is not None:
-            self._news.add(subject)
+            self._notified.add(subject)
 
     def _subscribe(self) -> None:
         super()._subscribe()
@@ -299,22 +301,22 @@ class RedisSubscription(PubSubConnection):
         new = list(wanted - self._subscribed_channels)
         subscriber.unsubscribe(list(self._subscribed_channels - wanted))
         subscriber.subscribe(new)
-        self._request_wakeups_of({*map(self._subjects.__getitem__, new), *self._added})
+        self._request_store_wakeups({*map(self._subjects.__getitem__, new), *self._added})
         self._subscribed_channels, self._changed = set(wanted), False
-        self._news |= self._added
+        self._notified |= self._added
         self._added = set()
         self._missed, self._lost = self._missed or self._lost, False
-        return bool(self._missed or self._news)
+        return bool(self._missed or self._notified)
 
 
-def _read_completion(message: bytes) -> Completion:
+def _decode_completion(message: bytes) -> Completion:
     end = _LENGTH.size + _LENGTH.unpack_from(message)[0]
     id, has_result = message[_LENGTH.size : end].decode(), message[end : end + 1] == b"1"
     return Completion(id, message[end + 1 :] if has_result else None)
 
 
 def _poll(descriptors: Sequence[int], seconds: float) -> list[int]:
-    """The descriptors that can be read within this time."""
+    """The descriptors that are readable within this time."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)

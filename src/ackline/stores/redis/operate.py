@@ -1,4 +1,4 @@
-"""Settings, retention, purging, and the small key-value room."""
+"""Settings, retention, purging, dropping, and the key-value store."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ackline.stores.shared.record_encoding import decode_settings
 from ackline.stores.shared.retention import find_and_purge, prune_in_steps
 
 GROUPS_PER_CALL = 10
-"""Groups to open in one step: each may let a thousand jobs into line, and other clients wait."""
+"""Groups that one call unparks: each may have a thousand jobs, and other clients wait."""
 
 
 def settings_of(scripts: Scripts, queue: QueueKey) -> tuple[bytes | None, QueueSettings]:
-    """The settings of a queue, as the server keeps them and decoded."""
+    """The settings of a queue, encoded as the server stores them and decoded."""
     base = scripts.names.base(queue)
     with scripts.connection.translate_errors:
-        kept = scripts.connection.client.hget(f"{base}:queue", "settings")
-    return kept, DEFAULT_SETTINGS if kept is None else decode_settings(kept)
+        stored = scripts.connection.client.hget(f"{base}:queue", "settings")
+    return stored, DEFAULT_SETTINGS if stored is None else decode_settings(stored)
 
 
 def configure(
@@ -44,76 +44,76 @@ def configure(
 ) -> bool:
     """Replace a queue's settings."""
     while True:
-        kept, current = settings_of(scripts, queue)
+        stored, current = settings_of(scripts, queue)
         if expected is not None and expected != current:
             return False
-        if kept is None:
+        if stored is None:
             scripts.create_queue(queue)
             continue
         act = act_of_change(current, settings)
-        done = scripts.configure(queue, settings, kept, act, by)
-        if done == _LIMIT_RAISED:
+        answer = scripts.configure(queue, settings, stored, act, by)
+        if answer == _LIMIT_RAISED:
             _unpark_groups(scripts, queue)
-        if done:
+        if answer:
             return True
 
 
 _LIMIT_RAISED = 2
-"""The script's answer when groups may have more room than before."""
+"""The script's answer when groups may have more capacity than before."""
 
 
 def _unpark_groups(scripts: Scripts, queue: QueueKey) -> None:
-    """Let jobs into line that full groups hold back.
+    """Unpark jobs after the group limit was raised.
 
-    If this is cut short, the other jobs follow when the next job of their group ends.
+    If this is interrupted, the other jobs follow when the next lease of their group ends.
     """
-    held = f"{scripts.names.base(queue)}:parked"
+    parked = f"{scripts.names.base(queue)}:parked"
     with scripts.connection.translate_errors:
-        groups = iter(scripts.connection.client.sscan_iter(held, count=GROUPS_PER_CALL))
-        while chunk := list(itertools.islice(groups, GROUPS_PER_CALL)):
-            scripts.unpark_groups(queue, chunk)
+        groups = iter(scripts.connection.client.sscan_iter(parked, count=GROUPS_PER_CALL))
+        while some := list(itertools.islice(groups, GROUPS_PER_CALL)):
+            scripts.unpark_groups(queue, some)
 
 
 def prune(
     scripts: Scripts,
     queue: QueueKey,
     limit: int,
-    most: int,
-    keep_from: str | None,
+    max_journal: int,
+    needed_after: str | None,
     now: float,
 ) -> int:
-    """Drop terminal jobs and journal batches past their time, and workers long gone."""
+    """Delete jobs and journal batches past their retention, and workers that died long ago."""
     if scripts.names.clustered:
         finish_moves(scripts, queue)
     _, settings = settings_of(scripts, queue)
-    needed = first_needed(scripts.names, queue, keep_from)
+    needed = first_needed(scripts.names, queue, needed_after)
     return prune_in_steps(
         queue,
         limit,
-        lambda left: scripts.prune(
+        lambda remaining: scripts.prune(
             queue,
-            left,
+            remaining,
             too_old=int((now - settings.keep_journal) * 1e6),
             needed=needed,
-            most=most if settings.max_journal is None else settings.max_journal,
-            forget_before=now - DEAD_WORKER_RETENTION,
+            max_events=max_journal if settings.max_journal is None else settings.max_journal,
+            dead_before=now - DEAD_WORKER_RETENTION,
         ),
     )
 
 
-def purge(scripts: Scripts, queue: QueueKey, which: Filter, limit: int, by: str) -> int:
+def purge(scripts: Scripts, queue: QueueKey, job_filter: Filter, limit: int, by: str) -> int:
     """Delete matching jobs, whatever their state."""
 
     def find() -> list[tuple[int, str]]:
-        found = matching(scripts, queue, which, ListOptions(kept=False))
-        places = ((seen.number, seen.record.id) for seen in found)
-        return sorted(itertools.islice(places, max(limit, 0)))
+        found = matching(scripts, queue, job_filter, ListOptions(with_expired=True))
+        numbered = ((job.number, job.record.id) for job in found)
+        return sorted(itertools.islice(numbered, max(limit, 0)))
 
-    return find_and_purge(find, lambda jobs: scripts.purge(queue, by, which.states, jobs))
+    return find_and_purge(find, lambda jobs: scripts.purge(queue, by, job_filter.states, jobs))
 
 
 def drop(scripts: Scripts, queue: QueueKey, by: str) -> bool:
-    """Forget everything of an empty queue except its journal."""
+    """Delete an empty queue, except its journal."""
     if scripts.names.clustered:
         finish_moves(scripts, queue)
     return scripts.drop(queue, by)
@@ -128,18 +128,18 @@ def read_keys(
     max_bytes: int | None,
 ) -> list[KeyValue]:
     """The keys that start with `prefix` and come after the key `after`."""
-    room = scripts.names.base_of_key(tenant, prefix)
-    return scripts.read_keys(room, prefix, after, limit, max_bytes)
+    base = scripts.names.base_of_key(tenant, prefix)
+    return scripts.read_keys(base, prefix, after, limit, max_bytes)
 
 
 def write_keys(scripts: Scripts, tenant: str, writes: Sequence[KeyWrite]) -> bool:
     """Apply all writes, or none."""
-    by_room: dict[str, list[KeyWrite]] = {}
+    by_base: dict[str, list[KeyWrite]] = {}
     for write in writes:
-        by_room.setdefault(scripts.names.base_of_key(tenant, write.key), []).append(write)
-    if len(by_room) > 1:
-        raise StoreError("a cluster cannot write keys beside queues together with others")
+        by_base.setdefault(scripts.names.base_of_key(tenant, write.key), []).append(write)
+    if len(by_base) > 1:
+        raise StoreError("a cluster cannot write keys of a queue together with other keys")
     return all(
-        scripts.write_keys(room, together, even_if_full=are_internal_writes(together))
-        for room, together in by_room.items()
+        scripts.write_keys(base, together, even_if_full=are_internal_writes(together))
+        for base, together in by_base.items()
     )

@@ -1,4 +1,4 @@
-"""Looking at jobs, queues and workers."""
+"""Read jobs, queues and workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ackline.stores.shared.paging import (
 from ackline.stores.shared.record_encoding import STATES_BY_CODE, decode_heartbeat, decode_settings
 
 READ_SIZE = 200
-"""How many jobs are looked at in one call, so that nobody else waits long."""
+"""Jobs that one call reads at most, so that other clients do not wait long."""
 
 _TIMES = struct.Struct(">dd")
 
@@ -40,130 +40,129 @@ _TIMES = struct.Struct(">dd")
 def get(
     scripts: Scripts, queue: QueueKey, ids: Sequence[str], max_bytes: int | None
 ) -> list[Record | None]:
-    """The jobs of these ids."""
+    """The jobs with these ids, None for ids without a job."""
     if not ids:
         return []
     found = scripts.get(queue, ids, max_bytes)
     if found.more:
         ids = ids[: ids.index(found.jobs[-1].record.id) + 1]
-    kept = {
-        seen.record.id: seen.record for seen in found.jobs if not _past_retention(seen, found.now)
+    records = {
+        job.record.id: job.record for job in found.jobs if not _past_retention(job, found.now)
     }
-    return [kept.get(id) for id in ids]
+    return [records.get(id) for id in ids]
 
 
-def _past_retention(seen: FoundJob, now: float) -> bool:
-    return seen.record.state.terminal and seen.at <= now
+def _past_retention(job: FoundJob, now: float) -> bool:
+    return job.record.state.terminal and job.at <= now
 
 
 # --- pages ---
 
 
 class ListOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to go through a list of jobs."""
+    """How to list jobs."""
 
     after: SortKey | None = None
     newest_first: bool = False
-    kept: bool
-    """Whether to leave out jobs whose retention is over."""
-    chunk: int = READ_SIZE
+    with_expired: bool = False
+    """Whether to include jobs past their retention."""
+    read_size: int = READ_SIZE
     max_bytes: int = MAX_ANSWER_BYTES
-    """After how many bytes of jobs a call ends."""
+    """The most bytes of jobs that a call returns."""
 
 
 def page(
     scripts: Scripts,
     queue: QueueKey,
-    which: Filter,
+    job_filter: Filter,
     cursor: str | None,
     limit: int,
     newest_first: bool,
     max_bytes: int,
 ) -> Page:
     """One page of the jobs that match."""
-    walk = ListOptions(
+    options = ListOptions(
         after=decode_page_cursor(cursor, newest_first),
         newest_first=newest_first,
-        kept=True,
-        chunk=max(1, min(READ_SIZE, limit + 1)),
+        read_size=max(1, min(READ_SIZE, limit + 1)),
         max_bytes=max_bytes,
     )
-    shown, end = read_page(
-        matching(scripts, queue, which, walk),
+    found, next_cursor = read_page(
+        matching(scripts, queue, job_filter, options),
         limit,
         max_bytes,
-        lambda seen: seen.size,
-        lambda seen: _sort_key(seen, newest_first),
+        lambda job: job.size,
+        lambda job: _sort_key(job, newest_first),
     )
-    return Page([seen.record for seen in shown], end)
+    return Page([job.record for job in found], next_cursor)
 
 
 def matching(
-    scripts: Scripts, queue: QueueKey, which: Filter, walk: ListOptions
+    scripts: Scripts, queue: QueueKey, job_filter: Filter, options: ListOptions
 ) -> Iterator[FoundJob]:
-    """The jobs that match, by state, then in the order of their line."""
+    """The jobs that match, by state, then in the order of their list."""
     found = (
-        _in_states(scripts, queue, which, walk)
-        if which.ids is None
-        else _of_ids(scripts, queue, which, walk)
+        _in_states(scripts, queue, job_filter, options)
+        if job_filter.ids is None
+        else _of_ids(scripts, queue, job_filter, options)
     )
-    return (seen for seen in found if which.matches(seen.record))
+    return (job for job in found if job_filter.matches(job.record))
 
 
 def _of_ids(
-    scripts: Scripts, queue: QueueKey, which: Filter, walk: ListOptions
+    scripts: Scripts, queue: QueueKey, job_filter: Filter, options: ListOptions
 ) -> Iterator[FoundJob]:
-    """First only their places are kept, then as many jobs are read again as are wanted."""
-    ids = [id.encode() for id in which.ids or ()]
-    placed = sorted(
-        (_sort_key(seen, walk.newest_first), seen.record.id)
-        for seen in _read_current(scripts, queue, ids, walk)
-        if which.matches(seen.record)
+    """Sort them by keys alone first, then read as many again as are wanted."""
+    ids = [id.encode() for id in job_filter.ids or ()]
+    keyed = sorted(
+        (_sort_key(job, options.newest_first), job.record.id)
+        for job in _read_current(scripts, queue, ids, options)
+        if job_filter.matches(job.record)
     )
-    behind = [id.encode() for place, id in placed if walk.after is None or place > walk.after]
-    return _read_current(scripts, queue, behind, walk)
+    wanted = [id.encode() for key, id in keyed if options.after is None or key > options.after]
+    return _read_current(scripts, queue, wanted, options)
 
 
 def _read_current(
-    scripts: Scripts, queue: QueueKey, ids: Sequence[bytes], walk: ListOptions
+    scripts: Scripts, queue: QueueKey, ids: Sequence[bytes], options: ListOptions
 ) -> Iterator[FoundJob]:
-    for seen, now in read_jobs(scripts, queue, ids, walk.chunk, walk.max_bytes):
-        if not walk.kept or not _past_retention(seen, now):
-            yield seen
+    for job, now in read_jobs(scripts, queue, ids, options.read_size, options.max_bytes):
+        if options.with_expired or not _past_retention(job, now):
+            yield job
 
 
 def _in_states(
-    scripts: Scripts, queue: QueueKey, which: Filter, walk: ListOptions
+    scripts: Scripts, queue: QueueKey, job_filter: Filter, options: ListOptions
 ) -> Iterator[FoundJob]:
     for state in STATES_BY_CODE:
-        start = start_in_state(walk.after, state, walk.newest_first)
-        if state in which.states and start is not None:
-            yield from _in_state(scripts, queue, state, start, walk)
+        start = start_in_state(options.after, state, options.newest_first)
+        if state in job_filter.states and start is not None:
+            yield from _in_state(scripts, queue, state, start, options)
 
 
 def _in_state(
-    scripts: Scripts, queue: QueueKey, state: State, start: tuple[float, int], walk: ListOptions
+    scripts: Scripts, queue: QueueKey, state: State, start: tuple[float, int], options: ListOptions
 ) -> Iterator[FoundJob]:
     if state is State.PROCESSING:
         yield from leased_by_age(
-            scripts, queue, start[1], walk.newest_first, walk.chunk, walk.max_bytes
+            scripts, queue, start[1], options.newest_first, options.read_size, options.max_bytes
         )
         return
-    size = walk.chunk
+    size = options.read_size
     while True:
         found = scripts.page(
-            queue, state, start, size, walk.max_bytes, newest_first=walk.newest_first
+            queue, state, start, size, options.max_bytes, newest_first=options.newest_first
         )
         yield from (
-            seen for seen in found.jobs if not walk.kept or not _past_retention(seen, found.now)
+            job for job in found.jobs if options.with_expired or not _past_retention(job, found.now)
         )
         if len(found.jobs) < size and not found.more:
             return
         start, size = (found.jobs[-1].at, found.jobs[-1].number), READ_SIZE
 
 
-def _sort_key(seen: FoundJob, newest_first: bool) -> SortKey:
-    return sort_key(seen.record.state, seen.at, seen.number, newest_first)
+def _sort_key(job: FoundJob, newest_first: bool) -> SortKey:
+    return sort_key(job.record.state, job.at, job.number, newest_first)
 
 
 # --- queues and workers ---
@@ -202,12 +201,12 @@ def describe(
 
 
 def next_due(connection: Connection, names: KeyNames, queues: Sequence[QueueKey]) -> list[NextDue]:
-    """For each queue, when its next job is due and its next lease ends."""
+    """For each queue, when its next job is due and when its next lease lapses."""
     with connection.translate_errors:
         pipe = connection.client.pipeline(transaction=False)
         for queue in queues:
-            for line in ("scheduled", "failing", "processing"):
-                pipe.zrange(f"{names.base(queue)}:{line}", 0, 0, withscores=True)
+            for state in ("scheduled", "failing", "processing"):
+                pipe.zrange(f"{names.base(queue)}:{state}", 0, 0, withscores=True)
         firsts = [found[0][1] if found else None for found in pipe.execute()]
     return [
         NextDue(min((at for at in due if at is not None), default=None), lease)
@@ -218,7 +217,7 @@ def next_due(connection: Connection, names: KeyNames, queues: Sequence[QueueKey]
 def workers(
     connection: Connection, names: KeyNames, queues: Sequence[QueueKey]
 ) -> list[list[WorkerRecord]]:
-    """For each queue, its workers with the number of jobs that each holds."""
+    """For each queue, its workers, each with the number of its leases."""
     with connection.translate_errors:
         pipe = connection.client.pipeline(transaction=False)
         for queue in queues:
@@ -227,40 +226,42 @@ def workers(
         answers = pipe.execute()
     return [
         sorted(
-            (_worker(packed, int(holds.get(id, 0))) for id, packed in found.items()),
+            (_worker(packed, int(leases.get(id, 0))) for id, packed in found.items()),
             key=lambda worker: worker.heartbeat.id,
         )
-        for found, holds in zip(answers[::2], answers[1::2], strict=True)
+        for found, leases in zip(answers[::2], answers[1::2], strict=True)
     ]
 
 
-def _worker(packed: bytes, holds: int) -> WorkerRecord:
-    seen_at, expires_at = _TIMES.unpack_from(packed)
-    beat = decode_heartbeat(packed[_TIMES.size :])
+def _worker(packed: bytes, leases: int) -> WorkerRecord:
+    last_heartbeat_at, expires_at = _TIMES.unpack_from(packed)
     return WorkerRecord(
-        heartbeat=beat, last_heartbeat_at=seen_at, expires_at=expires_at, leases=holds
+        heartbeat=decode_heartbeat(packed[_TIMES.size :]),
+        last_heartbeat_at=last_heartbeat_at,
+        expires_at=expires_at,
+        leases=leases,
     )
 
 
-# --- leased jobs, of which there may be very many: read in small parts, so that nobody waits ---
+# --- leased jobs: there may be very many, so they are read in small parts ---
 
 SCAN_COUNT = 500
-"""Leases whose names are read in one call."""
+"""Leased jobs whose ids are read in one call."""
 
 _NUMBER = struct.Struct(">HI")
 
 
 def leases(scripts: Scripts, queue: QueueKey, worker: str | None, limit: int) -> list[Record]:
-    """Leased jobs that have lapsed, or those of one worker."""
+    """Jobs whose lease has lapsed, or those that one worker has leased."""
     if worker is None:
-        return [seen.record for seen in scripts.lapsed(queue, limit)]
-    held: dict[str, FoundJob] = {}
+        return [job.record for job in scripts.lapsed(queue, limit)]
+    found: dict[str, FoundJob] = {}
     for members in _scan(scripts, queue):
-        for seen in scripts.leased_by(queue, worker, limit, members):
-            held[seen.record.id] = seen
-        if len(held) >= limit:
+        for job in scripts.leased_by(queue, worker, limit, members):
+            found[job.record.id] = job
+        if len(found) >= limit:
             break
-    return [seen.record for seen in sorted(held.values(), key=lambda one: one.number)][:limit]
+    return [job.record for job in sorted(found.values(), key=lambda job: job.number)][:limit]
 
 
 def leased_by_age(
@@ -271,7 +272,7 @@ def leased_by_age(
     size: int,
     max_bytes: int,
 ) -> Iterator[FoundJob]:
-    """Leased jobs behind a number, by number; `size` of them are read in one call."""
+    """Leased jobs after a number, by number; each call reads `size` of them."""
     found = {member for members in _scan(scripts, queue) for member in members}
     numbered = sorted(((_number(member), member) for member in found), reverse=newest_first)
     ids = [
@@ -279,32 +280,32 @@ def leased_by_age(
         for number, member in numbered
         if (number < after if newest_first else number > after)
     ]
-    for seen, _ in read_jobs(scripts, queue, ids, size, max_bytes):
-        # Jobs that have ended since are left out.
-        if seen.record.state is State.PROCESSING:
-            yield seen
+    for job, _ in read_jobs(scripts, queue, ids, size, max_bytes):
+        # Without jobs whose lease has ended since.
+        if job.record.state is State.PROCESSING:
+            yield job
 
 
 def read_jobs(
     scripts: Scripts, queue: QueueKey, ids: Sequence[bytes], size: int, max_bytes: int
 ) -> Iterator[tuple[FoundJob, float]]:
-    """The jobs of these ids that there are, and the server's time.
+    """The jobs with these ids, each with the server's time.
 
-    In one call, `size` of them are read, up to the one with which they have `max_bytes`.
+    Each call reads `size` of them, or fewer once they have `max_bytes`.
     """
     while ids:
         found = scripts.get(queue, ids[:size], max_bytes)
-        yield from ((seen, found.now) for seen in found.jobs)
+        yield from ((job, found.now) for job in found.jobs)
         last = found.jobs[-1].record.id.encode() if found.more else None
         ids = ids[size if last is None else ids.index(last) + 1 :]
 
 
 def _scan(scripts: Scripts, queue: QueueKey) -> Iterator[list[bytes]]:
-    """The members of the line of leased jobs, some at a time; one may come twice."""
-    cursor, line = 0, f"{scripts.names.base(queue)}:processing"
+    """The members of the list of leased jobs, some at a time; a member may be repeated."""
+    cursor, key = 0, f"{scripts.names.base(queue)}:processing"
     while True:
         with scripts.connection.translate_errors:
-            cursor, found = scripts.connection.client.zscan(line, cursor, count=SCAN_COUNT)
+            cursor, found = scripts.connection.client.zscan(key, cursor, count=SCAN_COUNT)
         if found:
             yield [member for member, _ in found]
         if not cursor:
@@ -312,6 +313,6 @@ def _scan(scripts: Scripts, queue: QueueKey) -> Iterator[list[bytes]]:
 
 
 def _number(member: bytes) -> int:
-    """The age of a job, which `lua/lib/job.lua` puts before its id."""
+    """The number of a job, which `lua/lib/job.lua` puts before its id."""
     high, low = _NUMBER.unpack_from(member)
     return int(high << 32 | low)

@@ -1,4 +1,4 @@
-"""What a server is, and whether jobs are safe there: if not, a store does not open."""
+"""What a server is, and whether jobs are safe there; if not, the store refuses to open."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from ackline.stores.redis.io.connection import Connection
 from ackline.stores.redis.key_names import SCHEMA, KeyNames
 
 _DURABILITY_TEXT: dict[Durability, str] = {
-    "none": "none: an answered job is lost when the server stops, but for what a snapshot has; "
-    "appendonly yes would keep it",
-    # While one sync is under way the server puts off even the next write, for up to two seconds.
-    "everysec": "everysec: a crash of the server or the loss of power may lose the last "
-    "two seconds",
-    "always": "always: an answered job survives a crash and the loss of power",
+    "none": "none: accepted jobs are lost when the server stops, except those in a snapshot; "
+    "set appendonly yes to keep them",
+    # While a sync is in progress, the server delays even the next write, for up to two seconds.
+    "everysec": "everysec: a server crash or power loss may lose the last two seconds",
+    "always": "always: an accepted job survives a server crash and power loss",
 }
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read from a server."""
+    """Settings and state of a server."""
 
     where: str
     product: str
@@ -43,26 +42,26 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def number(self) -> tuple[int, int]:
-        """The version, to be compared."""
+        """The version as numbers, for comparison."""
         match = re.match(r"(\d+)\.(\d+)", self.version)
         return (int(match[1]), int(match[2])) if match else (0, 0)
 
     def promise(self, address: Address) -> Durability:
-        """What an answered change survives: with `fsync=yes`, the answer waits for the disk."""
+        """What an answered change survives; with `fsync=yes`, the answer waits for the disk."""
         return "always" if address.fsync and self.durability != "none" else self.durability
 
     def durability_text(self, address: Address) -> str:
-        """In words: what a job survives here once its enqueue has been answered."""
-        words = _DURABILITY_TEXT[self.promise(address)]
+        """In words: what a job survives once its enqueue has been answered."""
+        text = _DURABILITY_TEXT[self.promise(address)]
         if not self.fsync_known:
-            words += " (the server does not tell how often it syncs; taken to be everysec)"
+            text += " (assumed: the server does not say how often it syncs)"
         if address.replicas:
-            words += f"; it is on {address.replicas} replicas, too"
-        return words
+            text += f"; it is also on {address.replicas} replicas"
+        return text
 
 
 def read_facts(connection: Connection) -> list[ServerFacts]:
-    """Ask the server, or all primaries of a cluster: each has a part of the queues."""
+    """Read the facts of the server, or of all primaries of a cluster: each has some queues."""
     client = connection.client
     with connection.translate_errors:
         if not connection.clustered:
@@ -74,11 +73,11 @@ def read_facts(connection: Connection) -> list[ServerFacts]:
 
 
 def weakest_of(nodes: Sequence[ServerFacts]) -> ServerFacts:
-    """The facts of all nodes together: a promise counts for as much as the weakest node keeps."""
-    worst = min(nodes, key=lambda facts: DURABILITIES.index(facts.durability))
+    """The facts of all nodes together, with the weakest promise of any of them."""
+    weakest = min(nodes, key=lambda facts: DURABILITIES.index(facts.durability))
     limits = [facts.maxmemory for facts in nodes]
     return msgspec.structs.replace(
-        worst,
+        weakest,
         fsync_known=all(facts.fsync_known for facts in nodes),
         replicas=min(facts.replicas for facts in nodes),
         used_memory=sum(facts.used_memory for facts in nodes),
@@ -122,7 +121,7 @@ def require_own_prefix(connection: Connection, names: KeyNames) -> None:
     """Refuse the keys of another program, or of a newer Ackline."""
     with connection.translate_errors:
         client = connection.client
-        # Only to check that this user may publish: if not, workers would never be woken.
+        # Only to check that this user may publish: otherwise workers would never be woken.
         client.publish(names.channel(QueueKey("default", ""), "changes"), "")
         schema = client.get(names.schema)
         if schema is None and client.type(names.registry) == b"none":
@@ -131,13 +130,13 @@ def require_own_prefix(connection: Connection, names: KeyNames) -> None:
         schema = schema or client.get(names.schema)
     if schema is None or not schema.isdigit():
         raise StoreMismatch(
-            f"{connection.where}: another program has keys under the prefix {names.prefix!r}: "
+            f"{connection.where}: another program uses the key prefix {names.prefix!r}; "
             "choose another one with ?prefix=…"
         )
     if int(schema) > SCHEMA:
         raise StoreMismatch(
-            f"{connection.where} was used by a newer Ackline (schema {int(schema)}, this one knows "
-            f"{SCHEMA}): upgrade this one"
+            f"{connection.where} was used by a newer version of Ackline (schema {int(schema)}; "
+            f"this version knows {SCHEMA}): upgrade this one"
         )
 
 
@@ -152,53 +151,53 @@ def require_safe(facts: ServerFacts, address: Address) -> None:
     """Refuse a server that would lose jobs, or that cannot run the scripts."""
     server = f"{facts.where} is {facts.product} {facts.version}"
     if facts.number < MIN_VERSIONS[facts.product]:
-        least = ".".join(map(str, MIN_VERSIONS[facts.product]))
-        raise StoreError(f"{server}: it must be {least} or newer")
+        minimum = ".".join(map(str, MIN_VERSIONS[facts.product]))
+        raise StoreError(f"{server}: version {minimum} or newer is required")
     if address.fsync and facts.number < WAITAOF_SINCE:
-        raise ConfigError(f"{server}: fsync=yes needs 7.2 or newer (WAITAOF)")
+        raise ConfigError(f"{server}: fsync=yes requires 7.2 or newer (WAITAOF)")
     if facts.clustered and address.mode != "cluster":
-        raise ConfigError(f"{facts.where} is a node of a cluster: its URL is redis+cluster://…")
-    for danger in _data_loss_risks(facts, address):
-        raise ConfigError(f"{danger.message}: {danger.advice}")
+        raise ConfigError(f"{facts.where} is a node of a cluster: use redis+cluster://…")
+    for issue in _data_loss_risks(facts, address):
+        raise ConfigError(f"{issue.message}: {issue.advice}")
 
 
 def health_issues(
-    nodes: Sequence[ServerFacts], address: Address, opened_on: Durability
+    nodes: Sequence[ServerFacts], address: Address, when_opened: Durability
 ) -> tuple[HealthIssue, ...]:
-    """What is not as it should be, or worse than when the store was opened."""
-    troubles = [trouble for facts in nodes for trouble in _of_server(facts, address)]
+    """What is wrong with the servers, or worse than when the store was opened."""
+    issues = [issue for facts in nodes for issue in _issues_of(facts, address)]
     now = weakest_of(nodes).promise(address)
-    if _is_less(now, opened_on) and not any(one.code == "durability" for one in troubles):
-        says = f"its durability is {now}, and was {opened_on} when the store was opened"
-        do = "set appendonly and appendfsync as they were, or open the store anew if it is meant so"
-        troubles.append(HealthIssue("durability", says, do))
-    return tuple(troubles)
+    if _is_less(now, when_opened) and not any(issue.code == "durability" for issue in issues):
+        message = f"its durability is {now}, but was {when_opened} when the store was opened"
+        advice = "restore appendonly and appendfsync, or reopen the store if this is intended"
+        issues.append(HealthIssue("durability", message, advice))
+    return tuple(issues)
 
 
-def _of_server(facts: ServerFacts, address: Address) -> Iterator[HealthIssue]:
+def _issues_of(facts: ServerFacts, address: Address) -> Iterator[HealthIssue]:
     if facts.role in ("slave", "replica"):
-        yield HealthIssue("store", "it is a replica: nothing can be enqueued", "name its primary")
+        yield HealthIssue("store", "it is a replica: nothing can be enqueued", "use its primary")
     yield from _data_loss_risks(facts, address)
 
 
 def _data_loss_risks(facts: ServerFacts, address: Address) -> Iterator[HealthIssue]:
-    """Settings by which jobs get lost; they may be changed while the server runs."""
+    """Settings that can lose jobs; they may change while the server is running."""
     if facts.policy != "noeviction":
         yield HealthIssue(
             "eviction",
-            f"{facts.where} has maxmemory-policy {facts.policy}, which throws jobs away when it "
-            "is full",
+            f"{facts.where} has maxmemory-policy {facts.policy}, which evicts jobs when memory is "
+            "full",
             "CONFIG SET maxmemory-policy noeviction",
         )
-    have, wanted = facts.promise(address), address.durability
-    if address.fsync and have == "none":
-        says = f"{facts.where} has no append-only file to sync"
-        yield HealthIssue("durability", says, "set appendonly yes")
-    elif wanted and _is_less(have, wanted):
+    actual, required = facts.promise(address), address.durability
+    if address.fsync and actual == "none":
+        message = f"{facts.where} has no append-only file to sync"
+        yield HealthIssue("durability", message, "set appendonly yes")
+    elif required and _is_less(actual, required):
         yield HealthIssue(
             "durability",
-            f"{facts.where} has durability {have}, but {wanted} is asked for",
-            f"set appendonly yes and appendfsync {wanted}, or ask for less",
+            f"{facts.where} has durability {actual}, but the URL requires {required}",
+            f"set appendonly yes and appendfsync {required}, or require less",
         )
 
 

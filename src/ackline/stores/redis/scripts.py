@@ -1,6 +1,6 @@
-"""The scripts, one typed method for each.
+"""The scripts, with a typed method for each.
 
-Only here it is known in which order a script takes its keys and arguments, and what it returns.
+Only this module knows the order of their keys and arguments, and what they return.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from ackline.stores.shared.retention import PruneResult
 NO_QUEUE, FULL, KEYS_CHANGED = "NOQUEUE", "FULL", "KEYSCHANGED"
 
 CREATE_ATTEMPTS = 1000
-"""How often a queue is made again that others drop before it can be used."""
+"""How often to create a queue that others drop before it can be used."""
 
 QUEUES_PER_CALL = 500
-"""For how many queues one script notes that somebody waits."""
+"""Queues for which one call of a script requests wake-ups."""
 
 _VERSION = struct.Struct(">Q")
 
@@ -51,16 +51,16 @@ Run = Callable[[str, Sequence[str], Iterable[Argument]], Any]
 
 
 class ApplyAnswer(NamedTuple):
-    """What became of steps."""
+    """The outcome of transitions."""
 
     codes: list[int]
-    """A verdict for each; none if the queue does not exist."""
-    ends: list[Any]
-    """For refused ones, how the job's last lease ended (see `decode_last_leases`)."""
+    """A verdict for each; empty if the queue does not exist."""
+    last_leases: list[Any]
+    """How the last leases of refused jobs ended, see `decode_last_leases`."""
 
 
 class ClaimAnswer(NamedTuple):
-    """What a claim brought."""
+    """What a claim returned."""
 
     now: float
     token: int
@@ -69,38 +69,38 @@ class ClaimAnswer(NamedTuple):
     jobs: list[bytes]
     """Flat: id, body."""
     redelivered: list[int]
-    """Flat, of those that a worker has had before: index, attempts, flags."""
+    """Flat, of the jobs that were leased before: index, attempts, flags."""
     lapsed: list[FoundJob]
     undelivered: bytes
     """The job that was delivered but did not arrive, see `direct_delivery`."""
 
 
 class FoundJobs(NamedTuple):
-    """Jobs that were looked at."""
+    """Jobs that were read."""
 
     now: float
     jobs: list[FoundJob]
     more: bool
-    """Whether it has stopped early because of the size of the jobs."""
+    """Whether there are more, which were left out because of their size."""
 
 
 class Scripts:
-    """Runs the scripts by the server's clock, or by a clock given for tests."""
+    """Runs the scripts, by the server's clock or a test's clock."""
 
     def __init__(self, connection: Connection, names: KeyNames, clock: Clock | None) -> None:
         self.connection = connection
         self.names = names
         self._clock = clock
 
-    # --- jobs in, out and through ---
+    # --- jobs ---
 
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], writes: Sequence[KeyWrite], token_jump: int
     ) -> tuple[str, list[bytes | None]]:
-        """Insert jobs; a letter for each draft, and the results of those completed already."""
+        """Insert jobs; a letter for each draft, and the results of jobs that already completed."""
         distinct = len({draft.id for draft in drafts}) == len(drafts)
-        beside = self.names.queue_keys_base(queue)
-        arguments: list[Argument] = [int(distinct), token_jump, beside, len(writes)]
+        base = self.names.queue_keys_base(queue)
+        arguments: list[Argument] = [int(distinct), token_jump, base, len(writes)]
         arguments += pack_writes(writes)
         arguments += pack_drafts(drafts)
         letters, results = self._change("enqueue", queue, arguments)
@@ -109,66 +109,71 @@ class Scripts:
     def claim(
         self, queue: QueueKey, request: bytes, transitions: Sequence[Transition]
     ) -> ClaimAnswer:
-        """Apply steps, and lease the next jobs in line."""
+        """Apply transitions, and lease the next queued jobs."""
         answer = self._run("claim", queue, [request, *self._pack(queue, transitions)])
-        now, token, next_at, runs, ends, jobs, again, lapsed, undelivered = answer
+        now, token, next_at, runs, last_leases, jobs, redelivered, lapsed, undelivered = answer
         return ClaimAnswer(
             float(now),
             int(token) if token else 0,
             float(next_at) if next_at else None,
-            ApplyAnswer(expand_runs(runs), ends),
+            ApplyAnswer(expand_runs(runs), last_leases),
             jobs,
-            again,
+            redelivered,
             decode_jobs(lapsed) if lapsed else [],
             undelivered,
         )
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> ApplyAnswer:
-        """Apply steps, each if its guard holds."""
-        runs, ends = self._change("apply", queue, self._pack(queue, transitions))
-        return ApplyAnswer(expand_runs(runs), ends)
+        """Apply transitions, each if its guards hold."""
+        runs, last_leases = self._change("apply", queue, self._pack(queue, transitions))
+        return ApplyAnswer(expand_runs(runs), last_leases)
 
     def heartbeat(
-        self, queue: QueueKey, worker: str, beat: bytes, ttl: float, holds: Sequence[LeaseExtension]
+        self,
+        queue: QueueKey,
+        worker: str,
+        heartbeat: bytes,
+        ttl: float,
+        extensions: Sequence[LeaseExtension],
     ) -> tuple[list[int], list[int]]:
-        """Extend leases; the indexes of those that are lost, and of those asked to stop."""
-        arguments: list[Argument] = [worker, beat, repr(ttl)]
-        for hold in holds:
-            arguments += (hold.id, hold.token, repr(hold.seconds))
-        lost, cancelled = self._make_and_run(self.connection.run, "heartbeat", queue, arguments)
+        """Extend leases; the indexes of lost leases, and of those with a cancel request."""
+        arguments: list[Argument] = [worker, heartbeat, repr(ttl)]
+        for extension in extensions:
+            arguments += (extension.id, extension.token, repr(extension.seconds))
+        lost, cancelled = self._create_and_run(self.connection.run, "heartbeat", queue, arguments)
         return lost, cancelled
 
     def promote(self, queue: QueueKey, limit: int) -> int:
-        """Queue due jobs; returns how many."""
+        """Queue due jobs, and return how many."""
         return int(self._run("promote", queue, [limit]))
 
     def _pack(self, queue: QueueKey, transitions: Sequence[Transition]) -> Iterable[Argument]:
         return TransitionEncoder(self.names, queue).pack(transitions)
 
-    # --- moves between the slots of a cluster ---
+    # --- moves between slots of a cluster ---
 
-    def move_out(self, queue: QueueKey, transition: Transition, *, taken: bool) -> int:
-        """Take a job out of its line; with `taken`, its id is not free in the other queue."""
-        step = TransitionEncoder(self.names, queue).pack_move(transition, taken)
-        return int(self._change("move_out", queue, [transition.id, step]))
+    def move_out(self, queue: QueueKey, transition: Transition, *, id_taken: bool) -> int:
+        """Take a job out of its queue; refused if its id is taken in the other queue."""
+        encoded = TransitionEncoder(self.names, queue).pack_move(transition, id_taken)
+        return int(self._change("move_out", queue, [transition.id, encoded]))
 
-    def move_in(self, queue: QueueKey, id: str, away: bytes, move: str, *, back: bool) -> bool:
-        """Put a job in line that has left another queue; False if its id is taken."""
+    def move_in(self, queue: QueueKey, id: str, moving: bytes, move: str, *, back: bool) -> bool:
+        """Insert a job that has left another queue; False if its id is taken."""
         direction = "back" if back else "forward"
-        return bool(self._change("move_in", queue, [id, away, move, direction]))
+        return bool(self._change("move_in", queue, [id, moving, move, direction]))
 
-    def move_done(self, queue: QueueKey, id: str, away: bytes) -> None:
-        """Drop what was kept of a job that has arrived."""
-        self._change("move_done", queue, [id, away])
+    def move_done(self, queue: QueueKey, id: str, moving: bytes) -> None:
+        """Delete what the source queue kept of a job that has arrived."""
+        self._change("move_done", queue, [id, moving])
 
     def move_forget(self, queue: QueueKey, move: str) -> None:
-        """Let the answer of a move that is over be forgotten some day."""
+        """Let pruning delete the outcome of a finished move."""
         self._change("move_forget", queue, [move])
 
-    # --- looking ---
+    # --- queries ---
 
     def get(self, queue: QueueKey, ids: Sequence[str | bytes], max_bytes: int | None) -> FoundJobs:
-        """The jobs of these ids that there are."""
+        """The jobs that have these ids."""
         now, flat, more = self._run("get", queue, [_byte_limit(max_bytes), *ids])
         return FoundJobs(float(now), decode_jobs(flat), bool(more))
 
@@ -182,38 +187,39 @@ class Scripts:
         *,
         newest_first: bool,
     ) -> FoundJobs:
-        """Jobs of one state, in the order of their line."""
-        behind: tuple[Argument, Argument] = ("", "")
+        """Jobs of one state, in the order of their list."""
+        start: tuple[Argument, Argument] = ("", "")
         if math.isfinite(after[0]):
-            behind = repr(after[0]), after[1]
+            start = repr(after[0]), after[1]
         order = "newest" if newest_first else ""
-        arguments = [STATE_CODES[state], *behind, limit, order, _byte_limit(max_bytes)]
+        arguments = [STATE_CODES[state], *start, limit, order, _byte_limit(max_bytes)]
         now, flat, more = self._run("page", queue, arguments)
         return FoundJobs(float(now), decode_jobs(flat), bool(more))
 
     def lapsed(self, queue: QueueKey, limit: int) -> list[FoundJob]:
-        """The leased jobs that have lapsed."""
+        """Jobs whose lease has lapsed."""
         return self._leases(queue, [limit])
 
     def leased_by(
         self, queue: QueueKey, worker: str, limit: int, members: Sequence[bytes]
     ) -> list[FoundJob]:
-        """Of these members of the line of leased jobs, those that one worker holds."""
+        """Of these members of the list of leased jobs, those that one worker has leased."""
         return self._leases(queue, [limit, worker, *members])
 
     def _leases(self, queue: QueueKey, arguments: Sequence[Argument]) -> list[FoundJob]:
         return decode_jobs(self._run("leases", queue, arguments))
 
-    # --- operating ---
+    # --- operations ---
 
     def configure(
-        self, queue: QueueKey, settings: QueueSettings, kept: bytes, act: Act, by: str
+        self, queue: QueueKey, settings: QueueSettings, expected: bytes, act: Act, by: str
     ) -> int:
-        """Replace settings that are still as they were `kept`; the answer is the script's."""
-        return int(self._change("configure", queue, [kept, act, by, *settings_fields(settings)]))
+        """Replace settings if they are still the expected ones; returns the script's answer."""
+        fields = settings_fields(settings)
+        return int(self._change("configure", queue, [expected, act, by, *fields]))
 
     def unpark_groups(self, queue: QueueKey, groups: Sequence[bytes]) -> None:
-        """Let jobs into line that these groups hold back."""
+        """Unpark jobs of these groups."""
         self._run("unpark_groups", queue, groups)
 
     def prune(
@@ -223,57 +229,57 @@ class Scripts:
         *,
         too_old: int,
         needed: tuple[Argument, Argument],
-        most: int,
-        forget_before: float,
+        max_events: int,
+        dead_before: float,
     ) -> PruneResult:
-        """Drop terminal jobs and journal batches past their time, and workers long gone."""
-        arguments = [limit, too_old, *needed, most, repr(forget_before)]
-        jobs, more, unseen = self._run("prune", queue, arguments)
-        return PruneResult(jobs, unseen, bool(more))
+        """Delete jobs and journal batches past their retention, and workers that died long ago."""
+        arguments = [limit, too_old, *needed, max_events, repr(dead_before)]
+        jobs, more, unread = self._run("prune", queue, arguments)
+        return PruneResult(jobs, unread, bool(more))
 
     def purge(
         self, queue: QueueKey, by: str, states: Iterable[State], jobs: Iterable[tuple[int, str]]
     ) -> int:
-        """Delete jobs of these numbers and ids; returns how many."""
+        """Delete jobs by their numbers and ids, and return how many."""
         arguments: list[Argument] = [by, "".join(str(STATE_CODES[state]) for state in states)]
         for number, id in jobs:
             arguments += (id, number)
         return int(self._change("purge", queue, arguments))
 
     def drop(self, queue: QueueKey, by: str) -> bool:
-        """Forget an empty queue; False if it holds jobs."""
+        """Delete an empty queue; False if it has jobs."""
         return bool(self._change("drop", queue, [by]))
 
     def create_queue(self, queue: QueueKey) -> None:
-        """Make a queue, unless it is there."""
+        """Create a queue unless it exists."""
         with self.connection.translate_errors:
-            # The registry first: a queue that is not in it would be found by nobody.
+            # The registry first: nobody would find a queue that is not in it.
             self.connection.client.setnx(self.names.schema, SCHEMA)
             self.connection.client.sadd(self.names.registry, self.names.entry(queue))
         self._run("create_queue", queue, new_queue_fields(self.names.queue_mark(queue)))
 
     def request_wakeups(self, queues: Sequence[QueueKey]) -> None:
-        """Note for each of the queues that exist that somebody waits for its jobs."""
-        at_once = 1 if self.names.clustered else QUEUES_PER_CALL  # a script reaches only one slot
-        for start in range(0, len(queues), at_once):
-            first, *others = queues[start : start + at_once]
+        """Record for each of the queues that exist that somebody waits for its jobs."""
+        per_call = 1 if self.names.clustered else QUEUES_PER_CALL  # a script reaches only one slot
+        for start in range(0, len(queues), per_call):
+            first, *others = queues[start : start + per_call]
             keys = [self.names.base(first), self.names.counters(first)]
             keys += [self.names.base(queue) for queue in others]
             self.connection.run("request_wakeups", keys, (self._now(),))
 
-    # --- the small key-value room ---
+    # --- key-value store ---
 
     def read_keys(
         self,
-        room: str,
+        base: str,
         prefix: tuple[str, ...],
         after: tuple[str, ...] | None,
         limit: int,
         max_bytes: int | None = None,
     ) -> list[KeyValue]:
-        """The keys of a room that start with `prefix` and come after the key `after`."""
+        """The keys under a base name that start with `prefix` and come after the key `after`."""
         arguments = [*key_range(prefix, after), limit, _byte_limit(max_bytes)]
-        flat = self.connection.run("read_keys", [room], arguments)
+        flat = self.connection.run("read_keys", [base], arguments)
         return [
             KeyValue(
                 key=decode_key(flat[index]),
@@ -283,22 +289,22 @@ class Scripts:
             for index in range(0, len(flat), 2)
         ]
 
-    def write_keys(self, room: str, writes: Sequence[KeyWrite], *, even_if_full: bool) -> bool:
-        """Apply all writes to a room, or none; with `even_if_full`, also if no memory is left."""
+    def write_keys(self, base: str, writes: Sequence[KeyWrite], *, even_if_full: bool) -> bool:
+        """Apply all writes, or none; with `even_if_full`, also if no memory is left."""
         arguments = ["even_if_full" if even_if_full else "", *pack_writes(writes)]
-        return bool(self.connection.run_durably("write_keys", [room], arguments))
+        return bool(self.connection.run_durably("write_keys", [base], arguments))
 
     # --- running ---
 
     def _run(self, name: str, queue: QueueKey, arguments: Iterable[Argument] = ()) -> Any:
-        """Run a script that reads, or whose changes need not be waited for."""
+        """Run a script that only reads, or whose changes need not be durable when it returns."""
         return self._run_by(self.connection.run, name, queue, arguments)
 
     def _change(self, name: str, queue: QueueKey, arguments: Iterable[Argument]) -> Any:
-        """Run a script that changes something, and wait until it is safe; makes a missing queue."""
-        return self._make_and_run(self.connection.run_durably, name, queue, [*arguments])
+        """Run a script, create the queue if it is missing, and wait until the change is durable."""
+        return self._create_and_run(self.connection.run_durably, name, queue, [*arguments])
 
-    def _make_and_run(
+    def _create_and_run(
         self, run: Run, name: str, queue: QueueKey, arguments: Sequence[Argument]
     ) -> Any:
         for _ in range(CREATE_ATTEMPTS):
@@ -309,8 +315,8 @@ class Scripts:
                     raise
             self.create_queue(queue)
         raise StoreUnavailable(
-            f"queue {queue} was dropped again and again, {CREATE_ATTEMPTS} times; nothing was "
-            f"changed"
+            f"queue {queue} was dropped {CREATE_ATTEMPTS} times while it was being used; nothing "
+            f"was changed"
         )
 
     def _run_by(self, run: Run, name: str, queue: QueueKey, arguments: Iterable[Argument]) -> Any:
@@ -325,7 +331,7 @@ class Scripts:
             raise
 
     def _now(self) -> str:
-        """The time for a script; empty for the server's own."""
+        """The time for a script; empty for the server's clock."""
         return "" if self._clock is None else repr(self._clock.now())
 
 
@@ -335,11 +341,11 @@ def _keys(names: KeyNames, queue: QueueKey) -> tuple[str, str, str]:
 
 
 def _byte_limit(max_bytes: int | None) -> Argument:
-    """After how many bytes to stop, for a script; empty for no limit."""
-    most = ByteLimit(max_bytes).remaining
-    return "" if most is None else most
+    """The most bytes that a script returns; empty for no limit."""
+    remaining = ByteLimit(max_bytes).remaining
+    return "" if remaining is None else remaining
 
 
-def _has_code(error: StoreError, word: str) -> bool:
+def _has_code(error: StoreError, code: str) -> bool:
     cause = error.__cause__
-    return isinstance(cause, ResponseError) and str(cause).startswith(word)
+    return isinstance(cause, ResponseError) and str(cause).startswith(code)

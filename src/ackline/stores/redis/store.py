@@ -1,4 +1,4 @@
-"""The verbs of the Redis store."""
+"""The Redis store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ackline.stores.contract import (
 )
 from ackline.stores.redis import jobs, operate, queries
 from ackline.stores.redis.direct_delivery import DeliveryListener, Inbox
-from ackline.stores.redis.io.address import Address, Durability
+from ackline.stores.redis.io.address import Address, Durability, read_address
 from ackline.stores.redis.io.connection import Connection
 from ackline.stores.redis.journal import (
     earliest_time,
@@ -65,11 +65,11 @@ from ackline.stores.redis.safety import (
 from ackline.stores.redis.scripts import Scripts
 
 FACTS_TTL = 5.0
-"""Seconds for which facts about the server are not read again."""
+"""Seconds for which facts about the server are cached."""
 
 
 class RedisStore:
-    """Keeps jobs in Redis or Valkey.
+    """Stores jobs in Redis or Valkey.
 
     >>> store = RedisStore(read_address("redis://localhost"))  # doctest: +SKIP
     """
@@ -142,7 +142,7 @@ class RedisStore:
     def _now(self) -> float:
         return earliest_time(self._connection) if self._clock is None else self._clock.now()
 
-    # --- jobs in, out and through ---
+    # --- jobs ---
 
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
@@ -183,10 +183,10 @@ class RedisStore:
         return queries.leases(self._scripts, queue, worker, limit)
 
     def prune(self, queue: QueueKey, limit: int, needed_after: str | None = None) -> int:
-        most = self.capabilities.max_journal
-        return operate.prune(self._scripts, queue, limit, most, needed_after, self._now())
+        max_journal = self.capabilities.max_journal
+        return operate.prune(self._scripts, queue, limit, max_journal, needed_after, self._now())
 
-    # --- looking ---
+    # --- queries ---
 
     def get(
         self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
@@ -229,7 +229,7 @@ class RedisStore:
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
-        del kinds  # every listener is woken, and looks for jobs of its kinds itself
+        del kinds  # every listener is woken, and claims jobs of its kinds itself
         channels = [self._names.channel(queue, topic) for queue in queues]
         listener = self._listener(queues, topic, channels)
         self._listeners.add(listener)
@@ -243,26 +243,30 @@ class RedisStore:
             return RedisCompletionListener(connection, channels, _nothing, forget)
         if topic != "ready":
             return RedisListener(connection, channels, _nothing, forget)
-        arm = partial(self._scripts.request_wakeups, queues)
-        # In a cluster, a script cannot know whether anybody hears it: listeners may be at any node.
+        request_wakeups = partial(self._scripts.request_wakeups, queues)
+        # In a cluster, a script cannot know whether anybody listens: listeners may be at any node.
         if len(queues) != 1 or self._names.clustered:
-            return RedisListener(connection, channels, arm, forget)
+            return RedisListener(connection, channels, request_wakeups, forget)
         inbox = Inbox()
         channels.append(self._names.channel(queues[0], f"to:{inbox.name}"))
-        return DeliveryListener(connection, channels, arm, forget, inbox)
+        return DeliveryListener(connection, channels, request_wakeups, forget, inbox)
 
     def subscribe(self) -> Subscription:
-        def arm(subjects: Iterable[Subject]) -> None:
+        def request_wakeups(subjects: Iterable[Subject]) -> None:
             self._scripts.request_wakeups([queue for queue, topic in subjects if topic == "ready"])
 
         own_channel = f"{self._address.prefix}:subscription"
         subscription = RedisSubscription(
-            self._connection, own_channel, self._names.channel, arm, self._listeners.discard
+            self._connection,
+            own_channel,
+            self._names.channel,
+            request_wakeups,
+            self._listeners.discard,
         )
         self._listeners.add(subscription)
         return subscription
 
-    # --- operating ---
+    # --- operations ---
 
     def configure(
         self,
@@ -277,10 +281,10 @@ class RedisStore:
     def purge(self, queue: QueueKey, job_filter: Filter, limit: int, by: str = "") -> int:
         return operate.purge(self._scripts, queue, job_filter, limit, by)
 
-    # --- the small key-value room ---
-
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         return operate.drop(self._scripts, queue, by)
+
+    # --- key-value store ---
 
     def read_keys(
         self,
@@ -297,4 +301,9 @@ class RedisStore:
 
 
 def _nothing() -> None:
-    """For listeners to topics that are always published."""
+    """Topics other than `ready` are always published: no need to request wake-ups."""
+
+
+def from_url(url: str, clock: Clock | None = None) -> RedisStore:
+    """The store at a URL: `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://`, …."""
+    return RedisStore(read_address(url), clock)

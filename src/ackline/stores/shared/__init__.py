@@ -1,1 +1,1 @@
-"""What every store computes alike; a store itself only reads and writes."""
+"""What all stores compute in the same way; a store itself only reads and writes."""

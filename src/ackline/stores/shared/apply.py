@@ -1,6 +1,6 @@
-"""What transitions do: to jobs, groups and keys, to the journal, and who is woken.
+"""Apply transitions: to jobs, groups, keys and the journal, and decide who is notified.
 
-A store finds the jobs of a batch, and writes what has changed; everything else happens here.
+A store reads the jobs of a batch and writes what has changed; everything else happens here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COMPLETED_VERDICT = Verdict(True, _COMPLETED)
 
 
 class MutableJob:
-    """A job as transitions see and change it; a store adds where it keeps the job."""
+    """A job while transitions change it; a store adds where it keeps the job."""
 
     __slots__ = (
         "act", "at", "attempts", "cancel_requested", "finished_at", "group", "id", "kind", "num",
@@ -58,49 +58,49 @@ class MutableJob:
         self.priority = priority
         self.state = State.QUEUED
         self.at = 0.0
-        """Its place in the line of its state."""
+        """Its time in the list of its state."""
         self.rank = 0.0
-        """Its place in the line of queued jobs, when it was there last."""
+        """Its `at` when it was last queued."""
         self.attempts = 0
         self.token = 0
         self.worker = ""
         self.started_at: float | None = None
         self.finished_at: float | None = None
         self.act: Act | None = None
-        """How its last lease ended."""
+        """The act that ended its last lease."""
         self.cancel_requested = False
         self.progress: bytes | None = None
         self.result: bytes | None = None
 
     def past_retention(self, now: float) -> bool:
-        """Whether its retention has ended, so that it counts as gone."""
+        """Whether its retention has ended, so that it counts as deleted."""
         return self.state.terminal and self.at <= now
 
 
 class AppliedChange(msgspec.Struct, frozen=True, gc=False):
-    """What an applied transition has done to a job, besides what the job itself shows."""
+    """What an applied transition has done, in addition to the changes of the job itself."""
 
     source: State
     destination: Destination
     entry: Entry
     attempt: Failure | None
-    """The attempt that has ended without completing, for the job's history."""
+    """The attempt that ended without completing, for the job's history."""
 
 
 def apply_to_job(
     job: MutableJob, transition: Transition, now: float, ageing: float
 ) -> AppliedChange:
-    """Change a job as a transition says whose guard holds."""
+    """Change a job by a transition whose guard holds."""
     source = job.state
-    landing = find_destination(transition, source, job.cancel_requested)
+    destination = find_destination(transition, source, job.cancel_requested)
     attempts, token, worker = job.attempts, job.token, job.worker
-    ended = None
+    attempt = None
     if transition.act is Act.PROGRESS:
         job.progress = transition.progress
     elif transition.act is Act.REQUEST_CANCEL:
         job.cancel_requested = True
-    if source is State.PROCESSING and landing.state is not source:
-        ended = history_entry(transition, attempts, worker, job.started_at or 0.0, now)
+    if source is State.PROCESSING and destination.state is not source:
+        attempt = history_entry(transition, attempts, worker, job.started_at or 0.0, now)
         job.act = transition.act
         job.cancel_requested = False
     if transition.attempts is not None:
@@ -109,9 +109,9 @@ def apply_to_job(
     if transition.edit is not None and transition.edit.priority is not None:
         job.priority = transition.edit.priority
     job.state, job.at = (
-        landing.state,
+        destination.state,
         find_position(
-            landing,
+            destination,
             now,
             at=job.at,
             old_rank=job.rank,
@@ -120,24 +120,24 @@ def apply_to_job(
             ageing=ageing,
         ),
     )
-    if landing.state is State.QUEUED:
+    if destination.state is State.QUEUED:
         job.rank = job.at
-    if not landing.state.terminal:
+    if not destination.state.terminal:
         job.finished_at = None
-    elif landing.state is not source:
+    elif destination.state is not source:
         job.finished_at, job.result = now, transition.result
     entry = Entry(
-        transition.act, job.id, job.kind, source, landing.state, attempts, token, worker,
+        transition.act, job.id, job.kind, source, destination.state, attempts, token, worker,
         journal_note(transition), transition.by, journal_priority(transition, job.priority),
     )  # fmt: skip
-    return AppliedChange(source, landing, entry, ended)
+    return AppliedChange(source, destination, entry, attempt)
 
 
 J = TypeVar("J", bound=MutableJob)
 
 
 class ApplyPlan(ABC, Generic[J]):
-    """The transitions of one call, on their way into a store."""
+    """The transitions of one call, to be written by a store."""
 
     def __init__(self, queue: QueueKey, settings: QueueSettings, size: int, now: float) -> None:
         self.queue = queue
@@ -146,41 +146,41 @@ class ApplyPlan(ABC, Generic[J]):
         self.verdicts = [NO_JOB] * size
         self.freed_groups = FreedGroups()
         self.moved_in: list[tuple[QueueKey, Entry]] = []
-        """The entries for the journals of the queues that jobs were moved to."""
+        """The journal entries of the queues that jobs were moved to."""
         self._entries: list[Entry | None] = [None] * size
         self._callback_entries: dict[int, int] = {}
-        """Entries that end the life of a job that may call back, each with the job's number."""
+        """The indexes of entries that may need a callback URL, each with the job's number."""
 
-    # --- what a store adds ---
+    # --- implemented by a store ---
 
     @abstractmethod
     def find(self, id: str) -> J | None:
-        """The job of this id, as earlier transitions of the batch have left it."""
+        """The job with this id, including the changes of earlier transitions of the batch."""
 
     @abstractmethod
     def payload_of(self, job: J) -> bytes: ...
 
     @abstractmethod
     def last_settling(self, job: J) -> tuple[bytes | None, Sequence[Failure]]:
-        """Its result, and its attempts that ended without completing."""
+        """The result of a job, and its attempts that ended without completing."""
 
     @abstractmethod
     def options_of(self, jobs: Sequence[int], /) -> Mapping[int, Options]:
-        """The options of those of these jobs that have any."""
+        """The options of these jobs, without the jobs that have none."""
 
     @abstractmethod
     def write(self, job: J, transition: Transition, change: AppliedChange) -> None:
-        """Write, now or when the batch ends, how a job has changed."""
+        """Write a changed job, now or at the end of the batch."""
 
     @abstractmethod
     def write_key(self, key: tuple[str, ...], job: J) -> None:
-        """Write a key of the tenant, with the job's payload."""
+        """Write a key of the tenant, with the payload of the job."""
 
     @abstractmethod
     def move(self, job: J, target: QueueKey) -> bool:
-        """Hand a job to another queue; False if that has a job of its id."""
+        """Move a job to another queue; False if that queue has a job with its id."""
 
-    # --- what is the same for all ---
+    # --- the same for all stores ---
 
     def apply(self, index: int, transition: Transition) -> None:
         """Apply a transition if its guard holds."""
@@ -188,7 +188,7 @@ class ApplyPlan(ABC, Generic[J]):
         if job is None or job.past_retention(now):
             return
         deadline = job.at if job.state is State.PROCESSING else None
-        if transition.expected is not None and transition.expected != self._seen_now(job):
+        if transition.expected is not None and transition.expected != self._as_expected(job):
             self.verdicts[index] = Verdict(False, job.state)
         elif not guard_holds(transition, job.state, job.token, deadline, now):
             self.verdicts[index] = Verdict(self._repeats(job, transition), job.state)
@@ -197,7 +197,7 @@ class ApplyPlan(ABC, Generic[J]):
         else:
             self._step(index, job, transition)
 
-    def _seen_now(self, job: J) -> ExpectedJob:
+    def _as_expected(self, job: J) -> ExpectedJob:
         return expected_job(job.state, job.token, job.priority, self.payload_of(job), job.at)
 
     def _repeats(self, job: J, transition: Transition) -> bool:
@@ -206,14 +206,14 @@ class ApplyPlan(ABC, Generic[J]):
         return was_applied(transition, job.act, job.token, *self.last_settling(job))
 
     def _step(self, index: int, job: J, transition: Transition) -> None:
-        done = apply_to_job(job, transition, self.now, self.settings.ageing)
-        self.write(job, transition, done)
-        self._entries[index] = done.entry
+        change = apply_to_job(job, transition, self.now, self.settings.ageing)
+        self.write(job, transition, change)
+        self._entries[index] = change.entry
         self.verdicts[index] = Verdict(True, job.state)
-        self.freed_groups.add(job.group, done.source, job.state)
+        self.freed_groups.add(job.group, change.source, job.state)
         if records_callback(transition, job.state):
             self._callback_entries[index] = job.num
-        # Not if it was applied before: keys that were cleaned up since must not come back.
+        # Not for a repeated transition: keys deleted since must not reappear.
         for key in keys_to_write(transition, job.state):
             self.write_key(key, job)
 
@@ -221,8 +221,8 @@ class ApplyPlan(ABC, Generic[J]):
         moved = may_move(self.queue, target) and self.move(job, target)
         self.verdicts[index] = Verdict(moved, job.state)
         if moved:
-            self._entries[index], arrival = _move_entries(self.queue, transition, target, job)
-            self.moved_in.append((target, arrival))
+            self._entries[index], moved_in = _move_entries(self.queue, transition, target, job)
+            self.moved_in.append((target, moved_in))
             self.freed_groups.add(job.group, job.state, None)
 
     def record_completion(
@@ -236,7 +236,7 @@ class ApplyPlan(ABC, Generic[J]):
         token: int,
         worker: str,
     ) -> None:
-        """Note a plain completion of a lease that the store has found, and writes by itself."""
+        """Record a plain completion whose job the store has found and writes by itself."""
         self._entries[index] = Entry(
             _COMPLETE, transition.id, kind, _PROCESSING, _COMPLETED, attempts, token, worker,
             transition.note, transition.by,
@@ -248,7 +248,7 @@ class ApplyPlan(ABC, Generic[J]):
             self._callback_entries[index] = num
 
     def entries(self) -> list[Entry]:
-        """The entries for the queue's journal, those that end a job with its callback URL."""
+        """The journal entries of the queue, with the callback URL of jobs that have finished."""
         options = (
             self.options_of(sorted(self._callback_entries.values()))
             if self._callback_entries
@@ -266,8 +266,8 @@ class ApplyPlan(ABC, Generic[J]):
 def _move_entries(
     source: QueueKey, transition: Transition, target: QueueKey, job: MutableJob
 ) -> tuple[Entry, Entry]:
-    """A move's entries in the journals of both queues: the departure, then the arrival."""
-    left = Entry(
+    """The journal entries of a move, for the source queue and for the target queue."""
+    moved_out = Entry(
         Act.MOVE,
         job.id,
         job.kind,
@@ -278,11 +278,12 @@ def _move_entries(
         moved_from=source.name,
         moved_to=target.name,
     )
-    return left, msgspec.structs.replace(left, source=None, to=job.state, priority=job.priority)
+    moved_in = msgspec.structs.replace(moved_out, source=None, to=job.state, priority=job.priority)
+    return moved_out, moved_in
 
 
 def topics_to_notify(entries: Sequence[Entry | Event]) -> set[Topic]:
-    """Whose listeners must be woken for a batch of the journal."""
+    """The topics to notify about a batch of the journal."""
     topics: set[Topic] = {"changes"} if entries else set()
     act: Act | None = None
     to: State | None = None
@@ -293,7 +294,7 @@ def topics_to_notify(entries: Sequence[Entry | Event]) -> set[Topic]:
         if act is Act.REQUEST_CANCEL:
             topics.add("cancel_requests")
         elif to in WAITING or act in _SETTINGS_ACTS:
-            # Claimable now, or due sooner than the workers that wait for the next due job know.
+            # Claimable now, or due earlier than waiting workers know.
             topics.add("ready")
         elif to is None or to.terminal:
             topics.add("finished")

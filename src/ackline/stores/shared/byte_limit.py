@@ -1,4 +1,4 @@
-"""How many bytes an answer may have."""
+"""Limit an answer by its size in bytes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ T = TypeVar("T")
 
 
 class ByteLimit:
-    """Ends an answer with the item with which `max_bytes` is reached; None is no limit.
+    """Ends an answer with the item that reaches `max_bytes`; None is no limit.
 
-    Less than one byte is as good as one: an answer always gets on.
+    A limit below one counts as one byte, so an answer always has at least one item.
 
-    >>> budget = Budget(5)
-    >>> list(budget.within(["abc", "defg", "h"], len)), budget.reached
+    >>> byte_limit = ByteLimit(5)
+    >>> list(byte_limit.limit(["abc", "defg", "h"], len)), byte_limit.reached
     (['abc', 'defg'], True)
     """
 
@@ -22,22 +22,22 @@ class ByteLimit:
         self.has_limit = max_bytes is not None
         """Whether there is a limit at all."""
         self._max_bytes = None if max_bytes is None else max(1, max_bytes)
-        self._spent = 0
+        self._size = 0
         self.reached = False
-        """Whether the answer has ended early: there may be more."""
+        """Whether the limit was reached, so that there may be more."""
 
     @property
     def remaining(self) -> int | None:
-        """How many bytes may follow; None is no limit."""
-        return None if self._max_bytes is None else max(1, self._max_bytes - self._spent)
+        """How many bytes are left, at least one; None is no limit."""
+        return None if self._max_bytes is None else max(1, self._max_bytes - self._size)
 
     def add(self, size: int) -> None:
-        """Add an item of this size to the answer."""
-        self._spent += size
-        self.reached = self._max_bytes is not None and self._spent >= self._max_bytes
+        """Count an item of this size."""
+        self._size += size
+        self.reached = self._max_bytes is not None and self._size >= self._max_bytes
 
     def limit(self, items: Iterable[T], size: Callable[[T], int]) -> Iterator[T]:
-        """The items up to the one with which the budget is reached."""
+        """The items up to the one that reaches the limit."""
         for item in items:
             self.add(size(item))
             yield item

@@ -1,4 +1,4 @@
-"""What becomes of drafts, given the jobs that already have their ids."""
+"""Decide which drafts become jobs, given the jobs that already have their ids."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ExistingJob(Protocol):
 
     @property
     def state(self) -> State | None:
-        """None if its retention is over, so that it counts as gone."""
+        """None if its retention has ended, so that it counts as deleted."""
 
 
 E = TypeVar("E", bound=ExistingJob)
@@ -32,17 +32,17 @@ _ENQUEUE = Act.ENQUEUE
 
 
 class EnqueuePlan(msgspec.Struct, Generic[E], frozen=True):
-    """What an enqueue does, and how it answers."""
+    """What an enqueue inserts, drops, records and returns."""
 
     new: list[tuple[Draft, State, float]]
-    """The jobs to insert, each with its state and its place in the line of that state."""
+    """The jobs to insert, each with its state and its `at` in the list of that state."""
     replaced: list[E]
-    """The jobs to drop before."""
+    """The jobs to drop first."""
     entries: list[Entry]
     receipts: list[Receipt]
 
     def require_capacity(self, queue: QueueKey, settings: QueueSettings, live: int) -> None:
-        """Refuse the new jobs if the queue would have too many, now that it has `live` ones."""
+        """Refuse the new jobs if the queue, which has `live` ones, would then have too many."""
         if settings.max_jobs is not None and self.new and live + len(self.new) > settings.max_jobs:
             raise StoreFull.of_queue(queue, settings.max_jobs)
 
@@ -54,7 +54,7 @@ def plan_enqueue(
     now: float,
     ageing: float,
 ) -> EnqueuePlan[E]:
-    """Which drafts become jobs: those whose id is free, or that replace the job that has it.
+    """Decide which drafts become jobs: those whose id is free, or that replace the job with it.
 
     >>> plan = plan_enqueue([Draft("a", "mail", b"")] * 2, {}.get, lambda job: None, 0.0, 60.0)
     >>> [(receipt.id, receipt.accepted) for receipt in plan.receipts]
@@ -70,14 +70,14 @@ def plan_enqueue(
         if id in accepted:
             receipts.append(Receipt(id, False, accepted[id]))
             continue
-        there = find(id)
-        if there is not None:
-            source = there.state
-            if source is not None and keeps_id(draft, source, there.kind):
-                result = result_of(there) if source is State.COMPLETED else None
+        existing = find(id)
+        if existing is not None:
+            source = existing.state
+            if source is not None and keeps_id(draft, source, existing.kind):
+                result = result_of(existing) if source is State.COMPLETED else None
                 receipts.append(Receipt(id, False, source, result))
                 continue
-            replaced.append(there)
+            replaced.append(existing)
         state, at = initial_state(draft, now, ageing)
         accepted[id] = state
         new.append((draft, state, at))

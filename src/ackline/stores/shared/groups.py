@@ -1,4 +1,4 @@
-"""Groups, of which only so many jobs may be processing at once."""
+"""Groups, whose jobs share a limit of how many may be processing."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from ackline.core.job import State
 
 
 class FreedGroups(dict[str, int]):
-    """The groups whose parked jobs may go on, each with how many of its leases have ended."""
+    """The groups with parked jobs to check, each with how many of its leases have ended."""
 
     def add(self, group: str | None, source: State, to: State | None) -> None:
-        """A job of this group has left its state, or its place in line; None is no group."""
+        """Record that a job of this group has left its state or position; None is no group."""
         if group is None:
             return
         if source is State.PROCESSING and to is not State.PROCESSING:

@@ -1,6 +1,6 @@
-"""How SQLite and PostgreSQL keep one batch of the journal: as msgpack, entry by entry.
+"""Journal batches as SQLite and PostgreSQL store them: a msgpack list of entries.
 
-Readers that want columns, such as the pipeline, need not decode every entry: see `uniform_runs`.
+Readers of columns, such as the data pipeline, need not decode every entry: see `uniform_runs`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ackline.core.events import Entry, LazyEntries, PackedEntries
 T = TypeVar("T")
 
 LAZY_FROM = 32
-"""Batches of at least this many entries are decoded late: readers of columns try `alike` first."""
+"""Batches of at least this many entries are decoded late, for readers of columns."""
 
 
 class UniformRun(msgspec.Struct, frozen=True, gc=False):
-    """Entries that seem to differ only in their ids, in their store's encoding.
+    """Entries that seem to differ only in their ids, in the encoding of their store.
 
-    They are rows of bytes, all of one width. If the bytes around the ids equal those of `first`,
-    then all but the ids is as in `entry`, and no other entry has to be decoded.
+    They are rows of bytes of equal width. If the bytes around the ids equal those of `first`, then
+    everything but the ids is as in `entry`, and no other entry has to be decoded.
     """
 
     entry: Entry
@@ -31,28 +31,28 @@ class UniformRun(msgspec.Struct, frozen=True, gc=False):
     rows: bytes
     width: int
     ids: slice
-    """Where the id is in a row, without its encoded length."""
+    """The position of the id in a row, without its encoded length."""
 
     def __len__(self) -> int:
         return len(self.rows) // self.width
 
     def part(self, start: int, end: int) -> UniformRun:
-        """The rows from `start` up to `end`."""
+        """The rows from `start` to `end`."""
         rows = self.rows[max(start, 0) * self.width : max(end, 0) * self.width]
         return UniformRun(self.entry, self.first, rows, self.width, self.ids)
 
 
 @runtime_checkable
 class ColumnarBatch(PackedEntries, Protocol):
-    """A packed batch of which most entries need not be decoded."""
+    """A packed batch whose entries need not all be decoded."""
 
     def uniform_runs(self) -> list[UniformRun]:
-        """All entries in runs that look alike; empty if they cannot be grouped like that."""
+        """All entries in uniform runs; empty if they cannot be grouped like that."""
         ...
 
 
 def uniform_runs(entries: Sequence[Entry]) -> list[UniformRun]:
-    """These entries in runs that look alike, still packed; empty if they cannot be grouped."""
+    """These entries in uniform runs, still packed; empty if they cannot be grouped like that."""
     if not isinstance(entries, LazyEntries) or not isinstance(entries.packed, ColumnarBatch):
         return []
     parts: list[UniformRun] = []
@@ -71,7 +71,7 @@ _decode_one = msgspec.msgpack.Decoder(Entry).decode
 
 
 def unpack_entries(packed: bytes) -> Sequence[Entry]:
-    """The entries of one packed batch; a large batch is not decoded before it is looked at."""
+    """The entries of a packed batch; a large batch is decoded only when an entry is read."""
     size = count_entries(packed)
     return LazyEntries(_PackedBatch(packed), range(size)) if size >= LAZY_FROM else _decode(packed)
 
@@ -83,14 +83,14 @@ def count_entries(packed: bytes) -> int:
 
 
 def _header_size(packed: bytes) -> int:
-    """Where the first value of a list begins: behind the list's header of 1, 3 or 5 bytes."""
+    """The size of a packed list's header: 1, 3 or 5 bytes."""
     return {0xDC: 3, 0xDD: 5}.get(packed[0], 1)
 
 
 def split_rows(packed: bytes, decode: Callable[[bytes], T]) -> tuple[T, bytes, int] | None:
-    """The first value of a packed list, all values as rows of bytes, and how wide a row is.
+    """The first value of a packed list, all values as rows of bytes, and the width of a row.
 
-    None if the first value already shows that they are not all of one width.
+    None if the first value already shows that they are not of equal width.
     """
     rows = packed[_header_size(packed) :]
     width, rest = divmod(len(rows), count_entries(packed))
@@ -109,10 +109,10 @@ class _PackedBatch(msgspec.Struct, frozen=True, gc=False):
         return _decode(self.packed)
 
     def uniform_runs(self) -> list[UniformRun]:
-        even = split_rows(self.packed, _decode_one)
-        if even is None:
+        split = split_rows(self.packed, _decode_one)
+        if split is None:
             return []
-        entry, rows, width = even
+        entry, rows, width = split
         first = rows[:width]
         before, act_and_id, _ = first.partition(pack_entries(entry.act) + pack_entries(entry.id))
         if not act_and_id:
@@ -124,11 +124,11 @@ class _PackedBatch(msgspec.Struct, frozen=True, gc=False):
 # --- reading ---
 
 FIRST_READ_SIZE, MAX_READ_SIZE = 4, 200
-"""How many batches are read at once: few at first, because mostly only a few events are wanted."""
+"""How many batches are read per step; few at first, because readers mostly want a few events."""
 
 
 def next_read_size(wanted: int, sizes: Sequence[int]) -> int:
-    """How many batches hold the wanted events, if they are as large as those read before.
+    """How many batches have the wanted number of events, if they are as large as the previous ones.
 
     >>> next_read_size(6000, [1000, 1000, 1000, 1000]), next_read_size(6000, [1, 1, 1, 1])
     (6, 200)

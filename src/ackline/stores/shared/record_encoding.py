@@ -1,4 +1,4 @@
-"""How stores keep words and structures, and how a job as they keep it becomes a record."""
+"""How stores encode states, acts and structures, and how stored values become a record."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ackline.core.job import NO_OPTIONS, Failure, Options, Record, State
 from ackline.stores.contract import Heartbeat
 
 STATES_BY_CODE = tuple(State)
-"""A state's code is its place in this tuple. Stored data depends on it: append only."""
+"""The code of a state is its index. Stored data depends on it: append only."""
 
 STATE_CODES = {state: code for code, state in enumerate(STATES_BY_CODE)}
 
 SETTLING_ACTS = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE, Act.CANCEL)
-"""The acts that end a lease; their code is their place in this tuple. Append only."""
+"""The acts that end a lease; the code of an act is its index. Append only."""
 
 ACT_CODES = {act: code for code, act in enumerate(SETTLING_ACTS)}
 
@@ -33,22 +33,22 @@ decode_heartbeat = msgspec.msgpack.Decoder(Heartbeat).decode
 _decode_options = msgspec.msgpack.Decoder(Options).decode
 
 DROPPED_QUEUE = _encode({"dropped": True})
-"""What stands for the settings of a dropped queue, of which only the journal is left."""
+"""Stored instead of the settings of a dropped queue, of which only the journal is left."""
 
 
 def encode_options(options: Options) -> bytes | None:
-    """Options as bytes; None, which takes no room, if there are none, as for most jobs."""
+    """Encode options; None if there are none, as for most jobs."""
     return None if options is NO_OPTIONS or options == NO_OPTIONS else _encode(options)
 
 
 def decode_options(data: bytes | None) -> Options:
-    """Read back what `encode_options` wrote."""
+    """Decode what `encode_options` has encoded."""
     return _decode_options(data) if data else NO_OPTIONS
 
 
 @functools.lru_cache(maxsize=1024)
 def decode_settings(data: bytes) -> QueueSettings:
-    """Read a queue's settings; queues that share them share the object."""
+    """Decode the settings of a queue; queues with equal settings share the object."""
     return msgspec.msgpack.decode(data, type=QueueSettings)
 
 
@@ -71,7 +71,7 @@ def make_record(
     result: bytes | None = None,
     history: tuple[Failure, ...] = (),
 ) -> Record:
-    """A job as others see it; `at` is its place in the line of its state."""
+    """Build a record; `at` is the job's time in the list of its state."""
     return Record(
         id,
         kind,

@@ -1,4 +1,4 @@
-"""What is dropped when its time is over: jobs, and batches of the journal."""
+"""What is dropped when its retention ends: jobs, and batches of the journal."""
 
 from __future__ import annotations
 
@@ -22,50 +22,50 @@ class PruneResult(NamedTuple):
 
     jobs: int
     unread: int
-    """How many events of the journal that a registered reader has not seen."""
+    """How many dropped events a registered reader had not read."""
     more: bool
-    """Whether there may be more of the journal to drop."""
+    """Whether more of the journal may have to be dropped."""
 
 
 def prune_in_steps(queue: QueueKey, limit: int, step: Callable[[int], PruneResult]) -> int:
-    """Prune step by step, so that others can write in between; returns how many jobs."""
-    jobs, lost, more = 0, 0, True
+    """Prune in steps, so that others can write in between; returns how many jobs."""
+    jobs, unread, more = 0, 0, True
     while more:
         done = step(limit - jobs)
-        jobs, lost, more = jobs + done.jobs, lost + done.unread, done.more
-    if lost:
+        jobs, unread, more = jobs + done.jobs, unread + done.unread, done.more
+    if unread:
         logger.warning(
-            "the journal of %s is full: %d events were dropped that a registered reader has not "
-            "seen; let it read more often, raise max_journal, or forget it",
+            "the journal of %s is full: %d events were dropped that a registered reader had not "
+            "read; let it read more often, raise max_journal, or remove the reader",
             queue,
-            lost,
+            unread,
         )
     return jobs
 
 
 def prune_jobs(
-    limit: int, drop_over: Callable[[State, int], Iterable[tuple[str, str, int]]]
+    limit: int, drop_expired: Callable[[State, int], Iterable[tuple[str, str, int]]]
 ) -> list[Entry]:
-    """Drop ended jobs past their time; returns their entries for the journal.
+    """Drop terminal jobs past their retention; returns their journal entries.
 
-    `drop_over` drops at most so many jobs of a state, and returns their id, kind and attempts.
+    `drop_expired` drops at most `limit` jobs of a state, and returns their id, kind and attempts.
     """
     entries: list[Entry] = []
     for state in TERMINAL_STATES:
-        dropped = drop_over(state, max(limit - len(entries), 0))
+        dropped = drop_expired(state, max(limit - len(entries), 0))
         entries += [Entry(Act.PRUNE, id, kind, state, None, n) for id, kind, n in dropped]
     return entries
 
 
 class TrimPlan(NamedTuple):
-    """Which of the oldest batches of a journal are to be dropped."""
+    """Which of the oldest batches of a journal to drop."""
 
     batches: int = 0
     events: int = 0
     unread: int = 0
-    """How many of these events a registered reader has not seen."""
+    """How many of these events a registered reader has not read."""
     last: tuple[int, int] = (0, 0)
-    """The last of these batches, and its size."""
+    """The number of the last of these batches, and its size."""
 
 
 def plan_trim(
@@ -73,15 +73,15 @@ def plan_trim(
     events: int,
     settings: QueueSettings,
     limit: int,
-    keep_from: str | None,
+    needed_after: str | None,
     now: float,
 ) -> TrimPlan:
-    """Which batches go: those too old that no registered reader needs, and all beyond the limit.
+    """Plan to drop batches that are too old and that no reader needs, and all beyond the limit.
 
     `oldest` has the number, the time and the size of the oldest batches, in order; `events` is how
-    many events the journal has, and `limit` how many a queue may have that does not say so itself.
+    many events the journal has; `limit` is the most events of a queue whose settings have no limit.
     """
-    reader = None if keep_from is None else read_cursor(keep_from)
+    reader = None if needed_after is None else read_cursor(needed_after)
     surplus = events - (limit if settings.max_journal is None else settings.max_journal)
     too_old = now - settings.keep_journal
     trim = TrimPlan()
@@ -94,7 +94,7 @@ def plan_trim(
 
 
 def find_and_purge(find: Callable[[], FoundJobs], purge: Callable[[FoundJobs], int]) -> int:
-    """Delete what a search has found; search again if all of it has changed in between.
+    """Delete what a search has found; search again if all of it has changed since.
 
     The search is not part of the transaction that deletes: it may have to read the whole queue.
     """

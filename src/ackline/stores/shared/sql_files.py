@@ -1,7 +1,7 @@
 """SQL statements by name, from files: one file for each act.
 
-A line `-- name: lease` begins the statement of that name. Where `/*behind*/` and `/*up*/` mark
-the order of a list, a second statement, `…_newest`, goes through the list from its end.
+A line `-- name: lease` starts the statement of that name. Where `/*behind*/` and `/*up*/` mark
+the order of a list, there is a second statement, `…_newest`, that reads the list from its end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
 
 def read_statements(package: str) -> dict[str, str]:
-    """All statements in the `.sql` files of a package, by name and without their comments."""
+    """All statements in the `.sql` files of a package, by name and without comments."""
     statements: dict[str, str] = {}
     for file in resources.files(package).iterdir():
         if file.name.endswith(".sql"):
@@ -31,7 +31,7 @@ def read_statements(package: str) -> dict[str, str]:
 
 
 def statement_name(name: str, newest_first: bool) -> str:
-    """The name of the statement that lists in this order."""
+    """The name of the statement for this order."""
     return f"{name}_newest" if newest_first else name
 
 

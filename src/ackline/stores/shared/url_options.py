@@ -1,7 +1,7 @@
-"""The options in the query of a store's URL, and how they are read.
+"""Parse the options in the query of a store's URL.
 
-A reader takes an option's name and its text, and returns its value; for a mistake it raises
-`ConfigError`, which says what would be right.
+A parser takes the name and the text of an option and returns its value; for an invalid text it
+raises `ConfigError`, which says what is valid.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ OptionParser = Callable[[str, str], object]
 
 
 def parse_options(
-    scheme: str, readers: Mapping[str, OptionParser], given: Iterable[tuple[str, str]]
+    scheme: str, parsers: Mapping[str, OptionParser], given: Iterable[tuple[str, str]]
 ) -> dict[str, object]:
-    """Read all options, or say which one is not known."""
+    """Parse all options; raises for one that is not known."""
     found: dict[str, object] = {}
     for name, value in given:
-        if name not in readers:
-            raise ConfigError(f"{scheme} has no option {name!r}. Known: {', '.join(readers)}")
-        found[name] = readers[name](name, value)
+        if name not in parsers:
+            raise ConfigError(f"{scheme} has no option {name!r}. Known: {', '.join(parsers)}")
+        found[name] = parsers[name](name, value)
     return found
 
 
 def parse_text(_name: str, value: str) -> str:
-    """Anything.
+    """Any text.
 
-    >>> text("sentinel_user", "ann")
+    >>> parse_text("sentinel_user", "ann")
     'ann'
     """
     return value
@@ -44,16 +44,16 @@ def parse_file(name: str, value: str) -> str:
 def parse_bool(name: str, value: str) -> bool:
     """`yes` or `no`.
 
-    >>> yes("migrate", "no")
+    >>> parse_bool("migrate", "no")
     False
     """
     return parse_choice("yes", "no")(name, value) == "yes"
 
 
 def parse_choice(*words: str) -> Callable[[str, str], str]:
-    """One of some words.
+    """One of several words.
 
-    >>> one_of("none", "everysec", "always")("durability", "always")
+    >>> parse_choice("none", "everysec", "always")("durability", "always")
     'always'
     """
 
@@ -66,17 +66,17 @@ def parse_choice(*words: str) -> Callable[[str, str], str]:
     return read
 
 
-def parse_int(least: int = 0, most: int | None = None) -> Callable[[str, str], int]:
+def parse_int(minimum: int = 0, maximum: int | None = None) -> Callable[[str, str], int]:
     """A whole number.
 
-    >>> whole(1, 1000)("connections", "10")
+    >>> parse_int(1, 1000)("connections", "10")
     10
     """
-    limits = f" from {least} to {most}" if most is not None else ""
+    limits = f" from {minimum} to {maximum}" if maximum is not None else ""
 
     def read(name: str, value: str) -> int:
         number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else -1
-        if number < least or (most is not None and number > most):
+        if number < minimum or (maximum is not None and number > maximum):
             raise ConfigError(f"{name} must be a whole number{limits}, not {value!r}")
         return number
 
@@ -84,9 +84,9 @@ def parse_int(least: int = 0, most: int | None = None) -> Callable[[str, str], i
 
 
 def parse_seconds(name: str, value: str) -> float:
-    """Seconds, less than an hour.
+    """Seconds, up to an hour.
 
-    >>> seconds("timeout", "2.5")
+    >>> parse_seconds("timeout", "2.5")
     2.5
     """
     try:

@@ -1,11 +1,11 @@
 """Wake-ups between threads and processes, without polling.
 
-Beside the database is a directory of FIFOs. Listeners for claimable jobs of the same kinds share
-one FIFO, so that one written byte wakes one of them. Listeners to other topics have one each.
-A wake-up writes to every FIFO of the queue and topic. A byte may be lost when the process that has
-read it dies, so a wait also checks now and then whether anyone has written to the database.
+Next to the database is a directory of FIFOs. Listeners to `ready` for the same kinds share a FIFO,
+so that a byte wakes one of them. Listeners to other topics have one each. A notification is written
+to every FIFO of the queue and topic. A byte may be lost when the process that has read it dies, so
+a wait also checks now and then whether anyone has written to the database.
 
-A subscription has one FIFO for all queues and topics, in which each wake-up says what it is about.
+A subscription has one FIFO for all queues and topics; each message says what it is about.
 """
 
 from __future__ import annotations
@@ -33,45 +33,45 @@ from ackline.stores.contract import TOPICS, Subject, Topic
 from ackline.stores.sqlite.io.connection import file_permissions
 
 POLL_INTERVAL = 1.0
-"""Seconds within which a lost wake-up is noticed."""
+"""Seconds within which a lost notification is noticed."""
 
 MAX_OPEN_FIFOS = 64
-"""The most FIFOs kept open for the next byte: queues may outnumber a process's open files."""
+"""The most FIFOs kept open for writing: there may be more queues than a process may open files."""
 
 _TICK = 50_000_000
-"""Nanoseconds. If a directory had changed less than this before it was listed, it may have changed
+"""Nanoseconds. If a directory changed less than this before it was listed, it may have changed
 again since, within the same tick of the file system's clock."""
 
 POLL_INTERVAL_WITHOUT_FIFOS = 0.02
-"""The same on a file system without FIFOs, where the only way is to look often."""
+"""The same on a file system without FIFOs, where polling is the only way."""
 
 SUBSCRIPTION_PREFIX = "all"
-"""How the names of FIFOs start that hear of all queues and topics."""
+"""The prefix of the names of FIFOs for all queues and topics."""
 
 PIPE_BYTES = 256 * 1024
-"""How much news a subscription can fall behind before some is lost."""
+"""How many bytes of messages a subscription can fall behind before some are lost."""
 
 _MESSAGE_SIZE = 17
 _WRITE = 30 * _MESSAGE_SIZE
-"""Bytes written at once, all or none. A pipe has pages of 4 KiB that no write is split across, so
-one that is full of small writes holds more than three quarters of its size."""
+"""Bytes per write, all or none. A pipe has pages of 4 KiB, and no write is split across two, so a
+pipe that is full of small writes has more than three quarters of its size in use."""
 
 _TEMPORARY_PREFIX = "new-"
-"""How the name of a FIFO starts that has no reader yet."""
+"""The prefix of the name of a FIFO that has no reader yet."""
 
 _TEMPORARY_MAX_AGE = 60.0
-"""A FIFO that is not ready after this time never will be."""
+"""Seconds after which a FIFO without a reader is abandoned."""
 
 
 @functools.lru_cache(maxsize=4096)
 def queue_hash(queue: QueueKey) -> str:
-    """A short name of a queue that fits in a file name; no two queues share it."""
+    """A short, unique name of a queue for file names."""
     parts = f"{len(queue.tenant)}:{queue.tenant}{queue.name}"
     return hashlib.blake2b(parts.encode(), digest_size=16).hexdigest()
 
 
 def kinds_hash(kinds: frozenset[str] | None) -> str:
-    """A short name of a set of kinds; no two sets share it."""
+    """A short, unique name of a set of kinds."""
     if kinds is None:
         return "all"
     parts = "".join(f"{len(kind)}:{kind}" for kind in sorted(kinds))
@@ -80,12 +80,12 @@ def kinds_hash(kinds: frozenset[str] | None) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _message(topic: Topic, queue: QueueKey) -> bytes:
-    """A piece of news as a subscription reads it."""
+    """A notification, as a subscription reads it."""
     return bytes([TOPICS.index(topic)]) + bytes.fromhex(queue_hash(queue))
 
 
 class FifoNotifier:
-    """The wake-ups of one database file."""
+    """Sends and receives the notifications of one database file."""
 
     def __init__(self, database: str) -> None:
         self._database = database
@@ -94,7 +94,7 @@ class FifoNotifier:
         self._open_fifos: OrderedDict[str, int] = OrderedDict()
         weakref.finalize(self, _close_all, self._open_fifos).atexit = False
         self._listed: dict[str, list[str]] = {}
-        self._listed_at = -1
+        self._listed_mtime = -1
 
     def listen(
         self,
@@ -103,43 +103,46 @@ class FifoNotifier:
         kinds: frozenset[str] | None,
         version: Callable[[], int],
     ) -> SqliteListener:
-        """Start to listen; `version` returns a number that changes with the database."""
+        """Create a listener; `version` returns a number that changes with the database."""
         shared = topic == "ready"
-        reader = kinds_hash(kinds) if shared else f"{os.getpid()}-{uuid.uuid4().hex}"
-        tags = [queue_hash(queue) for queue in dict.fromkeys(queues)]
-        paths = [os.path.join(self._folder, f"{topic}.{tag}.{reader}") for tag in tags]
-        seen, mode = version(), file_permissions(self._database)
+        listener = kinds_hash(kinds) if shared else f"{os.getpid()}-{uuid.uuid4().hex}"
+        queue_names = [queue_hash(queue) for queue in dict.fromkeys(queues)]
+        paths = [
+            os.path.join(self._folder, f"{topic}.{queue_name}.{listener}")
+            for queue_name in queue_names
+        ]
+        last_version, mode = version(), file_permissions(self._database)
         _make_folder(self._folder, mode)
-        return SqliteListener(paths, mode, version, seen, shared=shared)
+        return SqliteListener(paths, mode, version, last_version, shared=shared)
 
     def subscribe(self, version: Callable[[], int]) -> SqliteSubscription:
-        """Hear of many queues; `version` returns a number that changes with the database."""
+        """Create a subscription; `version` returns a number that changes with the database."""
         mode = file_permissions(self._database)
         _make_folder(self._folder, mode)
         return SqliteSubscription(self._folder, mode, version)
 
-    def notify(self, news: Iterable[tuple[Topic, QueueKey]]) -> None:
-        """Wake the listeners; never fails, because the work itself is done already."""
+    def notify(self, wakeups: Iterable[tuple[Topic, QueueKey]]) -> None:
+        """Wake the listeners; never raises, because the change itself is already committed."""
         with self._lock:
             self._refresh_listeners()
             if not self._listed:
                 return
-            records: list[bytes] = []
-            for topic, queue in news:
+            messages: list[bytes] = []
+            for topic, queue in wakeups:
                 for path in self._listed.get(f"{topic}.{queue_hash(queue)}", ()):
-                    # A listener that cannot be woken must not keep the others from it.
+                    # A listener that cannot be woken must not affect the others.
                     with contextlib.suppress(OSError):
                         if topic == "ready":
-                            self._write_to_kept(path, b"w")
+                            self._write_to(path, b"w")
                         else:
                             _wake_listener(path)
                 if SUBSCRIPTION_PREFIX in self._listed:
-                    records.append(_message(topic, queue))
-            if records:
-                self._notify_subscriptions(b"".join(records))
+                    messages.append(_message(topic, queue))
+            if messages:
+                self._notify_subscriptions(b"".join(messages))
 
     def forget_queue(self, queue: QueueKey) -> None:
-        """Remove the shared FIFOs of a dropped queue that nobody reads any more."""
+        """Remove the shared FIFOs of a dropped queue that have no reader."""
         with self._lock:
             self._refresh_listeners()
             for path in self._listed.get(f"ready.{queue_hash(queue)}", ()):
@@ -159,22 +162,19 @@ class FifoNotifier:
         self._lock = threading.Lock()
         self.close()
 
-    def _notify_subscriptions(self, records: bytes) -> None:
+    def _notify_subscriptions(self, messages: bytes) -> None:
         for path in self._listed.get(SUBSCRIPTION_PREFIX, ()):
             with contextlib.suppress(OSError):
-                for start in range(0, len(records), _WRITE):
-                    if not self._write_to_kept(path, records[start : start + _WRITE]):
+                for start in range(0, len(messages), _WRITE):
+                    if not self._write_to(path, messages[start : start + _WRITE]):
                         os.unlink(path)  # its reader has died
                         break
 
-    def _write_to_kept(self, path: str, data: bytes) -> bool:
-        """Write to a FIFO, and keep it open for the next time; False when nobody reads it.
-
-        Unless it is unlinked, somebody may be about to open it.
-        """
+    def _write_to(self, path: str, data: bytes) -> bool:
+        """Write to a FIFO and keep it open for the next time; False if it has no reader."""
         file = self._open_fifos.pop(path, None)
         if file is not None and not _write(file, data):
-            # Nobody reads this FIFO any more; there may be a new one of this name.
+            # This FIFO has no reader any more; there may be a new one with this name.
             os.close(file)
             file = None
         if file is None:
@@ -188,15 +188,15 @@ class FifoNotifier:
         return True
 
     def _refresh_listeners(self) -> None:
-        """Find out who listens, if that has changed."""
+        """List the listeners again if the directory has changed."""
         try:
             changed = os.stat(self._folder).st_mtime_ns
-            if changed != self._listed_at:
+            if changed != self._listed_mtime:
                 self._list(changed)
         except FileNotFoundError:
-            self._listed, self._listed_at = {}, -1
+            self._listed, self._listed_mtime = {}, -1
         except OSError:
-            pass  # as before, then: whoever waits looks now and then itself
+            pass  # keep the old list: listeners also poll
 
     def _list(self, changed: int) -> None:
         before = time.time_ns()
@@ -207,46 +207,46 @@ class FifoNotifier:
                 _remove_abandoned(path)
                 continue
             self._listed.setdefault(name.rpartition(".")[0], []).append(path)
-        self._listed_at = changed if before - changed > _TICK else -1
+        self._listed_mtime = changed if before - changed > _TICK else -1
 
 
 class _FifoListener(ABC):
-    """Waits on FIFOs, on a pipe for `wake`, and now and then looks at the database."""
+    """Waits on FIFOs and on a pipe for `wake`, and polls the database now and then."""
 
-    def __init__(self, version: Callable[[], int], seen: int) -> None:
+    def __init__(self, version: Callable[[], int], last_version: int) -> None:
         self._version = version
-        self._seen = seen
-        self._inner, self._outer = os.pipe()
-        os.set_blocking(self._inner, False)
-        os.set_blocking(self._outer, False)
-        self._closing = threading.Lock()
+        self._last_version = last_version
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_reader, False)
+        os.set_blocking(self._wake_writer, False)
+        self._close_lock = threading.Lock()
         self._closed = False
 
     def _changed(self) -> bool:
-        """Whether anyone has written to the database since the last look."""
-        before = self._seen
+        """Whether anyone has written to the database since the last check."""
+        before = self._last_version
         try:
-            self._seen = self._version()
+            self._last_version = self._version()
         except StoreError:
-            # Closed, or in trouble: the waiting caller finds out by its next call.
+            # Closed or failing: the next call of the waiting caller raises the error.
             return True
-        return self._seen != before
+        return self._last_version != before
 
     @abstractmethod
     def _close_fifos(self) -> None: ...
 
     def wake(self) -> None:
-        with self._closing, contextlib.suppress(BlockingIOError):
+        with self._close_lock, contextlib.suppress(BlockingIOError):
             if not self._closed:
-                os.write(self._outer, b"w")
+                os.write(self._wake_writer, b"w")
 
     def close(self) -> None:
-        with self._closing:
+        with self._close_lock:
             if self._closed:
                 return
             self._closed = True
-            os.close(self._inner)
-            os.close(self._outer)
+            os.close(self._wake_reader)
+            os.close(self._wake_writer)
             self._close_fifos()
 
     def __enter__(self) -> Self:
@@ -257,39 +257,45 @@ class _FifoListener(ABC):
 
 
 class SqliteListener(_FifoListener):
-    """Hears of one topic of some queues, by a FIFO for each."""
+    """Waits for one topic of several queues, with a FIFO for each queue."""
 
     def __init__(
-        self, paths: list[str], mode: int, version: Callable[[], int], seen: int, *, shared: bool
+        self,
+        paths: list[str],
+        mode: int,
+        version: Callable[[], int],
+        last_version: int,
+        *,
+        shared: bool,
     ) -> None:
-        super().__init__(version, seen)
+        super().__init__(version, last_version)
         self._shared = shared
         self._paths = paths
         opened = (_open_fifo(path, mode, shared) for path in paths)
         self._files = [file for file in opened if file is not None]
-        self._every = (
+        self._poll_interval = (
             POLL_INTERVAL if len(self._files) == len(paths) else POLL_INTERVAL_WITHOUT_FIFOS
         )
         self._poll = select.poll()
-        for file in (self._inner, *self._files):
+        for file in (self._wake_reader, *self._files):
             self._poll.register(file, select.POLLIN)
 
     def wait(self, timeout: float) -> bool:
         now = time.monotonic()
-        end, look_at = now + timeout, now + self._every
+        end, poll_at = now + timeout, now + self._poll_interval
         while not self._closed:
-            ready = self._poll.poll(max((min(end, look_at) - now) * 1000, 0))
-            # All are emptied, so that one wake-up is not answered twice.
+            ready = self._poll.poll(max((min(end, poll_at) - now) * 1000, 0))
+            # Empty all of them, so that one notification does not wake twice.
             if sum([_drain(file) for file, _ in ready]):
                 self._changed()
                 return True
             now = time.monotonic()
             if now >= end:
                 return False
-            if now >= look_at:
+            if now >= poll_at:
                 if self._changed():
                     return True
-                look_at = now + self._every
+                poll_at = now + self._poll_interval
         return True
 
     def _close_fifos(self) -> None:
@@ -302,10 +308,10 @@ class SqliteListener(_FifoListener):
 
 
 class SqliteSubscription(_FifoListener):
-    """Hears of many subjects by one FIFO, which exists while there are any."""
+    """Waits for many subjects, with one FIFO, which exists while there are any."""
 
     def __init__(self, folder: str, mode: int, version: Callable[[], int]) -> None:
-        super().__init__(version, seen=-1)
+        super().__init__(version, last_version=-1)
         self._path = os.path.join(folder, f"{SUBSCRIPTION_PREFIX}.{os.getpid()}-{uuid.uuid4().hex}")
         self._mode = mode
         self._subjects: dict[bytes, Subject] = {}
@@ -329,29 +335,29 @@ class SqliteSubscription(_FifoListener):
         if self._closed:
             return set()
         self._open_or_close()
-        news, self._added = self._added, set()
-        return self._poll(0.0 if news else timeout, news)
+        added, self._added = self._added, set()
+        return self._poll(0.0 if added else timeout, added)
 
-    def _poll(self, timeout: float, news: set[Subject]) -> Collection[Subject] | None:
+    def _poll(self, timeout: float, added: set[Subject]) -> Collection[Subject] | None:
         until = time.monotonic() + timeout
-        files = [self._inner] if self._file is None else [self._inner, self._file]
-        blind = self._file is None and bool(self._subjects)
+        files = [self._wake_reader] if self._file is None else [self._wake_reader, self._file]
+        without_fifo = self._file is None and bool(self._subjects)
         while True:
             left = max(0.0, until - time.monotonic())
-            pause = min(left, POLL_INTERVAL_WITHOUT_FIFOS) if blind else left
+            pause = min(left, POLL_INTERVAL_WITHOUT_FIFOS) if without_fifo else left
             ready = _readable(files, pause)
-            if self._inner in ready:
-                _drain(self._inner)
+            if self._wake_reader in ready:
+                _drain(self._wake_reader)
             if self._file in ready:
-                heard = self._read()
-                return None if heard is None else news | heard
-            if blind and self._changed():
+                notified = self._read()
+                return None if notified is None else added | notified
+            if without_fifo and self._changed():
                 return None
             if ready or left <= pause:
-                return news
+                return added
 
     def _read(self) -> set[Subject] | None:
-        """What has come; None if some may not have found room."""
+        """The subjects of all messages; None if the FIFO was full, so that some may be lost."""
         assert self._file is not None
         try:
             data = os.read(self._file, self._capacity)
@@ -359,8 +365,8 @@ class SqliteSubscription(_FifoListener):
             return set()
         if len(data) > self._capacity * 3 // 4:
             return None
-        records = {data[at : at + _MESSAGE_SIZE] for at in range(0, len(data), _MESSAGE_SIZE)}
-        return {self._subjects[record] for record in records if record in self._subjects}
+        messages = {data[at : at + _MESSAGE_SIZE] for at in range(0, len(data), _MESSAGE_SIZE)}
+        return {self._subjects[message] for message in messages if message in self._subjects}
 
     def _open_or_close(self) -> None:
         if self._subjects and self._file is None:
@@ -386,10 +392,10 @@ def _readable(files: Iterable[int], seconds: float) -> set[int]:
 
 
 def _set_pipe_size(file: int) -> int:
-    """Make a FIFO hold more where that is possible; returns how many bytes it holds."""
+    """Enlarge a FIFO where possible; returns its size in bytes."""
     if not hasattr(fcntl, "F_SETPIPE_SZ"):
-        return 16384  # the least of the systems that do not tell
-    with contextlib.suppress(OSError):  # the user has too much in pipes
+        return 16384  # the smallest of the systems without this call
+    with contextlib.suppress(OSError):  # beyond the user's limit
         fcntl.fcntl(file, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     return fcntl.fcntl(file, fcntl.F_GETPIPE_SZ)
 
@@ -397,12 +403,12 @@ def _set_pipe_size(file: int) -> int:
 def _make_folder(folder: str, mode: int) -> None:
     with contextlib.suppress(OSError):
         os.makedirs(folder, exist_ok=True)
-        # Users that may read the folder may also enter it.
+        # Users that may read the directory may also enter it.
         os.chmod(folder, mode | (mode & 0o444) >> 2)
 
 
 def _open_fifo(path: str, mode: int, shared: bool) -> int | None:
-    """Open a FIFO to wait on, made if need be; None if the file system allows none."""
+    """Open a FIFO to wait on, created if necessary; None if the file system has no FIFOs."""
     try:
         file = _join_fifo(path, mode) if shared else _make_fifo(path, mode)
     except OSError:
@@ -423,38 +429,38 @@ def _join_fifo(path: str, mode: int) -> int:
 
 def _make_fifo(path: str, mode: int) -> int:
     # Writers remove a FIFO that has no reader. So it gets its name only once it has one.
-    unready = os.path.join(os.path.dirname(path), _TEMPORARY_PREFIX + uuid.uuid4().hex)
-    os.mkfifo(unready, 0o600)
+    temporary = os.path.join(os.path.dirname(path), _TEMPORARY_PREFIX + uuid.uuid4().hex)
+    os.mkfifo(temporary, 0o600)
     try:
-        file = _open_reader(unready, mode)
+        file = _open_reader(temporary, mode)
         try:
-            os.link(unready, path)
+            os.link(temporary, path)
         except BaseException:
             os.close(file)
             raise
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(unready)
+            os.unlink(temporary)
     return file
 
 
 def _open_reader(path: str, mode: int) -> int:
-    # Read-write: a read-only FIFO would poll as readable for ever once its last writer has left.
+    # Read-write: a read-only FIFO polls as readable forever once its last writer has closed it.
     file = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    with contextlib.suppress(PermissionError):  # it is another user's
+    with contextlib.suppress(PermissionError):  # another user owns it
         os.fchmod(file, mode)
     return file
 
 
 def _remove_abandoned(path: str) -> None:
-    """Remove an old unready FIFO: the process that was making it has died."""
+    """Remove an old temporary FIFO, whose process has died."""
     with contextlib.suppress(OSError):
         if time.time() - os.stat(path).st_mtime > _TEMPORARY_MAX_AGE:
             os.unlink(path)
 
 
 def _wake_listener(path: str) -> None:
-    """Wake a listener that has a FIFO of its own; remove the FIFO if the listener has died."""
+    """Wake a listener that has its own FIFO; remove the FIFO if the listener has died."""
     file = _open_writer(path)
     if file is None:
         os.unlink(path)
@@ -472,7 +478,7 @@ def _remove_if_unread(path: str) -> None:
 
 
 def _open_writer(path: str) -> int | None:
-    """Open a FIFO to write to; None when nobody reads it."""
+    """Open a FIFO for writing; None if it has no reader."""
     try:
         return os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -482,7 +488,7 @@ def _open_writer(path: str) -> int | None:
 
 
 def _write(file: int, data: bytes) -> bool:
-    """Write all or nothing; False when nobody reads any more. A full FIFO wakes its reader."""
+    """Write all or nothing; False if there is no reader. A full FIFO counts: its reader wakes."""
     try:
         os.write(file, data)
     except BlockingIOError:
@@ -493,7 +499,7 @@ def _write(file: int, data: bytes) -> bool:
 
 
 def _drain(file: int) -> int:
-    """Empty a FIFO; another waiter may have been quicker."""
+    """Empty a FIFO; another listener may have been faster."""
     try:
         return len(os.read(file, 65536))
     except (BlockingIOError, OSError):

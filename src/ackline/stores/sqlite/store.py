@@ -1,4 +1,4 @@
-"""The verbs of the SQLite store."""
+"""The SQLite store."""
 
 from __future__ import annotations
 
@@ -46,27 +46,23 @@ from ackline.stores.shared.url_options import OptionParser, parse_choice, parse_
 from ackline.stores.sqlite import claim, enqueue, key_values, operate, queries
 from ackline.stores.sqlite.apply import apply
 from ackline.stores.sqlite.disk_space import DiskSpace
-from ackline.stores.sqlite.io.connection import (
-    Durability,
-    first_connection,
-    missing_migrations,
-    schema_of,
-)
+from ackline.stores.sqlite.io.connection import Durability
 from ackline.stores.sqlite.io.engine import Engine
 from ackline.stores.sqlite.io.group_commit import MergeableOperation
+from ackline.stores.sqlite.io.migrate import first_connection, missing_migrations, schema_of
 from ackline.stores.sqlite.io.transaction import Transaction
 from ackline.stores.sqlite.notify import FifoNotifier
 from ackline.stores.sqlite.queue_writer import find_queue
 
 _DURABILITY_TEXT = {
-    "full": "full: an answered job survives a crash and the loss of power",
-    "normal": "normal: an answered job survives a crash of the process; "
-    "a power cut may lose the last moments",
+    "full": "full: an accepted job survives a crash and a power failure",
+    "normal": "normal: an accepted job survives a crash of the process; "
+    "a power failure may lose the most recent changes",
 }
 
 
 class SqliteStore:
-    """Keeps jobs in one file that many processes may share.
+    """Keeps jobs in a file that many processes can share.
 
     >>> store = SqliteStore("jobs.db")
     """
@@ -87,17 +83,17 @@ class SqliteStore:
         self._durability: Durability = durability
         self._clock = clock or SystemClock()
         self._disk = DiskSpace(self._path)
-        self._wakes = FifoNotifier(self._path)
-        self._engine = Engine(self._path, durability, self._wakes.notify)
+        self._notifier = FifoNotifier(self._path)
+        self._engine = Engine(self._path, durability, self._notifier.notify)
 
     def open(self) -> None:
         if self._engine.inherited:
-            self._wakes.close_in_child()
+            self._notifier.close_in_child()
         self._engine.open()
 
     def close(self) -> None:
         if not self._engine.inherited:
-            self._wakes.close()
+            self._notifier.close()
             self._engine.close()
 
     def pending_migrations(self) -> MigrationPlan:
@@ -114,7 +110,7 @@ class SqliteStore:
     def info(self) -> StoreInfo:
         with self._engine.read() as execute:
             schema, cursor = schema_of(execute), queries.journal_end(execute)
-            troubles = self._disk.health_issues(execute)
+            issues = self._disk.health_issues(execute)
         return StoreInfo(
             name="sqlite",
             location=self._path,
@@ -124,14 +120,14 @@ class SqliteStore:
             now=self._clock.now(),
             cursor=cursor,
             details={"apsw": apsw.apsw_version(), "bytes": str(os.path.getsize(self._path))},
-            issues=troubles,
+            issues=issues,
         )
 
     def now(self) -> float:
         self._engine.require_open()
         return self._clock.now()
 
-    # --- jobs in, out and through ---
+    # --- producing and consuming ---
 
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
@@ -141,23 +137,23 @@ class SqliteStore:
             return enqueue.enqueue(tx, queue, drafts, self._clock.now(), keys)
 
         if keys:
-            # If its keys have changed, only this call must fail: not merged with other enqueues.
+            # Not merged with other calls: if its keys have changed, only this one must fail.
             return self._engine.write(lambda tx: run(tx, drafts))
         return self._engine.write(MergeableOperation(("enqueue", queue), drafts, run))
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> ClaimResult:
-        claimed, again = self._engine.write(
+        result, again = self._engine.write(
             lambda tx: claim.claim(tx, queue, request, transitions, self._clock.now())
         )
         while again:
-            # One transaction for each step, so that others can write while a long line is parked.
-            more, again = self._engine.write(
+            # One transaction for each step, so that others can write while many jobs are parked.
+            next_result, again = self._engine.write(
                 lambda tx: claim.claim(tx, queue, request, (), self._clock.now())
             )
-            claimed = msgspec.structs.replace(more, verdicts=claimed.verdicts)
-        return claimed
+            result = msgspec.structs.replace(next_result, verdicts=result.verdicts)
+        return result
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         def run(tx: Transaction, transitions: Sequence[Transition]) -> list[Verdict]:
@@ -199,18 +195,18 @@ class SqliteStore:
             return queries.leases(execute, queue, worker, limit, self._clock.now())
 
     def prune(self, queue: QueueKey, limit: int, needed_after: str | None = None) -> int:
-        most = self.capabilities.max_journal
+        max_events = self.capabilities.max_journal
 
         def run(tx: Transaction, left: int) -> PruneResult:
             now = self._clock.now()
             jobs = operate.prune(tx, queue, left, now)
-            return PruneResult(jobs, *operate.trim(tx, queue, most, needed_after, now))
+            return PruneResult(jobs, *operate.trim(tx, queue, max_events, needed_after, now))
 
         return prune_in_steps(
             queue, limit, lambda left: self._engine.write(lambda tx: run(tx, left))
         )
 
-    # --- looking ---
+    # --- reading ---
 
     def get(
         self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
@@ -258,12 +254,12 @@ class SqliteStore:
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
         with self._engine.translate_errors():
-            return self._wakes.listen(queues, topic, kinds, self._engine.version)
+            return self._notifier.listen(queues, topic, kinds, self._engine.version)
 
     def subscribe(self) -> Subscription:
         with self._engine.translate_errors():
             self._engine.version()  # raises unless the store is open
-            return self._wakes.subscribe(self._engine.version)
+            return self._notifier.subscribe(self._engine.version)
 
     # --- operating ---
 
@@ -286,9 +282,9 @@ class SqliteStore:
                 return queries.find_ids(execute, queue, job_filter, limit)
 
         def delete(ids: frozenset[str]) -> int:
-            found = msgspec.structs.replace(job_filter, ids=ids)
+            by_ids = msgspec.structs.replace(job_filter, ids=ids)
             return self._engine.write(
-                lambda tx: operate.purge(tx, queue, found, by, self._clock.now())
+                lambda tx: operate.purge(tx, queue, by_ids, by, self._clock.now())
             )
 
         return find_and_purge(find, delete)
@@ -296,10 +292,10 @@ class SqliteStore:
     def drop(self, queue: QueueKey, by: str = "") -> bool:
         dropped = self._engine.write(lambda tx: operate.drop(tx, queue, by, self._clock.now()))
         if dropped:
-            self._wakes.forget_queue(queue)
+            self._notifier.forget_queue(queue)
         return dropped
 
-    # --- the small key-value room ---
+    # --- the key-value store ---
 
     def read_keys(
         self,
@@ -324,7 +320,7 @@ _OPTIONS: dict[str, OptionParser] = {"durability": parse_choice("full", "normal"
 
 
 def from_url(url: str, clock: Clock | None = None) -> SqliteStore:
-    """The store that a URL names: `sqlite:///relative.db`, or `sqlite:////absolute.db`."""
+    """The store of a URL, such as `sqlite:///relative.db` or `sqlite:////absolute.db`."""
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
     if parts.netloc or not path or "\0" in path or parts.fragment:

@@ -1,4 +1,4 @@
-"""The server drops its clients, or keeps them waiting past their leases."""
+"""The server disconnects its clients, or makes them wait past their leases."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from tests.harness.faults.drills.workload_run import WorkloadRun
 from tests.harness.servers.redis import RedisServer
 
 KINDS = ("normal", "pubsub")
-"""Connections that call, and connections that listen."""
+"""Connections of callers and connections of listeners."""
 
 SHORT_LEASE = 0.3
-"""Seconds; a pause lasts two of them."""
+"""Seconds; a pause lasts two leases."""
 
 
 def kill_clients(order: DrillOptions) -> Report:
-    """CLIENT KILL of all callers or all listeners: each listener must hear again."""
+    """CLIENT KILL of all callers or all listeners: each listener must reconnect."""
     killed = dict.fromkeys(KINDS, 0)
     with (
         RedisServer() as server,
         ServerScenario(server.url, order.folder, seed=order.seed, lease=order.lease) as scene,
         server.client() as client,
     ):
-        siege = WorkloadRun(scene, order)
+        workload = WorkloadRun(scene, order)
 
-        def blow() -> None:
-            kind = siege.random.choice(KINDS)
+        def inject_fault() -> None:
+            kind = workload.random.choice(KINDS)
             with scene.server_fault(f"CLIENT KILL TYPE {kind}"):
                 killed[kind] += client.client_kill_filter(_type=kind, skipme=True)
 
-        siege.run(blow)
+        workload.run(inject_fault)
         title = f"{order.count} times CLIENT KILL"
         report = check(scene.evidence(), seed=order.seed, title=title)
     counted = {f"{kind} connections killed": count for kind, count in killed.items()}
@@ -41,22 +41,22 @@ def kill_clients(order: DrillOptions) -> Report:
 
 
 def pause_clients(order: DrillOptions) -> Report:
-    """CLIENT PAUSE for two leases: what lapsed meanwhile is done again, and only once."""
+    """CLIENT PAUSE for two leases: what has lapsed is done again, and only once."""
     with (
         RedisServer() as server,
         ServerScenario(server.url, order.folder, seed=order.seed, lease=SHORT_LEASE) as scene,
         server.client() as client,
     ):
-        siege = WorkloadRun(scene, order)
+        workload = WorkloadRun(scene, order)
 
-        def blow() -> None:
+        def inject_fault() -> None:
             with scene.server_fault("CLIENT PAUSE for two leases"):
-                writes_only = siege.random.random() < 0.5
+                writes_only = workload.random.random() < 0.5
                 client.client_pause(int(2 * SHORT_LEASE * 1000), all=not writes_only)
                 # Answered when the pause is over: a script might write.
                 client.eval("return 1", 0)
                 scene.live()
 
-        siege.run(blow)
+        workload.run(inject_fault)
         title = f"{order.count} times CLIENT PAUSE"
         return check(scene.evidence(), seed=order.seed, title=title)

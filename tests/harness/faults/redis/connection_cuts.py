@@ -1,4 +1,4 @@
-"""Connections are cut before a request reaches the server, or before its answer comes back."""
+"""Connections are cut before a request reaches the server, or before its answer returns."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def cut(order: DrillOptions) -> Report:
 
 
 def cut_resent(order: DrillOptions) -> Report:
-    """The control: a producer that sends again under a new id makes jobs nobody asked for."""
+    """The control: a producer that retries with a new id creates jobs that nobody wanted."""
     with RedisServer() as server:
         return cut_producers_that_resend(order, server.address, url_of, CUTS)
 
 
 def url_of(address: Address) -> str:
-    """The server at an address, for a store."""
+    """The URL of the server at an address."""
     host, port = address
     return f"redis://{host}:{port}/0"

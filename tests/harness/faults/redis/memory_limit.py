@@ -1,4 +1,4 @@
-"""The server's memory is used up: no more jobs come in, and everything else goes on."""
+"""The server runs out of memory: it accepts no more jobs, and everything else continues."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ MAXMEMORY = 6 << 20
 """Bytes of memory that the server may use."""
 
 LARGE_TEXT = "x" * 40_000
-"""What makes a job heavy."""
+"""A large payload."""
 
 TOO_MANY = 2_000
-"""Jobs that surely do not fit."""
+"""More jobs than fit."""
 
 
 def fill_memory(order: DrillOptions) -> Report:
-    """Fill it, settle, cancel, purge, fill it again; then work everything off while it is full."""
+    """Fill it, settle, cancel, purge, fill it again; then process everything while it is full."""
     with (
         RedisServer(maxmemory=MAXMEMORY) as server,
         ServerScenario(server.url, order.folder, seed=order.seed, lease=30.0) as scene,
     ):
-        brim = FullServerQueue(scene, server)
+        full_queue = FullServerQueue(scene, server)
         for _ in range(order.count):
-            with scene.server_fault("fill memory"), brim.full():
-                brim.act()
-                brim.purge()
-            brim.expect_room()
-        with brim.full():
+            with scene.server_fault("fill memory"), full_queue.full():
+                full_queue.act()
+                full_queue.purge()
+            full_queue.expect_accepted()
+        with full_queue.full():
             scene.drain(patience=10.0)
-        evidence = _without(scene.evidence(), brim.purged)
+        evidence = _without(scene.evidence(), full_queue.purged)
     title = f"{order.count} times no memory left"
     report = check(evidence, seed=order.seed, title=title)
-    counted = {f"times: {act}": count for act, count in brim.done.items()}
+    counted = {f"times: {act}": count for act, count in full_queue.done.items()}
     return msgspec.structs.replace(report, figures={**report.figures, **counted})
 
 
 class FullServerQueue:
-    """A queue on a server that is full to the brim."""
+    """A queue on a server without free memory."""
 
     def __init__(self, scene: ServerScenario, server: RedisServer) -> None:
         self.purged: set[str] = set()
@@ -65,7 +65,7 @@ class FullServerQueue:
 
     @contextlib.contextmanager
     def full(self) -> Iterator[None]:
-        """Full for sure, whatever memory connections take and give back."""
+        """Keep it full, whatever memory connections use and free."""
         self._fill()
         with self._server.client() as client:
             client.config_set("maxmemory", 1)
@@ -73,7 +73,7 @@ class FullServerQueue:
             client.config_set("maxmemory", MAXMEMORY)
 
     def _fill(self) -> None:
-        """Enqueue until the store has no room, and says so."""
+        """Enqueue until the store raises StoreFull."""
         try:
             for _ in range(TOO_MANY):
                 self._enqueue()
@@ -103,13 +103,13 @@ class FullServerQueue:
             queue.cancel(self._ids(State.QUEUED)[0])
 
     def purge(self) -> None:
-        """Make room: purge the finished jobs, and half of the waiting ones."""
+        """Free memory: purge the finished jobs and half of the queued ones."""
         ids = [*self._ids(*TERMINAL), *self._ids(State.QUEUED)[::2]]
         with self._must("purge"):
             self._queue.purge(ids=ids)
             self.purged.update(ids)
 
-    def expect_room(self) -> None:
+    def expect_accepted(self) -> None:
         """Check that jobs are accepted again."""
         with self._must("enqueue after a purge"):
             self._enqueue()
@@ -141,7 +141,7 @@ class FullServerQueue:
 
 
 def _without(evidence: Evidence, ids: set[str]) -> Evidence:
-    """The evidence without purged jobs, which are gone on purpose."""
+    """The evidence without jobs that were purged on purpose."""
     return msgspec.structs.replace(
         evidence,
         steps=[step for step in evidence.steps if step.id not in ids],

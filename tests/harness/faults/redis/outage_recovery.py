@@ -1,4 +1,4 @@
-"""How soon jobs flow again after a crash of the server, with nobody's help.
+"""How soon jobs are processed again after a crash of the server.
 
 `python -m tests.harness.faults.redis.outage_recovery` prints a table.
 """

@@ -1,4 +1,4 @@
-"""The master dies, and its replica takes over with what it has received so far."""
+"""The primary dies, and its replica takes over with what it has received."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ PROMOTE = "promote replica"
 
 ALONE = "no replica"
 
-MOST_LAG = 0.1
-"""Seconds for which a replica gets nothing before it is promoted, at most."""
+MAX_LAG = 0.1
+"""The longest time, in seconds, for which a replica gets nothing before it is promoted."""
 
 MARGIN = 0.02
-"""Seconds that may go by between the measuring of a lag and the note of it."""
+"""Seconds that may pass between measuring a lag and recording it."""
 
 REPLICA_OPTIONS = "?replicas=1&timeout=2"
-"""Options of a store that answers only once a replica has the change."""
+"""URL options for a store that answers only once a replica has the change."""
 
 
 def promote_lagging(order: DrillOptions) -> Report:
@@ -42,7 +42,7 @@ def promote_lagging(order: DrillOptions) -> Report:
 
 
 def promote_awaited(order: DrillOptions) -> Report:
-    """Promote a replica that confirmed each change: nothing that was answered is lost."""
+    """Promote a replica that has confirmed each change: nothing that was answered is lost."""
     return _promote(order, REPLICA_OPTIONS)
 
 
@@ -50,17 +50,17 @@ def _promote(order: DrillOptions, options: str) -> Report:
     with ReplicatedPair() as pair:
         url = url_of(pair.front.address) + options
         with ServerScenario(url, order.folder, seed=order.seed, lease=order.lease) as scene:
-            siege = WorkloadRun(scene, order)
+            workload = WorkloadRun(scene, order)
 
-            def blow() -> None:
-                since = pair.fall_behind(siege.random.uniform(0.0, MOST_LAG))
+            def inject_fault() -> None:
+                since = pair.fall_behind(workload.random.uniform(0.0, MAX_LAG))
                 lag = time.monotonic() - since + MARGIN
                 with scene.server_fault(PROMOTE, "" if options else may_lose(lag)):
                     pair.promote()
                 with scene.server_fault(ALONE):
                     pair.renew()
 
-            siege.run(blow)
+            workload.run(inject_fault)
             evidence = scene.evidence()
     title = f"{order.count} promotions{' with ' if options else ''}{options}"
     report = check_with_allowed_loss(evidence, seed=order.seed, title=title)
@@ -91,7 +91,7 @@ class ReplicatedPair:
         self._started.close()
 
     def fall_behind(self, seconds: float) -> float:
-        """Hold changes back from the replica; returns since when it may lack some."""
+        """Delay changes to the replica; returns since when it may lack some."""
         since = time.monotonic()
         wait_until_caught_up(self.replica, self.master)
         self._link.stall()
@@ -99,7 +99,7 @@ class ReplicatedPair:
         return since
 
     def promote(self) -> None:
-        """Kill the master and go on with the replica; what was held back is lost."""
+        """Kill the primary and promote the replica; delayed changes are lost."""
         self.master.kill()
         self._link.cut_all()
         self._link.resume()
@@ -107,7 +107,7 @@ class ReplicatedPair:
         self.front.switch_to(self.replica.address)
 
     def renew(self) -> None:
-        """The old master comes back as the replica of the new one."""
+        """Restart the old primary as the replica of the new one."""
         self.master, self.replica = self.replica, self.master
         self.replica.restart()
         self._follow()

@@ -1,4 +1,4 @@
-"""The server is killed and started again, with a log that keeps everything, most, or nothing."""
+"""The server is killed and restarted, with a log that keeps everything, most or nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.harness.faults.drills.workload_run import DRAIN_TIMEOUT
 from tests.harness.servers.redis import Persistence, RedisServer
 
 NOTES: dict[Persistence, str] = {"everysec": may_lose(2.0)}
-"""What a kill may cost; without a note, nothing."""
+"""What a kill may lose; nothing if it is not listed."""
 
 
 def kill_always(order: DrillOptions) -> Report:

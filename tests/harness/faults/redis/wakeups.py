@@ -1,4 +1,4 @@
-"""Idle workers lose the connection by which they hear of new jobs."""
+"""Idle workers lose the connection for their notifications."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.harness.servers.redis import RedisServer
 
 
 def wake_up(order: DrillOptions) -> Report:
-    """The worker hears of the next job after a cut at once."""
+    """The next job after a cut wakes the worker immediately."""
     return _wake_up(order, "")
 
 
 def wake_up_unnotified(order: DrillOptions) -> Report:
-    """The control: a worker that hears nothing is slow."""
+    """The control: a worker without notifications is slow."""
     return _wake_up(order, "no notifications")
 
 

@@ -1,4 +1,4 @@
-"""A job is delivered to one who waits for it: never lost on the way, and never twice."""
+"""Jobs delivered to waiting workers are never lost on the way, and never arrive twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ackline.stores.redis.io.client import DirectClient
 
 
 class Waiter:
-    """One whose claims name its listener, so that jobs may be delivered to it."""
+    """A worker whose claims name its listener, so that jobs may be delivered to it."""
 
     def __init__(self, store: RedisStore, worker: str, kinds: frozenset[str] | None = None) -> None:
         self.store = store
@@ -60,7 +60,7 @@ class Waiter:
         return self.listener.delivered(self.worker)
 
     def waits(self) -> bool:
-        """Claim; whether nothing was there, so that a job may be delivered."""
+        """Claim; whether there was no job, so that one may be delivered."""
         return not self.claim().jobs and not self.delivered().jobs
 
     def receive(self) -> list[Record]:
@@ -69,7 +69,7 @@ class Waiter:
         return self.delivered().jobs
 
     def jobs(self, limit: int = 1) -> list[Record]:
-        """As a worker gets them: those that have arrived, then those that a claim brings."""
+        """As a worker gets them: those that have arrived, then those that a claim returns."""
         jobs = self.delivered().jobs
         if len(jobs) < limit:
             jobs += self.claim(limit - len(jobs)).jobs
@@ -81,7 +81,7 @@ class Waiter:
 
 @pytest.fixture
 def waiter(store) -> Iterator[Waiter]:
-    """One who waits for a job: there was none when it claimed."""
+    """A worker that waits for a job, because there was none when it claimed."""
     store.enqueue(QUEUE, [])
     waiter = Waiter(store, "w")
     assert waiter.waits()
@@ -90,7 +90,7 @@ def waiter(store) -> Iterator[Waiter]:
 
 
 def scripts_run(client) -> int:
-    """How many the server has run so far."""
+    """How many scripts the server has run so far."""
     return int(client.info("commandstats")["cmdstat_evalsha"]["calls"])
 
 
@@ -101,7 +101,7 @@ def state_of(store: RedisStore, id: str = "id0") -> State:
 
 
 class TestTheWay:
-    def test_one_who_waits_is_woken_with_the_job_and_need_not_ask(self, store, waiter, client):
+    def test_a_waiting_worker_gets_the_job_without_a_claim(self, store, waiter, client):
         store.enqueue(QUEUE, drafts(1))
         assert state_of(store) is State.PROCESSING
 
@@ -119,7 +119,9 @@ class TestTheWay:
         )
         assert store.apply(QUEUE, [done(job)])[0].applied
 
-    def test_the_call_that_settles_it_lets_the_next_one_come(self, store, waiter, client):
+    def test_the_claim_that_settles_a_job_lets_the_next_one_be_delivered(
+        self, store, waiter, client
+    ):
         for n in range(3):
             store.enqueue(QUEUE, drafts(1, start=n))
             [job] = waiter.receive()
@@ -131,7 +133,7 @@ class TestTheWay:
             assert (claimed.jobs, claimed.may_have_more) == ([], False)
             assert [verdict.applied for verdict in claimed.verdicts] == [True]
 
-    def test_counts_journal_and_holds_are_as_if_it_had_claimed(self, store, waiter):
+    def test_counts_journal_and_leases_are_those_of_a_claim(self, store, waiter):
         store.enqueue(QUEUE, [Draft("id0", "mail", b"1", priority=7)])
 
         events = store.events(QUEUE, None, 10)
@@ -144,7 +146,7 @@ class TestTheWay:
         assert {state: count for state, count in counts.items() if count} == {State.PROCESSING: 1}
         assert [lease.id for lease in store.leases(QUEUE, worker="w")] == ["id0"]
 
-    def test_each_has_a_token_of_its_own_though_the_clock_stands_still(self, timed):
+    def test_each_job_has_its_own_token_though_the_clock_stands_still(self, timed):
         timed.enqueue(QUEUE, [])
         waiter = Waiter(timed, "w")
 
@@ -157,7 +159,7 @@ class TestTheWay:
         assert tokens == sorted(set(tokens))
         assert len(tokens) == 3
 
-    def test_it_goes_to_only_one_of_many(self, store, open_store: OpenStore):
+    def test_a_job_is_delivered_to_only_one_worker(self, store, open_store: OpenStore):
         store.enqueue(QUEUE, [])
         waiters = [Waiter(open_store(), f"w{n}") for n in range(5)]
         for waiter in waiters:
@@ -170,7 +172,7 @@ class TestTheWay:
         assert [waiter.worker for waiter in woken] == [seen.worker]
         assert woken[0].ids() == ["id0"]
 
-    def test_jobs_are_spread_over_those_who_wait(self, store, open_store: OpenStore):
+    def test_jobs_are_spread_over_the_waiting_workers(self, store, open_store: OpenStore):
         store.enqueue(QUEUE, [])
         waiters = [Waiter(open_store(), f"w{n}") for n in range(3)]
         received = {waiter.worker: 0 for waiter in waiters}
@@ -182,7 +184,7 @@ class TestTheWay:
 
         assert min(received.values()) >= 2  # by chance, one in a hundred million runs has fewer
 
-    def test_each_of_many_jobs_goes_to_another(self, store, open_store: OpenStore):
+    def test_each_job_is_delivered_to_another_worker(self, store, open_store: OpenStore):
         store.enqueue(QUEUE, [])
         waiters = [Waiter(open_store(), f"w{n}") for n in range(4)]
         for waiter in waiters:
@@ -198,7 +200,7 @@ class TestTheWay:
 
 
 class TestWhatIsNotDelivered:
-    def test_to_one_who_has_gone(self, store, waiter, client, prefix):
+    def test_to_a_closed_listener(self, store, waiter, client, prefix):
         waiter.listener.close()
         until(lambda: not client.pubsub_channels(f"{prefix}:*"))
 
@@ -207,14 +209,14 @@ class TestWhatIsNotDelivered:
         assert state_of(store) is State.QUEUED
         assert [job.id for job in store.claim(QUEUE, wants(1, "other")).jobs] == ["id0"]
 
-    def test_to_one_who_has_withdrawn(self, store, waiter):
+    def test_to_a_worker_that_has_stopped_waiting(self, store, waiter):
         assert waiter.claim(limit=0).jobs == []
 
         store.enqueue(QUEUE, drafts(1))
 
         assert state_of(store) is State.QUEUED
 
-    def test_to_one_who_got_all_that_he_wanted(self, store, waiter):
+    def test_to_a_worker_whose_claim_was_full(self, store, waiter):
         store.enqueue(QUEUE, drafts(2))
         assert len(waiter.claim().jobs) == 1
         assert len(waiter.claim().jobs) == 1
@@ -252,7 +254,7 @@ class TestWhatIsNotDelivered:
         ],
         ids=["scheduled", "in a group", "large"],
     )
-    def test_what_is_not_simply_the_next(self, store, waiter, draft):
+    def test_a_job_that_is_not_simply_the_next(self, store, waiter, draft):
         store.enqueue(QUEUE, [draft])
 
         assert state_of(store) in (State.QUEUED, State.SCHEDULED)
@@ -260,8 +262,8 @@ class TestWhatIsNotDelivered:
             assert waiter.listener.wait(SOON)
             assert waiter.ids() == ["id0"]
 
-    def test_to_one_who_has_been_silent_for_long(self, timed, clock):
-        """It may be stopped: whoever waits claims every second."""
+    def test_to_a_worker_without_a_recent_claim(self, timed, clock):
+        """It may be suspended: a waiting worker claims every second."""
         timed.enqueue(QUEUE, [])
         waiter = Waiter(timed, "w")
         assert waiter.waits()
@@ -273,7 +275,7 @@ class TestWhatIsNotDelivered:
         assert waiter.listener.wait(SOON)
         assert waiter.ids() == ["id0"]
 
-    def test_with_a_lease_that_a_lost_message_would_outlast(self, store, waiter):
+    def test_with_a_lease_too_short_to_recover_a_lost_message(self, store, waiter):
         store.enqueue(QUEUE, [Draft("id0", "mail", b"1", options=Options(lease=1.0))])
 
         assert state_of(store) is State.QUEUED
@@ -281,10 +283,10 @@ class TestWhatIsNotDelivered:
         assert waiter.ids() == ["id0"]
 
     @pytest.mark.parametrize("command", ["pubsub", "hrandfield"])
-    def test_by_a_user_who_may_not_ask_who_waits(
+    def test_by_a_user_without_permission_for_pubsub(
         self, store, waiter, client, server, open_store, prefix, command
     ):
-        """The job is stored as any other."""
+        """The job is stored like any other."""
         may = ["~*", "&*", "+@all", f"-{command}"]
         client.execute_command("ACL", "SETUSER", "producer", "reset", "on", ">secret", *may)
         url = f"{server.url.replace('://', '://producer:secret@')}?prefix={prefix}"
@@ -304,7 +306,7 @@ class TestWhatIsNotDelivered:
 
         assert state_of(store) is State.QUEUED
 
-    def test_one_with_others_before_it_in_line(self, store, waiter):
+    def test_behind_queued_jobs(self, store, waiter):
         store.enqueue(QUEUE, drafts(3))
         store.claim(QUEUE, wants(5, "other", frozenset({"none"})))  # somebody wants to be told
 
@@ -313,8 +315,8 @@ class TestWhatIsNotDelivered:
         assert state_of(store, "id3") is State.QUEUED
         assert waiter.ids(limit=9) == ["id0", "id1", "id2", "id3"]
 
-    def test_one_that_would_overtake_a_job_of_another_kind(self, store):
-        """The worker was told of the first and is on its way to it."""
+    def test_before_a_queued_job_of_another_kind(self, store):
+        """The worker was notified of the first and is about to claim it."""
         store.enqueue(QUEUE, [])
         waiter = Waiter(store, "w", frozenset({"mail", "video"}))
         assert waiter.waits()
@@ -325,7 +327,7 @@ class TestWhatIsNotDelivered:
 
         assert waiter.ids() == ["first"]
 
-    def test_an_id_that_is_there_already(self, store, waiter):
+    def test_an_existing_id(self, store, waiter):
         store.enqueue(QUEUE, drafts(1))
         [job] = waiter.receive()
         assert waiter.waits()
@@ -338,9 +340,7 @@ class TestWhatIsNotDelivered:
 
 
 class TestLost:
-    def test_a_message_that_did_not_arrive_is_brought_by_the_next_claim(
-        self, store, waiter, monkeypatch
-    ):
+    def test_the_next_claim_returns_a_job_whose_message_was_lost(self, store, waiter, monkeypatch):
         lost = lose_deliveries(monkeypatch)
         store.enqueue(QUEUE, drafts(1))
         waiter.listener.wait(SOON)
@@ -371,7 +371,9 @@ class TestLost:
 
         assert found == ["id0"]
 
-    def test_by_message_and_by_claim_it_comes_once(self, store, waiter, monkeypatch):
+    def test_a_job_that_comes_by_message_and_by_claim_arrives_once(
+        self, store, waiter, monkeypatch
+    ):
         late = lose_deliveries(monkeypatch)
         store.enqueue(QUEUE, drafts(1))
         waiter.listener.wait(SOON)
@@ -381,8 +383,8 @@ class TestLost:
 
         assert waiter.ids() == []
 
-    def test_what_is_on_its_way_counts(self, store, waiter):
-        """Who wants one job gets one, though the message was not read when he asked again."""
+    def test_a_job_on_its_way_counts_for_the_limit(self, store, waiter):
+        """A claim for one job returns one, even if the message was not read before it."""
         for n in range(2):
             store.enqueue(QUEUE, drafts(1, start=n))
 
@@ -392,7 +394,7 @@ class TestLost:
         waiter.listener.wait(SOON)
         assert waiter.ids() == ["id1"]
 
-    def test_a_job_that_went_to_another_meanwhile_is_not_brought(self, store, waiter, monkeypatch):
+    def test_a_job_that_another_worker_has_is_not_returned(self, store, waiter, monkeypatch):
         lose_deliveries(monkeypatch)
         store.enqueue(QUEUE, drafts(1))
         [delivered] = store.get(QUEUE, ["id0"])
@@ -402,13 +404,13 @@ class TestLost:
         assert waiter.ids() == []
         assert store.apply(QUEUE, [done(other)])[0].applied
 
-    def test_withdrawing_brings_what_was_on_its_way(self, store, waiter):
+    def test_a_claim_for_no_jobs_returns_the_job_on_its_way(self, store, waiter):
         store.enqueue(QUEUE, drafts(1))
 
         assert waiter.claim(limit=0).jobs == []
         assert [job.id for job in waiter.delivered().jobs] == ["id0"]
 
-    def test_a_claim_that_failed_keeps_what_had_arrived(self, store, waiter, monkeypatch):
+    def test_a_failed_claim_keeps_the_jobs_that_had_arrived(self, store, waiter, monkeypatch):
         store.enqueue(QUEUE, drafts(1))
         [first] = waiter.receive()
         assert waiter.waits()
@@ -427,7 +429,7 @@ class TestLost:
         assert waiter.claim(5, [done(first)]).verdicts[0].applied
 
     def test_a_claim_whose_answer_is_lost_loses_no_delivery(self, store, waiter, monkeypatch):
-        """The job that it brought comes with the next one, as its token was never received."""
+        """The next claim returns the job again, because its token was never received."""
         lose_deliveries(monkeypatch)
         store.enqueue(QUEUE, drafts(1))
         run = DirectClient.execute_command
@@ -445,7 +447,7 @@ class TestLost:
 
 
 class TestTime:
-    def test_a_job_that_lapsed_on_its_way_is_not_brought(self, timed, clock, monkeypatch):
+    def test_a_job_that_lapsed_on_its_way_is_not_returned(self, timed, clock, monkeypatch):
         timed.enqueue(QUEUE, [])
         waiter = Waiter(timed, "w")
         assert waiter.waits()
@@ -458,15 +460,15 @@ class TestTime:
         assert (claimed.jobs, waiter.delivered().jobs) == ([], [])
         assert [job.id for job in claimed.lapsed] == ["id0"]
 
-    def test_a_job_that_lapsed_in_the_inbox_is_not_begun(self, store, waiter):
-        """Its worker was stopped for longer than the lease, and others have the job by now."""
+    def test_a_job_that_lapsed_in_the_inbox_is_not_started(self, store, waiter):
+        """Its worker was suspended for longer than the lease, and others have the job by now."""
         store.enqueue(QUEUE, drafts(1))
         waiter.listener.wait(SOON)
         waiter.inbox.set_clock_reference(time.monotonic() - 31.0, store.now())
 
         assert waiter.ids() == []
 
-    def test_a_clock_that_is_set_back_costs_nobody_the_job(self, timed, clock):
+    def test_a_clock_that_is_set_back_loses_no_job(self, timed, clock):
         timed.enqueue(QUEUE, [])
         waiter = Waiter(timed, "w")
         assert waiter.waits()
@@ -477,8 +479,8 @@ class TestTime:
         [job] = waiter.receive()
         assert (job.id, job.deadline) == ("id0", clock.now() + 30.0)
 
-    def test_inboxes_of_the_dead_leave_with_what_is_pruned(self, timed, clock, client, prefix):
-        """Also where jobs come in batches only, so that none is delivered."""
+    def test_pruning_deletes_inboxes_of_dead_workers(self, timed, clock, client, prefix):
+        """Even if jobs are only enqueued in batches, so that none is delivered."""
         key = f"{prefix}:{{default/mail}}:inboxes"
         timed.enqueue(QUEUE, [])
         killed, living = Waiter(timed, "killed"), Waiter(timed, "living")
@@ -490,7 +492,7 @@ class TestTime:
 
         assert client.hkeys(key) == [living.inbox.name]
 
-    def test_whoever_waits_does_not_write_at_every_claim(
+    def test_a_waiting_worker_does_not_write_at_every_claim(
         self, timed, clock, waiter, client, prefix
     ):
         key = f"{prefix}:{{default/mail}}:inboxes"
@@ -519,7 +521,7 @@ class TestTime:
         assert len(delivered.jobs) == 1
         assert claimed_at - 0.02 < delivered.leased_at < enqueued_at
 
-    def test_the_script_counts_on_no_rarer_claims_than_workers_make(self):
+    def test_workers_claim_often_enough_for_the_timeouts(self):
         text = (Path(package.__file__).parent / "lua/lib/direct_delivery.lua").read_text()
         found = re.search(
             r"RENEW_AFTER, INBOX_TIMEOUT, FORGET_AFTER = ([\d.]+), (\d+), (\d+)", text
@@ -557,16 +559,16 @@ class TestTime:
 
 
 class TestWaitingAgain:
-    """The claim that settles a delivered job sees what else there is."""
+    """The claim that settles a delivered job also returns other jobs."""
 
     @pytest.fixture
     def delivered(self, store: RedisStore, waiter: Waiter) -> Record:
-        """A job that was delivered to the waiter, which holds it."""
+        """A job that was delivered to the waiter."""
         store.enqueue(QUEUE, drafts(1))
         [job] = waiter.receive()
         return job
 
-    def test_a_job_in_line_is_claimed(self, store, waiter, delivered):
+    def test_a_queued_job_is_claimed(self, store, waiter, delivered):
         store.enqueue(QUEUE, drafts(2, start=1))
 
         claimed = waiter.claim(1, [done(delivered)])
@@ -574,12 +576,12 @@ class TestWaitingAgain:
         assert [job.id for job in claimed.jobs] == ["id1"]
         assert state_of(store) is State.COMPLETED
 
-    def test_so_is_one_that_the_same_call_puts_in_line(self, waiter, delivered):
+    def test_a_job_that_the_same_call_queues_is_claimed(self, waiter, delivered):
         claimed = waiter.claim(1, [release(delivered, DEFAULTS, "stopped")])
 
         assert [job.id for job in claimed.jobs] == ["id0"]
 
-    def test_a_job_whose_message_was_lost_is_brought(self, store, waiter, delivered, monkeypatch):
+    def test_a_job_whose_message_was_lost_is_returned(self, store, waiter, delivered, monkeypatch):
         assert waiter.waits()  # and then gets one that it never sees
         lost = lose_deliveries(monkeypatch)
         store.enqueue(QUEUE, drafts(1, start=1))
@@ -589,7 +591,9 @@ class TestWaitingAgain:
 
         assert [job.id for job in waiter.delivered().jobs] == ["id1"]
 
-    def test_one_whose_entry_is_gone_waits_again(self, store, waiter, delivered, client, prefix):
+    def test_a_worker_whose_inbox_was_deleted_waits_again(
+        self, store, waiter, delivered, client, prefix
+    ):
         client.delete(f"{prefix}:{{default/mail}}:inboxes")
 
         waiter.claim(1, [done(delivered)])
@@ -597,7 +601,7 @@ class TestWaitingAgain:
 
         assert [job.id for job in waiter.receive()] == ["id1"]
 
-    def test_a_step_that_is_refused_is_told(self, store, waiter, delivered):
+    def test_a_refused_transition_is_reported(self, store, waiter, delivered):
         store.apply(QUEUE, [release(delivered, DEFAULTS, "taken back")])
         [again] = store.claim(QUEUE, wants(1, "other")).jobs
 
@@ -606,8 +610,8 @@ class TestWaitingAgain:
         assert (verdict.applied, verdict.state) == (False, State.PROCESSING)
         assert store.apply(QUEUE, [done(again)])[0].applied
 
-    def test_what_it_asks_for_is_renewed(self, timed, clock):
-        """Else a lease that was configured anew would never come to count."""
+    def test_the_request_of_an_inbox_is_renewed(self, timed, clock):
+        """Otherwise a lease that was reconfigured would never take effect."""
         timed.enqueue(QUEUE, [])
         waiter = Waiter(timed, "w")
         assert waiter.waits()
@@ -620,8 +624,8 @@ class TestWaitingAgain:
         assert job.deadline == clock.now() + 60.0
 
 
-def test_a_job_can_be_delivered_to_one_who_waits_for_thousands_of_kinds(store):
-    """More than fit on the stack of a script."""
+def test_a_worker_can_wait_for_thousands_of_kinds(store):
+    """More than fit on a script's stack."""
     store.enqueue(QUEUE, [])
     waiter = Waiter(store, "w", frozenset({"mail", *map(str, range(9000))}))
     assert waiter.waits()

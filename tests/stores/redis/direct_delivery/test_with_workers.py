@@ -1,4 +1,4 @@
-"""Workers to which jobs are delivered: they start them at once, and give back what is left."""
+"""Workers to which jobs are delivered start them immediately, and release what is left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Open = Callable[[], Queue[Any, Any]]
 
 @pytest.fixture
 def open_queue(url) -> Iterator[Open]:
-    """Opens the queue once more, as another process would."""
+    """Opens the queue again, as another process would."""
     opened: list[ackline.Queues] = []
 
     def open_one() -> Queue[Any, Any]:
@@ -56,7 +56,7 @@ def waiting(client, prefix) -> int:
 
 @pytest.fixture
 def half_busy(start, client, prefix) -> Callable[[Queue[Any, Any], SlowHandler], ackline.Worker]:
-    """Starts a worker that is in a slow handler, and waits for another job."""
+    """Starts a worker that runs a slow handler and waits for another job."""
 
     def start_one(queue: Queue[Any, Any], scene: SlowHandler) -> ackline.Worker:
         queue.handler(scene)
@@ -70,7 +70,7 @@ def half_busy(start, client, prefix) -> Callable[[Queue[Any, Any], SlowHandler],
     return start_one
 
 
-def test_jobs_one_by_one_are_all_delivered_and_done_once(open_queue, start, client, prefix):
+def test_single_jobs_are_all_delivered_and_done_once(open_queue, start, client, prefix):
     queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)
     start(queue, concurrency=2)
@@ -85,7 +85,7 @@ def test_jobs_one_by_one_are_all_delivered_and_done_once(open_queue, start, clie
     assert acts.count(Act.CLAIM) == 50
 
 
-def test_a_delivered_job_begins_before_anything_is_claimed(
+def test_a_delivered_job_starts_before_anything_is_claimed(
     open_queue, start, client, prefix, monkeypatch
 ):
     queue, claims, begun = open_queue(), list[Any](), list[int]()
@@ -111,8 +111,8 @@ def test_a_delivered_job_begins_before_anything_is_claimed(
     assert meanwhile.count(0) >= 8
 
 
-def test_jobs_one_by_one_take_two_scripts_each(open_queue, start, client, prefix):
-    """One puts the job in and delivers it, the other settles it and claims."""
+def test_single_jobs_take_two_scripts_each(open_queue, start, client, prefix):
+    """One enqueues and delivers the job, the other settles it and claims."""
     queue = open_queue()
     queue.handler(lambda job: job.payload)
     start(queue)
@@ -131,7 +131,7 @@ def test_jobs_one_by_one_take_two_scripts_each(open_queue, start, client, prefix
     assert scripts() - before <= 2 * 50 + others
 
 
-def test_news_that_comes_together_with_a_delivered_job_is_not_forgotten(
+def test_a_wake_up_that_comes_with_a_delivered_job_is_not_lost(
     open_queue, start, client, prefix, monkeypatch
 ):
     monkeypatch.setattr("ackline.queue.consume.MAX_POLL_INTERVAL", 60.0)
@@ -178,7 +178,9 @@ def test_a_worker_for_one_job_at_a_time_gets_no_second(open_queue, start, client
     assert scene.most == 1
 
 
-def test_others_take_jobs_while_one_that_got_a_delivery_is_busy(open_queue, start, client, prefix):
+def test_other_workers_get_jobs_while_one_is_busy_with_a_delivered_job(
+    open_queue, start, client, prefix
+):
     scene = SlowHandler()
     for _ in range(2):
         queue = open_queue()
@@ -197,7 +199,7 @@ def test_others_take_jobs_while_one_that_got_a_delivery_is_busy(open_queue, star
 
 
 def test_nothing_more_is_delivered_to_a_worker_that_stops(open_queue, half_busy, client, prefix):
-    """It may take long to stop: a job that came meanwhile would wait for it."""
+    """It may take long to stop: a job that arrived meanwhile would have to wait."""
     queue, scene = open_queue(), SlowHandler()
     worker = half_busy(queue, scene)
 
@@ -212,7 +214,7 @@ def test_nothing_more_is_delivered_to_a_worker_that_stops(open_queue, half_busy,
     assert scene.ran == [scene.ran[0]]
 
 
-def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
+def test_a_job_on_its_way_to_a_worker_that_stops_is_released(
     open_queue, start, client, prefix, monkeypatch
 ):
     queue, scene = open_queue(), SlowHandler()
@@ -237,10 +239,10 @@ def test_what_was_on_its_way_to_a_worker_that_stops_is_given_back(
     assert scene.ran == []
 
 
-def test_nothing_is_delivered_to_a_busy_worker_though_it_fetches_ahead(
+def test_nothing_is_delivered_to_a_busy_worker_that_prefetches(
     open_queue, start, client, prefix, monkeypatch
 ):
-    """The job would wait for it, while others have nothing to do."""
+    """The job would wait for it while other workers are idle."""
     monkeypatch.setattr("ackline.queue.consume.MAX_POLL_INTERVAL", 60.0)
     queue, scene = open_queue(), SlowHandler()
     queue.handler(scene)
@@ -256,7 +258,7 @@ def test_nothing_is_delivered_to_a_busy_worker_though_it_fetches_ahead(
     until(lambda: waiting(client, prefix))
 
 
-def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
+def test_a_lost_message_delays_a_job_by_less_than_a_lease(
     open_queue, start, client, prefix, monkeypatch
 ):
     queue, scene = open_queue(), SlowHandler()
@@ -273,7 +275,7 @@ def test_a_message_that_is_lost_costs_a_moment_not_a_lease(
     assert queue.status("quick").attempts == 1
 
 
-def test_what_comes_while_a_worker_withdraws_is_given_back_at_once(
+def test_a_job_that_arrives_while_a_worker_stops_waiting_is_released(
     open_queue, half_busy, monkeypatch
 ):
     queue, scene = open_queue(), SlowHandler()
@@ -294,7 +296,7 @@ def test_what_comes_while_a_worker_withdraws_is_given_back_at_once(
     assert queue.status("late").state is State.QUEUED
 
 
-def test_a_withdrawal_that_does_not_arrive_is_sent_again(
+def test_a_failed_claim_that_ends_waiting_is_repeated(
     open_queue, half_busy, client, prefix, monkeypatch
 ):
     queue, scene, lost = open_queue(), SlowHandler(), list[ClaimRequest]()

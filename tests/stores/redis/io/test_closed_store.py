@@ -1,4 +1,4 @@
-"""A store that is not open, or no longer."""
+"""A store that was not opened or that is closed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_it_can_be_opened_twice(store, client):
     assert store.enqueue(QUEUE, drafts(1))[0].accepted
 
 
-def test_closing_lets_go_of_all_connections(open_store, server, client):
+def test_closing_closes_all_connections(open_store, server, client):
     before = client.info("clients")["connected_clients"]
     store = open_store()
     store.enqueue(QUEUE, drafts(1))

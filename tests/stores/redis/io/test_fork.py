@@ -1,4 +1,4 @@
-"""A process that forks: parent and child each have connections of their own."""
+"""After a fork, parent and child have connections of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ackline.stores.redis import RedisStore
 
 
 def in_child(store: RedisStore, start: int) -> bool:
-    """Enqueue in a forked process; whether that went well."""
+    """Enqueue in a forked process; whether that succeeded."""
     child = os.fork()
     if child == 0:
         try:

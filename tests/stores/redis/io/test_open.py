@@ -1,4 +1,4 @@
-"""Opening: which servers are accepted, which are refused, and in which words."""
+"""Which servers are accepted and which are refused, with which messages."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ SECRET = "s3cr3t"
 
 @pytest.fixture(scope="module")
 def locked():
-    """A server that wants a password."""
+    """A server that requires a password."""
     with RedisServer(password=SECRET) as server:
         yield server
 
 
 def refusal_of(open_store, url: str) -> AcklineError:
-    """How a URL is refused; no password is in what it says."""
+    """The error for a URL; it must not contain the password."""
     with pytest.raises((StoreError, ConfigError)) as refusal:
         open_store(url)
     assert SECRET not in "".join(traceback.format_exception(refusal.value))
@@ -92,12 +92,12 @@ class TestUnreachable:
         assert isinstance(refusal, StoreUnavailable)
         assert "main" in str(refusal)
 
-    def test_what_is_no_sentinel(self, open_store, server):
+    def test_a_server_that_is_not_a_sentinel(self, open_store, server):
         refusal = refusal_of(open_store, f"redis+sentinel://{HOST}:{server.port}/main")
 
         assert "not a sentinel" in str(refusal)
 
-    def test_what_is_no_cluster(self, open_store, server):
+    def test_a_server_that_is_not_a_cluster(self, open_store, server):
         refusal = refusal_of(open_store, f"redis+cluster://{HOST}:{server.port}")
 
         assert "redis://" in str(refusal)
@@ -120,38 +120,38 @@ class TestPasswords:
         refusal = refusal_of(open_store, f"redis://:{SECRET}no@{HOST}:{locked.port}")
 
         assert not isinstance(refusal, StoreUnavailable), "trying again does not help"
-        assert "does not accept this user and password" in str(refusal)
+        assert "wrong user or password" in str(refusal)
 
     def test_a_wrong_user(self, open_store, locked):
         refusal = refusal_of(open_store, f"redis://ann:{SECRET}@{HOST}:{locked.port}")
 
         assert not isinstance(refusal, StoreUnavailable)
-        assert "does not accept this user and password" in str(refusal)
+        assert "wrong user or password" in str(refusal)
 
-    def test_none_where_one_is_wanted(self, open_store, locked):
+    def test_a_missing_one(self, open_store, locked):
         refusal = refusal_of(open_store, f"redis://{HOST}:{locked.port}")
 
         assert not isinstance(refusal, StoreUnavailable)
         assert "PASSWORD@HOST" in str(refusal)
 
-    def test_one_where_none_is_wanted(self, open_store, server):
+    def test_an_unnecessary_one(self, open_store, server):
         refusal = refusal_of(open_store, f"redis://:{SECRET}@{HOST}:{server.port}")
 
         assert not isinstance(refusal, StoreUnavailable)
         assert "password" in str(refusal)
 
-    def test_a_user_who_may_not(self, open_store, server, client, prefix):
+    def test_a_user_without_permission(self, open_store, server, client, prefix):
         rights = ["allchannels", "+@all", "-eval", "-evalsha"]
         client.acl_setuser("bob", enabled=True, passwords=[f"+{SECRET}"], keys="*")
         client.execute_command("ACL", "SETUSER", "bob", *rights)
 
         store = open_store(f"redis://bob:{SECRET}@{HOST}:{server.port}?prefix={prefix}")
 
-        with pytest.raises(StoreError, match="may not"):
+        with pytest.raises(StoreError, match="permission denied"):
             store.enqueue(QUEUE, drafts(1))
 
     def test_a_user_who_may_not_publish(self, open_store, server, client, prefix):
-        """Since 7.0 a user has no channels unless they are given."""
+        """Since 7.0, users have no channels by default."""
         rights = [f">{SECRET}", f"~{prefix}:*", "+@all", "resetchannels"]
         client.execute_command("ACL", "SETUSER", "eve", "on", *rights)
 
@@ -166,7 +166,7 @@ class TestPasswords:
 
 
 class TestDatabases:
-    def test_a_number_that_there_is(self, open_store, server, prefix):
+    def test_an_existing_number(self, open_store, server, prefix):
         store = open_store(f"redis://{HOST}:{server.port}/5?prefix={prefix}")
 
         store.enqueue(QUEUE, drafts(1))
@@ -176,20 +176,20 @@ class TestDatabases:
             assert five.exists(f"{prefix}:queues")
             assert not zero.exists(f"{prefix}:queues")
 
-    def test_a_number_that_there_is_not(self, open_store, server):
+    def test_a_number_that_does_not_exist(self, open_store, server):
         refusal = refusal_of(open_store, f"redis://{HOST}:{server.port}/99")
 
-        assert "it has no database of this number" in str(refusal)
+        assert "it has no database with this number" in str(refusal)
 
 
 class TestNoLongerSafe:
-    """Anyone may change a server's settings while stores are open."""
+    """A server's settings may change while stores are open."""
 
     @pytest.fixture(autouse=True)
     def _look_at_once(self, monkeypatch):
         monkeypatch.setattr(store_module, "FACTS_TTL", -1.0)
 
-    def test_a_server_that_begins_to_throw_keys_away(self, store, client):
+    def test_a_server_that_starts_to_evict(self, store, client):
         assert store.info().issues == ()
         client.config_set("maxmemory-policy", "allkeys-lru")
         try:
@@ -202,10 +202,10 @@ class TestNoLongerSafe:
         assert store.info().issues == ()
 
     @pytest.mark.parametrize("asked_for", ["", "?durability=everysec", "?fsync=yes"])
-    def test_a_server_that_begins_to_keep_less(self, open_store, asked_for):
+    def test_a_server_that_becomes_less_durable(self, open_store, asked_for):
         says = {
-            "": "its durability is none, and was always when the store was opened",
-            "?durability=everysec": "has durability none, but everysec is asked for",
+            "": "its durability is none, but was always when the store was opened",
+            "?durability=everysec": "has durability none, but the URL requires everysec",
             "?fsync=yes": "has no append-only file to sync",
         }
         with RedisServer(persistence="always") as server, server.client() as client:
@@ -221,7 +221,7 @@ class TestNoLongerSafe:
         assert says[asked_for] in issue.message
         assert info.durability.startswith("none: ")
 
-    def test_what_was_not_asked_for_is_no_issue(self, open_store):
+    def test_more_durability_than_required_is_no_issue(self, open_store):
         with RedisServer(persistence="always") as server, server.client() as client:
             store = open_store(f"{server.url}?durability=everysec")
             client.config_set("appendonly", "no")
@@ -235,7 +235,7 @@ class TestNoLongerSafe:
 
 
 class TestUnsafe:
-    def test_a_server_that_throws_keys_away(self, open_store, url, client):
+    def test_a_server_that_evicts(self, open_store, url, client):
         client.config_set("maxmemory-policy", "allkeys-lru")
         try:
             refusal = refusal_of(open_store, url)
@@ -247,28 +247,28 @@ class TestUnsafe:
         assert open_store()
 
     @pytest.mark.parametrize("wanted", ["everysec", "always"])
-    def test_a_server_that_keeps_nothing(self, open_store, url, wanted):
+    def test_a_server_without_persistence(self, open_store, url, wanted):
         refusal = refusal_of(open_store, f"{url}&durability={wanted}")
 
         assert isinstance(refusal, ConfigError)
-        assert f"set appendonly yes and appendfsync {wanted}, or ask for less" in str(refusal)
+        assert f"set appendonly yes and appendfsync {wanted}, or require less" in str(refusal)
 
-    def test_a_server_that_keeps_less_than_is_asked_for(self, open_store):
+    def test_a_server_less_durable_than_required(self, open_store):
         with RedisServer(persistence="everysec") as server:
             enough = open_store(f"{server.url}?durability=everysec")
             refusal = refusal_of(open_store, f"{server.url}?durability=always")
 
             assert isinstance(refusal, ConfigError)
-            assert "has durability everysec, but always is asked for" in str(refusal)
+            assert "has durability everysec, but the URL requires always" in str(refusal)
             assert enough.info().durability.startswith("everysec: ")
 
-    def test_a_server_that_keeps_everything(self, open_store):
+    def test_a_durable_server(self, open_store):
         with RedisServer(persistence="always") as server:
             store = open_store(f"{server.url}?durability=always")
 
             assert store.info().durability.startswith("always: ")
 
-    def test_one_of_several_servers_is_enough(self):
+    def test_one_unsafe_node_is_enough(self):
         facts = ServerFacts(
             where="redis at one",
             product="valkey",
@@ -290,9 +290,12 @@ class TestUnsafe:
         assert weakest_of([facts, other]).used_memory == 20
         eviction, durability = health_issues([facts, other], address, "always")
         assert eviction.message.startswith("redis at other has maxmemory-policy allkeys-lru")
-        assert durability.message == "redis at other has durability none, but everysec is asked for"
+        assert (
+            durability.message
+            == "redis at other has durability none, but the URL requires everysec"
+        )
 
-    def test_nothing_is_asked_for(self, open_store, url):
+    def test_no_durability_is_required(self, open_store, url):
         store = open_store(f"{url}&durability=none")
 
         assert store.info().durability.startswith("none: ")
@@ -300,9 +303,9 @@ class TestUnsafe:
     @pytest.mark.parametrize(
         ("versions", "words"),
         [
-            ("redis_version:6.0.16", "is redis 6.0.16: it must be 6.2 or newer"),
-            ("redis_version:5.0", "is redis 5.0: it must be 6.2 or newer"),
-            ("redis_version:7.2.4\nvalkey_version:7.0.1", "is valkey 7.0.1: it must be 7.2"),
+            ("redis_version:6.0.16", "is redis 6.0.16: version 6.2 or newer is required"),
+            ("redis_version:5.0", "is redis 5.0: version 6.2 or newer is required"),
+            ("redis_version:7.2.4\nvalkey_version:7.0.1", "is valkey 7.0.1: version 7.2 or newer"),
         ],
     )
     def test_a_server_that_is_too_old(self, open_store, versions, words):
@@ -314,7 +317,7 @@ class TestUnsafe:
         assert old.times("SETNX") == 0
 
     def test_a_server_that_cannot_wait_for_a_sync(self, open_store):
-        """Before anything is stored: else each change would be done, and then refused."""
+        """Before anything is stored: otherwise changes would be made and then fail."""
         info = bulk("redis_version:7.0.15\nrole:master\nmaxmemory_policy:noeviction\n")
         with FakeServer({"INFO": info}) as old:
             refusal = refusal_of(open_store, f"redis://{HOST}:{old.port}?fsync=yes")
@@ -329,12 +332,12 @@ class TestUnsafe:
             refusal = refusal_of(open_store, f"redis://{HOST}:{hosted.port}?durability=always")
             store.close()
 
-        assert "has durability everysec, but always is asked for" in str(refusal)
+        assert "has durability everysec, but the URL requires always" in str(refusal)
 
 
 class TestForeign:
     @pytest.mark.parametrize("kind", ["text", "hash", "list"])
-    def test_keys_of_another_program_are_refused_and_left_alone(
+    def test_keys_of_another_program_are_refused_and_not_touched(
         self, open_store, client, prefix, kind
     ):
         match kind:
@@ -351,7 +354,7 @@ class TestForeign:
 
         assert dump(client, prefix) == before
 
-    def test_a_newer_schema_is_refused_and_left_alone(self, open_store, client, prefix):
+    def test_a_newer_schema_is_refused_and_not_touched(self, open_store, client, prefix):
         client.set(f"{prefix}:schema", SCHEMA + 1)
 
         with pytest.raises(StoreMismatch, match="newer"):
@@ -359,7 +362,7 @@ class TestForeign:
 
         assert dump(client, prefix).keys() == {f"{prefix}:schema"}
 
-    def test_a_key_of_another_program_in_the_way(self, store, client, prefix):
+    def test_a_conflicting_key_of_another_program(self, store, client, prefix):
         client.set(f"{prefix}:{{default/mail}}:job", "theirs")
 
         with pytest.raises(StoreMismatch, match="prefix="):
@@ -369,8 +372,8 @@ class TestForeign:
         assert sum(store.describe(None)[0].counts.values()) == 0
         assert store.events(QUEUE, None, 10) == []
 
-    def test_two_that_open_at_once(self, open_store, monkeypatch):
-        """What the other one writes meanwhile is not taken for another program's."""
+    def test_two_stores_that_open_at_the_same_time(self, open_store, monkeypatch):
+        """What the other store writes meanwhile is not mistaken for another program's."""
         look = redis.Redis.type
         others: list[None] = []
 
@@ -384,7 +387,7 @@ class TestForeign:
 
         assert open_store().get(QUEUE, ["id0"])[0] is not None
 
-    def test_two_prefixes_do_not_meet(self, open_store, server, prefix):
+    def test_two_prefixes_are_separate(self, open_store, server, prefix):
         one = open_store()
         other = open_store(f"{server.url}?prefix={prefix}:x")
 
@@ -409,8 +412,8 @@ def test_a_refused_open_leaves_nothing_behind(open_store, server, client, prefix
     assert client.keys(f"{prefix}*") == []
 
 
-def test_hundreds_of_threads_call_at_once(store):
-    """More than the client's own pool would have connections for."""
+def test_hundreds_of_threads_call_at_the_same_time(store):
+    """More than the client's own pool would allow connections."""
     count = 150
     ready = threading.Barrier(count)
 

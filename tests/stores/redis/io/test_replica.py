@@ -1,4 +1,4 @@
-"""A replica can be looked at, and takes no changes."""
+"""A replica can be read, but not changed."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ WRITES: dict[str, Callable[[RedisStore], object]] = {
 
 
 @pytest.mark.parametrize("verb", READS)
-def test_it_can_be_looked_at(replicated, verb):
+def test_it_can_be_read(replicated, verb):
     assert READS[verb](replicated)
 
 
 @pytest.mark.parametrize("verb", WRITES)
-def test_it_takes_no_changes(replicated, verb):
+def test_it_cannot_be_changed(replicated, verb):
     with pytest.raises(StoreReadOnly, match=r"redis\+sentinel"):
         WRITES[verb](replicated)
 
 
-def test_one_can_follow_its_changes(replicated, open_store, server):
+def test_its_changes_can_be_followed(replicated, open_store, server):
     primary = open_store(f"{server.url}?prefix={PREFIX}")
     with replicated.listen([QUEUE], "changes") as listener:
         primary.enqueue(QUEUE, drafts(1, start=10))
@@ -82,7 +82,7 @@ def test_one_can_follow_its_changes(replicated, open_store, server):
         assert listener.wait(SOON)
 
 
-def test_a_replica_without_our_keys_cannot_be_made_ours(open_store, replicated):
+def test_a_replica_without_our_keys_cannot_be_initialized(open_store, replicated):
     port = replicated.info().location.rpartition(":")[2]
 
     store = open_store(f"redis://127.0.0.1:{port}?prefix=unknown")

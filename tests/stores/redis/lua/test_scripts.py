@@ -1,4 +1,4 @@
-"""The scripts themselves: described, complete, and understood by the server."""
+"""The scripts are described, complete and valid."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ GIVEN = {
     *("redis", "struct", "cmsgpack", "bit", "string", "table", "math", "KEYS", "ARGV"),
     *("tonumber", "tostring", "ipairs", "pairs", "unpack", "select", "type", "error", "next"),
 }
-"""What a server gives to scripts."""
+"""Globals of scripts."""
 
 WORDS = {"and", "or", "not", "if", "elseif", "while", "return", "function", "for", "in", "until"}
-"""Words of the language that may stand before a parenthesis."""
+"""Keywords that may precede a parenthesis."""
 
 MODULES = sorted([*FOLDER.glob("*.py"), *(FOLDER / "io").glob("*.py")])
 
@@ -39,7 +39,7 @@ ALL_BEHIND = 10**6
 
 
 def strings(path: Path, names: set[str]) -> list[tuple[str, str]]:
-    """Which of these names a module passes to calls as text, each with the module's own name."""
+    """The names that a module passes to calls as strings, each with the module's own name."""
     calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     return [
         (argument.value, path.stem)
@@ -50,7 +50,7 @@ def strings(path: Path, names: set[str]) -> list[tuple[str, str]]:
 
 
 def header_of(path: Path) -> str:
-    """The comment that a file starts with."""
+    """The comment at the start of a file."""
     lines = path.read_text().splitlines()
     end = next(number for number, line in enumerate(lines) if not line.startswith("--"))
     return "\n".join(lines[:end])
@@ -62,7 +62,7 @@ def code_of(text: str) -> str:
 
 
 def stated(header: str, name: str) -> list[tuple[int, int]]:
-    """Which keys or arguments a header tells of: `ARGV[2]`, or `ARGV[2…]` and all behind it."""
+    """The keys or arguments that a header describes: `ARGV[2]`, or `ARGV[2…]` and on."""
     found = re.findall(rf"^-- +{name}\[(\d+)(…?)\]  ", header, re.MULTILINE)
     return [(int(number), ALL_BEHIND if more else int(number)) for number, more in found]
 
@@ -76,18 +76,18 @@ def numbers(name: str, code: str) -> set[int]:
 
 
 def shares_the_first(header: str) -> bool:
-    """Whether the first keys and arguments are those that lib/queue.lua tells of."""
+    """Whether its first keys and arguments are those that lib/queue.lua describes."""
     return "include lib/queue.lua" in header
 
 
 @pytest.mark.parametrize("path", [*SCRIPTS, *LIBRARY], ids=lambda path: path.stem)
-def test_a_file_begins_with_what_it_is_for(path):
+def test_a_file_starts_with_its_purpose(path):
     assert re.match(r"-- [A-Z`]", path.read_text())
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 class TestHeader:
-    def test_it_tells_of_the_arguments(self, path):
+    def test_it_describes_the_arguments(self, path):
         header, code = header_of(path), code_of(path.read_text())
         shared = {1} if shares_the_first(header) else set()
         spans = stated(header, "ARGV")
@@ -96,21 +96,21 @@ class TestHeader:
         if re.search(r"#ARGV|ARGV\[[a-z]|\(ARGV, |apply_transitions\(|read_runs\(", code):
             assert any(last == ALL_BEHIND for _, last in spans)
 
-    def test_it_tells_of_the_keys(self, path):
+    def test_it_describes_the_keys(self, path):
         header, code = header_of(path), code_of(path.read_text())
         shared = {1, 2} if shares_the_first(header) else set()
         used = numbers("KEYS", code) | ({3} if "apply_transitions(" in code else set())
 
         assert untold(used - shared, stated(header, "KEYS")) == set()
 
-    def test_it_tells_what_it_returns(self, path):
+    def test_it_describes_what_it_returns(self, path):
         answers = re.findall(r"^return (.+)$", path.read_text(), re.MULTILINE)
 
         assert answers
         if answers != ["redis.status_reply('OK')"]:
             assert re.search(r"^-- Returns  ", header_of(path), re.MULTILINE)
 
-    def test_it_tells_of_its_errors(self, path):
+    def test_it_describes_its_errors(self, path):
         raised = set(re.findall(r"error_reply\('(\w+)", path.read_text()))
         told = re.search(r"^-- Errors  .*", header_of(path), re.MULTILINE | re.DOTALL)
 
@@ -118,7 +118,7 @@ class TestHeader:
 
 
 class TestConstants:
-    """What scripts and Python both have to know is the same."""
+    """Constants that scripts and Python share are the same."""
 
     def number(self, file: str, name: str) -> int:
         text = (FOLDER / "lua" / file).read_text()
@@ -192,7 +192,7 @@ class TestText:
     def test_the_server_understands_it(self, client, name):
         assert client.script_load(script(name).text) == script(name).sha
 
-    def test_nothing_of_it_is_global(self, name):
+    def test_it_has_no_global_names(self, name):
         code = code_of(script(name).text)
         assigned = {
             word
@@ -205,8 +205,8 @@ class TestText:
 
         assert assigned - declared(code) == set()
 
-    def test_all_that_it_calls_is_there(self, name):
-        """What a file needs is included, and before it."""
+    def test_every_function_that_it_calls_exists(self, name):
+        """What a file needs is included before it."""
         code = code_of(script(name).text)
         called = set(re.findall(r"(?<![.:\w])([a-zA-Z_]\w*)\(", code))
 
@@ -220,7 +220,7 @@ TOKEN = re.compile(
 
 
 def called_too_early(code: str) -> set[str]:
-    """Functions that are called where they are not known: too early, or beside their scope."""
+    """Functions that are called before their definition or outside their scope."""
     functions = set(re.findall(r"\blocal function (\w+)", code))
     scopes: list[set[str]] = [set()]
     missing = set()
@@ -247,14 +247,14 @@ def test_the_test_knows_scopes():
 
 
 def without_tables(code: str) -> str:
-    """Without what stands between braces, for there it is no variable."""
+    """Without the contents of braces, where names are not variables."""
     while "{" in code:
         code = re.sub(r"\{[^{}]*\}", "0", code)
     return code
 
 
 def declared(code: str) -> set[str]:
-    """All names that are local to something."""
+    """All local names."""
     names = re.findall(r"\blocal ((?!function)[\w, ]+)", code)
     names += re.findall(r"\bfunction \w*\(([\w, ]*)\)", code)
     names += re.findall(r"\bfor ([\w, ]+) (?:in|=)", code)

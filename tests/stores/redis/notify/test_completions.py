@@ -1,4 +1,4 @@
-"""The news that a job has completed says how: whoever waits for it need not look it up."""
+"""The notification of a completed job has its result, so that waiters need not read it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def end_one(store, n: int) -> None:
 
 
 def complete(store, *results: bytes | None) -> None:
-    """Complete so many jobs in one step."""
+    """Complete jobs in one call, one for each result."""
     store.enqueue(QUEUE, drafts(len(results)))
     jobs = store.claim(QUEUE, wants(len(results))).jobs
     steps = [done(job, result) for job, result in zip(jobs, results, strict=True)]
@@ -47,26 +47,26 @@ def complete(store, *results: bytes | None) -> None:
 
 class TestWhatIsSaid:
     @pytest.mark.parametrize("result", [b"1", b"", None, b"\x00\xff", b"x" * 4096])
-    def test_one_job_is_told_with_its_result(self, store, listener, result):
+    def test_one_job_is_published_with_its_result(self, store, listener, result):
         complete(store, result)
 
         assert listener.wait(SOON)
         assert listener.completions() == [Completion("id0", result)]
         assert listener.completions() is None
 
-    def test_a_large_result_has_to_be_looked_up(self, store, listener):
+    def test_a_large_result_has_to_be_read(self, store, listener):
         complete(store, b"x" * 4097)
 
         assert listener.wait(SOON)
         assert listener.completions() is None
 
-    def test_jobs_that_end_together_have_to_be_looked_up(self, store, listener):
+    def test_jobs_that_finish_together_have_to_be_read(self, store, listener):
         complete(store, b"1", b"2")
 
         assert listener.wait(SOON)
         assert listener.completions() is None
 
-    def test_nor_are_jobs_of_several_claims_that_end_together_told(self, store, listener):
+    def test_jobs_of_several_claims_that_finish_together_have_to_be_read(self, store, listener):
         store.enqueue(QUEUE, drafts(2))
         jobs = [store.claim(QUEUE, wants(1)).jobs[0] for _ in range(2)]
         store.apply(QUEUE, [done(job) for job in jobs])
@@ -74,7 +74,7 @@ class TestWhatIsSaid:
         assert listener.wait(SOON)
         assert listener.completions() is None
 
-    def test_one_that_failed_has_to_be_looked_up(self, store, listener):
+    def test_a_failed_job_has_to_be_read(self, store, listener):
         store.enqueue(QUEUE, drafts(1))
         [job] = store.claim(QUEUE, wants(1)).jobs
         store.apply(QUEUE, [bury(job, BOOM, DEFAULTS)])
@@ -82,7 +82,7 @@ class TestWhatIsSaid:
         assert listener.wait(SOON)
         assert listener.completions() is None
 
-    def test_of_two_one_that_says_nothing_means_to_look(self, store, listener):
+    def test_one_message_without_a_job_means_that_all_have_to_be_read(self, store, listener):
         complete(store, b"1")
         store.enqueue(QUEUE, drafts(1, start=5))
         [job] = store.claim(QUEUE, wants(1)).jobs
@@ -92,7 +92,7 @@ class TestWhatIsSaid:
             pass
         assert listener.completions() is None
 
-    def test_who_was_woken_or_listens_again_has_to_look(self, store, listener, client):
+    def test_after_a_wake_up_or_a_reconnect_jobs_have_to_be_read(self, store, listener, client):
         listener.wake()
         assert listener.wait(SOON)
         assert listener.completions() is None
@@ -102,7 +102,7 @@ class TestWhatIsSaid:
         assert listener.wait(SOON)
         assert listener.completions() is None
 
-    def test_what_nobody_asks_for_does_not_pile_up(self, store, listener, monkeypatch):
+    def test_messages_that_nobody_fetches_do_not_pile_up(self, store, listener, monkeypatch):
         monkeypatch.setattr(notify, "MAX_COMPLETIONS", 3)
         for n in range(5):
             end_one(store, n)
@@ -112,7 +112,7 @@ class TestWhatIsSaid:
 
 
 class Told:
-    """A listener that hears what the test tells it."""
+    """A listener that is notified by the test."""
 
     def __init__(self) -> None:
         self._news: SimpleQueue[list[Completion] | None] = SimpleQueue()
@@ -139,7 +139,7 @@ class Told:
 
 
 class Watched:
-    """A store that counts the look-ups of results; what it hears can be the test's words."""
+    """A store that counts reads of results; its listener can be the test's."""
 
     def __init__(self, store: RedisStore, told: Told | None = None) -> None:
         self.looks = 0
@@ -168,7 +168,7 @@ class TestWhoWaits:
         with ackline.open(url) as queues:
             yield queues
 
-    def test_a_result_arrives_without_being_looked_up(self, queues, start, monkeypatch):
+    def test_a_result_arrives_without_being_read(self, queues, start, monkeypatch):
         queue = queues["mail"]
         queue.handler(lambda job: {"got": job.payload})
         start(queue)
@@ -180,7 +180,7 @@ class TestWhoWaits:
         assert results == [{"got": n} for n in range(20)]
         assert looks == []
 
-    def test_jobs_of_others_lead_to_no_look(self, store, monkeypatch):
+    def test_jobs_of_others_are_not_read(self, store, monkeypatch):
         monkeypatch.setattr(results, "MAX_WAIT", 60.0)
         store.enqueue(QUEUE, [Draft("mine", "mail", b"1", delay=60.0)])
         watched = Watched(store)
@@ -194,9 +194,7 @@ class TestWhoWaits:
             watched.listener.wake()
             until(lambda: watched.looks)
 
-    def test_an_end_that_is_told_before_anybody_waits_for_it_arrives_all_the_same(
-        self, store, monkeypatch
-    ):
+    def test_a_completion_published_before_anybody_waits_for_it_arrives(self, store, monkeypatch):
         monkeypatch.setattr(results, "MAX_EARLY_COMPLETIONS", 2)
         monkeypatch.setattr(results, "MAX_WAIT", 60.0)
         told = Told()
@@ -213,7 +211,7 @@ class TestWhoWaits:
             with waiter.expect("id0", only=True) as expected:
                 assert not expected.done, "no more are kept than was said"
 
-    def test_while_nobody_waits_the_server_keeps_no_news_for_it(
+    def test_while_nobody_waits_the_server_keeps_no_messages(
         self, queues, store, client, monkeypatch
     ):
         monkeypatch.setattr(results, "IDLE_TIMEOUT", 0.1)
@@ -229,7 +227,7 @@ class TestWhoWaits:
             store.apply(QUEUE, [done(job, b"1")])
             assert expected.wait(SOON).result == b"1"
 
-    def test_news_that_get_lost_among_others_are_made_up_for(self, queues, store, monkeypatch):
+    def test_a_lost_completion_among_others_is_recovered(self, queues, store, monkeypatch):
         monkeypatch.setattr(results, "MAX_WAIT", 0.2)
         read = Subscriber.read
 
@@ -249,7 +247,7 @@ class TestWhoWaits:
                 time.sleep(0.05)
             assert expected.wait(0.0).result == b"1"
 
-    def test_whatever_goes_wrong_its_thread_goes_on(self, queues, store, monkeypatch):
+    def test_its_thread_survives_errors(self, queues, store, monkeypatch):
         waiter, wait = queues["mail"].waiter, notify.RedisCompletionListener.wait
         troubles = [ValueError("unheard of")]
 
@@ -266,10 +264,8 @@ class TestWhoWaits:
             store.apply(QUEUE, [done(job, b"1")])
             assert expected.wait(SOON).result == b"1"
 
-    def test_the_end_of_an_earlier_job_is_not_taken_for_that_of_a_later_one(
-        self, store, monkeypatch
-    ):
-        """An id that a caller has chosen may have been another job's a moment ago."""
+    def test_the_completion_of_an_earlier_job_is_not_that_of_a_later_one(self, store, monkeypatch):
+        """An id that a caller has chosen may just have been that of another job."""
         monkeypatch.setattr(results, "MAX_WAIT", 60.0)
         store.enqueue(QUEUE, drafts(1))
         told = Told()

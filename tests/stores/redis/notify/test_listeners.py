@@ -1,4 +1,4 @@
-"""Listeners: nobody stays deaf, and nothing is left open."""
+"""Listeners reconnect, and leave nothing open."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ackline.stores.redis import notify
 
 
 def waiting(listener: Listener) -> Callable[[], bool]:
-    """Start to wait in a thread; the function returned gives the answer."""
+    """Start to wait in a thread; returns a function for the answer."""
     answers: list[bool] = []
     began = threading.Event()
 
@@ -45,7 +45,7 @@ def waiting(listener: Listener) -> Callable[[], bool]:
 
 
 def hears(listener: Listener, act: Callable[[], object]) -> bool:
-    """Whether a listener that came to rest is woken by an act."""
+    """Whether a waiting listener is woken by an act."""
     while listener.wait(0.15):
         pass
     answer = waiting(listener)
@@ -76,13 +76,13 @@ class TestWaking:
                 listener.wake()
             assert any(not listener.wait(0) for _ in range(100))
 
-    def test_many_listeners_all_hear_of_a_change(self, store):
+    def test_all_listeners_are_notified_of_a_change(self, store):
         with contextlib.ExitStack() as stack:
             listeners = [stack.enter_context(store.listen([QUEUE], "changes")) for _ in range(50)]
             store.enqueue(QUEUE, drafts(1))
             assert all(listener.wait(SOON) for listener in listeners)
 
-    def test_a_listener_to_a_queue_that_is_made_later(self, store):
+    def test_a_listener_for_a_queue_that_is_created_later(self, store):
         with store.listen([QUEUE], "ready") as listener:
             assert not listener.wait(0)
             store.enqueue(QUEUE, drafts(1))
@@ -95,7 +95,7 @@ class TestWaking:
 
 
 class TestBroken:
-    def test_a_killed_connection_ends_the_wait_and_is_made_anew(self, store, client):
+    def test_a_killed_connection_ends_the_wait_and_is_restored(self, store, client):
         with store.listen([QUEUE], "ready") as listener:
             answer = waiting(listener)
             client.client_kill_filter(_type="pubsub")
@@ -104,7 +104,7 @@ class TestBroken:
             assert hears(listener, lambda: store.enqueue(QUEUE, drafts(1)))
 
     @pytest.mark.parametrize("topic", ["ready", "changes"])
-    def test_a_killed_connection_that_nobody_waited_on(self, store, client, topic):
+    def test_a_connection_killed_while_nobody_waits(self, store, client, topic):
         with store.listen([QUEUE], topic) as listener:
             client.client_kill_filter(_type="pubsub")
             store.enqueue(QUEUE, drafts(1))
@@ -112,7 +112,7 @@ class TestBroken:
             assert listener.wait(SOON)
 
     def test_a_ping_that_is_answered_by_an_error(self, open_store, monkeypatch):
-        """As by a server that could not save its data: it answers nothing else until it can."""
+        """As by a server that could not save its data: until it can, all answers are errors."""
         monkeypatch.setattr(notify, "PING_INTERVAL", 0.1)
         with RedisServer(dbfilename="folder") as server, server.client() as client:
             store = open_store(server.url)
@@ -132,7 +132,7 @@ class TestBroken:
 
                 assert hears(listener, lambda: store.enqueue(QUEUE, drafts(1, start=1)))
 
-    def test_everybody_hears_again_after_a_kill(self, store, client):
+    def test_all_listeners_reconnect_after_a_kill(self, store, client):
         with contextlib.ExitStack() as stack:
             listeners = [stack.enter_context(store.listen([QUEUE], "changes")) for _ in range(10)]
             client.client_kill_filter(_type="pubsub")
@@ -146,7 +146,7 @@ class TestBroken:
 
     @pytest.mark.parametrize("kept", [True, False])
     def test_a_restart_of_the_server(self, open_store, kept):
-        """Whether or not its data, and with it who waits for what, survives."""
+        """Whether or not its data survives, including requested wake-ups."""
         with RedisServer(persistence="always" if kept else "none") as server:
             store = open_store(server.url)
             store.enqueue(QUEUE, drafts(1))
@@ -159,7 +159,7 @@ class TestBroken:
                 assert hears(listener, lambda: store.enqueue(QUEUE, drafts(1, start=2)))
             store.close()
 
-    def test_a_server_that_is_away_for_a_while(self, open_store, server, prefix):
+    def test_a_server_outage(self, open_store, server, prefix):
         with Proxy(server.address) as proxy:
             store = open_store("redis://{}:{}?prefix={}".format(*proxy.address, prefix))
             with store.listen([QUEUE], "ready") as listener:
@@ -174,10 +174,10 @@ class TestBroken:
                 assert hears(listener, lambda: store.enqueue(QUEUE, drafts(1)))
 
     @pytest.mark.parametrize(("waits", "each"), [(1, 3.0), (60, 0.05)])
-    def test_a_line_that_went_dead_without_a_word_is_noticed(
+    def test_a_silently_dead_connection_is_noticed(
         self, open_store, server, prefix, monkeypatch, waits, each
     ):
-        """A host that vanished sends no goodbye: its silence has to be noticed."""
+        """A host that has vanished closes no connection: its silence has to be noticed."""
         monkeypatch.setattr(notify, "PING_INTERVAL", 0.1)
         with Proxy(server.address) as proxy:
             store = open_store("redis://{}:{}?prefix={}".format(*proxy.address, prefix))
@@ -189,7 +189,7 @@ class TestBroken:
                 proxy.resume()
             assert noticed
 
-    def test_a_line_that_is_only_quiet_is_kept(self, store, client, monkeypatch):
+    def test_a_quiet_connection_is_kept(self, store, client, monkeypatch):
         monkeypatch.setattr(notify, "PING_INTERVAL", 0.02)
         with store.listen([QUEUE], "ready") as listener:
             before = [each["id"] for each in client.client_list(_type="pubsub")]
@@ -198,8 +198,8 @@ class TestBroken:
 
             assert [each["id"] for each in client.client_list(_type="pubsub")] == before
 
-    def test_descriptors_beyond_a_thousand(self, store, client):
-        """As a process with many connections has them."""
+    def test_more_than_a_thousand_descriptors(self, store, client):
+        """As in a process with many connections."""
         with many_descriptors(1100), store.listen([QUEUE], "ready") as listener:
             client.client_kill_filter(_type="pubsub")
             assert listener.wait(SOON)
@@ -209,7 +209,7 @@ class TestBroken:
 
 @contextlib.contextmanager
 def many_descriptors(count: int) -> Iterator[None]:
-    """The next descriptors have numbers above this."""
+    """The next descriptors have higher numbers."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 2 * count:
         pytest.skip("this system does not allow as many")
@@ -242,8 +242,8 @@ class TestClosing:
         listener.close()
         assert listener.wait(SOON)
 
-    def test_a_late_wake_reaches_no_stranger(self, store):
-        """The descriptors of a closed listener may be somebody else's by now."""
+    def test_a_late_wake_writes_to_no_other_file(self, store):
+        """The descriptors of a closed listener may belong to another file by then."""
         listener = store.listen([QUEUE], "ready")
         listener.close()
         with contextlib.ExitStack() as stack:
@@ -266,7 +266,7 @@ class TestClosing:
         assert descriptors() == before
         server.wait_for("the end of all", lambda: subscribers(client) == 0)
 
-    def test_nothing_is_left_open_of_what_broke(self, store, server, client):
+    def test_nothing_of_a_broken_connection_is_left_open(self, store, server, client):
         with store.listen([QUEUE], "ready") as listener:
             open_now = []
             for _ in range(5):
@@ -278,7 +278,7 @@ class TestClosing:
             assert max(open_now) - min(open_now) <= 1, "the pool may keep one more"
         server.wait_for("the end of all", lambda: subscribers(client) == 0)
 
-    def test_who_may_not_listen_is_told_so(self, open_store, server, client, prefix):
+    def test_a_user_who_may_not_subscribe_gets_an_error(self, open_store, server, client, prefix):
         rights = [">secret", f"~{prefix}:*", "+@all", "resetchannels"]
         client.execute_command("ACL", "SETUSER", "deaf", "on", *rights)
 
@@ -289,7 +289,7 @@ class TestClosing:
         with pytest.raises(StoreError):
             open_and_listen()
 
-    def test_nothing_is_left_open_of_what_could_not_begin(self, open_store):
+    def test_nothing_of_a_failed_listener_is_left_open(self, open_store):
         with RedisServer() as server:
             store = open_store(server.url)
             server.kill()

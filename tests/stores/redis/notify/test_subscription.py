@@ -1,4 +1,4 @@
-"""A subscription whose connection or server goes away: nothing stays unheard."""
+"""A subscription whose connection or server fails misses nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def hears(subscription: Subscription, *subjects: Subject) -> bool:
 
 
 def until_lost(subscription: Subscription) -> bool:
-    """Wait until it says that anything may have happened."""
+    """Wait until it reports that it may have missed something."""
     until = time.monotonic() + SOON
     while time.monotonic() < until:
         if subscription.wait(0.1) is None:
@@ -38,7 +38,7 @@ def subscription(store):
         yield subscription
 
 
-def test_a_cut_connection_is_made_anew_with_all_channels(store, client, subscription):
+def test_a_cut_connection_is_restored_with_all_channels(store, client, subscription):
     subscription.add((queue, "ready") for queue in MANY)
     assert hears(subscription, *((queue, "ready") for queue in MANY))
 
@@ -49,7 +49,7 @@ def test_a_cut_connection_is_made_anew_with_all_channels(store, client, subscrip
     assert hears(subscription, (MANY[-1], "ready"))
 
 
-def test_what_is_added_while_the_server_is_away_is_heard_when_it_is_back(open_store):
+def test_subjects_added_during_an_outage_are_notified_after_it(open_store):
     with RedisServer() as server:
         store = open_store(server.url)
         with store.subscribe() as subscription:

@@ -1,4 +1,4 @@
-"""Who waits for jobs says so; only then is he told, and then always."""
+"""New jobs are published only if somebody waits for them, and then always."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BURSTS = 150
 
 @pytest.fixture
 def eavesdropper(client, prefix) -> Iterator[PubSub]:
-    """Hears what is published to those who wait for jobs, and waits for none itself."""
+    """Receives what is published to waiting workers, without waiting for jobs itself."""
     with client.pubsub(ignore_subscribe_messages=True) as channel:
         channel.subscribe(f"{prefix}:{{default/mail}}:ready")
         while not channel.subscribed or channel.get_message(timeout=0.05) is not None:
@@ -31,7 +31,7 @@ def eavesdropper(client, prefix) -> Iterator[PubSub]:
 
 
 def told(eavesdropper: PubSub) -> int:
-    """How many messages were published since the last look."""
+    """How many messages were published since the last call."""
     count = 0
     while eavesdropper.get_message(timeout=0.05) is not None:
         count += 1
@@ -39,7 +39,7 @@ def told(eavesdropper: PubSub) -> int:
 
 
 class TestQuiet:
-    def test_nobody_waits_so_nobody_is_told(self, store, eavesdropper):
+    def test_without_listeners_nothing_is_published(self, store, eavesdropper):
         store.enqueue(QUEUE, drafts(1))
         told(eavesdropper)
 
@@ -48,7 +48,7 @@ class TestQuiet:
 
         assert told(eavesdropper) == 0
 
-    def test_who_listens_is_told_once(self, store, eavesdropper):
+    def test_a_listener_is_notified_once(self, store, eavesdropper):
         store.enqueue(QUEUE, drafts(1))
         told(eavesdropper)
 
@@ -58,7 +58,7 @@ class TestQuiet:
 
         assert told(eavesdropper) == 1
 
-    def test_who_got_all_that_he_wanted_is_not_told(self, store, eavesdropper):
+    def test_a_full_claim_requests_no_wake_up(self, store, eavesdropper):
         store.enqueue(QUEUE, drafts(5))
         told(eavesdropper)
 
@@ -68,7 +68,7 @@ class TestQuiet:
         assert told(eavesdropper) == 0
 
     @pytest.mark.parametrize("way", ["empty", "too few", "other kinds", "paused"])
-    def test_who_got_too_little_is_told_of_the_next(self, store, eavesdropper, way):
+    def test_a_claim_that_got_too_little_requests_a_wake_up(self, store, eavesdropper, way):
         store.enqueue(QUEUE, drafts(1))
         match way:
             case "empty":
@@ -88,7 +88,7 @@ class TestQuiet:
         assert told(eavesdropper) == 1
 
     def test_one_more_waiter_does_not_silence_the_others(self, store):
-        """Told of a first job, one of them takes it; a second job is for the other."""
+        """The first job wakes both and one claims it; the second job must wake the other."""
         with store.listen([QUEUE], "ready") as one, store.listen([QUEUE], "ready") as other:
             store.claim(QUEUE, wants(1))
             store.claim(QUEUE, wants(1))
@@ -116,7 +116,7 @@ class TestQuiet:
 
 
 class Crew:
-    """Threads that claim, and wait when there is nothing for them."""
+    """Threads that claim, and wait while there is no job for them."""
 
     def __init__(self, store: RedisStore, kinds: list[frozenset[str] | None]) -> None:
         self.missed = 0
@@ -158,7 +158,7 @@ class Crew:
     ids=["all alike", "some want other kinds"],
 )
 def test_no_wake_up_is_missed(store, kinds):
-    """Each burst comes when all have come to rest, or are just about to."""
+    """Each burst comes when all threads wait, or are just about to."""
     crew, chance, number = Crew(store, kinds), random.Random(7), 0
     crew.start()
     began = time.monotonic()
@@ -177,7 +177,7 @@ def test_no_wake_up_is_missed(store, kinds):
     assert time.monotonic() - began < SOON
 
 
-def test_who_waits_for_a_delayed_job_is_told_when_it_is_given(store):
+def test_a_delayed_job_wakes_a_waiting_worker(store):
     with store.listen([QUEUE], "ready") as listener:
         assert store.claim(QUEUE, REQUEST).next_at is None
 

@@ -121,14 +121,14 @@ def _answer(
             raise
         raise ProblemError(str(error)) from None  # not a cursor
     if isinstance(answer, ContinueAt):
-        return verb.formats[media_type].write([]), {CONTINUE_AFTER_HEADER: answer.cursor}
-    return verb.formats[media_type].write(answer), {}
+        return verb.formats[media_type].encode([]), {CONTINUE_AFTER_HEADER: answer.cursor}
+    return verb.formats[media_type].encode(answer), {}
 
 
 def _read(verb: Verb, media_type: str, body: bytes, caller: Caller) -> Arguments:
-    calls = verb.formats[media_type].calls
+    decoder = verb.formats[media_type].requests
     try:
-        call = read_json(body, calls) if media_type == JSON else calls.decode(body)
+        request = read_json(body, decoder) if media_type == JSON else decoder.decode(body)
     except msgspec.ValidationError as error:
         # A library error, raised by a struct's own check, is a problem of its own.
         if isinstance(error.__cause__, AcklineError):
@@ -136,7 +136,7 @@ def _read(verb: Verb, media_type: str, body: bytes, caller: Caller) -> Arguments
         raise BadBody(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadBody(f"the body is not valid MessagePack: {error}") from None
-    return verb.unpack(call, caller.tenant)
+    return verb.unpack(request, caller.tenant)
 
 
 async def _notifications(caller: Caller, arguments: Arguments) -> AsyncIterator[bytes]:

@@ -1,5 +1,5 @@
--- What the dashboard shows of a lake. Each has the files of one gold table as $files, the tenant as
--- $tenant, the queues as $queues and the kinds as $kinds (NULL is all).
+-- Statistics of a lake for the dashboard. Each statement has the files of one gold table as $files,
+-- the tenant as $tenant, the queues as $queues and the kinds as $kinds (NULL is all).
 
 -- name: hours
 SELECT epoch(hour) AS at,
@@ -11,13 +11,13 @@ WHERE tenant = $tenant AND ($queues IS NULL OR list_contains($queues, queue))
 GROUP BY hour ORDER BY hour;
 
 -- name: latency
--- Of the queue $queue and the kind $kind; NULL is the row of all of them together.
+-- Of the queue $queue and the kind $kind; NULL selects the row of all of them together.
 SELECT epoch(hour) AS at, wait_p50, wait_p99, run_p50, run_p99, recovery_p50, recovery_max
 FROM read_parquet($files, union_by_name = true)
 WHERE tenant = $tenant AND queue IS NOT DISTINCT FROM $queue AND kind IS NOT DISTINCT FROM $kind;
 
 -- name: errors
--- `message` is without what may differ; the `examples` have the whole of theirs.
+-- `message` is without the parts that differ; the `examples` have whole messages.
 SELECT queue, kind, fingerprint, any_value(exception) AS exception, any_value(message) AS message,
        flatten(list(list_transform(examples, lambda one: one.message))) AS messages,
        sum(jobs)::BIGINT AS jobs, epoch(min(first_at)) AS first_at, epoch(max(last_at)) AS last_at,
@@ -36,7 +36,7 @@ WHERE tenant = $tenant AND ($queues IS NULL OR list_contains($queues, queue)) AN
 GROUP BY queue ORDER BY attained NULLS LAST, queue;
 
 -- name: workers
--- One row for each worker, whatever queues it works for.
+-- One row per worker, over all its queues.
 SELECT worker, string_agg(DISTINCT queue, ', ' ORDER BY queue) AS queue,
        sum(deliveries)::BIGINT AS deliveries, sum(completed)::BIGINT AS completed,
        sum(errors)::BIGINT AS errors, sum(stalled)::BIGINT AS stalled,

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Connections to a server: the URL, the client, its connections and errors."""

@@ -1,4 +1,4 @@
-"""Read `redis://user:password@host:6379/0?prefix=ackline&durability=everysec`."""
+"""URLs such as `redis://user:password@host:6379/0?prefix=ackline&durability=everysec`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PORTS: dict[Mode, int] = {"single": 6379, "sentinel": 26379, "cluster": 6379}
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Which servers, and how to talk to them."""
+    """Which servers to use, and how."""
 
     mode: Mode
     hosts: tuple[tuple[str, int], ...] = ()
@@ -49,34 +49,34 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     database: int = 0
     tls: bool = False
     ca: str | None = None
-    """A file with the certificates to trust; None trusts those of the system."""
+    """A file with the certificates to trust (default: those of the system)."""
     cert: str | None = None
     key: str | None = None
-    """The files of this client's own certificate, if the server asks for one."""
+    """The files of the client's certificate and its key, if the server requires them."""
     service: str = ""
     """The name under which sentinels know the primary."""
     sentinel_user: str | None = None
     sentinel_password: str | None = None
-    """The user and password for the sentinels themselves, if they want any."""
+    """The user and the password of the sentinels themselves, if they require them."""
     prefix: str = "ackline"
     timeout: float = 10.0
-    """Seconds until a server that does not answer counts as gone."""
+    """Seconds to wait for an answer of a server."""
     durability: Durability | None = None
-    """The least that the server must promise, or the store does not open."""
+    """The durability that the server must have at least, or the store does not open."""
     replicas: int = 0
-    """A change is answered only when this many replicas have it."""
+    """A change is answered only once this many replicas have it."""
     fsync: bool = False
-    """A change is answered only when the server has synced it to its disk."""
+    """A change is answered only once the server has synced it to disk."""
 
     @property
     def location(self) -> str:
-        """Where it is; never the password."""
-        place = self.socket or ",".join(f"{host}:{port}" for host, port in self.hosts)
+        """Where it is, without the password."""
+        location = self.socket or ",".join(f"{host}:{port}" for host, port in self.hosts)
         if self.mode == "sentinel":
-            place = f"{self.service}, by the sentinels {place}"
+            location = f"{self.service}, by the sentinels {location}"
         elif self.mode == "cluster":
-            place = f"the cluster {place}"
-        return f"{place}, database {self.database}" if self.database else place
+            location = f"the cluster {location}"
+        return f"{location}, database {self.database}" if self.database else location
 
     def __str__(self) -> str:
         return f"redis at {self.location}"
@@ -86,19 +86,19 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_address(url: str) -> Address:
-    """Read a URL; for a mistake in it, raises a ConfigError that says what is wrong."""
+    """Parse a URL; raises a ConfigError that says what is wrong with it."""
     parts = _split(url)
     mode = _MODES[parts.scheme]
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    given = _server_of(parts, mode, options)
-    given |= {
+    fields = _server_of(parts, mode, options)
+    fields |= {
         "mode": mode,
         "username": unquote(parts.username) if parts.username else None,
         "password": unquote(parts.password) if parts.password else None,
         "tls": parts.scheme.startswith("rediss"),
     }
-    given |= parse_options("redis", _OPTIONS, options.items())
-    address = Address(**given)  # type: ignore[arg-type]
+    fields |= parse_options("redis", _OPTIONS, options.items())
+    address = Address(**fields)  # type: ignore[arg-type]
     _require_consistent(address)
     return address
 
@@ -106,19 +106,19 @@ def read_address(url: str) -> Address:
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        # A character of the password may end the host part early. The rest of the password, up
-        # to its @, is then in the path or behind it, and what looks like the host is none.
-        astray = "@" in parts.path and parts.scheme != "redis+unix"
-        if not astray and "@" not in parts.netloc and "@" in url:
-            astray = not all(_is_host(host) for host in parts.netloc.split(","))
+        # A character of the password may end the host part early. The rest of the password, up to
+        # its @, is then in the path or after it, and what looks like the host is not one.
+        misread = "@" in parts.path and parts.scheme != "redis+unix"
+        if not misread and "@" not in parts.netloc and "@" in url:
+            misread = not all(_is_host(host) for host in parts.netloc.split(","))
     except ValueError as error:
         if "@" not in url:
-            raise ConfigError(f"{url!r} cannot be read: {error}") from None
-        astray = True
-    if astray:
+            raise ConfigError(f"{url!r} is not a valid URL: {error}") from None
+        misread = True
+    if misread:
         # The URL is not shown: it may contain a password.
         raise ConfigError(
-            "the URL of the Redis store cannot be read: in a user or password, write / ? # [ ] @ : "
+            "the URL of the Redis store is not valid: in a user or password, write / ? # [ ] @ : "
             "as %2F %3F %23 %5B %5D %40 %3A"
         ) from None
     return parts
@@ -136,14 +136,14 @@ def _server_of(parts: SplitResult, mode: Mode, options: dict[str, str]) -> dict[
     path = unquote(parts.path)
     if parts.scheme == "redis+unix":
         if not path or parts.hostname:
-            raise ConfigError("a Unix socket is redis+unix:///path/to/redis.sock")
+            raise ConfigError("the URL of a Unix socket is redis+unix:///path/to/redis.sock")
         return {"socket": path, "database": _number("db", options.pop("db", "0"))}
     segments = [segment for segment in path.split("/") if segment]
     service = ""
     if mode == "sentinel":
         if not segments:
             raise ConfigError(
-                "sentinels know a primary by its name: redis+sentinel://host:26379/NAME"
+                "the name of the primary is missing: redis+sentinel://host:26379/NAME"
             )
         service = segments.pop(0)
     if len(segments) > 1:
@@ -186,13 +186,13 @@ _OPTIONS: dict[str, OptionParser] = {
     "sentinel_user": parse_text,
     "sentinel_password": parse_text,
 }
-"""The options that a URL's query may have, and how they are read."""
+"""The options in the query of a URL, and how to parse them."""
 
 
 def _require_consistent(address: Address) -> None:
     if not address.tls and (address.ca or address.cert or address.key):
-        raise ConfigError("ca, cert and key are for TLS: the URL then starts with rediss")
+        raise ConfigError("ca, cert and key require TLS: use a URL that starts with rediss")
     if address.mode == "cluster" and (address.replicas or address.fsync):
-        raise ConfigError("a cluster cannot wait for replicas or syncs: leave the option out")
+        raise ConfigError("replicas and fsync are not available in a cluster: remove the option")
     if address.mode == "cluster" and address.database:
-        raise ConfigError("a cluster has only database 0: leave the number out")
+        raise ConfigError("a cluster only has database 0: remove the number")

@@ -1,4 +1,4 @@
-"""Connections used directly: by way of the client, each command would take twice as long."""
+"""Connections used directly: through the client library, each command would take twice as long."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hiredis import Reader, pack_command
 from redis.exceptions import ConnectionError, InvalidResponse, ResponseError, TimeoutError
 
 ALIVE_FOR = 0.02
-"""Seconds for which a used connection counts as alive: checking it makes a busy worker lose its
-turn at the interpreter."""
+"""Seconds for which a used connection is not checked: a check releases the GIL, and a busy worker
+gets it back late."""
 
 RECEIVE_BYTES = 65536
 MAX_CHANNELS = 1000
@@ -24,7 +24,7 @@ _INCOMPLETE = object()
 
 
 class DirectClient:
-    """Sends commands through the idle connections to one server; each call has one for itself."""
+    """Sends commands over a pool of connections to one server; each call has one for itself."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
@@ -32,15 +32,15 @@ class DirectClient:
         self._pid = os.getpid()
 
     def execute_command(self, *command: Any) -> Any:
-        """Send a command, once, and read its answer."""
-        connection = self._take()
+        """Send a command, once, and return its answer."""
+        connection = self._acquire()
         try:
             connection.send_packed_command([pack_command(command)], check_health=False)
             return connection.read_response()
         except ResponseError:
             raise
         except BaseException:
-            # The answer may still come, and no other call must read it. The next one reconnects.
+            # The answer may still arrive, and no other call must read it. The next call reconnects.
             connection.disconnect()
             raise
         finally:
@@ -53,7 +53,7 @@ class DirectClient:
                 connection, _ = self._idle.pop()
                 connection.disconnect()
 
-    def _take(self) -> Any:
+    def _acquire(self) -> Any:
         if self._pid != os.getpid():
             # In a forked child, these connections are the parent's.
             self._idle, self._pid = [], os.getpid()
@@ -61,14 +61,14 @@ class DirectClient:
             connection, used = self._idle.pop()
         except IndexError:
             return self._pool.make_connection()
-        stale = time.monotonic() - used > ALIVE_FOR
-        if stale and connection.is_connected and _has_ended(connection):
+        unchecked = time.monotonic() - used > ALIVE_FOR
+        if unchecked and connection.is_connected and _is_unusable(connection):
             connection.disconnect()
         return connection
 
 
-def _has_ended(connection: Any) -> bool:
-    """Whether the server has closed it, or has sent something that nobody asked for."""
+def _is_unusable(connection: Any) -> bool:
+    """Whether the server has closed it or has sent something unexpected."""
     try:
         return bool(connection.can_read())
     except (ConnectionError, TimeoutError, OSError):
@@ -76,13 +76,13 @@ def _has_ended(connection: Any) -> bool:
 
 
 class Subscriber:
-    """A connection of its own that receives the messages of some channels."""
+    """A dedicated connection that receives the messages of some channels."""
 
     def __init__(self, connection: Any, timeout: float) -> None:
         self._connection = connection
         self._timeout = timeout
         connection.connect()
-        # The client's one private name: it cannot wait for a message and for something else.
+        # A private name: the public API cannot wait for a message and something else together.
         self._socket = connection._sock
         self._socket.setblocking(False)
         self._reader = Reader(
@@ -92,16 +92,16 @@ class Subscriber:
         self._confirmed = 0
 
     def fileno(self) -> int:
-        """What to wait for; but not if `has_messages`."""
+        """The descriptor to wait for, unless `has_messages`."""
         return int(self._socket.fileno())
 
     @property
     def has_messages(self) -> bool:
-        """Whether some have come already, together with the confirmation of a channel."""
+        """Whether some have already arrived, together with the confirmation of a channel."""
         return bool(self._messages)
 
     def subscribe(self, channels: Sequence[str | bytes]) -> None:
-        """Add channels. From its return on, no message of them is missed."""
+        """Add channels; once it returns, none of their messages is missed."""
         self._change("SUBSCRIBE", channels)
 
     def unsubscribe(self, channels: Sequence[str | bytes]) -> None:
@@ -109,17 +109,17 @@ class Subscriber:
         self._change("UNSUBSCRIBE", channels)
 
     def ping(self) -> None:
-        """Have the server send something."""
+        """Have the server send an answer."""
         self._send("PING")
 
     def read(self) -> list[tuple[bytes, bytes]]:
-        """The messages that have come, each with its channel."""
-        # Bytes left in the socket make it ready again; bytes that TLS has buffered do not.
-        to_the_end = isinstance(self._socket, ssl.SSLSocket)
+        """The messages that have arrived, each with its channel."""
+        # Bytes left in the socket make it readable again; bytes that TLS has buffered do not.
+        read_all = isinstance(self._socket, ssl.SSLSocket)
         try:
             while True:
                 self._receive()
-                if not to_the_end:
+                if not read_all:
                     break
         except (BlockingIOError, ssl.SSLWantReadError):
             pass
@@ -148,11 +148,11 @@ class Subscriber:
     def _receive(self) -> None:
         chunk = self._socket.recv(RECEIVE_BYTES)
         if not chunk:
-            raise ConnectionError("the server closed the connection for news")
+            raise ConnectionError("the server closed the connection for notifications")
         self._reader.feed(chunk)
         while (answer := self._reader.gets()) is not _INCOMPLETE:
             if isinstance(answer, Exception):
-                raise answer  # as the answer to a ping of a server that cannot write
+                raise answer  # for example to a ping, from a server that cannot write
             if answer[0] == b"message":
                 self._messages.append((answer[1], answer[2]))
             elif answer[0] in (b"subscribe", b"unsubscribe"):

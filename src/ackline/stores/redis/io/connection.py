@@ -1,4 +1,4 @@
-"""The client: it runs scripts, and never resends anything by itself."""
+"""Runs scripts, and never resends anything by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ackline.stores.redis.io.errors import TranslateErrors
 from ackline.stores.redis.lua import Script, script
 
 WAIT_SHARE = 0.8
-"""The share of the time-out that a server waits for replicas or a sync, so that it can answer."""
+"""The share of the timeout for which a server waits for replicas or a sync before it answers."""
 
 MAX_CONNECTIONS = 2**31
 
@@ -38,15 +38,15 @@ class Connection:
         self._direct: Any = None
 
     def open(self) -> None:
-        """Make the client; only the client of a cluster sends something already."""
+        """Create the client; only the client of a cluster connects immediately."""
         if self._client is None:
             with self.translate_errors:
                 self._client = _make_client(self.address)
-                # A cluster's client has to find the node, and a sentinel's pool the server.
-                looked_up = self.address.mode in ("cluster", "sentinel")
-                self._direct = (
-                    self._client if looked_up else DirectClient(self._client.connection_pool)
-                )
+                # The client of a cluster has to find the node, that of sentinels the primary.
+                if self.address.mode in ("cluster", "sentinel"):
+                    self._direct = self._client
+                else:
+                    self._direct = DirectClient(self._client.connection_pool)
 
     def close(self) -> None:
         """Close all connections."""
@@ -57,18 +57,18 @@ class Connection:
 
     @property
     def client(self) -> Any:
-        """The raw client, for commands that are not scripts."""
+        """The client library's client, for commands that are not scripts."""
         self.require_open()
         return self._client
 
     def require_open(self) -> None:
         """Raise `StoreClosed` if it is closed."""
         if self._client is None:
-            raise StoreClosed(f"the store at {self.where} is closed: open() it")
+            raise StoreClosed(f"the store at {self.where} is closed: call open() first")
 
     @property
     def waits_for_durability(self) -> bool:
-        """Whether changes are answered only when they are on replicas or on the disk, too."""
+        """Whether changes are answered only once they are on replicas or on disk."""
         return bool(self.address.replicas or self.address.fsync)
 
     @property
@@ -76,22 +76,22 @@ class Connection:
         return self.address.mode == "cluster"
 
     def run(self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()) -> Any:
-        """Run the script of a verb."""
-        given = (len(keys), *keys, *arguments)
+        """Run a script."""
+        call = (len(keys), *keys, *arguments)
         with self.translate_errors:
             self.require_open()
-            return _evaluate(self._direct, script(name), given)
+            return _evaluate(self._direct, script(name), call)
 
     def run_durably(
         self, name: str, keys: Sequence[str], arguments: Iterable[Argument] = ()
     ) -> Any:
-        """Run a script that changes something, and wait until that is as safe as the URL asks."""
+        """Run a script, and wait until its change is as durable as the URL requires."""
         if not self.waits_for_durability:
             return self.run(name, keys, arguments)
-        given = (len(keys), *keys, *arguments)
+        call = (len(keys), *keys, *arguments)
         with self.translate_errors, self.client.client() as client:
-            # All on the same connection: a server waits for what that connection wrote.
-            answer = _evaluate(client, script(name), given)
+            # All on one connection: a server waits for what that connection has written.
+            answer = _evaluate(client, script(name), call)
             counters = f"{self.address.prefix}:counters"
             _evaluate(client, script("write_marker"), (2, counters, counters, ""))
             self._wait_for_durability(client)
@@ -101,18 +101,18 @@ class Connection:
         address = self.address
         milliseconds = int(address.timeout * WAIT_SHARE * 1000)
         if address.replicas:
-            there = client.execute_command("WAIT", address.replicas, milliseconds)
-            if there < address.replicas:
+            confirmed = client.execute_command("WAIT", address.replicas, milliseconds)
+            if confirmed < address.replicas:
                 raise StoreUnavailable(
-                    f"{self.where} stored it, but only {there} of {address.replicas} replicas "
-                    "confirmed in time; it is safe to send it again"
+                    f"{self.where} stored it, but only {confirmed} of {address.replicas} replicas "
+                    "confirmed in time; it is safe to retry"
                 )
         if address.fsync:
             synced = client.execute_command("WAITAOF", 1, 0, milliseconds)
             if not synced[0]:
                 raise StoreUnavailable(
                     f"{self.where} stored it, but did not sync it to disk in time; "
-                    "it is safe to send it again"
+                    "it is safe to retry"
                 )
 
     def subscribe(self, channels: Sequence[str]) -> Subscriber:
@@ -132,18 +132,18 @@ class Connection:
         return subscriber
 
 
-def _evaluate(client: Any, wanted: Script, given: tuple[Any, ...]) -> Any:
+def _evaluate(client: Any, wanted: Script, call: tuple[Any, ...]) -> Any:
     try:
-        return client.execute_command("EVALSHA", wanted.sha, *given)
+        return client.execute_command("EVALSHA", wanted.sha, *call)
     except NoScriptError:
-        # The server was restarted, or a failover made another one primary: nothing has run yet.
-        return client.execute_command("EVAL", wanted.text, *given)
+        # After a restart or a failover the server does not know the script: nothing has run yet.
+        return client.execute_command("EVAL", wanted.text, *call)
 
 
 def _sentinel_options(address: Address, common: dict[str, Any]) -> dict[str, Any]:
-    """Sentinels have users of their own; all other options are the same as for the server."""
-    apart = ("username", "password", "retry_on_error", "protocol")
-    return {name: value for name, value in common.items() if name not in apart} | {
+    """Sentinels have their own users; all other options are the same as for the server."""
+    excluded = ("username", "password", "retry_on_error", "protocol")
+    return {name: value for name, value in common.items() if name not in excluded} | {
         "username": address.sentinel_user,
         "password": address.sentinel_password,
     }
@@ -158,9 +158,9 @@ def _make_client(address: Address) -> Any:
         "socket_connect_timeout": address.timeout,
         "socket_keepalive": True,
         "protocol": 2,
-        # One for each thread that calls at the same time: the client's own limit would refuse some.
+        # Each thread needs its own at the same time: with the default limit, calls would fail.
         "max_connections": MAX_CONNECTIONS,
-        # A lost reply must not run anything twice: the caller decides whether to send it again.
+        # A lost reply must not run anything twice: the caller decides whether to retry.
         "retry": Retry(NoBackoff(), 0),
     }
     if address.tls:

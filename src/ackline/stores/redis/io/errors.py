@@ -1,4 +1,4 @@
-"""The client's errors as Ackline's, which say what to do."""
+"""Translates the client library's errors into Ackline's, which say what to do."""
 
 from __future__ import annotations
 
@@ -18,46 +18,45 @@ from ackline.core.errors import (
 
 
 class _ErrorMeaning(msgspec.Struct, frozen=True):
-    """What an error of the client means for a store, and what to do."""
+    """What an error of the client library means, and what to do about it."""
 
     kind: type[StoreError]
     advice: str
     classes: tuple[type[Exception], ...] = ()
-    signs: tuple[str, ...] = ()
-    """Words of the message: for errors within a script, older servers give no other sign."""
+    texts: tuple[str, ...] = ()
+    """Parts of the message: for errors in a script, older servers report nothing else."""
 
     def fits(self, error: Exception) -> bool:
-        return isinstance(error, self.classes) or any(sign in str(error) for sign in self.signs)
+        return isinstance(error, self.classes) or any(text in str(error) for text in self.texts)
 
 
 _MEANINGS = (
     _ErrorMeaning(
         StoreFull,
-        "its memory is used up (maxmemory): work jobs off, purge, or give it more. "
-        "Settling, cancelling and purging still work",
+        "out of memory (maxmemory): process or purge jobs, or increase the limit; "
+        "settling, cancelling and purging still work",
         (exceptions.OutOfMemoryError,),
         ("OOM ",),
     ),
     _ErrorMeaning(
         StoreReadOnly,
-        "it is a replica, which only its primary writes to: name the primary, "
-        "or let redis+sentinel:// find it",
+        "it is a read-only replica: use the primary, or let redis+sentinel:// find it",
         (exceptions.ReadOnlyError,),
         ("READONLY",),
     ),
     _ErrorMeaning(
         StoreReadOnly,
-        "it takes no writes because it cannot save to its disk: see its log",
-        signs=("MISCONF",),
+        "it refuses writes because it cannot save to disk: see its log",
+        texts=("MISCONF",),
     ),
     _ErrorMeaning(
         StoreUnavailable,
         "too few replicas are connected to it (min-replicas-to-write)",
-        signs=("NOREPLICAS",),
+        texts=("NOREPLICAS",),
     ),
     _ErrorMeaning(
         StoreUnavailable,
-        "it is still reading its data from disk",
+        "it is still loading its data from disk",
         (exceptions.BusyLoadingError,),
         ("LOADING",),
     ),
@@ -69,82 +68,82 @@ _MEANINGS = (
     ),
     _ErrorMeaning(
         StoreUnavailable,
-        "the cluster does not serve all its slots: see CLUSTER INFO",
+        "the cluster does not serve all slots: see CLUSTER INFO",
         (exceptions.ClusterDownError,),
         ("CLUSTERDOWN",),
     ),
     _ErrorMeaning(
         StoreUnavailable,
-        "the slot is on its way to another node",
+        "the slot is being migrated to another node",
         (exceptions.TryAgainError,),
         ("TRYAGAIN",),
     ),
-    _ErrorMeaning(StoreUnavailable, "another client's script keeps it busy", signs=("BUSY ",)),
+    _ErrorMeaning(StoreUnavailable, "it is busy with another client's script", texts=("BUSY ",)),
     _ErrorMeaning(
         StoreMismatch,
-        "another program has keys under this prefix: choose another one with ?prefix=…",
-        signs=("WRONGTYPE",),
+        "another program uses this key prefix: choose another one with ?prefix=…",
+        texts=("WRONGTYPE",),
     ),
     _ErrorMeaning(
         StoreError,
         "it has no password, but the URL has one",
-        signs=("without any password configured",),
+        texts=("without any password configured",),
     ),
     _ErrorMeaning(
         StoreError,
-        "it wants a password: redis://:PASSWORD@HOST",
-        signs=("NOAUTH", "Authentication required"),
+        "it requires a password: redis://:PASSWORD@HOST",
+        texts=("NOAUTH", "Authentication required"),
     ),
     _ErrorMeaning(
         StoreError,
-        "it does not accept this user and password: see the URL, redis://USER:PASSWORD@HOST",
+        "wrong user or password: check the URL, redis://USER:PASSWORD@HOST",
         (exceptions.AuthenticationError, exceptions.AuthenticationWrongNumberOfArgsError),
         ("WRONGPASS", "invalid username-password"),
     ),
     _ErrorMeaning(
         StoreError,
-        "this user may not do that: it needs +@all, the keys ~{prefix}:* and the channels "
+        "permission denied: the user needs +@all, the keys ~{prefix}:* and the channels "
         "&{prefix}:*",
         (exceptions.NoPermissionError,),
         ("NOPERM", "can't publish to the channel", "permissions to access", "permissions to run"),
     ),
     _ErrorMeaning(
         StoreError,
-        "it is not a cluster: its URL is redis://…",
-        signs=("Cluster mode is not enabled",),
+        "it is not a cluster: use redis://…",
+        texts=("Cluster mode is not enabled",),
     ),
     _ErrorMeaning(
         StoreError,
-        "it is not a sentinel: the URL of a server itself is redis://…",
-        signs=("'SENTINEL'", "`SENTINEL`"),
+        "it is not a sentinel: use redis://… for a server",
+        texts=("'SENTINEL'", "`SENTINEL`"),
     ),
     _ErrorMeaning(
         StoreUnavailable,
-        "no sentinel answers, or none knows a primary of this name just now",
+        "no sentinel answers, or none knows a primary of this name at the moment",
         (MasterNotFoundError,),
     ),
     _ErrorMeaning(
         StoreError,
-        "it has no database of this number: see the URL",
-        signs=("DB index is out of range",),
+        "it has no database with this number: check the URL",
+        texts=("DB index is out of range",),
     ),
     _ErrorMeaning(
         StoreError,
-        "a cluster has only database 0: leave the number out",
-        signs=("SELECT is not allowed",),
+        "a cluster only has database 0: remove the number",
+        texts=("SELECT is not allowed",),
     ),
     _ErrorMeaning(
         StoreError,
-        "it is too old, or a proxy that does not know the command",
-        signs=("unknown command",),
+        "it is too old, or it is a proxy that does not support the command",
+        texts=("unknown command",),
     ),
 )
 
 
 class TranslateErrors:
-    """A context in which Ackline's errors are raised instead of the client's.
+    """A context in which Ackline's errors are raised instead of the client library's.
 
-    Every command is sent in it. It has no state that changes, so all threads share one.
+    Every command is sent in it. It is immutable, so all threads share one.
     """
 
     def __init__(self, where: str, prefix: str) -> None:
@@ -169,19 +168,19 @@ class TranslateErrors:
 
 
 def translate_error(error: Exception, where: str, prefix: str = "ackline") -> StoreError:
-    """Ackline's error for an error of the client."""
+    """Ackline's error for an error of the client library."""
     for meaning in _MEANINGS:
         if meaning.fits(error):
             advice = meaning.advice.format(prefix=prefix)
-            # The client's own message about sentinels is written for its developers.
-            words = "" if isinstance(error, MasterNotFoundError) else f" ({error})"
-            return meaning.kind(f"{where}: {advice}{words}")
+            # The library's message about sentinels is written for its developers.
+            detail = "" if isinstance(error, MasterNotFoundError) else f" ({error})"
+            return meaning.kind(f"{where}: {advice}{detail}")
     if isinstance(error, exceptions.TimeoutError):
         return StoreUnavailable(
-            f"{where} did not answer in time; what was sent may be done: {error}"
+            f"{where} did not answer in time; what was sent may have been executed: {error}"
         )
     if isinstance(error, exceptions.ConnectionError):
         return StoreUnavailable(f"{where} cannot be reached: {error}")
     if isinstance(error, (exceptions.ClusterError, exceptions.RedisClusterException)):
-        return StoreUnavailable(f"{where}: the cluster has no node for this: {error}")
+        return StoreUnavailable(f"{where}: no node of the cluster could be used: {error}")
     return StoreError(f"{where}: {error}")

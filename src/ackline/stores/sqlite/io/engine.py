@@ -1,4 +1,4 @@
-"""One file, opened by one process: which of its threads may use it when, also around a fork."""
+"""A file opened by one process: its writer, its read connections, and what happens at a fork."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ T = TypeVar("T")
 logger = logging.getLogger("ackline")
 
 MAX_IDLE_CONNECTIONS = 16
-"""The most connections kept for later reads; many at once are rare, and each has open files."""
+"""The most idle read connections kept; many concurrent reads are rare, and each has open files."""
 
 FORK_TIMEOUT = 10.0
-"""Seconds that a fork waits for a call under way: longer than a call takes."""
+"""Seconds that a fork waits for a running call: longer than a call takes."""
 
 
 class Engine:
-    """One file, opened by one process."""
+    """A file opened by one process."""
 
     def __init__(
         self,
@@ -56,25 +56,25 @@ class Engine:
         self._open = False
         self._forked_during_call = False
         self.inherited = False
-        """Whether this process was forked from the one that opened the file."""
+        """Whether the file was opened by the process from which this one was forked."""
         self._group = GroupCommit(self._commit)
         # Reentrant, because a thread may fork in the middle of its own write.
         self._writing = threading.RLock()
         self._writer = Writer(self.path, self._durability)
-        self._readers = ReadConnections(self.path)
+        self._read_connections = ReadConnections(self.path)
 
     # --- opening and closing ---
 
     def open(self) -> None:
         """Connect, check that the file is Ackline's, migrate."""
         if self.inherited:
-            self._require_untorn()
+            self._require_no_fork_during_call()
             self._reset()
         with self._writing, self.translate_errors():
             if self._open:
                 return
             self._writer.open()
-            self._readers = ReadConnections(self.path)
+            self._read_connections = ReadConnections(self.path)
             self._open = True
 
     def close(self) -> None:
@@ -83,11 +83,11 @@ class Engine:
             return
         with self._writing:
             self._open = False
-            self._readers.close()
+            self._read_connections.close()
             self._writer.close()
 
     def require_open(self) -> None:
-        """Refuse to work with a store that is closed."""
+        """Raise an error if the store is closed."""
         if self._open:
             return
         if self.inherited:
@@ -97,11 +97,11 @@ class Engine:
             )
         raise StoreClosed(f"the store {self.path} is closed: call open() first")
 
-    def _require_untorn(self) -> None:
+    def _require_no_fork_during_call(self) -> None:
         if self._forked_during_call:
             raise StoreUnavailable(
-                f"this process was forked during a call to the store {self.path}, which cannot be "
-                "used in it: fork before using the store, or start a new process"
+                f"this process was forked during a call to the store {self.path} and cannot use "
+                "it: fork before using the store, or start a new process"
             )
 
     @contextlib.contextmanager
@@ -110,9 +110,9 @@ class Engine:
         try:
             yield
         except (apsw.Error, OSError) as error:
-            raise self._explain(error) from error
+            raise self._translate(error) from error
 
-    def _explain(self, error: apsw.Error | OSError) -> StoreError:
+    def _translate(self, error: apsw.Error | OSError) -> StoreError:
         if isinstance(error, OSError):
             return translate_os_error(error, self.path)
         return translate_error(error, self.path)
@@ -122,83 +122,84 @@ class Engine:
     def prepare_fork(self, timeout: float) -> bool:
         """Before a fork: block all calls and close everything; False if that is not possible.
 
-        An SQLite connection must not cross a fork, not even an idle one. A child that opened the
-        file while it has an inherited connection would believe that it holds its parent's locks.
-        Another process could then remove the log that the child is writing to.
+        A SQLite connection must not cross a fork, not even an idle one. A child that opens the file
+        while it has an inherited connection would believe that it holds its parent's locks, and
+        another process could then remove the log that the child writes to.
         """
         if not self._writing.acquire(timeout=timeout):
             return False
         try:
-            resting = self._readers.pause(timeout) and self._writer.close_for_fork()
+            is_ready = self._read_connections.pause(timeout) and self._writer.close_for_fork()
         except BaseException:
             self.resume_after_fork()
             raise
-        if not resting:
+        if not is_ready:
             self.resume_after_fork()
-        return resting
+        return is_ready
 
     def resume_after_fork(self) -> None:
-        """After a fork, in the parent."""
-        self._readers.resume()
+        """After a fork, in the parent: allow calls again."""
+        self._read_connections.resume()
         self._writing.release()
 
     def reset_in_child(self, prepared: bool) -> None:
-        """After a fork, in the child: connections that the parent opened stay the parent's."""
-        inherited, torn = self.inherited or self._open, self._forked_during_call
+        """After a fork, in the child: give up the connections, which belong to the parent."""
+        inherited = self.inherited or self._open
+        forked_during_call = self._forked_during_call
         if self._open and not prepared:
-            torn = True
-            _INHERITED_CONNECTIONS.append((self._writer.connection, self._readers))
+            forked_during_call = True
+            _INHERITED_CONNECTIONS.append((self._writer.connection, self._read_connections))
         self._reset()
-        self.inherited, self._forked_during_call = inherited, torn
+        self.inherited, self._forked_during_call = inherited, forked_during_call
 
     # --- writing ---
 
     def write(self, operation: Operation[T]) -> T:
-        """Run an operation in a transaction, alone or with others; durable once it returns."""
+        """Run an operation in a transaction, alone or with others; durable once this returns."""
         try:
             return self._group.run(operation)
         except (apsw.Error, OSError) as error:
-            raise self._explain(error) from error
+            raise self._translate(error) from error
 
     def _commit(self, operations: list[Operation[Any]]) -> list[Any]:
         with self._writing:
             self.require_open()
-            answers, wakes = self._writer.commit(operations)
-        if wakes:
-            self._writer.follow_up(self._notify, wakes)
+            answers, wakeups = self._writer.commit(operations)
+        if wakeups:
+            self._writer.follow_up(self._notify, wakeups)
         return answers
 
     # --- reading ---
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Execute]:
-        """Run statements that all see the same snapshot."""
+        """Run statements that all read the same snapshot."""
         with self.translate_errors():
             self._require_connected()
-            with self._readers.read() as execute:
+            with self._read_connections.read() as execute:
                 yield execute
 
     def version(self) -> int:
         """A number that changes whenever any process has written to the file."""
         with self.translate_errors():
             self._require_connected()
-            return self._readers.version()
+            return self._read_connections.version()
 
     def _require_connected(self) -> None:
         self.require_open()
         if self._writer.connection is None:
-            # Closed for a fork. Readers too rely on the writer's locks, which keep the log.
+            # Closed for a fork. Read connections, too, need the writer's lock that keeps the log.
             with self._writing:
                 self.require_open()
                 self._writer.connected()
 
 
 _INHERITED_CONNECTIONS: list[Any] = []
-"""Connections inherited by a forked child: kept, so that garbage collection never closes them."""
+"""Connections inherited by a forked child, kept so that garbage collection never closes them."""
 
 
 class ReadConnections:
-    """A few connections that only read and never block a writer, each for one caller at a time."""
+    """Connections that only read and never block a writer, each used by one caller at a time."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -207,40 +208,40 @@ class ReadConnections:
         self._reading = 0
         self._paused = False
         self._closed = False
-        self._watching = threading.Lock()
+        self._version_lock = threading.Lock()
         self._version_connection: apsw.Connection | None = None
-        self._watchers = 0
+        self._version_connections = 0
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Execute]:
-        """Run statements that all see one snapshot. Be quick: the log cannot be cut meanwhile."""
+        """Run statements that all read one snapshot. Keep it short: it blocks checkpoints."""
         with self._counted():
-            reader = self._take()
+            reader = self._acquire()
             try:
                 reader.execute("BEGIN")
                 yield reader.execute
             finally:
-                self._give_back(reader)
+                self._release(reader)
 
     def version(self) -> int:
         """A number that changes whenever any process has written to the file."""
-        with self._counted(), self._watching:
+        with self._counted(), self._version_lock:
             if self._version_connection is None:
-                # Always the same connection, because the number has a meaning only within one.
+                # Always the same connection, because the number is only meaningful within one.
                 self._version_connection = connect_reader(self._path)
-                self._watchers += 1
+                self._version_connections += 1
             execute: Execute = self._version_connection.execute
             version = int(execute("PRAGMA data_version").fetchall()[0][0])
-            return (self._watchers << 32) + version
+            return (self._version_connections << 32) + version
 
     def close(self) -> None:
-        """Close idle connections; one in use is closed when it is given back."""
-        with self._changed, self._watching:
+        """Close idle connections; one in use is closed when it is released."""
+        with self._changed, self._version_lock:
             self._closed = True
             self._close_idle()
 
     def pause(self, timeout: float) -> bool:
-        """Block all reads and close everything; False if one is still under way in the end."""
+        """Block all reads and close everything; False if a read runs longer than the timeout."""
         with self._changed:
             self._paused = True
             if not self._changed.wait_for(lambda: self._reading == 0, timeout):
@@ -249,7 +250,7 @@ class ReadConnections:
             return True
 
     def resume(self) -> None:
-        """Let others read again."""
+        """Allow reads again."""
         with self._changed:
             self._paused = False
             self._changed.notify_all()
@@ -274,13 +275,13 @@ class ReadConnections:
                 if self._paused:
                     self._changed.notify_all()
 
-    def _take(self) -> apsw.Connection:
+    def _acquire(self) -> apsw.Connection:
         with self._changed:
             if self._idle:
                 return self._idle.pop()
         return connect_reader(self._path)
 
-    def _give_back(self, reader: apsw.Connection) -> None:
+    def _release(self, reader: apsw.Connection) -> None:
         try:
             if reader.in_transaction:
                 reader.execute("ROLLBACK")
@@ -296,36 +297,36 @@ class ReadConnections:
 
 
 class _ForkHooks:
-    """Before a fork, every open file is closed, so that the child inherits nothing of it."""
+    """Closes every open file before a fork, so that the child inherits no connection."""
 
     def __init__(self) -> None:
         self._engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-        self._one_at_a_time = threading.RLock()
-        self._resting: list[Engine] = []
+        self._lock = threading.RLock()
+        self._prepared: list[Engine] = []
 
     def add(self, engine: Engine) -> None:
         self._engines.add(engine)
 
     def before(self) -> None:
-        self._one_at_a_time.acquire()
+        self._lock.acquire()
         for engine in list(self._engines):
             try:
                 if engine.prepare_fork(FORK_TIMEOUT):
-                    self._resting.append(engine)
+                    self._prepared.append(engine)
             except Exception:
-                logger.exception("could not get ready for a fork")
+                logger.exception("could not prepare for a fork")
 
     def after_in_parent(self) -> None:
-        resting, self._resting = self._resting, []
-        for engine in resting:
+        prepared, self._prepared = self._prepared, []
+        for engine in prepared:
             engine.resume_after_fork()
-        self._one_at_a_time.release()
+        self._lock.release()
 
     def after_in_child(self) -> None:
-        resting, self._resting = self._resting, []
-        self._one_at_a_time = threading.RLock()
+        prepared, self._prepared = self._prepared, []
+        self._lock = threading.RLock()
         for engine in list(self._engines):
-            engine.reset_in_child(any(engine is other for other in resting))
+            engine.reset_in_child(any(engine is other for other in prepared))
 
 
 _fork_hooks = _ForkHooks()

@@ -1,8 +1,8 @@
 """Group commit: concurrent callers share one transaction, and a lone caller needs no extra thread.
 
-A caller that finds nobody writing leads: it commits its own operation at once. Those that come
-meanwhile wait. Then the first of them leads and commits its operation with the others' in one
-transaction. So fifty callers pay for one sync of the disk.
+A caller that finds nobody writing becomes the leader and commits its own operation immediately.
+Callers that arrive meanwhile wait. Then the first of them becomes the leader and commits its
+operation with all others in one transaction. So fifty callers pay for one sync of the disk.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Item = TypeVar("Item")
 logger = logging.getLogger("ackline")
 
 GROUP_LIMIT = 64
-"""The most operations in one commit: more would gain little, and make other processes wait."""
+"""The most operations in one commit: more would gain little and make other processes wait."""
 
 Commit = Callable[[list[Operation[Any]]], list[Any]]
-"""Runs operations in one transaction: all of them, or none and an error."""
+"""Runs operations in one transaction: all of them, or none if it raises."""
 
 
 class MergeableOperation(Generic[Item, T]):
-    """An operation on items, each with an answer: cheaper when done once for all calls of a key."""
+    """An operation with a result for each item, which is cheaper if several calls run as one."""
 
     __slots__ = ("items", "key", "run")
 
@@ -50,26 +50,26 @@ class MergeableOperation(Generic[Item, T]):
 
 
 def run_all(tx: Transaction, operations: Sequence[Operation[Any]]) -> list[Any]:
-    """Run the operations of concurrent callers, in any order: none depends on another."""
+    """Run the operations of concurrent callers, in any order, because none depends on another."""
     if len(operations) == 1:
         return [operations[0](tx)]
     answers: list[Any] = [None] * len(operations)
-    shared: dict[Hashable, list[int]] = {}
+    mergeable: dict[Hashable, list[int]] = {}
     for index, operation in enumerate(operations):
         if isinstance(operation, MergeableOperation):
-            shared.setdefault(operation.key, []).append(index)
+            mergeable.setdefault(operation.key, []).append(index)
         else:
             answers[index] = operation(tx)
-    for indexes in shared.values():
-        alike: list[Any] = [operations[index] for index in indexes]
-        together = iter(alike[0].run(tx, [item for call in alike for item in call.items]))
-        for index, call in zip(indexes, alike, strict=True):
-            answers[index] = [next(together) for _ in call.items]
+    for indexes in mergeable.values():
+        calls: list[Any] = [operations[index] for index in indexes]
+        merged = iter(calls[0].run(tx, [item for call in calls for item in call.items]))
+        for index, call in zip(indexes, calls, strict=True):
+            answers[index] = [next(merged) for _ in call.items]
     return answers
 
 
 class CommitUncertain(Exception):
-    """The commit itself failed: none of the operations may be run again, all get this error."""
+    """The commit itself failed: no operation may be run again, and all get this error."""
 
     def __init__(self, error: StoreError) -> None:
         super().__init__(str(error))
@@ -77,7 +77,7 @@ class CommitUncertain(Exception):
 
 
 class _PendingOperation(Generic[T]):
-    """The operation of a caller that waits: for its answer, or to lead."""
+    """The operation of a caller that waits for its answer or to become the leader."""
 
     __slots__ = ("answer", "error", "leads", "operation", "settled", "woken")
 
@@ -101,13 +101,14 @@ class _PendingOperation(Generic[T]):
             raise self.error
         if not self.settled:
             raise StoreUnavailable(
-                "the thread that wrote it was interrupted, so it may be done or not: send it again"
+                "the thread that wrote it was interrupted, so it may or may not be done: "
+                "send it again"
             )
         return self.answer
 
 
 class GroupCommit:
-    """Lets callers of many threads through, one group at a time."""
+    """Runs the operations of concurrent threads, one group at a time."""
 
     def __init__(self, commit: Commit) -> None:
         self._commit = commit
@@ -117,7 +118,7 @@ class GroupCommit:
 
     @property
     def waiting(self) -> int:
-        """How many operations wait for the group that is being written."""
+        """How many operations wait for the current group."""
         return len(self._pending)
 
     def run(self, operation: Operation[T]) -> T:
@@ -133,8 +134,8 @@ class GroupCommit:
             if waiting is not None:
                 return self._wait(waiting)
             answer: T = self._commit([operation])[0]
-        except CommitUncertain as undecided:
-            raise undecided.error from undecided
+        except CommitUncertain as uncertain:
+            raise uncertain.error from uncertain
         finally:
             if leads:
                 self._hand_over()
@@ -173,17 +174,17 @@ class GroupCommit:
         try:
             answers = self._commit([waiting.operation for waiting in group])
         except apsw.BusyError as error:
-            # No operation is at fault, and each alone would wait as long again.
+            # No operation caused it, and each alone would wait as long again.
             _fail_all(group, error)
-        except CommitUncertain as undecided:
+        except CommitUncertain as uncertain:
             # The operations may be done already.
-            _fail_all(group, undecided.error)
+            _fail_all(group, uncertain.error)
         except Exception as error:
             if len(group) == 1:
                 _fail_all(group, error)
                 return
-            # Each gets a transaction of its own, so that only the failing one gets the error.
-            logger.debug("one of %d writes failed: each goes alone", len(group), exc_info=True)
+            # Each gets its own transaction, so that only the failing one gets the error.
+            logger.debug("one of %d writes failed: retrying each alone", len(group), exc_info=True)
             for waiting in group:
                 self._run([waiting])
         else:

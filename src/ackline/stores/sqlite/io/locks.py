@@ -1,4 +1,4 @@
-"""Locks between processes: whose turn it is to write, and which file is open and in use."""
+"""Locks between processes: the write lock, and the lock of an open file."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from collections.abc import Iterator
 
 from ackline.stores.sqlite.io.connection import file_identity, file_permissions
 
-# --- whose turn it is to write ---
+# --- the write lock ---
 #
-# SQLite lets the quickest retry win, so one busy process can starve the others. The kernel queues
-# the processes that wait for a `flock` in order. Only fairness rests on this, never correctness: a
-# process that has waited in vain goes on without, and SQLite's own lock decides.
+# With SQLite's own lock the fastest retry wins, so one busy process can starve the others. The
+# kernel queues the processes that wait for a `flock`. Only fairness depends on it, not correctness:
+# after a timeout a process writes without it, and SQLite's own lock decides.
 
 REPEAT_TIMEOUT_SHARE = 0.02
-"""The share of its timeout that a writer waits if its last wait was in vain."""
+"""The share of its timeout that a writer waits if its last wait timed out."""
 
 
 class WriteLock:
-    """A lock on a file beside the database; `take` waits in line, but not for ever.
+    """A lock on a file next to the database, acquired in order of arrival, with a timeout.
 
-    One thread at a time.
+    Used by one thread at a time.
     """
 
     def __init__(self, database: str) -> None:
         self._database = database
-        self._line: _FlockWaiter | None = None
+        self._waiter: _FlockWaiter | None = None
 
     def acquire(self, timeout: float) -> bool:
-        """Wait for our turn; False when the time is up."""
-        if self._line is None:
-            self._line = _FlockWaiter(self._database)
-        return self._line.take(timeout)
+        """Wait for the lock; False after the timeout."""
+        if self._waiter is None:
+            self._waiter = _FlockWaiter(self._database)
+        return self._waiter.acquire(timeout)
 
     def release(self) -> None:
-        """Let the next process write; harmless without a turn."""
-        if self._line is not None:
-            self._line.leave()
+        """Release the lock; does nothing if it is not held."""
+        if self._waiter is not None:
+            self._waiter.release()
 
     def close(self) -> None:
         """Close the lock file."""
-        line, self._line = self._line, None
-        if line is not None:
-            line.close()
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter.close()
 
 
 class _FlockWaiter:
-    """The open lock file, and at most one thread that waits for the lock on our behalf.
+    """The open lock file, and at most one thread that waits for the lock.
 
-    A flock cannot time out, and its holder may be a stopped process. A thread that waits in vain
-    is left waiting, for the next `take`. If nobody wants the lock when it gets it, it releases
-    the lock at once.
+    A flock has no timeout, and its holder may be a stopped process. After a timeout the thread is
+    left waiting, for the next `acquire`. If the lock is no longer wanted when it comes, the thread
+    releases it immediately.
     """
 
     def __init__(self, database: str) -> None:
@@ -71,7 +71,7 @@ class _FlockWaiter:
         self._closed = False
         _WAITERS.add(self)
 
-    def take(self, timeout: float) -> bool:
+    def acquire(self, timeout: float) -> bool:
         with self._lock:
             self._wanted = True
             if self._thread_waits:
@@ -83,22 +83,22 @@ class _FlockWaiter:
                     self._start_waiting_thread(self._file)
                 else:
                     return True
-            through = self._acquired = threading.Lock()
-            through.acquire()
-        taken = False
+            acquired = self._acquired = threading.Lock()
+            acquired.acquire()
+        is_locked = False
         try:
-            taken = through.acquire(timeout=timeout)
+            is_locked = acquired.acquire(timeout=timeout)
         finally:
-            if not taken:
-                self.leave()
-        return taken
+            if not is_locked:
+                self.release()
+        return is_locked
 
     def _start_waiting_thread(self, file: int) -> None:
         self._thread_waits = True
         try:
             threading.Thread(target=self._wait_for_flock, args=(file,), daemon=True).start()
         except RuntimeError:
-            # No more threads: do without.
+            # No more threads can be started: do without the lock.
             self._thread_waits = False
 
     def _wait_for_flock(self, file: int) -> None:
@@ -113,7 +113,7 @@ class _FlockWaiter:
             else:
                 fcntl.flock(file, fcntl.LOCK_UN)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         with self._lock:
             self._wanted = False
             if not self._thread_waits and self._file is not None:
@@ -137,13 +137,13 @@ class _FlockWaiter:
 
 
 def _open_lock_file(database: str) -> int:
-    """Open the lock file, made for the database's users; to lock it, reading is enough."""
-    path, reading = f"{database}-lock", os.O_RDONLY | os.O_CLOEXEC
+    """Open the lock file, created for the database's users; to lock it, reading is enough."""
+    path, flags = f"{database}-lock", os.O_RDONLY | os.O_CLOEXEC
     with contextlib.suppress(FileNotFoundError):
-        return os.open(path, reading)
+        return os.open(path, flags)
     mode = file_permissions(database)
-    file = os.open(path, reading | os.O_CREAT, mode)
-    with contextlib.suppress(PermissionError):  # another user made it first, and owns it
+    file = os.open(path, flags | os.O_CREAT, mode)
+    with contextlib.suppress(PermissionError):  # another user has created and owns it
         os.fchmod(file, mode)
     return file
 
@@ -152,45 +152,45 @@ _WAITERS: weakref.WeakSet[_FlockWaiter] = weakref.WeakSet()
 
 
 def _close_in_child() -> None:
-    for line in list(_WAITERS):
-        line.close_in_child()
+    for waiter in list(_WAITERS):
+        waiter.close_in_child()
 
 
 os.register_at_fork(after_in_child=_close_in_child)
 
 
-# --- that the file is open ---
+# --- the lock of an open file ---
 #
-# SQLite uses POSIX locks for this, which belong to the process. They are lost as soon as anything
-# in the process closes the file, even after a mere copy, and a second SQLite library in the process
-# does not see them. The next to close the file then believes that it is the last, and removes the
-# log that we are still writing to. So the same bytes are locked once more, by a kind of lock that
-# belongs to an open file: SQLite in any process, and any other library in this one, respects it.
+# SQLite marks a file as open with POSIX locks, which belong to the process. They are lost as soon
+# as anything in the process closes the file, for example after copying it, and a second SQLite
+# library in the process does not see them. The next process to close the file then believes that it
+# is the last, and removes the log while we still write to it. So the same bytes are locked once
+# more, with a kind of lock that belongs to an open file and that every SQLite respects.
 
 _SQLITE_LOCK_BYTES = {"": (0x4000_0002, 510), "-shm": (128, 1)}
-"""The bytes (start, length) that SQLite's format locks while a file is open: in the file itself,
-so that nobody removes the log; in the log's index, so that nobody rebuilds it."""
+"""The bytes (start, length) that SQLite locks while a file is open: in the file itself, so that
+nobody removes the log; in the log's index, so that nobody rebuilds it."""
 
 
 class OpenFileLock:
-    """One store's part in the locks of its process."""
+    """One store's share in the locks of its process."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._locks: _ProcessLocks | None = None
 
     def acquire(self) -> None:
-        """Take the locks; a connection must be open."""
+        """Acquire the locks; a connection must be open."""
         self._locks = _registry.join(self._path, self)
 
     @property
     def is_locked(self) -> bool:
-        """Whether nobody can take the log away."""
-        return self._locks is not None and self._locks.held
+        """Whether nobody else can remove the log."""
+        return self._locks is not None and self._locks.is_held
 
     @contextlib.contextmanager
     def released(self) -> Iterator[None]:
-        """Close the last connection in this block: without our locks, it may remove the log."""
+        """A block to close the last connection in: without the locks, it may remove the log."""
         locks, self._locks = self._locks, None
         if locks is not None:
             _registry.leave(locks, self)
@@ -200,28 +200,28 @@ class OpenFileLock:
 class _ProcessLocks:
     """The locks of a process on one file, shared by its stores.
 
-    Closing a file drops all locks that SQLite has on it in this process. So it stays open until
-    the last store is gone, and is closed with this object.
+    Closing a file drops all locks that SQLite has on it in this process. So it stays open until the
+    last store is closed, and is closed with this object.
     """
 
     def __init__(self, path: str) -> None:
-        self._present: weakref.WeakSet[OpenFileLock] = weakref.WeakSet()
+        self._members: weakref.WeakSet[OpenFileLock] = weakref.WeakSet()
         self._files: dict[str, int] = {}
-        self.held = False
+        self.is_held = False
         for suffix in _SQLITE_LOCK_BYTES:
-            # If it cannot be opened, there is one guard less, as on systems without such locks.
+            # If it cannot be opened, there is no lock, as on systems without such locks.
             with contextlib.suppress(OSError):
                 self._files[suffix] = os.open(path + suffix, os.O_RDONLY | os.O_CLOEXEC)
         # Not when the interpreter ends: other threads may still be writing.
         weakref.finalize(self, _close, list(self._files.values())).atexit = False
 
-    def join(self, presence: OpenFileLock) -> None:
-        self._present.add(presence)
-        self.held = self._set(fcntl.F_RDLCK)
+    def join(self, member: OpenFileLock) -> None:
+        self._members.add(member)
+        self.is_held = self._set(fcntl.F_RDLCK)
 
-    def leave(self, presence: OpenFileLock) -> None:
-        self._present.discard(presence)
-        if not self._present:
+    def leave(self, member: OpenFileLock) -> None:
+        self._members.discard(member)
+        if not self._members:
             self._set(fcntl.F_UNLCK)
 
     def _set(self, kind: int) -> bool:
@@ -246,30 +246,30 @@ def _close(files: list[int]) -> None:
 
 
 class _LockRegistry:
-    """The locks of this process, each for as long as a store has a part in it."""
+    """The locks of this process on its files."""
 
     def __init__(self) -> None:
         self._all: weakref.WeakValueDictionary[object, _ProcessLocks] = (
             weakref.WeakValueDictionary()
         )
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
 
-    def join(self, path: str, presence: OpenFileLock) -> _ProcessLocks:
-        with self._one_at_a_time:
+    def join(self, path: str, member: OpenFileLock) -> _ProcessLocks:
+        with self._lock:
             key = file_identity(path)
             locks = self._all.get(key)
             if locks is None:
                 locks = self._all[key] = _ProcessLocks(path)
-            locks.join(presence)
+            locks.join(member)
             return locks
 
-    def leave(self, locks: _ProcessLocks, presence: OpenFileLock) -> None:
-        with self._one_at_a_time:
-            locks.leave(presence)
+    def leave(self, locks: _ProcessLocks, member: OpenFileLock) -> None:
+        with self._lock:
+            locks.leave(member)
 
     def reset_in_child(self) -> None:
-        """In a forked child, where nobody will release a lock that another thread held."""
-        self._one_at_a_time = threading.Lock()
+        """In a forked child: replace the lock, which another thread of the parent may have held."""
+        self._lock = threading.Lock()
 
 
 _registry = _LockRegistry()

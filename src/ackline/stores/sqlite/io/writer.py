@@ -1,4 +1,4 @@
-"""The connection that writes a file, its turn among other processes, and the log that it keeps."""
+"""The connection that writes the file, under the write lock, and the log it keeps small."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ackline.stores.sqlite.io.connection import (
     Durability,
     connect,
     file_identity,
-    first_connection,
     translate_error,
 )
 from ackline.stores.sqlite.io.group_commit import CommitUncertain, run_all
 from ackline.stores.sqlite.io.locks import OpenFileLock, WriteLock
+from ackline.stores.sqlite.io.migrate import first_connection
 from ackline.stores.sqlite.io.transaction import Operation, Transaction, Wakeups
 
 T = TypeVar("T")
@@ -29,17 +29,17 @@ T = TypeVar("T")
 logger = logging.getLogger("ackline")
 
 WRITE_LOCK_SHARE = 0.5
-"""The share of a writer's waiting time that it waits for its turn, before it goes without."""
+"""The share of the busy timeout for which a writer waits for the write lock, then does without."""
 
 MAX_WAL_BYTES = 8 * 1024 * 1024
-"""Above this many bytes the log is cut, unless readers are in the way."""
+"""The size in bytes above which the log is truncated, unless readers block it."""
 
 CHECKPOINT_INTERVAL = 0.5
-"""Seconds between two attempts to cut the log."""
+"""Seconds between two attempts to truncate the log."""
 
 FILE_CHECK_INTERVAL = 0.05
-"""Seconds after which a writer looks again whether its files still have their names, and how long
-the log is."""
+"""Seconds after which a writer checks again that its files were not replaced, and how long the log
+is."""
 
 
 class Writer:
@@ -51,13 +51,13 @@ class Writer:
         self._transaction: Transaction | None = None
         self.write_lock = WriteLock(path)
         self._durability = durability
-        self._presence = OpenFileLock(path)
+        self._open_file_lock = OpenFileLock(path)
         self._identity: tuple[int, int] | None = None
-        self._look_at = 0.0
+        self._next_check_at = 0.0
         self._log = f"{path}-wal"
         self._log_identity: tuple[int, int] | None = None
         self._log_size = 0
-        self._cut_at = 0.0
+        self._next_checkpoint_at = 0.0
 
     # --- opening and closing ---
 
@@ -67,42 +67,42 @@ class Writer:
         self._identity = file_identity(self.path)
 
     def connected(self) -> Transaction:
-        """What to write through; after a fork, on a new connection."""
+        """The transaction to write through; after a fork, on a new connection."""
         return self._transaction or self._use_connection(connect(self.path, self._durability))
 
     def close_for_fork(self) -> bool:
-        """Close the file for a moment; False if a transaction is under way."""
+        """Close the file during a fork; False if a transaction is open."""
         if self.connection is not None and self.connection.in_transaction:
             return False
-        # Copying the log back would only take time: the file is in use again at once.
-        self._close_connection(copy_back=False)
+        # A checkpoint would only take time: the file is in use again immediately.
+        self._close_connection(checkpoint=False)
         self.write_lock.close()
         return True
 
     def close(self) -> None:
         """Close the file."""
         self.write_lock.close()
-        self._close_connection(copy_back=not self._log_removed())
+        self._close_connection(checkpoint=not self._log_removed())
 
     def _use_connection(self, connection: apsw.Connection) -> Transaction:
         self.connection, self._transaction = connection, Transaction(connection)
-        self._presence.acquire()
+        self._open_file_lock.acquire()
         self._log_identity = file_identity(self._log)
         return self._transaction
 
-    def _close_connection(self, *, copy_back: bool) -> None:
+    def _close_connection(self, *, checkpoint: bool) -> None:
         connection, self.connection, self._transaction = self.connection, None, None
         if connection is None:
             return
-        if not copy_back:
+        if not checkpoint:
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        with self._presence.released():
+        with self._open_file_lock.released():
             connection.close()
 
     # --- writing ---
 
     def commit(self, operations: list[Operation[Any]]) -> tuple[list[Any], Wakeups]:
-        """Run operations in one transaction, durable once this returns; also says whom to wake."""
+        """Run operations in one transaction, durable once this returns with their wake-ups."""
         transaction = self.connected()
         self._require_same_file()
         try:
@@ -116,17 +116,19 @@ class Writer:
         return answers, transaction.wakeups
 
     def follow_up(self, step: Callable[[T], None], argument: T) -> None:
-        """Take a step after a commit: the data is written, so a failure must not fail the call."""
+        """Run a step after a commit: the data is written, so its failure must not fail the call."""
         try:
             step(argument)
         except Exception as error:
-            logger.warning("%s: written, but then: %r", self.path, error)
+            logger.warning(
+                "%s: the data was written, but a later step failed: %r", self.path, error
+            )
 
     def _begin(self, transaction: Transaction) -> None:
         if self._acquire_write_lock():
             transaction.begin()
             return
-        # Waited in vain: without a turn, SQLite's own lock decides.
+        # Without the write lock, SQLite's own lock decides.
         connection = transaction.connection
         connection.set_busy_timeout(int(BUSY_TIMEOUT * 1000 * (1 - WRITE_LOCK_SHARE)))
         try:
@@ -138,7 +140,7 @@ class Writer:
         try:
             return self.write_lock.acquire(BUSY_TIMEOUT * WRITE_LOCK_SHARE)
         except OSError as error:
-            logger.warning("%s-lock: %s; writing without a turn", self.path, error)
+            logger.warning("%s-lock: %s; writing without the lock", self.path, error)
             return False
 
     def _commit(self, transaction: Transaction) -> None:
@@ -163,9 +165,9 @@ class Writer:
     # --- the file and its log ---
 
     def _require_same_file(self) -> None:
-        """Refuse to write what nobody would read: SQLite would go on in a file without a name."""
+        """Refuse to write into a deleted file, as SQLite itself would."""
         now = time.monotonic()
-        if now < self._look_at:
+        if now < self._next_check_at:
             return
         if file_identity(self.path) != self._identity:
             raise StoreUnavailable(
@@ -177,11 +179,11 @@ class Writer:
                 f"{self._log} was removed while it was in use: nothing was written. "
                 "Close the store and open it again"
             )
-        # Without locks that keep the log, a look before each write has to do.
-        self._look_at = now + FILE_CHECK_INTERVAL if self._presence.is_locked else now
+        # Without the lock that keeps the log, check before each write.
+        self._next_check_at = now + FILE_CHECK_INTERVAL if self._open_file_lock.is_locked else now
 
     def _log_removed(self) -> bool:
-        """Whether the log was removed: a process that opens the file would not read this one."""
+        """Whether the log was removed, so that other processes would not read it."""
         try:
             status = os.stat(self._log)
         except OSError:
@@ -190,12 +192,12 @@ class Writer:
         return (status.st_dev, status.st_ino) != self._log_identity
 
     def _checkpoint(self, connection: apsw.Connection) -> None:
-        """Copy the log back into the file and empty it; if a reader is in the way, try later."""
+        """Copy the log to the file and truncate it; if a reader blocks it, try again later."""
         now = time.monotonic()
-        if now < self._cut_at:
+        if now < self._next_checkpoint_at:
             return
-        self._cut_at, self._log_size = now + CHECKPOINT_INTERVAL, 0
-        # Do not wait for readers, because writers wait for us.
+        self._next_checkpoint_at, self._log_size = now + CHECKPOINT_INTERVAL, 0
+        # Do not wait for readers, because other writers wait for this one.
         connection.set_busy_timeout(50)
         try:
             with contextlib.suppress(apsw.BusyError):
@@ -206,6 +208,5 @@ class Writer:
 
 def _uncertain(error: apsw.Error, path: str) -> StoreError:
     return StoreUnavailable(
-        f"{path}: the last step of writing failed ({error}), so it may be done or not: "
-        "send it again"
+        f"{path}: the commit failed ({error}), so it may or may not be done: send it again"
     )

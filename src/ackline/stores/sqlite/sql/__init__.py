@@ -1,4 +1,4 @@
-"""The store's SQL, one file for each act; `sql("lease")` gives the statement of that name."""
+"""The SQL statements of the store; `sql("lease")` is the statement of that name."""
 
 from __future__ import annotations
 
