@@ -5,7 +5,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   plugins: [react(), tailwindcss()],
   build: {
-    outDir: "../src/ackline/service/static/dashboard",
+    outDir: "../src/ackline/service/ui/static/dashboard",
     emptyOutDir: true,
     target: "es2023",
     modulePreload: { polyfill: false },

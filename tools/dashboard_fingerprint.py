@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "dashboard"
-BUILD = ROOT / "src" / "ackline" / "service" / "static" / "dashboard"
+BUILD = ROOT / "src" / "ackline" / "service" / "ui" / "static" / "dashboard"
 FINGERPRINT_FILE = BUILD / "sources.sha256"
 
 SETTINGS = ("index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts")

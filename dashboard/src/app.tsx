@@ -71,8 +71,8 @@ function ReadNotAllowed({ me }: { me: Me }) {
   const signOut = useSignOut();
   return (
     <main className="h-full bg-canvas">
-      <Empty title={t("login.mayNotRead")} action={<Button onClick={signOut}>{t("login.out")}</Button>}>
-        {t("login.mayNotRead.text", { name: me.name, scopes: me.scopes.join(", ") || "—" })}
+      <Empty title={t("login.readNotAllowed")} action={<Button onClick={signOut}>{t("login.out")}</Button>}>
+        {t("login.readNotAllowed.text", { name: me.name, scopes: me.scopes.join(", ") || "—" })}
       </Empty>
     </main>
   );

@@ -70,7 +70,7 @@ class TestOneJob:
         dialog(tab).get_by_label("Id").fill("first")
         dialog(tab).get_by_role("button", name="Enqueue").click()
 
-        expect(dialog(tab).get_by_text("is there already: Queued")).to_be_visible()
+        expect(dialog(tab).get_by_text("already exists: Queued")).to_be_visible()
 
     def test_cancel_and_undo(self, tab, board):
         board["mail"].enqueue(
@@ -109,7 +109,7 @@ class TestOneJob:
         queue = board.queues.queue("mail", serde="msgpack")
         queue.enqueue({"a": 1, "b": b"x"}, id="a")
         open_job(tab, board, "a")
-        expect(tab.get_by_text("Written as msgpack")).to_be_visible()
+        expect(tab.get_by_text("Encoded as msgpack")).to_be_visible()
         tab.get_by_role("button", name="Edit", exact=True).click()
         expect(dialog(tab)).to_contain_text("cannot be edited here")
         dialog(tab).get_by_label("Priority").fill("8")
@@ -125,15 +125,15 @@ class TestOneJob:
         open_job(tab, board, "a")
         tab.get_by_role("button", name="Cancel", exact=True).click()
 
-        expect(tab.get_by_text("Asked a to stop")).to_be_visible()
-        expect(tab.get_by_text("its handler has been told")).to_be_visible()
+        expect(tab.get_by_text("Requested the cancellation of a")).to_be_visible()
+        expect(tab.get_by_text("the handler was notified")).to_be_visible()
         assert ("request_cancel", BY) in board.acts("mail", "a")
 
-    def test_retry_now(self, tab, board):
+    def test_run_now(self, tab, board):
         fail(board["mail"], "a", ValueError("boom"), max_attempts=3, backoff=[3600])
         open_job(tab, board, "a")
-        expect(tab.get_by_text("Waiting for its next attempt")).to_be_visible()
-        tab.get_by_role("button", name="Retry now").click()
+        expect(tab.get_by_text("Next attempt due")).to_be_visible()
+        tab.get_by_role("button", name="Run now").click()
 
         expect(tab.get_by_text("Waiting for a worker")).to_be_visible()
         assert board["mail"].status("a").state == "queued"
@@ -296,7 +296,7 @@ class TestWholeQueue:
         board["mail"].enqueue("one more")
         expect(dialog(tab)).to_contain_text("Now there are 5:")
         expect(dialog(tab).get_by_role("listitem")).to_have_text(["4Queued", "1Failed (DLQ)"])
-        expect(dialog(tab)).to_contain_text("its settings and its schedules stay")
+        expect(dialog(tab)).to_contain_text("its settings and its schedules are kept")
         confirm(tab, "mail", "Purge")
 
         expect(tab.get_by_text("Deleted 5 jobs")).to_be_visible()
@@ -345,8 +345,8 @@ class TestWholeQueue:
         choose(tab, "Import")
         dialog(tab).locator("input[type=file]").set_input_files(file)
         dialog(tab).get_by_role("button", name="Import").click()
-        expect(dialog(tab).get_by_role("alert")).to_contain_text("Line 3 was refused")
-        expect(dialog(tab).get_by_role("alert")).to_contain_text("The one before it was imported")
+        expect(dialog(tab).get_by_role("alert")).to_contain_text("Line 3 was rejected")
+        expect(dialog(tab).get_by_role("alert")).to_contain_text("1 job before it was imported")
 
     def test_schedules_of_a_queue_that_does_not_exist_yet(self, tab, board):
         tab.goto(f"{board.url}/schedules")

@@ -40,7 +40,7 @@ def sign_in(tab, text):
 def test_a_key_opens_the_page_and_its_stream(board, open_tab, key_for):
     tab = open_tab(f"{board.url}/queues/mail")
     sign_in(tab, "ack_nonsense")
-    expect(tab.get_by_role("alert")).to_contain_text("That was not accepted")
+    expect(tab.get_by_role("alert")).to_contain_text("Sign-in failed")
 
     text, _ = key_for(*Scope)
     sign_in(tab, text)

@@ -221,9 +221,9 @@ class TestAnalytics:
         tab = open_tab(f"{board.url}/analytics")
         expect(tab.get_by_role("row", name=re.compile("images.*96.20 %"))).to_be_visible()
         expect(tab.get_by_role("row", name=re.compile("ConnectionError"))).to_be_visible()
-        expect(tab.get_by_role("img", name="Time in line")).to_be_visible()
+        expect(tab.get_by_role("img", name="Wait time")).to_be_visible()
         # The median of the last hour, of all queues together; and when that was so.
-        waits = tab.locator("section", has=tab.get_by_role("heading", name="Time in line"))
+        waits = tab.locator("section", has=tab.get_by_role("heading", name="Wait time"))
         expect(waits.get_by_role("listitem").first).to_have_text("median46ms")
         expect(tab.get_by_text(re.compile("As of .* ago"))).to_be_visible()
         assert violations(tab, axe) == []
@@ -246,7 +246,7 @@ class TestJob:
         expect(tab.locator("[data-connection=live]")).to_be_visible()
         lively["mail"].purge(ids=["lost"])
 
-        expect(tab.get_by_text("This job is gone")).to_be_visible()
+        expect(tab.get_by_text("This job no longer exists")).to_be_visible()
         tab.get_by_role("navigation", name="Main").get_by_role("link", name="Workers").click()
         expect(tab.get_by_role("heading", level=1)).to_have_text("Workers")
 
@@ -347,13 +347,13 @@ class TestComfort:
         tab = open_tab(f"{lively.url}/queues/mail/queued")
         expect(tab.locator("[data-id]").first).to_be_visible()
         tab.keyboard.press("j")
-        expect(tab.locator("[data-here]")).to_have_count(1)
+        expect(tab.locator("[data-current]")).to_have_count(1)
         tab.keyboard.press("x")
         expect(tab.get_by_role("region", name="1 selected")).to_be_visible()
         tab.keyboard.press("Enter")
         expect(tab).to_have_url(re.compile("/jobs/mail-2"))
         tab.keyboard.press("?")
-        expect(tab.get_by_role("dialog", name="Keyboard")).to_be_visible()
+        expect(tab.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
         tab.keyboard.press("Escape")
         expect(tab.get_by_role("dialog")).to_have_count(0)
         tab.keyboard.press("o")

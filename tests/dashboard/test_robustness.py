@@ -38,7 +38,7 @@ class TestABrowserOfItsOwnKind:
         )
         tab.goto(f"{board.url}/")
         expect(tab.get_by_role("heading", level=1)).to_have_text("Overview")
-        expect(tab.get_by_role("img", name=re.compile("^Jobs that went in"))).to_be_visible()
+        expect(tab.get_by_role("img", name=re.compile("^Jobs enqueued"))).to_be_visible()
         expect(tab).to_have_title("Overview · Ackline")
 
     def test_one_that_stores_nothing(self, board, open_tab):
@@ -105,7 +105,7 @@ class TestTokens:
     def test_one_that_may_not_read_is_told_so(self, board, open_tab, sign_in):
         tab = open_tab(f"{board.url}/queues/mail")
         sign_in(tab, Scope.PRODUCE)
-        expect(tab.get_by_text("Your token may not read")).to_be_visible()
+        expect(tab.get_by_text("Your token does not allow reading")).to_be_visible()
         expect(tab.get_by_text("Connection lost")).to_have_count(0)
         tab.get_by_role("button", name="Sign out").click()
         expect(tab.get_by_label("API key or token")).to_be_visible()
@@ -172,7 +172,7 @@ class TestSlips:
         # and Escape asks before it loses what was typed
         tab.keyboard.press("Escape")
         expect(dialog(tab).get_by_text("Discard what you have typed?")).to_be_visible()
-        dialog(tab).get_by_role("button", name="Keep it").click()
+        dialog(tab).get_by_role("button", name="Keep editing").click()
         expect(field).to_have_value('{"long": "typed"}')
         tab.keyboard.press("Escape")
         dialog(tab).get_by_role("button", name="Discard", exact=True).click()
@@ -185,14 +185,14 @@ class TestSlips:
         for _ in range(30):
             tab.keyboard.press("j")
         tab.keyboard.press("x")
-        here = tab.locator("[data-here]").get_attribute("data-id")
+        here = tab.locator("[data-current]").get_attribute("data-id")
         top = tab.get_by_role("table").evaluate("node => node.scrollTop")
         assert top > 0
         tab.keyboard.press("Enter")
         expect(tab.get_by_role("heading", level=1)).to_contain_text(here)
 
         tab.go_back()
-        expect(tab.locator("[data-here]")).to_have_attribute("data-id", here)
+        expect(tab.locator("[data-current]")).to_have_attribute("data-id", here)
         expect(tab.get_by_role("region", name="1 selected")).to_be_visible()
         assert tab.get_by_role("table").evaluate("node => node.scrollTop") == top
 
@@ -252,8 +252,8 @@ def test_a_first_hour_is_shown_as_figures(start_board, store_url, open_tab, tmp_
     make_gold(tmp_path / "lake", days=1, hours=1)
     board = start_board(store_url, lake=str(tmp_path / "lake"))
     tab = open_tab(f"{board.url}/analytics")
-    expect(tab.get_by_text("From the third hour on").first).to_be_visible()
-    expect(tab.get_by_role("img", name="Time in line")).to_have_count(0)
+    expect(tab.get_by_text("from the third hour on").first).to_be_visible()
+    expect(tab.get_by_role("img", name="Wait time")).to_have_count(0)
     expect(tab.get_by_text("2,330")).to_be_visible()
 
 

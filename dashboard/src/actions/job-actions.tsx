@@ -21,13 +21,13 @@ import { Confirm } from "./confirm";
 import { EditDialog } from "./edit-dialog";
 import { MoveDialog } from "./move-dialog";
 
-export type JobAction = "redrive" | "redriveEdited" | "retry" | "edit" | "move" | "cancel" | "delete";
+export type JobAction = "redrive" | "redriveEdited" | "runNow" | "edit" | "move" | "cancel" | "delete";
 
 /** The actions that the act `edit` offers: those of a failed job redrive it, those of a waiting one keep it waiting. */
 function editActions(state: State): readonly JobAction[] {
   if (state === "failed") return ["redriveEdited"];
   if (TERMINAL.includes(state)) return [];
-  return state === "queued" ? ["edit"] : ["retry", "edit"];
+  return state === "queued" ? ["edit"] : ["runNow", "edit"];
 }
 
 /** The actions this caller may take on a job of this state, the most likely one first. */
@@ -46,12 +46,12 @@ export function useJobActions(queue: string): (action: JobAction, job: Job) => v
     const { state } = await cancelJob(queue, job.id);
     const undo = restorable(job) ? () => restoreJob(queue, job).then(() => refresh(job.id)) : undefined;
     if (state === "cancelled") showSuccess(t("done.cancel", { id: job.id }), undo);
-    else showSuccess(t("done.cancelAsked", { id: job.id }));
+    else showSuccess(t("done.cancelRequested", { id: job.id }));
   };
   const handlers: Record<JobAction, (job: Job) => Promise<unknown> | void> = {
     cancel,
     redrive: (job) => redriveJob(queue, job.id).then(() => showSuccess(t("done.redrive", { id: job.id }))),
-    retry: (job) => editJob(queue, job.id, { delay: 0 }).then(() => showSuccess(t("done.retry", { id: job.id }))),
+    runNow: (job) => editJob(queue, job.id, { delay: 0 }).then(() => showSuccess(t("done.runNow", { id: job.id }))),
     redriveEdited: (job) =>
       open((close) => <EditDialog queue={queue} job={job} redrive onClose={close} />),
     edit: (job) => open((close) => <EditDialog queue={queue} job={job} onClose={close} />),

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { call, type Schemas } from "./client";
 
 export type Analytics = Schemas["Analytics"];
-export type Hour = Schemas["Hour"];
+export type Hour = Schemas["HourlyStats"];
 
 export function useAnalytics(queue: string, days: string) {
   return useQuery({

@@ -141,8 +141,8 @@ export async function send(method: string, path: string, request: Request = {}):
     response = await fetch(base + withQuery(path, request.query ?? {}), options);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    const late = error instanceof DOMException && error.name === "TimeoutError" && method !== "GET";
-    throw new Problem(0, late ? "late" : "unreachable", "The service is not responding.");
+    const timedOut = error instanceof DOMException && error.name === "TimeoutError" && method !== "GET";
+    throw new Problem(0, timedOut ? "timeout" : "unreachable", "The service is not responding.");
   } finally {
     stopWatching();
   }

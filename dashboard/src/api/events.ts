@@ -3,10 +3,10 @@ import { call, type Schemas } from "./client";
 
 export type JournalEvent = Schemas["EventDocument"];
 
-/** The details of an event: worker, actor, note, and the queues of a move. */
+/** The details of an event: note, queues of a move, worker, actor. */
 export function eventDetails(event: JournalEvent): string[] {
   const moved = event.moved_to && `${event.moved_from} → ${event.moved_to}`;
-  return [event.worker, event.by, event.note, moved].filter((one) => !!one) as string[];
+  return [event.note, moved, event.worker, event.by].filter((one) => !!one) as string[];
 }
 
 /** Which events to return; empty fields match all. */

@@ -4,7 +4,7 @@ import { syncClock } from "./clock";
 import { fieldsOf } from "./raw-json";
 
 export type Row = Schemas["JobSummary"];
-export type Rows = Schemas["SummaryPage"];
+export type Rows = Schemas["JobSummaryPage"];
 export type Attempt = Schemas["Attempt"];
 export type JobDocument = Schemas["JobDocument"];
 
@@ -116,10 +116,10 @@ export function useLeasedJobs(queue: string, worker: string) {
 const path = (queue: string, id: string) => v1`/queues/${queue}/jobs/${id}`;
 
 export const cancelJob = (queue: string, id: string) =>
-  call<Schemas["Stands"]>("POST", `${path(queue, id)}/cancel`);
+  call<Schemas["JobStateDocument"]>("POST", `${path(queue, id)}/cancel`);
 
 export const redriveJob = (queue: string, id: string, delay = 0) =>
-  call<Schemas["Stands"]>("POST", `${path(queue, id)}/redrive`, { body: { delay } });
+  call<Schemas["JobStateDocument"]>("POST", `${path(queue, id)}/redrive`, { body: { delay } });
 
 export const moveJob = (queue: string, id: string, to: string) =>
   call<JobDocument>("POST", `${path(queue, id)}/move`, { body: { to } });
@@ -170,7 +170,7 @@ export async function restoreJob(queue: string, job: Job): Promise<void> {
 
 /** Enqueue a job for each line of a file; stops at the first invalid line. */
 export const importJobs = (queue: string, file: Blob) =>
-  call<Schemas["Imported"]>("POST", v1`/queues/${queue}/import`, {
+  call<Schemas["ImportResult"]>("POST", v1`/queues/${queue}/import`, {
     raw: file,
     type: "application/x-ndjson",
     noTimeout: true,

@@ -3,7 +3,7 @@ import { call, type Schemas } from "./client";
 import { syncClock } from "./clock";
 
 export type Overview = Schemas["Overview"];
-export type QueueOverview = Schemas["QueueFigures"];
+export type QueueOverview = Schemas["QueueOverview"];
 
 export const overviewKey = ["overview"] as const;
 

@@ -13,10 +13,10 @@ export const pauseQueue = (queue: string) =>
 export const resumeQueue = (queue: string) =>
   call<QueueDocument>("POST", v1`/queues/${queue}/resume`);
 export const purgeQueue = (queue: string) =>
-  call<Schemas["Changed"]>("POST", v1`/queues/${queue}/purge`, { noTimeout: true });
+  call<Schemas["ChangedCount"]>("POST", v1`/queues/${queue}/purge`, { noTimeout: true });
 
 export const dropQueue = (queue: string) =>
-  call<Schemas["Changed"]>("DELETE", v1`/queues/${queue}`, { query: { force: "true" }, noTimeout: true });
+  call<Schemas["ChangedCount"]>("DELETE", v1`/queues/${queue}`, { query: { force: "true" }, noTimeout: true });
 
 /** A queue as it is now: never cached, for actions that cannot be undone. */
 export function useFreshQueue(queue: string) {
@@ -47,12 +47,12 @@ export async function bulk(
   action: BulkAction,
   filter: BulkFilter,
   options: { dryRun?: boolean; to?: string; rate?: number; asOf?: string } = {},
-): Promise<Schemas["BulkDone"]> {
+): Promise<Schemas["BulkResult"]> {
   const { dryRun = false, asOf, ...rest } = options;
   let count = 0;
   for (let cursor: string | undefined; ; ) {
     const body = { action, filter, dry_run: dryRun, as_of: asOf, cursor, ...rest };
-    const done = await call<Schemas["BulkDone"]>("POST", v1`/queues/${queue}/bulk`, {
+    const done = await call<Schemas["BulkResult"]>("POST", v1`/queues/${queue}/bulk`, {
       noTimeout: true,
       body,
     });
@@ -76,7 +76,7 @@ export function useErrorGroups(queue: string, kind: string, text: string) {
 export function useWorkers() {
   return useQuery({
     queryKey: ["workers"],
-    queryFn: ({ signal }) => call<Schemas["Workers"]>("GET", "/v1/workers", { signal }),
+    queryFn: ({ signal }) => call<Schemas["WorkerList"]>("GET", "/v1/workers", { signal }),
     // Heartbeats are not events, so the stream does not send them.
     refetchInterval: 2000,
   });

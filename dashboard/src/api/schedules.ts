@@ -11,7 +11,7 @@ export function useSchedules() {
   return useQuery({
     queryKey: schedulesKey,
     queryFn: async ({ signal }) =>
-      (await call<Schemas["Schedules"]>("GET", "/v1/schedules", { signal })).schedules,
+      (await call<Schemas["ScheduleList"]>("GET", "/v1/schedules", { signal })).schedules,
     refetchInterval: 10_000,
   });
 }

@@ -218,7 +218,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Take the next message
+         * Poll for the next message
          * @description The next message, locked for the caller; null if there is none.
          *
          *     Of several queues, the one that got the least for its weight is next, counting all clients that
@@ -430,7 +430,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who am I?
+         * Show the caller's identity
          * @description The identity of the token or API key, what it allows, and the store's time.
          */
         get: operations["v1_overview_me"];
@@ -1081,13 +1081,13 @@ export interface paths {
         };
         /**
          * List webhooks
-         * @description All webhooks of the tenant, that of its callbacks among them.
+         * @description All webhooks of the tenant, including the one of its callbacks.
          */
         get: operations["v1_webhooks_list_webhooks"];
         put?: never;
         /**
-         * Make a webhook
-         * @description From now on its URL gets events. Only this answer shows the secret.
+         * Create a webhook
+         * @description Create a webhook, which gets events from now on. Only this response shows its secret.
          */
         post: operations["v1_webhooks_create_webhook"];
         delete?: never;
@@ -1112,14 +1112,14 @@ export interface paths {
         post?: never;
         /**
          * Delete a webhook
-         * @description It gets no more events; deliveries that have not been made are dropped.
+         * @description Delete a webhook; its pending deliveries are cancelled.
          */
         delete: operations["v1_webhooks_delete_webhook"];
         options?: never;
         head?: never;
         /**
          * Change a webhook
-         * @description Change its URL or which events it gets; `active: false` switches it off.
+         * @description Change its URL or which events it gets; `active: false` deactivates it.
          */
         patch: operations["v1_webhooks_update_webhook"];
         trace?: never;
@@ -1133,7 +1133,7 @@ export interface paths {
         };
         /**
          * List deliveries
-         * @description Deliveries made or to be made. A page may have fewer than `limit` although more follow.
+         * @description Deliveries, made or pending. A page may be shorter than `limit` although there are more.
          */
         get: operations["v1_webhooks_list_deliveries"];
         put?: never;
@@ -1154,8 +1154,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Deliver again
-         * @description Try a delivery again that was given up, with all its attempts.
+         * Redeliver
+         * @description Retry a delivery from the DLQ, with all its attempts.
          */
         post: operations["v1_webhooks_redeliver"];
         delete?: never;
@@ -1175,7 +1175,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate a webhook's secret
-         * @description A new secret, shown this once. For a while, messages are signed with both.
+         * @description Create a new secret, shown only once. For a while, messages are signed with both.
          */
         post: operations["v1_webhooks_rotate"];
         delete?: never;
@@ -1194,8 +1194,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send a test
-         * @description Send a message of the type `test`; what becomes of it is among the deliveries.
+         * Send a test message
+         * @description Send a message of the type `test`; its result is among the deliveries.
          */
         post: operations["v1_webhooks_send_test"];
         delete?: never;
@@ -2081,7 +2081,7 @@ export interface components {
         };
         /**
          * RotateBody
-         * @description For how many seconds the previous secret stays valid beside the new one.
+         * @description How many seconds the previous secret stays valid.
          */
         RotateBody: {
             /** @default 86400 */
@@ -2256,7 +2256,7 @@ export interface components {
         };
         /**
          * WebhookBody
-         * @description A receiver, and which events it gets; what is left out or null is no limit.
+         * @description A receiver, and which events it gets; omitted or null filters match all.
          */
         WebhookBody: {
             /** @default null */
@@ -2290,7 +2290,7 @@ export interface components {
         };
         /**
          * WebhookPatch
-         * @description New values; what is left out stays, and null is no limit.
+         * @description New values; omitted fields stay, and null filters match all.
          */
         WebhookPatch: {
             active?: boolean;
@@ -4911,7 +4911,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The webhook's id; `callbacks` for what jobs name themselves. */
+                /** @description The webhook's id; `callbacks` for the callbacks of jobs. */
                 id: string;
             };
             cookie?: never;
@@ -4941,7 +4941,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The webhook's id; `callbacks` for what jobs name themselves. */
+                /** @description The webhook's id; `callbacks` for the callbacks of jobs. */
                 id: string;
             };
             cookie?: never;
@@ -4971,7 +4971,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The webhook's id; `callbacks` for what jobs name themselves. */
+                /** @description The webhook's id; `callbacks` for the callbacks of jobs. */
                 id: string;
             };
             cookie?: never;
@@ -5021,7 +5021,7 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The webhook's id; `callbacks` for what jobs name themselves. */
+                /** @description The webhook's id; `callbacks` for the callbacks of jobs. */
                 id: string;
             };
             cookie?: never;
@@ -5051,7 +5051,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The webhook's id; `callbacks` for what jobs name themselves. */
+                /** @description The webhook's id; `callbacks` for the callbacks of jobs. */
                 id: string;
                 /** @description The delivery's id, its `webhook-id`. */
                 delivery: string;
@@ -5085,7 +5085,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The webhook's id; `callbacks` for what jobs name themselves. */
+                /** @description The webhook's id; `callbacks` for the callbacks of jobs. */
                 id: string;
             };
             cookie?: never;
@@ -5129,7 +5129,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The webhook's id; `callbacks` for what jobs name themselves. */
+                /** @description The webhook's id; `callbacks` for the callbacks of jobs. */
                 id: string;
             };
             cookie?: never;

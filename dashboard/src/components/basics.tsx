@@ -139,7 +139,7 @@ export function errorMessage(error: unknown): string {
   const t = translator(document.documentElement.lang === "es" ? "es" : "en");
   if (error instanceof Problem && error.status === 401) return t("login.expired");
   if (error instanceof Problem && error.unreachable)
-    return t(error.type === "late" ? "problem.late" : "problem.unreachable");
+    return t(error.type === "timeout" ? "problem.timeout" : "problem.unreachable");
   if (error instanceof Problem && error.field) return `${error.message} (${error.field})`;
   return error instanceof Error ? error.message : String(error);
 }

@@ -20,15 +20,17 @@ const WIDTH = 120;
 const HEIGHT = 24;
 
 /** Jobs enqueued as an area, jobs completed as a line. */
-export function Sparkline({ entered, completed }: { entered: number[]; completed: number[] }) {
-  const [ins, outs] = [downsample(entered, 60), downsample(completed, 60)];
+export function Sparkline({ enqueued, completed }: { enqueued: number[]; completed: number[] }) {
+  const [ins, outs] = [downsample(enqueued, 60), downsample(completed, 60)];
   const idle = [...ins, ...outs].every((n) => n === 0);
   const highest = Math.max(1, ...ins, ...outs);
-  const points = (numbers: number[]) =>
-    numbers.map((n, at) => {
-      const x = (at / (numbers.length - 1)) * WIDTH;
-      return `${x.toFixed(1)},${(HEIGHT - 1 - (n / highest) * (HEIGHT - 3)).toFixed(1)}`;
+  const points = (numbers: number[]) => {
+    const step = WIDTH / Math.max(1, numbers.length);
+    return numbers.flatMap((n, at) => {
+      const y = (HEIGHT - 1 - (n / highest) * (HEIGHT - 3)).toFixed(1);
+      return [`${(at * step).toFixed(1)},${y}`, `${((at + 1) * step).toFixed(1)},${y}`];
     });
+  };
   return (
     <svg
       aria-hidden
@@ -88,6 +90,8 @@ export interface Series {
   area?: boolean;
   /** Draw the points: sparse values may have no neighbour to draw a line to. */
   dots?: boolean;
+  /** Draw steps: for counts of the interval that ends at each time. */
+  stepped?: boolean;
 }
 
 /** With fewer points than this, values are shown instead of lines. */
@@ -234,7 +238,7 @@ function options(
         ...axis,
         size: 44,
         space: 28,
-        values: (_plot: uPlot, at: number[]) => at.map(format),
+        values: (_plot: uPlot, ticks: number[]) => ticks.map((tick) => (tick === 0 ? "0" : format(tick))),
       },
     ],
     series: [
@@ -244,6 +248,7 @@ function options(
         stroke: color(line.color),
         width: 1.5,
         points: { show: line.dots ?? false, size: 5 },
+        ...(line.stepped ? { paths: uPlot.paths.stepped!({ align: -1 }) } : {}),
         ...(line.area ? { fill: `${color(line.color)}22` } : {}),
       })),
     ],

@@ -29,11 +29,11 @@ function ErrorFallback({ error }: { error: unknown }) {
   const t = useT();
   return (
     <div role="alert" className="m-4 rounded-lg border border-line bg-danger-soft px-4 py-3 md:m-6">
-      <p className="font-medium text-danger">{t("broken.title")}</p>
-      <p className="mt-0.5">{t("broken.text")}</p>
+      <p className="font-medium text-danger">{t("crash.title")}</p>
+      <p className="mt-0.5">{t("crash.text")}</p>
       <p className="mt-2 font-mono text-xs break-words text-muted">{errorMessage(error)}</p>
       <Button className="mt-3" onClick={() => location.reload()}>
-        {t("broken.reload")}
+        {t("crash.reload")}
       </Button>
     </div>
   );

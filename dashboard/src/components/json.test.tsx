@@ -25,7 +25,7 @@ it("names the codec of a payload that is not JSON", () => {
   rerender(<JsonView text={looks} name="Payload" codec="Backwards" />);
   expect(document.body.textContent).toContain("Not JSON: 3 bytes of Backwards");
   rerender(<JsonView text="[1]" name="Payload" codec="msgpack" />);
-  expect(document.body.textContent).toContain("Written as msgpack");
+  expect(document.body.textContent).toContain("Encoded as msgpack");
 });
 
 it("says if there is no clipboard", async () => {
@@ -33,7 +33,7 @@ it("says if there is no clipboard", async () => {
   Object.defineProperty(navigator, "clipboard", { value: undefined, configurable: true });
   render(<JsonView text="[1]" name="Payload" codec="json" />);
   await user.click(screen.getByRole("button", { name: "Copy" }));
-  expect(screen.getByRole("button", { name: /not let/ })).toBeTruthy();
+  expect(screen.getByRole("button", { name: /not allow/ })).toBeTruthy();
 });
 
 it("takes a value that is too large to edit as a file", () => {
@@ -45,5 +45,5 @@ it("takes a value that is too large to edit as a file", () => {
 it("shows the syntax error", () => {
   render(<JsonEditor value="{" onChange={() => {}} label="Payload" />);
   expect(screen.getByRole("status").textContent).toMatch(/Not JSON/);
-  expect(screen.getByRole("button", { name: "Tidy" })).toHaveProperty("disabled", true);
+  expect(screen.getByRole("button", { name: "Format" })).toHaveProperty("disabled", true);
 });

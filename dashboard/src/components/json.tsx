@@ -80,7 +80,7 @@ function CodecNote({ text, codec }: { text: string; codec: string }) {
   const size = base64Size(text);
   return (
     <p className="mb-2 rounded-md bg-warn-soft px-3 py-2 text-warn">
-      {size === null ? t("job.foreign", { codec }) : t("job.notJson", { codec, bytes: size })}
+      {size === null ? t("job.codec", { codec }) : t("job.notJson", { codec, bytes: size })}
     </p>
   );
 }
@@ -172,7 +172,7 @@ export function JsonEditor({ value, onChange, label }: EditorProps) {
             disabled={problem !== null}
             onClick={() => onChange(pretty(value))}
           >
-            {t("form.tidy")}
+            {t("form.format")}
           </button>
         )}
       </div>

@@ -153,7 +153,7 @@ function JobRow({ row, queue, columns, at, top, current, selection, onActivate }
       role="row"
       aria-rowindex={at + 2}
       data-id={row.id}
-      data-here={current || undefined}
+      data-current={current || undefined}
       style={{ height: HEIGHT, transform: `translateY(${top}px)` }}
       className={cx(
         GRID,

@@ -23,8 +23,8 @@ export function Analytics() {
       <Title actions={<Filters queue={queue} days={days} />}>{t("analytics.title")}</Title>
       {analytics.isPending && <Loading />}
       {analytics.error && <ErrorPanel error={analytics.error} retry={() => void analytics.refetch()} />}
-      {analytics.data && !analytics.data.made && <NoData lake={analytics.data.lake} />}
-      {analytics.data?.made && <Report analytics={analytics.data} />}
+      {analytics.data && !analytics.data.available && <NoData lake={analytics.data.lake} />}
+      {analytics.data?.available && <Report analytics={analytics.data} />}
     </div>
   );
 }
@@ -74,7 +74,7 @@ const PLOTS: readonly Plot[] = [
   {
     title: "analytics.throughput",
     lines: [
-      { name: "overview.entered", color: "--queued", read: (hour) => hour.enqueued },
+      { name: "overview.enqueued", color: "--queued", read: (hour) => hour.enqueued },
       { name: "overview.completed", color: "--completed", read: (hour) => hour.completed },
       { name: "state.failed.short", color: "--failed", read: (hour) => hour.failed },
     ],
@@ -101,7 +101,7 @@ const PLOTS: readonly Plot[] = [
     dots: true,
     lines: [
       { name: "analytics.p50", color: "--failing", read: (hour) => hour.recovery_p50 },
-      { name: "analytics.longest", color: "--failed", read: (hour) => hour.recovery_max },
+      { name: "analytics.max", color: "--failed", read: (hour) => hour.recovery_max },
     ],
   },
 ];
@@ -246,7 +246,7 @@ function WorkerStats({ rows }: { rows: NonNullable<AnalyticsData["workers"]> }) 
   return (
     <Table
       title={t("workers.title")}
-      headings={[t("column.worker"), t("column.queue"), t("analytics.deliveries"), t("overview.failed"), t("analytics.stalled"), t("analytics.reliability")]}
+      headings={[t("column.worker"), t("column.queue"), t("analytics.deliveries"), t("overview.failed"), t("analytics.expired"), t("analytics.reliability")]}
       textColumns={[1]}
       tracks="grid-cols-[minmax(9rem,1.4fr)_minmax(7rem,1fr)_6rem_6.5rem_5rem_5.5rem]"
       rows={rows.map((row) => ({

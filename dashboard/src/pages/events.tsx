@@ -69,7 +69,7 @@ export function Events() {
           onClick={togglePause}
           className="border-b border-line bg-accent-soft py-1.5 font-medium text-accent"
         >
-          {t("events.waiting", { n: count(newCount) })}
+          {t("events.newer", { n: count(newCount) })}
         </button>
       )}
       {error !== null && <ErrorPanel error={error} retry={retry} />}
@@ -88,7 +88,7 @@ function NoEvents({ filter, complete }: { filter: EventQuery; complete: boolean 
       {t("queue.clear")}
     </Button>
   );
-  return <Empty action={clear}>{t(complete ? "events.filtered" : "events.filteredSoFar")}</Empty>;
+  return <Empty action={clear}>{t(complete ? "events.filtered" : "events.filteredIncomplete")}</Empty>;
 }
 
 const newerThan = (events: JournalEvent[], last: JournalEvent | undefined): number =>
@@ -139,7 +139,7 @@ function Filters({ filter }: { filter: EventQuery }) {
     <div className="flex flex-wrap gap-2 border-y border-line bg-surface px-4 py-2 md:px-6">
       <QueueSelect value={filter.queue} />
       <select
-        aria-label={t("column.act")}
+        aria-label={t("column.event")}
         className="field w-36"
         value={filter.act}
         onChange={(event) => setQuery({ act: event.target.value })}
@@ -157,7 +157,7 @@ function Filters({ filter }: { filter: EventQuery }) {
 }
 
 const ROW =
-  "grid items-center gap-x-4 px-4 md:px-6 grid-cols-[4.5rem_6rem_minmax(0,1fr)] md:grid-cols-[7.5rem_7rem_7rem_minmax(9rem,1fr)_minmax(8rem,1fr)] xl:grid-cols-[7.5rem_7rem_8rem_minmax(9rem,1.2fr)_7rem_minmax(8rem,1.6fr)]";
+  "grid items-center gap-x-4 px-4 md:px-6 grid-cols-[4.5rem_6rem_minmax(0,1fr)] md:grid-cols-[7.5rem_7rem_7rem_minmax(9rem,1fr)_minmax(8rem,1fr)] xl:grid-cols-[7.5rem_7.5rem_7rem_minmax(10rem,1fr)_6.5rem_minmax(10rem,2fr)]";
 
 function EventTable({ events, complete }: { events: JournalEvent[]; complete: boolean }) {
   const t = useT();
@@ -171,7 +171,7 @@ function EventTable({ events, complete }: { events: JournalEvent[]; complete: bo
     getItemKey: (at) => cursors[at] ?? at,
   });
   useScrollAnchor(scroller, cursors, HEIGHT);
-  const headings: MessageKey[] = ["column.time", "column.act", "column.queue", "column.id", "column.state", "column.by"];
+  const headings: MessageKey[] = ["column.time", "column.event", "column.queue", "column.id", "column.state", "column.details"];
   return (
     <div ref={scroller} role="table" aria-label={t("events.title")} tabIndex={0} className="min-h-0 flex-1 overflow-y-auto bg-surface outline-offset-[-2px]">
       <div role="rowgroup" className="sticky top-0 z-10 border-b border-line bg-surface">
@@ -200,7 +200,7 @@ function EventTable({ events, complete }: { events: JournalEvent[]; complete: bo
 const COLUMN_VISIBILITY: Partial<Record<MessageKey, string>> = {
   "column.queue": "max-md:hidden",
   "column.state": "max-xl:hidden",
-  "column.by": "max-md:hidden",
+  "column.details": "max-md:hidden",
 };
 
 function EventRow({ event, top }: { event: JournalEvent; top: number }) {

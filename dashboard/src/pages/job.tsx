@@ -26,15 +26,15 @@ export function JobPage({ queue, id }: { queue: string; id: string }) {
   if (notFound)
     return (
       <Empty
-        title={t("job.gone.title")}
+        title={t("job.notFound.title")}
         action={
           <span className="flex flex-wrap justify-center gap-x-6 gap-y-2 font-medium text-accent">
-            <Link href={`/events?${new URLSearchParams({ queue, text: id })}`}>{t("job.gone.events")}</Link>
+            <Link href={`/events?${new URLSearchParams({ queue, text: id })}`}>{t("job.notFound.events")}</Link>
             <Link href={toQueue(queue)}>{queue}</Link>
           </span>
         }
       >
-        {t("job.gone.text")}
+        {t("job.notFound.text")}
       </Empty>
     );
   if (!job.data) return <ErrorPanel error={job.error} retry={() => void job.refetch()} />;
@@ -76,7 +76,7 @@ function JobView({ queue, job }: { queue: string; job: Job }) {
           </Section>
         </div>
         <div className="flex min-w-0 flex-col gap-4">
-          <Section title={t("job.facts")}>
+          <Section title={t("job.fields")}>
             <JobFields job={job} />
           </Section>
           <Section title={t("job.timeline")}>
@@ -146,6 +146,7 @@ function JobStatus({ queue, job }: { queue: string; job: Job }) {
     if (paused) return t("job.waits.paused");
     return job.group ? t("job.waits.group", { group: job.group }) : t("job.waits.queued");
   })();
+  const failed = job.state === "failing" || job.state === "failed";
   return (
     <div className="panel flex flex-wrap items-center gap-x-4 gap-y-1 px-4 py-3">
       <span className="font-semibold">
@@ -158,9 +159,11 @@ function JobStatus({ queue, job }: { queue: string; job: Job }) {
           <Countdown deadline={job.deadline} />
         </>
       )}
-      {job.cancel_requested && <Badge tone="warn">{t("job.stopping")}</Badge>}
+      {job.cancel_requested && <Badge tone="warn">{t("job.cancelRequested")}</Badge>}
       {job.error && job.state !== "completed" && (
-        <p className="w-full break-words text-danger">{job.error}</p>
+        <p className={cx("w-full break-words", failed ? "text-danger" : "text-muted")}>
+          {failed ? job.error : t("job.lastError", { error: job.error })}
+        </p>
       )}
     </div>
   );
@@ -281,7 +284,7 @@ function Timeline({ events, complete }: { events: JournalEvent[]; complete: bool
   return (
     <>
       {!complete && <p className="mb-2 text-warn">{t("job.incomplete")}</p>}
-      {events.length === 0 && complete && <p className="text-muted">{t("job.forgotten")}</p>}
+      {events.length === 0 && complete && <p className="text-muted">{t("job.noEvents")}</p>}
       <ol className="relative flex flex-col gap-3 before:absolute before:top-2 before:bottom-2 before:left-[3.5px] before:w-px before:bg-line-strong">
         {events.toReversed().map((event, at, all) => (
           <li key={event.cursor} className="relative flex gap-3">

@@ -56,7 +56,7 @@ function LoginForm({ onEnter, expired = false }: LoginProps & { expired?: boolea
     } catch (error) {
       token.clear();
       const rejected = error instanceof Problem && error.status === 401;
-      setProblem(rejected ? t("login.refused", { detail: error.message }) : errorMessage(error));
+      setProblem(rejected ? t("login.rejected", { detail: error.message }) : errorMessage(error));
     }
   };
   const alert = problem ?? (expired ? t("login.expired") : null);

@@ -54,14 +54,14 @@ function EnqueueButton() {
 
 function HealthIssues({ overview }: { overview: Overview }) {
   const t = useT();
-  const serious = overview.store.troubles.filter((one) => one.grave);
-  if (serious.length === 0) return null;
+  const critical = overview.store.issues.filter((issue) => issue.critical);
+  if (critical.length === 0) return null;
   return (
     <div role="alert" className="rounded-lg border border-line bg-danger-soft px-4 py-3">
-      <p className="font-medium text-danger">{t("overview.trouble")}</p>
-      {serious.map((one) => (
-        <p key={one.what} className="mt-1">
-          {one.says}. {one.do}
+      <p className="font-medium text-danger">{t("overview.healthIssues")}</p>
+      {critical.map((issue) => (
+        <p key={issue.code} className="mt-1">
+          {issue.message}. {issue.advice}
         </p>
       ))}
     </div>
@@ -105,12 +105,17 @@ interface StatProps {
 
 function Stat({ label, value, state, alert }: StatProps) {
   return (
-    <div className="-mt-px -ml-px border-t border-l border-line px-4 py-3">
+    <div className="-mt-px -ml-px border-t border-l border-line px-4 py-3 max-sm:flex max-sm:items-baseline max-sm:justify-between max-sm:gap-2 max-sm:py-2">
       <dt className="head flex items-center gap-1.5 whitespace-nowrap">
         {state && <Dot state={state} />}
         {label}
       </dt>
-      <dd className={cx("mt-1 text-xl font-semibold tracking-tight tabular-nums", alert && "text-danger")}>
+      <dd
+        className={cx(
+          "font-semibold tracking-tight tabular-nums max-sm:text-base sm:mt-1 sm:text-xl",
+          alert && "text-danger",
+        )}
+      >
         {value}
       </dd>
     </div>
@@ -130,9 +135,9 @@ const MIN_BUCKETS = 6;
 
 /** How many of the latest buckets to show: all since the first job, so that a new store has no empty chart. */
 export function activeBuckets(queues: readonly QueueOverview[]): number {
-  const entered = total(queues, "entered");
-  const first = entered.findIndex((n) => n > 0);
-  return Math.min(entered.length, Math.max(MIN_BUCKETS, first < 0 ? 0 : entered.length - first + 1));
+  const enqueued = total(queues, "enqueued");
+  const first = enqueued.findIndex((n) => n > 0);
+  return Math.min(enqueued.length, Math.max(MIN_BUCKETS, first < 0 ? 0 : enqueued.length - first + 1));
 }
 
 function Throughput({ overview }: { overview: Overview }) {
@@ -141,11 +146,11 @@ function Throughput({ overview }: { overview: Overview }) {
   const buckets = activeBuckets(queues);
   const line = (series: keyof QueueOverview["throughput"]) => total(queues, series).slice(-buckets);
   const lines = [
-    { label: t("overview.entered"), color: "--queued", values: line("entered"), area: true },
-    { label: t("overview.completed"), color: "--completed", values: line("completed") },
-    { label: t("overview.failed"), color: "--failed", values: line("failed") },
+    { label: t("overview.enqueued"), color: "--queued", values: line("enqueued"), area: true, stepped: true },
+    { label: t("overview.completed"), color: "--completed", values: line("completed"), stepped: true },
+    { label: t("overview.failed"), color: "--failed", values: line("failed"), stepped: true },
   ];
-  const end = (Math.floor(now / bucket) - 1) * bucket;
+  const end = Math.floor(now / bucket) * bucket;
   const length = lines[0]!.values.length;
   const times = Array.from({ length }, (_, at) => end - (length - 1 - at) * bucket);
   return (
@@ -233,7 +238,7 @@ function QueueRow({ queue, buckets }: { queue: QueueOverview; buckets: number })
       </div>
       <div role="cell" className="max-xl:hidden">
         <Sparkline
-          entered={queue.throughput.entered.slice(-buckets - 1, -1)}
+          enqueued={queue.throughput.enqueued.slice(-buckets - 1, -1)}
           completed={queue.throughput.completed.slice(-buckets - 1, -1)}
         />
       </div>

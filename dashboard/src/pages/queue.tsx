@@ -41,7 +41,7 @@ export function QueuePage({ queue, tab }: { queue: string; tab: Tab }) {
       </div>
       <Filters jobQuery={jobQuery} grouped={grouped} />
       {missing ? (
-        <Empty>{t("queue.gone", { queue })}</Empty>
+        <Empty>{t("queue.notFound", { queue })}</Empty>
       ) : grouped ? (
         <ErrorGroups queue={queue} kind={jobQuery.kind} text={jobQuery.text} />
       ) : (

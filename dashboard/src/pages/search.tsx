@@ -19,7 +19,7 @@ export function SearchPage() {
       {text !== "" && results.isPending && <Loading />}
       {results.error && <ErrorPanel error={results.error} retry={() => void results.refetch()} />}
       {results.data?.hits.length === 0 && (
-        <Empty>{t(results.data.complete ? "search.none" : "search.noneYet", { text })}</Empty>
+        <Empty>{t(results.data.complete ? "search.none" : "search.noneIncomplete", { text })}</Empty>
       )}
       {results.data && results.data.hits.length > 0 && (
         <div className="px-4 pb-10 md:px-6">

@@ -4,30 +4,33 @@ import type { Worker } from "../api/queues";
 import { byUrgency, exitReason, expiryNote, groupWorkers, healthOf } from "./workers";
 
 describe("a worker", () => {
-  const worker = (alive: boolean, seen_at: number) => ({ alive, seen_at }) as Worker;
-  it("is alive, hung when it misses heartbeats, dead when the store says so", () => {
-    expect(healthOf(worker(true, 99), 100)).toBe("alive");
-    expect(healthOf(worker(true, 94), 100)).toBe("hung");
-    expect(healthOf(worker(false, 99), 100)).toBe("dead");
+  const worker = (alive: boolean, last_heartbeat_at: number) => ({ alive, last_heartbeat_at }) as Worker;
+  it("is alive, unresponsive without heartbeats, dead with expired leases, and stopped without", () => {
+    expect(healthOf(worker(true, 99), 1, 100)).toBe("alive");
+    expect(healthOf(worker(true, 94), 1, 100)).toBe("unresponsive");
+    expect(healthOf(worker(false, 99), 1, 100)).toBe("dead");
+    expect(healthOf(worker(false, 99), 0, 100)).toBe("stopped");
   });
   it("is one group, however many queues it works for", () => {
-    const entry = (id: string, queue: string, holds: number, seen_at: number) =>
-      ({ id, queue, holds, seen_at, alive: true }) as Worker;
+    const entry = (id: string, queue: string, leases: number, last_heartbeat_at: number) =>
+      ({ id, queue, leases, last_heartbeat_at, alive: true }) as Worker;
     const groups = groupWorkers([entry("a", "mail", 2, 90), entry("b", "mail", 0, 99), entry("a", "images", 1, 99)], 100);
-    expect(groups.map(({ worker, health, holds }) => [worker.id, health, holds])).toEqual([
+    expect(groups.map(({ worker, health, leases }) => [worker.id, health, leases])).toEqual([
       ["a", "alive", 3],
       ["b", "alive", 0],
     ]);
-    const dead = groupWorkers([{ ...entry("c", "mail", 0, 98), alive: false }, { ...entry("d", "mail", 0, 99), alive: false }], 100);
-    expect([...dead, ...groups].sort(byUrgency).map(({ worker }) => worker.id)).toEqual(["a", "b", "d", "c"]);
+    const expired = (id: string, leases: number, last_heartbeat_at: number) => ({ ...entry(id, "mail", leases, last_heartbeat_at), alive: false });
+    const others = groupWorkers([expired("c", 0, 98), expired("d", 0, 99), expired("e", 1, 97)], 100);
+    const order = [...others, ...groups].sort(byUrgency).map(({ worker }) => worker.id);
+    expect(order).toEqual(["e", "a", "b", "d", "c"]);
     expect(groups[0]?.queues.map((one) => one.queue)).toEqual(["images", "mail"]);
   });
 });
 
-describe("a dead worker", () => {
+describe("a worker that is no longer alive", () => {
   it("exited, or its heartbeats expired", () => {
-    expect(exitReason({ seen_at: 100, alive_until: 100.001 } as Worker)).toBe("ended");
-    expect(exitReason({ seen_at: 100, alive_until: 110 } as Worker)).toBe("silent");
+    expect(exitReason({ last_heartbeat_at: 100, alive_until: 100.001 } as Worker)).toBe("process");
+    expect(exitReason({ last_heartbeat_at: 100, alive_until: 110 } as Worker)).toBe("heartbeat");
   });
   it("has the reason in the journal", () => {
     const events = [
