@@ -258,7 +258,7 @@ def test_a_wrong_password_stops_the_worker_immediately(start):
         answer = start("worker", "work:queue", "--store", url).end()
 
     assert answer.code == 3
-    assert "user and password" in answer.err
+    assert "wrong user or password" in answer.err
     assert "trying again" not in answer.err
 
 
