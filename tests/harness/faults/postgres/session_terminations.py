@@ -1,4 +1,4 @@
-"""Sessions are ended by `pg_terminate_backend`, each in the middle of what it does."""
+"""Terminate sessions with `pg_terminate_backend`, each in the middle of a transaction."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ LISTENERS = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE application_name = 'ackline' AND query LIKE 'DELETE FROM %.listener%'
 """
-"""Only a session that listens deletes from the table `listener`, and does nothing after that."""
+"""The last statement of a session that listens is a DELETE from the table `listener`."""
 
 
 def terminate(order: DrillOptions) -> Report:
-    """In the middle of each moment, in turn."""
+    """At each pause point, in turn."""
     return _terminate(order, list(PAUSE_POINTS))
 
 
 def terminate_claim(order: DrillOptions) -> Report:
-    """The jobs are taken out of their lines, and their leases are not committed yet."""
+    """The jobs are no longer ready, and their leases are not committed yet."""
     return _terminate(order, ["claim"])
 
 
 def terminate_settle(order: DrillOptions) -> Report:
-    """The job is completed, and that is not committed yet."""
+    """The completion of the job is not committed yet."""
     return _terminate(order, ["settle"])
 
 
 def terminate_dead_letter(order: DrillOptions) -> Report:
-    """The last attempt has failed, and the job is on its way to the DLQ."""
+    """The last attempt has failed, and the move to the DLQ is not committed yet."""
     return _terminate(order, ["dead-letter"])
 
 
 def terminate_commit(order: DrillOptions) -> Report:
-    """In COMMIT itself."""
+    """During COMMIT."""
     return _terminate(order, ["commit"])
 
 
 def terminate_early(order: DrillOptions) -> Report:
-    """The control: a producer that answers before its commit loses what is not committed."""
+    """The control: a producer that acknowledges jobs before its commit loses them."""
     return _terminate(order, ["enqueue"], "answers before commit")
 
 
 def terminate_listen(order: DrillOptions) -> Report:
-    """A session that listens is ended: its worker listens again, and hears of the next job."""
+    """A worker whose listening session is terminated listens again, and is woken."""
     return _terminate_listen(order, "")
 
 
 def terminate_listen_unnotified(order: DrillOptions) -> Report:
-    """The control: a worker that hears nothing is slow."""
+    """The control: a worker that is not notified is slow."""
     return _terminate_listen(order, "no notifications")
 
 
@@ -66,15 +66,15 @@ def _terminate(order: DrillOptions, names: Sequence[str], variant: str = "") -> 
         KillablePostgres() as server,
         ServerScenario(server.url, order.folder, seed=order.seed, lease=order.lease) as scene,
     ):
-        moments, turn = PausePoints(server), itertools.cycle(names)
-        moments.install()
+        pause_points, next_names = PausePoints(server), itertools.cycle(names)
+        pause_points.install()
 
-        def blow() -> None:
-            name = next(turn)
+        def terminate_next() -> None:
+            name = next(next_names)
             with scene.server_fault(f"terminate a session during {name}"):
-                moments.terminate(name)
+                pause_points.terminate(name)
 
-        WorkloadRun(scene, order).run(blow, variant=variant)
+        WorkloadRun(scene, order).run(terminate_next, variant=variant)
         title = f"{order.count} sessions terminated"
         return check(scene.evidence(), seed=order.seed, title=title)
 
@@ -84,7 +84,7 @@ def _terminate_listen(order: DrillOptions, variant: str) -> Report:
         return wakeups.wake_up(
             order,
             server.url,
-            "terminate who listens",
+            "terminate listening sessions",
             lambda: connection.execute(LISTENERS).fetchall(),
             variant=variant,
         )

@@ -88,4 +88,4 @@ FROM ackline.count_change WHERE queue = %(queue)b::int;
 
 -- name: lock_capacity
 -- One transaction at a time: each must count the jobs that the previous one has added.
-SELECT pg_advisory_xact_lock(hashtextextended('ackline.room', %(queue)b::bigint));
+SELECT pg_advisory_xact_lock(hashtextextended('ackline.capacity', %(queue)b::bigint));
