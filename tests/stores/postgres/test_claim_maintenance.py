@@ -86,7 +86,7 @@ def test_a_locked_lapsed_lease_blocks_no_other(
     poison = work.status("poison")
     assert poison is not None
     assert poison.state is State.PROCESSING
-    assert "job 'poison' of work cannot be taken back" in caplog.text
+    assert "cannot expire the lease of job 'poison' of work" in caplog.text
 
 
 def enqueued_anew(here: Queue[Any, Any], there: Queue[Any, Any], *ids: str) -> list[Any]:
