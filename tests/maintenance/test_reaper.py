@@ -175,7 +175,7 @@ class TestStuck:
         errors = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
         assert len(errors) == 1
         assert "'poor-one'" in errors[0].message
-        assert "lapsed more than 300 s ago" in errors[0].message
+        assert "expired more than 300 s ago" in errors[0].message
 
     def test_what_lapsed_while_nobody_looked_is_taken_back_without_alarm(
         self, queues: Queues, clock: ManualClock, caplog: pytest.LogCaptureFixture

@@ -202,7 +202,7 @@ class TestCancelAndEdit:
         relay = make_relay(source, target)
         relay.drain()
 
-        assert "'a' was cancelled too late" in caplog.text
+        assert "'a' was already gone from the target when it was cancelled" in caplog.text
         assert unsettled(source, target) == []
 
 

@@ -275,7 +275,7 @@ def test_a_blocked_event_loop_does_not_lose_its_leases(queue, start, sort):
 
 
 @pytest.mark.every_store
-def test_a_worker_is_known_to_the_store_and_says_goodbye(queue, start):
+def test_a_worker_is_known_to_the_store_and_deregisters(queue, start):
     queue.handler(lambda job: None)
     worker = start(queue, concurrency=7)
     (known,) = queue.workers()

@@ -46,7 +46,7 @@ def test_trouble_that_passes_is_waited_out(sort, caplog):
     finally:
         worker.request_stop()
         running.join(SOON)
-    assert "; not started yet" in caplog.text
+    assert "; retrying in" in caplog.text
     assert not running.is_alive()
 
 

@@ -270,7 +270,7 @@ def test_a_store_that_is_down_at_the_start_is_waited_for(caplog: pytest.LogCaptu
         thread.join(SOON)
 
     assert not thread.is_alive()
-    assert caplog.text.count("nobody is there; not started yet") == 3
+    assert caplog.text.count("nobody is there; retrying in") == 3
 
 
 def test_a_worker_that_waits_for_its_store_can_be_stopped() -> None:
@@ -367,7 +367,7 @@ def test_a_worker_whose_store_was_closed_first_is_stopped_at_once(queue, caplog)
 
     assert time.monotonic() - before < 3
     assert caplog.text.count("is stopping: the") == 1
-    assert "trying again" not in caplog.text
+    assert "retrying in" not in caplog.text
     assert caplog.text.count("could not be stored") >= 1
     assert not [thread for thread in threading.enumerate() if "ackline claims" in thread.name]
 

@@ -128,7 +128,7 @@ class QueueRunner:
             self._leased.settle_buffer.put,
             hooks,
             self._timers,
-            self._claim_loop.before_running,
+            self._claim_loop.before_inline_run,
             inherited_writer(),
         )
         return {is_async: makers[is_async](self._concurrency, context) for is_async in sorts}

@@ -200,8 +200,8 @@ def test_a_worker_waits_for_a_server_that_is_down(start, server, processes):
     """At its start, and while it works."""
     server.kill()
     worker = start("worker", "work:queue", "--store", server.url, "--processes", processes)
-    assert "trying again" in worker.wait_for("not started yet")
-    worker.wait_for("not started yet")
+    worker.wait_for("retrying in")
+    worker.wait_for("retrying in")
 
     server.restart()
     worker.wait_for("started on email")

@@ -25,7 +25,7 @@ class ThreadLimit:
         really_start = threading.Thread.start
 
         def start(thread: threading.Thread) -> None:
-            if self.full and "ackline lane " in thread.name:
+            if self.full and "ackline handlers " in thread.name:
                 self.refused.set()
                 raise RuntimeError("can't start new thread")
             really_start(thread)
@@ -50,8 +50,8 @@ def test_a_lane_that_cannot_be_started_is_started_later(
     assert system.refused.wait(SOON)  # it is tried again, for the job waits
     assert executor.running_count == 0
     assert [record.message for record in caplog.records] == [
-        "a worker with 0 of 1 threads gets no more (can't start new thread): its jobs wait for "
-        "those it has; raise the limit of the system, or lower the concurrency"
+        "could not start thread 1 of 1 (can't start new thread): jobs wait for the running "
+        "threads; raise the thread limit of the system, or lower the concurrency"
     ]
     system.full = False
 

@@ -34,9 +34,11 @@ class NoLedger(Ledger):
         """An empty page."""
         return LedgerData()
 
-    def enqueue(self, jobs: Sequence[Record], settled: RelayedJobs, reading: int) -> list[Receipt]:
+    def enqueue(
+        self, jobs: Sequence[Record], settled: RelayedJobs, read_count: int
+    ) -> list[Receipt]:
         """Enqueue all jobs, and let their ids prevent duplicates."""
-        del settled, reading
+        del settled, read_count
         return self._target.store.enqueue(self._target.key, list(drafts_of(jobs)))
 
 
