@@ -15,7 +15,7 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def open_scene(url: str, tmp_path: Path) -> Iterator[OpenScene]:
+def open_scenario(url: str, tmp_path: Path) -> Iterator[OpenScene]:
     """Opens a scene on an empty store; every process in it has ended when the test has."""
     with ExitStack() as stack:
         yield lambda **details: stack.enter_context(

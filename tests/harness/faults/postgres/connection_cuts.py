@@ -24,22 +24,24 @@ BEFORE_COMMIT = (ConnectionCut("before", matching=b"COMMIT"),)
 """Statements that are not prepared are sent as text."""
 
 
-def cut(order: DrillOptions) -> Report:
+def cut(options: DrillOptions) -> Report:
     """Before or after any request or the reply to COMMIT; a repeated call gets the same result."""
-    return _cut(order, (*ANYWHERE, *AROUND_REPLY))
+    return _cut(options, (*ANYWHERE, *AROUND_REPLY))
 
 
-def cut_commit(order: DrillOptions) -> Report:
+def cut_commit(options: DrillOptions) -> Report:
     """Before COMMIT arrives, and before or after its reply; behind a pooler, without LISTEN."""
-    return _cut(order, (*BEFORE_COMMIT, *AROUND_REPLY), "?pooler=transaction")
+    return _cut(options, (*BEFORE_COMMIT, *AROUND_REPLY), "?pooler=transaction")
 
 
-def cut_resent(order: DrillOptions) -> Report:
+def cut_resent(options: DrillOptions) -> Report:
     """The control: a producer that repeats a job under a new id creates duplicates."""
     with KillablePostgres() as server:
-        return cut_producers_that_resend(order, server.address, url_of, (AROUND_REPLY[0],))
+        return cut_producers_that_resend(options, server.address, url_of, (AROUND_REPLY[0],))
 
 
-def _cut(order: DrillOptions, cuts: tuple[ConnectionCut, ...], options: str = "") -> Report:
+def _cut(options: DrillOptions, cuts: tuple[ConnectionCut, ...], url_options: str = "") -> Report:
     with KillablePostgres() as server:
-        return cut_connections(order, server.address, partial(url_of, options=options), cuts)
+        return cut_connections(
+            options, server.address, partial(url_of, url_options=url_options), cuts
+        )

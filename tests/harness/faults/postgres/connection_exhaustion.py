@@ -30,32 +30,34 @@ TERMINATE_ALL = (
 )
 
 
-def exhaust(order: DrillOptions) -> Report:
+def exhaust(options: DrillOptions) -> Report:
     """For a while, others take every connection of the server."""
-    return _exhaust(order, "")
+    return _exhaust(options, "")
 
 
-def exhaust_early(order: DrillOptions) -> Report:
+def exhaust_early(options: DrillOptions) -> Report:
     """The control: a producer that acknowledges jobs before its commit loses them."""
-    return _exhaust(order, "answers before commit")
+    return _exhaust(options, "answers before commit")
 
 
-def _exhaust(order: DrillOptions, variant: str) -> Report:
+def _exhaust(options: DrillOptions, variant: str) -> Report:
     with KillablePostgres(max_connections=str(SLOTS)) as server:
         with server.connect() as connection:
             connection.execute(f"CREATE ROLE {CLIENT_USER} LOGIN")
             connection.execute(f"GRANT CREATE ON DATABASE postgres TO {CLIENT_USER}")
         # Each process has one connection for all its threads, and one that listens.
         url = url_of(server.address, "?connections=1", user=CLIENT_USER)
-        with ServerScenario(url, order.folder, seed=order.seed, lease=order.lease) as scene:
+        with ServerScenario(
+            url, options.folder, seed=options.seed, lease=options.lease
+        ) as scenario:
 
             def exhaust_connections() -> None:
-                with scene.server_fault("no connections left"), _without_connections(server):
+                with scenario.server_fault("no connections left"), _without_connections(server):
                     time.sleep(OUTAGE_SECONDS)
 
-            WorkloadRun(scene, order).run(exhaust_connections, variant=variant)
-            title = f"{order.count} times no connections left"
-            return check(scene.evidence(), seed=order.seed, title=title)
+            WorkloadRun(scenario, options).run(exhaust_connections, variant=variant)
+            title = f"{options.count} times no connections left"
+            return check(scenario.evidence(), seed=options.seed, title=title)
 
 
 @contextlib.contextmanager

@@ -17,19 +17,19 @@ STATISTICS_DELAY = 1.5
 """Seconds after which the statistics of the server are up to date."""
 
 
-def contend(order: DrillOptions) -> Report:
+def contend(options: DrillOptions) -> Report:
     """Claim, settle, expire, cancel, redrive, edit, move and prune concurrently."""
-    return _contend(order, "")
+    return _contend(options, "")
 
 
-def contend_unfenced(order: DrillOptions) -> Report:
+def contend_unfenced(options: DrillOptions) -> Report:
     """The control: a process that settles by id alone settles jobs leased by others."""
-    return _contend(order, "unfenced")
+    return _contend(options, "unfenced")
 
 
-def _contend(order: DrillOptions, variant: str) -> Report:
+def _contend(options: DrillOptions, variant: str) -> Report:
     with KillablePostgres() as server:
-        report = run_contention(server.url, order, variant=variant)
+        report = run_contention(server.url, options, variant=variant)
         time.sleep(STATISTICS_DELAY)
         with server.connect() as connection:
             [(deadlocks,)] = connection.execute(DEADLOCKS).fetchall()

@@ -21,68 +21,70 @@ WHERE application_name = 'ackline' AND query LIKE 'DELETE FROM %.listener%'
 """The last statement of a session that listens is a DELETE from the table `listener`."""
 
 
-def terminate(order: DrillOptions) -> Report:
+def terminate(options: DrillOptions) -> Report:
     """At each pause point, in turn."""
-    return _terminate(order, list(PAUSE_POINTS))
+    return _terminate(options, list(PAUSE_POINTS))
 
 
-def terminate_claim(order: DrillOptions) -> Report:
+def terminate_claim(options: DrillOptions) -> Report:
     """The jobs are no longer ready, and their leases are not committed yet."""
-    return _terminate(order, ["claim"])
+    return _terminate(options, ["claim"])
 
 
-def terminate_settle(order: DrillOptions) -> Report:
+def terminate_settle(options: DrillOptions) -> Report:
     """The completion of the job is not committed yet."""
-    return _terminate(order, ["settle"])
+    return _terminate(options, ["settle"])
 
 
-def terminate_dead_letter(order: DrillOptions) -> Report:
+def terminate_dead_letter(options: DrillOptions) -> Report:
     """The last attempt has failed, and the move to the DLQ is not committed yet."""
-    return _terminate(order, ["dead-letter"])
+    return _terminate(options, ["dead-letter"])
 
 
-def terminate_commit(order: DrillOptions) -> Report:
+def terminate_commit(options: DrillOptions) -> Report:
     """During COMMIT."""
-    return _terminate(order, ["commit"])
+    return _terminate(options, ["commit"])
 
 
-def terminate_early(order: DrillOptions) -> Report:
+def terminate_early(options: DrillOptions) -> Report:
     """The control: a producer that acknowledges jobs before its commit loses them."""
-    return _terminate(order, ["enqueue"], "answers before commit")
+    return _terminate(options, ["enqueue"], "answers before commit")
 
 
-def terminate_listen(order: DrillOptions) -> Report:
+def terminate_listen(options: DrillOptions) -> Report:
     """A worker whose listening session is terminated listens again, and is woken."""
-    return _terminate_listen(order, "")
+    return _terminate_listen(options, "")
 
 
-def terminate_listen_unnotified(order: DrillOptions) -> Report:
+def terminate_listen_unnotified(options: DrillOptions) -> Report:
     """The control: a worker that is not notified is slow."""
-    return _terminate_listen(order, "no notifications")
+    return _terminate_listen(options, "no notifications")
 
 
-def _terminate(order: DrillOptions, names: Sequence[str], variant: str = "") -> Report:
+def _terminate(options: DrillOptions, names: Sequence[str], variant: str = "") -> Report:
     with (
         KillablePostgres() as server,
-        ServerScenario(server.url, order.folder, seed=order.seed, lease=order.lease) as scene,
+        ServerScenario(
+            server.url, options.folder, seed=options.seed, lease=options.lease
+        ) as scenario,
     ):
         pause_points, next_names = PausePoints(server), itertools.cycle(names)
         pause_points.install()
 
         def terminate_next() -> None:
             name = next(next_names)
-            with scene.server_fault(f"terminate a session during {name}"):
+            with scenario.server_fault(f"terminate a session during {name}"):
                 pause_points.terminate(name)
 
-        WorkloadRun(scene, order).run(terminate_next, variant=variant)
-        title = f"{order.count} sessions terminated"
-        return check(scene.evidence(), seed=order.seed, title=title)
+        WorkloadRun(scenario, options).run(terminate_next, variant=variant)
+        title = f"{options.count} sessions terminated"
+        return check(scenario.evidence(), seed=options.seed, title=title)
 
 
-def _terminate_listen(order: DrillOptions, variant: str) -> Report:
+def _terminate_listen(options: DrillOptions, variant: str) -> Report:
     with KillablePostgres() as server, server.connect() as connection:
         return wakeups.wake_up(
-            order,
+            options,
             server.url,
             "terminate listening sessions",
             lambda: connection.execute(LISTENERS).fetchall(),
