@@ -45,7 +45,7 @@ def test_nothing_is_lost_or_left_locked(open_scenario):
 
 
 @pytest.mark.parametrize("point", ["main.write.1", "main.tear.1", "main.sync.1", "wal.tear.9"])
-def test_a_store_that_was_cut_short_in_the_making(url, tmp_path: Path, point):
+def test_a_store_whose_creation_was_interrupted(url, tmp_path: Path, point):
     histories = tmp_path / "histories"
     histories.mkdir()
     making = ProgramOptions(

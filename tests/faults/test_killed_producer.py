@@ -32,7 +32,7 @@ def kill_all_writers(scenario: Scenario, **details) -> Report:
 
 
 @pytest.mark.parametrize("durability", ["full", "normal"])
-def test_what_was_answered_is_there(open_scenario, url, durability):
+def test_acknowledged_jobs_are_stored(open_scenario, url, durability):
     scenario = open_scenario()
     scenario.url = f"{url}?durability={durability}"
 
@@ -42,7 +42,7 @@ def test_what_was_answered_is_there(open_scenario, url, durability):
     assert report.figures["enqueues answered ok"] > WRITERS * ENOUGH
 
 
-def test_control_answered_before_the_commit(open_scenario):
+def test_control_acknowledged_before_the_commit(open_scenario):
     report = kill_all_writers(open_scenario(), variant="answers before commit")
 
     assert Rule.LOST in report.broken, str(report)

@@ -31,7 +31,7 @@ def test_its_workers_stop(open_scenario):
     assert report.figures["jobs completed at the end"] == JOBS
 
 
-def test_control_workers_that_stay(open_scenario):
+def test_control_workers_that_do_not_stop(open_scenario):
     report = kill_supervisor(open_scenario(lease=1.0), timeout=1.0, outlives_parent=True)
 
     assert Rule.ORPHANED in report.broken, str(report)

@@ -26,7 +26,7 @@ def kill_one_at_work(scenario: Scenario, timeout: float = 30.0, **details) -> Re
     return scenario.check()
 
 
-def test_its_jobs_are_done_by_another(open_scenario):
+def test_its_jobs_are_run_by_another_worker(open_scenario):
     report = kill_one_at_work(open_scenario(lease=2.0))
 
     assert report.ok, str(report)

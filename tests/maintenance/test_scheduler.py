@@ -171,7 +171,7 @@ class TestRaces:
     def die(self, *args: Any) -> None:
         raise KeyError("killed")
 
-    def test_one_that_could_not_enqueue_tries_again_itself_at_once(
+    def test_a_scheduler_that_could_not_enqueue_retries_at_once(
         self, queue: Queue[Any, Any], clock: ManualClock
     ) -> None:
         scheduler = Scheduler(queue, [MINUTELY])
@@ -200,13 +200,15 @@ class TestRaces:
 
 
 class TestRefused:
-    def test_what_the_queue_would_refuse_at_the_first_tick(self, queue: Queue[Any, Any]) -> None:
+    def test_a_job_that_the_queue_would_refuse_is_refused_at_once(
+        self, queue: Queue[Any, Any]
+    ) -> None:
         with pytest.raises(InvalidOption):
             Scheduler(queue, [Schedule("s", "* * * * *", options={"priority": 10})])
         with pytest.raises(InvalidPayload):
             Scheduler(queue, [Schedule("s", "* * * * *", payload=object())])
 
-    def test_two_schedules_of_one_name(self, queue: Queue[Any, Any]) -> None:
+    def test_two_schedules_of_one_name_are_refused(self, queue: Queue[Any, Any]) -> None:
         with pytest.raises(ConfigError, match="tick"):
             Scheduler(queue, [MINUTELY, MINUTELY])
 
@@ -253,7 +255,7 @@ def test_a_declared_schedule_that_could_not_be_enqueued_is_refused_at_once(
     assert queue.schedules == []
 
 
-def test_a_tick_whose_job_failed_is_not_made_again_after_trouble(
+def test_a_tick_whose_job_failed_is_not_enqueued_again_after_an_error(
     queue: Queue[Any, Any], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job was enqueued, the note of it was not written; meanwhile the job ran."""
@@ -294,7 +296,7 @@ class TestClockSetBack:
         return scheduler
 
     @pytest.mark.parametrize("restarted", [False, True])
-    def test_after_a_year_ahead_each_tick_makes_one_job_again(
+    def test_after_a_clock_a_year_ahead_each_tick_enqueues_one_job(
         self,
         queue: Queue[Any, Any],
         clock: ManualClock,
@@ -328,7 +330,7 @@ class TestClockSetBack:
         other.step()
         assert ids(queue) == ["tick@2026-01-01T00:01:00Z"]
 
-    def test_control_after_minutes_ahead_no_tick_comes_twice(
+    def test_control_after_a_clock_minutes_ahead_no_tick_repeats(
         self, queue: Queue[Any, Any], clock: ManualClock, caplog: pytest.LogCaptureFixture
     ) -> None:
         scheduler = self.fire_ahead(queue, clock, 90.0)  # up to the tick at 00:02

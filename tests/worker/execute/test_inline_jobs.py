@@ -42,7 +42,7 @@ class InlineFixture(SlowHandler):
         return not self.queue.counts()[State.PROCESSING]
 
 
-def test_a_slow_job_is_run_by_a_lane(queue, start):
+def test_a_slow_job_is_not_run_inline(queue, start):
     @queue.handler
     def slow(job):
         time.sleep(0.003)  # longer than what counts as quick
@@ -53,7 +53,7 @@ def test_a_slow_job_is_run_by_a_lane(queue, start):
     assert not [name for name in ran_in if "claims" in name]
 
 
-def test_a_job_that_is_not_quick_after_all_keeps_no_other_waiting(queue, start, monkeypatch):
+def test_a_slow_inline_job_does_not_delay_others(queue, start, monkeypatch):
     # Only news makes a thread claim, not the time.
     monkeypatch.setattr("ackline.queue.consume.MAX_POLL_INTERVAL", 60.0)
     monkeypatch.setattr("ackline.worker.claim_loop.MAX_POLL_INTERVAL", 60.0)
@@ -70,7 +70,7 @@ def test_a_job_that_is_not_quick_after_all_keeps_no_other_waiting(queue, start, 
     assert "claims" in queue.result("slow", timeout=SOON)
 
 
-def test_what_was_claimed_with_it_does_not_wait_for_its_end(queue, start):
+def test_jobs_claimed_together_are_not_run_inline(queue, start):
     scene = InlineFixture(queue)
 
     @queue.handler("async")
@@ -84,7 +84,7 @@ def test_what_was_claimed_with_it_does_not_wait_for_its_end(queue, start):
     scene.go_on.set()
 
 
-def test_the_place_of_a_lane_that_was_called_is_not_taken(queue, monkeypatch):
+def test_the_slot_of_a_notified_thread_is_not_taken(queue, monkeypatch):
     monkeypatch.setattr(thread_executor, "QUICK_SECONDS", SOON)
     executor = ThreadExecutor(1, ExecutorContext(lambda *_: None, NO_HOOKS, Timers(), lambda: None))
     scene = InlineFixture(queue)
@@ -110,7 +110,7 @@ def test_the_place_of_a_lane_that_was_called_is_not_taken(queue, monkeypatch):
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_no_more_run_at_once_than_may(queue, start, concurrency):
+def test_an_inline_job_counts_towards_the_concurrency(queue, start, concurrency):
     scene = InlineFixture(queue)
     start(queue, concurrency=concurrency)
     scene.slow_inline()
@@ -122,9 +122,7 @@ def test_no_more_run_at_once_than_may(queue, start, concurrency):
     assert scene.most == concurrency
 
 
-def test_one_that_ignores_its_timeout_is_replaced_and_its_place_goes_back(
-    queue, start, monkeypatch
-):
+def test_an_inline_job_that_ignores_its_timeout_frees_its_slot(queue, start, monkeypatch):
     monkeypatch.setattr(executor, "STOP_TIMEOUT", 0.05)
     scene = InlineFixture(queue, timeout=0.3, max_attempts=1)
     start(queue, concurrency=1)
@@ -142,7 +140,7 @@ def test_one_that_ignores_its_timeout_is_replaced_and_its_place_goes_back(
     assert scene.most == 1
 
 
-def test_a_stop_leaves_it_behind(queue, monkeypatch):
+def test_a_stop_leaves_a_hung_inline_job_behind(queue, monkeypatch):
     monkeypatch.setattr("ackline.worker.worker.INTERRUPT_SECONDS", 0.05)
     scene = InlineFixture(queue)
     worker = Worker(queue, grace=0.05)

@@ -13,8 +13,7 @@ from ackline.worker.execute.thread_executor import ThreadExecutor
 from ackline.worker.hooks import NO_HOOKS
 from ackline.worker.leased_jobs import LeasedJob
 from ackline.worker.timers import Timers
-
-SOON = 10.0
+from tests.waiting import TIMEOUT
 
 
 class ThreadLimit:
@@ -33,7 +32,7 @@ class ThreadLimit:
         monkeypatch.setattr(threading.Thread, "start", start)
 
 
-def test_a_lane_that_cannot_be_started_is_started_later(
+def test_a_thread_that_cannot_be_started_is_started_later(
     queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran = threading.Event()
@@ -47,7 +46,7 @@ def test_a_lane_that_cannot_be_started_is_started_later(
 
     executor.submit([held])
     system.refused.clear()
-    assert system.refused.wait(SOON)  # it is tried again, for the job waits
+    assert system.refused.wait(TIMEOUT)  # it is tried again, for the job waits
     assert executor.running_count == 0
     assert [record.message for record in caplog.records] == [
         "could not start thread 1 of 1 (can't start new thread): jobs wait for the running "
@@ -55,5 +54,5 @@ def test_a_lane_that_cannot_be_started_is_started_later(
     ]
     system.full = False
 
-    assert ran.wait(SOON)
+    assert ran.wait(TIMEOUT)
     executor.stop()

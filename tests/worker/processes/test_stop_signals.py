@@ -48,19 +48,19 @@ def run(install: str, patience: float) -> str:
     return run_program(INTERRUPTED.format(install=install), patience)
 
 
-def test_it_is_heard_all_the_same():
+def test_a_signal_during_a_lock_is_handled():
     assert run(HEARD, patience=30) == "True"
 
 
-def test_control_a_handler_that_takes_the_lock_hangs():
+def test_control_a_signal_handler_that_acquires_the_lock_hangs():
     with pytest.raises(subprocess.TimeoutExpired):
         run(CONTROL, patience=1)
 
 
-def test_one_that_is_ignored_stays_so():
+def test_an_ignored_signal_stays_ignored():
     """As with `nohup`: the terminal is closed, and the worker goes on."""
     assert run_program(STARTED.format(how="SIG_IGN"), 30) == "SIGTERM SIG_IGN"
 
 
-def test_control_one_that_is_not_ignored_is_heard():
+def test_control_a_signal_that_is_not_ignored_is_handled():
     assert run_program(STARTED.format(how="SIG_DFL"), 30) == "SIGHUP SIG_DFL"

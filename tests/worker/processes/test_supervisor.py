@@ -152,7 +152,7 @@ def gone(pid: int) -> bool:
 # --- processes that hang ---
 
 
-def test_a_process_that_hangs_is_replaced_and_its_jobs_are_freed(supervise, queue):
+def test_a_hung_process_is_restarted_and_its_jobs_are_taken_back(supervise, queue):
     queue.enqueue(1, id="a", backoff=[0])
     supervisor = supervise(HANGS_ONCE)
     hung = supervisor.child()
@@ -165,7 +165,7 @@ def test_a_process_that_hangs_is_replaced_and_its_jobs_are_freed(supervise, queu
 
 
 @pytest.mark.parametrize("conduct", [HEALTHY, SENDS_NO_PINGS], ids=["speaks", "never spoke"])
-def test_control_others_are_left_alone(supervise, conduct):
+def test_control_a_healthy_process_is_left_alone(supervise, conduct):
     """One that never gave a sign has been started by a command that knows nothing of them."""
     supervisor = supervise(conduct)
     child = supervisor.child()
@@ -175,7 +175,7 @@ def test_control_others_are_left_alone(supervise, conduct):
     assert gone(child)
 
 
-def test_a_machine_that_stood_still_is_not_taken_for_a_process_that_hangs(supervise):
+def test_a_suspended_machine_is_not_mistaken_for_a_hung_process(supervise):
     supervisor = supervise(HEALTHY)
     both = (supervisor.child(), supervisor.process.pid)
     time.sleep(0.3)
@@ -188,7 +188,7 @@ def test_a_machine_that_stood_still_is_not_taken_for_a_process_that_hangs(superv
     assert "killed" not in supervisor.stop()
 
 
-def test_control_one_that_alone_stands_still_is_killed(supervise):
+def test_control_a_process_suspended_alone_is_killed(supervise):
     supervisor = supervise(HEALTHY)
     child = supervisor.child()
     time.sleep(0.3)
@@ -201,7 +201,7 @@ def test_control_one_that_alone_stands_still_is_killed(supervise):
 # --- processes that do not stop ---
 
 
-def test_one_that_does_not_stop_is_killed_after_its_grace(supervise, queue):
+def test_a_process_that_does_not_stop_is_killed_after_its_grace_period(supervise, queue):
     queue.enqueue(1, id="a")
     supervisor = supervise(IGNORES_SIGTERM, grace=0.1)
     child = supervisor.child()
@@ -210,21 +210,21 @@ def test_one_that_does_not_stop_is_killed_after_its_grace(supervise, queue):
     assert queue.status("a").state is not State.PROCESSING
 
 
-def test_control_its_grace_is_left_to_it(supervise):
+def test_control_it_is_not_killed_within_its_grace_period(supervise):
     supervisor = supervise(IGNORES_SIGTERM, grace=60)
     supervisor.child()
     with pytest.raises(subprocess.TimeoutExpired):
         supervisor.stop(within=1)
 
 
-def test_a_second_signal_does_not_wait_for_the_grace(supervise):
+def test_a_second_signal_does_not_wait_for_the_grace_period(supervise):
     supervisor = supervise(IGNORES_SIGTERM, grace=60)
     child = supervisor.child()
     assert "did not stop in time" in supervisor.stop(signals=2)
     assert gone(child)
 
 
-def test_nor_does_it_wait_for_a_store_that_does_not_answer(supervise):
+def test_a_second_signal_does_not_wait_for_a_store_that_does_not_respond(supervise):
     supervisor = supervise(HEALTHY, grace=60, store="stalled")
     child = supervisor.child()
     assert "may still be leased" in supervisor.stop(signals=2)
@@ -234,7 +234,7 @@ def test_nor_does_it_wait_for_a_store_that_does_not_answer(supervise):
 # --- processes that die ---
 
 
-def test_a_signal_without_a_name_ends_one_process_and_not_the_fleet(supervise, queue):
+def test_a_real_time_signal_ends_one_process_and_not_the_supervisor(supervise, queue):
     queue.enqueue(1, id="a")
     supervisor = supervise(KILLS_ITSELF_ONCE)
     dead = supervisor.child()
@@ -246,7 +246,7 @@ def test_a_signal_without_a_name_ends_one_process_and_not_the_fleet(supervise, q
     supervisor.stop()
 
 
-def test_a_store_that_is_away_holds_up_no_replacement(supervise):
+def test_an_unavailable_store_does_not_delay_a_restart(supervise):
     supervisor = supervise(KILLS_ITSELF_ONCE, store="away")
     dead = supervisor.child()
     supervisor.wait_for("could not take back the jobs")
