@@ -292,7 +292,7 @@ async def test_a_closed_queue_can_be_used_again() -> None:
 async def test_only_the_caller_of_the_invalid_item_gets_the_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What cannot be told to the store fails alone; the others' jobs are done."""
+    """An item that cannot be sent to the store fails alone; the other jobs are enqueued."""
     async with queues() as opened:
         queue = opened["email"]
         insert = queue.sync.store.enqueue

@@ -1,4 +1,4 @@
-"""A process dies at a chosen write to a file of SQLite: holding its locks, or copying its log."""
+"""A process dies at a chosen write to a file of SQLite: locks held, or in a checkpoint."""
 
 import shutil
 from pathlib import Path

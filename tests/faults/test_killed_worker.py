@@ -13,12 +13,12 @@ ONCE_LONG = Task((60.0, 0.01))
 
 
 def kill_one_at_work(scenario: Scenario, timeout: float = 30.0, **details) -> Report:
-    """Kill a worker that has begun some jobs; another works off what is left."""
+    """Kill a worker that has started some jobs; another runs the rest."""
     for number in range(JOBS):
         scenario.enqueue(f"job-{number}", ONCE_LONG, kind=(SYNC, ASYNC)[number % 2])
     victim = scenario.start("worker", concurrency=JOBS, **details)
     wait_for(
-        "jobs to be begun", lambda: count(victim.steps(), StepType.DELIVERY, Phase.INVOKE) == JOBS
+        "jobs to start", lambda: count(victim.steps(), StepType.DELIVERY, Phase.INVOKE) == JOBS
     )
     with scenario.fault("kill worker", victim.name):
         victim.kill()

@@ -1,4 +1,4 @@
-"""The proxy cuts exactly where it is told to."""
+"""The proxy cuts exactly at the requested points."""
 
 import contextlib
 import socket
@@ -12,11 +12,11 @@ from tests.harness.faults.proxy import CutSchedule, Proxy, ProxyListener
 
 
 class Echo:
-    """A server that answers each line with itself, and remembers what it was asked."""
+    """A server that echoes each line, and records what it received."""
 
     def __init__(self, name: bytes = b"") -> None:
         self.name = name
-        self.asked: list[bytes] = []
+        self.received: list[bytes] = []
         self._door = ProxyListener(self._serve)
         self.address = ("127.0.0.1", self._door.port)
 
@@ -26,7 +26,7 @@ class Echo:
     def _answer(self, client: socket.socket) -> None:
         with client, client.makefile("rb") as lines, contextlib.suppress(ConnectionError):
             for line in lines:
-                self.asked.append(line.rstrip())
+                self.received.append(line.rstrip())
                 client.sendall(self.name + line)
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ def test_cut_before_the_request_reaches_the_server(proxy, server):
 
     assert ask(proxy, b"one") == [b""]
     assert ask(proxy, b"two") == [b"two"]
-    assert server.asked == [b"two"]
+    assert server.received == [b"two"]
     assert proxy.done == {"before": 1}
 
 
@@ -79,7 +79,7 @@ def test_cut_after_the_server_has_answered(proxy, server):
 
     assert ask(proxy, b"one") == [b""]
     assert ask(proxy, b"two") == [b"two"]
-    assert server.asked == [b"one", b"two"]
+    assert server.received == [b"one", b"two"]
     assert proxy.done == {"after": 1}
 
 
@@ -95,7 +95,7 @@ def test_cuts_can_match_requests(proxy, server):
     proxy.cut_next("before", matching=b"victim")
 
     assert ask(proxy, b"one", b"the victim") == [b"one", b""]
-    assert server.asked == [b"one"]
+    assert server.received == [b"one"]
 
 
 def test_a_long_request_is_one_exchange(proxy, server):
@@ -105,7 +105,7 @@ def test_a_long_request_is_one_exchange(proxy, server):
     long = b"x" * 300_000
 
     assert ask(proxy, long) == [b""]
-    assert server.asked == [long]
+    assert server.received == [long]
     assert proxy.done == {"after": 1}
 
 
@@ -163,11 +163,11 @@ def test_stalled_requests_arrive_later(proxy, server):
     proxy.stall()
     with pytest.raises(TimeoutError):
         ask(proxy, b"one", timeout=0.05)
-    assert server.asked == []
+    assert server.received == []
 
     proxy.resume()
 
-    wait_for("the request", lambda: server.asked == [b"one"])
+    wait_for("the request", lambda: server.received == [b"one"])
 
 
 def test_it_can_switch_to_another_server(proxy):

@@ -1,4 +1,4 @@
-"""A worker is stopped past its lease and goes on: what it settles then must be refused."""
+"""A worker is suspended past its lease and resumed: what it settles then must be refused."""
 
 from tests.harness.faults import Report, Rule
 from tests.harness.faults.checks.history import Phase, StepType
@@ -16,7 +16,7 @@ def wake_a_zombie(scenario: Scenario, variant: str) -> Report:
     heir = scenario.start("worker", concurrency=1, variant=variant)
     wait_for("the second start", lambda: began(heir, "job"))
     scenario.resume(zombie, end)
-    wait_for("the zombie to settle", lambda: settled(zombie, "job"))
+    wait_for("the resumed worker to settle", lambda: settled(zombie, "job"))
     heir.stop()
     zombie.stop()
     scenario.drain()

@@ -82,7 +82,7 @@ class TestLocks:
 
 
 def test_each_process_uses_its_own_interval(queues: Queues, clock: ManualClock) -> None:
-    """One that looks after a queue once an hour does not keep others from doing so more often."""
+    """Maintaining a queue once an hour does not stop others from doing so more often."""
     queue = queues["email"]
     assert MaintenanceLocks("prune").acquire({queue: 3600.0}) == [queue]
     clock.advance(EVERY)
@@ -276,7 +276,7 @@ class Failing(MaintenanceLoop):
 
 
 class TestDeadHolder:
-    """A dead holder delays its duties by at most one interval."""
+    """A dead process delays maintenance by at most one interval."""
 
     def test_by_the_clock(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
@@ -315,7 +315,7 @@ class TestDeadHolder:
 
             assert holder_of(queue, "sweep") in running
             assert holder_of(queue, "promote") in running
-            # Its last turn was at most an interval before, and each of the others looks once in
+            # Its last run was at most an interval before, and each of the others checks once in
             # an interval; the rest is what a busy machine takes.
             assert time.monotonic() - began < 2 * REAL_INTERVAL + 5.0
 
@@ -346,7 +346,7 @@ def processes(url: str, count: int) -> Iterator[dict[int, subprocess.Popen[bytes
 
 
 def holder_of(queue: Queue[Any, Any], duty: str) -> int:
-    """The process that has done a duty last; 0 if none has yet."""
+    """The process that has run the maintenance last; 0 if none has yet."""
     key = (RESERVED_KEY_PREFIX, KEY_PREFIX, queue.name, duty)
     found = queue.store.read_keys(queue.key.tenant, key, 1)
     return int(decode_lock(found[0].value).owner.split()[1]) if found else 0

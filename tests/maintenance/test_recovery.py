@@ -1,4 +1,4 @@
-"""Recovery can be turned off and paced; what came back is counted, what is stuck is told."""
+"""Recovery can be turned off, its interval set; recovered jobs are counted, stuck ones reported."""
 
 from __future__ import annotations
 

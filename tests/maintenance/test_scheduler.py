@@ -87,7 +87,7 @@ def test_many_instances_make_one_job_a_tick(queue: Queue[Any, Any], clock: Manua
             thread.start()
         for thread in threads:
             thread.join()
-        for scheduler in schedulers:  # those that found the tick taken look again
+        for scheduler in schedulers:  # those that found the tick taken check again
             scheduler.step()
     assert len(ids(queue)) == 5
     assert sum(scheduler.stats().done.get("fired", 0) for scheduler in schedulers) == 5
@@ -132,7 +132,7 @@ class TestRaces:
         quick.step()
         slow.step()
         clock.advance(30)
-        # The slow one has read what was fired last, and is held up before it goes on.
+        # The slow one has read what was fired last, and is delayed before it continues.
         read, held_up = queue.store.read_keys, threading.Event()
 
         def read_slowly(*args: Any) -> Any:

@@ -38,7 +38,7 @@ def enqueues(queue: Queue[Any, Any]) -> Counter[str]:
 
 
 def dies_before_it_settles(pair: Pair, *, naive: bool = False) -> None:
-    """A relay passes on what there is, and is killed before it says so to the source."""
+    """A relay moves all jobs, and is killed before it settles them in the source."""
     source = wrap_store(pair.source, StoreKilledBeforeSettling)
     with pytest.raises(RelayKilled):
         make_relay(source, pair.target["email"], naive=naive).drain()

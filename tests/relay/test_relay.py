@@ -208,7 +208,7 @@ def test_a_relay_that_was_stopped_can_run_again(pair: Pair) -> None:
 
 
 def test_the_journal_distinguishes_relayed_from_completed_jobs(pair: Pair) -> None:
-    """It goes on elsewhere: what it was to tell at its end, it tells from there."""
+    """It continues in the target: its callback is called from there."""
     source, target = pair.source["email"], pair.target["email"]
     source.enqueue(1, id="a")
 

@@ -66,7 +66,7 @@ def test_a_sync_handler_that_does_not_stop_is_released_and_cannot_settle(queue, 
     began, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
     @queue.handler
-    def deaf(job):
+    def never_stops(job):
         began.set()
         go_on.wait(TIMEOUT)
         ended.set()
@@ -135,16 +135,16 @@ class StallingStore(MemoryStore):
 
 
 def begin_on_a_store_that_stalls(store: StallingStore, *others: Queue[Any, Any]) -> Worker:
-    """A worker that runs a deaf job of each queue, and hears no more from this store."""
+    """A worker that runs a job that never stops in each queue, and whose store does not respond."""
     queues = [Queues(store)["work"], *others]
     began = threading.Barrier(len(queues) + 1)
 
-    def deaf(job: Any) -> None:
+    def never_stops(job: Any) -> None:
         began.wait(TIMEOUT)
         store.over.wait(60)
 
     for queue in queues:
-        queue.handler(deaf)
+        queue.handler(never_stops)
         queue.enqueue(1, id="a")
     worker = Worker(*queues, grace=60)
     worker.start()
@@ -230,7 +230,7 @@ def test_a_request_that_comes_before_the_start_is_not_forgotten(queue):
 
 
 def test_a_stop_by_another_thread_ends_run_though_it_did_not_see_the_request(queue, monkeypatch):
-    """The stop may be over before a busy machine lets `run` look again."""
+    """The stop may have ended before a busy machine lets `run` check again."""
     queue.handler(lambda job: job.payload)
     started = threading.Event()
 

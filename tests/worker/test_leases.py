@@ -56,7 +56,7 @@ def test_a_handler_that_ignores_its_timeout_is_settled_without_it(queue, start, 
     go_on = threading.Event()
 
     @queue.handler(timeout=0.05, max_attempts=1)
-    def deaf(job):
+    def never_stops(job):
         if job.payload == "hang":
             go_on.wait(TIMEOUT)
         return "fine"
@@ -64,7 +64,7 @@ def test_a_handler_that_ignores_its_timeout_is_settled_without_it(queue, start, 
     start(queue, concurrency=1)
     with pytest.raises(JobFailed, match=r"0\.05 s"):
         queue.enqueue_and_wait("hang", timeout=TIMEOUT)
-    # The lane hangs, yet the worker goes on with another.
+    # The thread hangs, yet the worker continues with another.
     assert queue.enqueue_and_wait("next", timeout=TIMEOUT) == "fine"
     go_on.set()
 
@@ -77,8 +77,8 @@ def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_slot(
     monkeypatch.setattr("ackline.worker.queue_runner.STOP_TIMEOUT", 0.05)
     began, go_on = threading.Event(), threading.Event()
 
-    @queue.handler("deaf", timeout=0.05 if way == "timeout" else None, max_attempts=1)
-    async def deaf(job):
+    @queue.handler("never-stops", timeout=0.05 if way == "timeout" else None, max_attempts=1)
+    async def never_stops(job):
         began.set()
         while not go_on.is_set():
             try:
@@ -90,11 +90,11 @@ def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_slot(
     async def quick(job):
         return "ran"
 
-    queue.enqueue(1, kind="deaf", id="deaf", lease=0.3)
+    queue.enqueue(1, kind="never-stops", id="never-stops", lease=0.3)
     start(queue, concurrency=1)
     assert began.wait(TIMEOUT)
     if way == "lost":
-        queue.purge(ids=["deaf"])
+        queue.purge(ids=["never-stops"])
     assert queue.enqueue_and_wait(1, kind="quick", timeout=TIMEOUT) == "ran"
     go_on.set()
 
@@ -115,7 +115,7 @@ def test_a_sync_handler_of_a_lost_lease_does_not_keep_its_thread(queue, start, m
         with lock:
             running += 1
             most = max(most, running)
-        time.sleep(0.005)  # long enough that a second lane would overlap
+        time.sleep(0.005)  # long enough that a second thread would overlap
         with lock:
             running -= 1
 
@@ -124,7 +124,7 @@ def test_a_sync_handler_of_a_lost_lease_does_not_keep_its_thread(queue, start, m
     assert began.wait(TIMEOUT)
     queue.purge(ids=["hang"])
     queue.enqueue_and_wait("next", timeout=TIMEOUT)
-    # When the hanging one ends at last, there is again just one lane.
+    # When the hung one finally ends, there is only one thread again.
     go_on.set()
     queue.enqueue_many(["x"] * 10)
     queue.enqueue_and_wait("last", priority=0, timeout=TIMEOUT)
@@ -170,7 +170,7 @@ def test_the_handler_of_a_lost_lease_is_stopped_and_its_result_refused(queue, st
             await asyncio.sleep(60)
         except asyncio.CancelledError:
             stopped.set()
-            return "a zombie's result"
+            return "a late result"
 
     queue.enqueue(1, id="a")
     start(queue)
@@ -287,7 +287,7 @@ def test_a_worker_is_known_to_the_store_and_deregisters(queue, start):
 
 @pytest.mark.parametrize("store_name", ["sqlite"])
 def test_an_idle_worker_sends_no_extra_heartbeats_for_writes_of_others(queues, start, monkeypatch):
-    """A listener to a file wakes whenever anyone has written to it, and each beat is a write."""
+    """A listener on a file wakes up for any write to it, and each heartbeat is a write."""
     monkeypatch.setattr(heartbeat, "HEARTBEAT_INTERVAL", 3600.0)
     queue, beats = queues["work"], []
     beat = queue.store.heartbeat

@@ -13,7 +13,7 @@ ENOUGH = 3
 
 
 class BufferFixture:
-    """An outbox, how often the claim loop was called, and whether jobs wait to begin."""
+    """A settle buffer, how often the claim loop was woken, and whether jobs are buffered."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -26,9 +26,9 @@ class BufferFixture:
 
     def put(self, count: int) -> None:
         for _ in range(count):
-            held: Any = SimpleNamespace(claim_settling=lambda: True, settled_in_transaction=None)
+            job: Any = SimpleNamespace(claim_settling=lambda: True, settled_in_transaction=None)
             transition: Any = None
-            self.buffer.put(held, transition)
+            self.buffer.put(job, transition)
 
 
 @pytest.fixture

@@ -150,13 +150,13 @@ def test_the_policies_of_handlers_are_published_for_other_processes(queue, start
 
 
 class LockedStore(MemoryStore):
-    """Takes no sign of life for now."""
+    """Refuses heartbeats for now."""
 
     locked = True
 
     def heartbeat(self, queue: Any, beat: Any, holds: Any) -> Any:
         if self.locked:
-            raise StoreUnavailable("somebody holds the lock")
+            raise StoreUnavailable("the database is locked")
         return super().heartbeat(queue, beat, holds)
 
 
@@ -173,7 +173,7 @@ def test_a_worker_that_cannot_start_leaves_nothing_behind_and_can_be_started_lat
     worker = Worker(queue)
     with pytest.raises(StoreUnavailable):
         worker.start()
-    assert threading.active_count() <= threads + 1  # the lanes' watcher may still be leaving
+    assert threading.active_count() <= threads + 1  # the thread control may still be ending
 
     store.locked = False
     worker.start()
@@ -207,7 +207,7 @@ def test_the_claim_loop_survives_errors_with_claimed_jobs(start, caplog):
     queue = Queues(MemoryStore())["work"]
     queue.handler(lambda job: job.payload)
     start(queue)
-    troubles = [StoreUnavailable("a passing trouble")] * 6
+    troubles = [StoreUnavailable("a transient error")] * 6
     policy = queue.policies.of
 
     def moody_policy(record: Any) -> Any:
@@ -230,7 +230,7 @@ def test_a_cancelled_job_without_readable_policy_is_kept_by_the_queue_s_retentio
 
     def cancelled_just_then(record: Any) -> Any:
         Queues(queue.store)["work"].cancel(record.id)
-        raise StoreUnavailable("a passing trouble")
+        raise StoreUnavailable("a transient error")
 
     queue.policies.of = cancelled_just_then  # type: ignore[method-assign]
     with pytest.raises(JobCancelled):

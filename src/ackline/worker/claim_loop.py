@@ -113,7 +113,7 @@ class ClaimLoop:
         """Whether the last call to the store failed: then other queues do not wait for this one."""
         self.listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
         self.listen_lock = threading.Lock()
-        """Held by the thread that listens."""
+        """Locked by the thread that listens."""
         self._delivery = self.listener if isinstance(self.listener, DirectDelivery) else None
         self._worker = worker
         self._concurrency = concurrency

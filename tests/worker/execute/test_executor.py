@@ -1,4 +1,4 @@
-"""What an executor makes of jobs that are told to stop before their handlers begin."""
+"""Jobs that are interrupted before their handlers start."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def scene(queue: Queue[Any, Any], request: pytest.FixtureRequest) -> Iterator[Ex
 def test_a_job_interrupted_before_it_starts_is_released(
     scene: ExecutorFixture,
 ) -> None:
-    """As by a lease that could not be kept; else it would be held, and kept alive, for ever."""
+    """As for a lease that could not be extended; otherwise it would stay leased forever."""
     first, second = scene.held("first"), scene.held("second")
     scene.executor.interrupt(first, StopReason.LEASE_LOST)
     scene.executor.submit([first, second])

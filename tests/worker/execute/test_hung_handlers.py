@@ -1,4 +1,4 @@
-"""Handlers that never stop: a worker that has too many of them ends, instead of going deaf."""
+"""Handlers that never stop: a worker with too many of them stops, instead of hanging."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_worker_with_too_many_hung_handlers_stops(queue, go_on, caplog):
     assert isinstance(error, HandlersHang)
     assert "'work' hang" in str(error)
     assert caplog.text.count("is stopping: too many handlers") == 1
-    # One, and two that took its place: no more may hang.
+    # One, and two that took its slot: no more may hang.
     assert len(ran) == 3
     counts = queue.counts()
     assert (counts[State.FAILED], counts[State.QUEUED]) == (3, 7)
@@ -87,7 +87,7 @@ def test_control_a_worker_with_fewer_hung_handlers_goes_on(queue, go_on, start):
         queue.enqueue("hang", id=f"hang-{number}")
     start(queue, concurrency=1)
     assert queue.enqueue_and_wait("fine", timeout=TIMEOUT) == "done"
-    time.sleep(0.3)  # some beats later
+    time.sleep(0.3)  # some heartbeats later
     assert queue.enqueue_and_wait("fine", timeout=TIMEOUT) == "done"
 
 

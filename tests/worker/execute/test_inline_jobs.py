@@ -20,7 +20,7 @@ from tests.waiting import until
 
 
 class InlineFixture(SlowHandler):
-    """A queue with a handler that is quick, unless it is told to wait."""
+    """A queue with a handler that is quick, unless it has to wait."""
 
     def __init__(self, queue, **options):
         super().__init__()
@@ -54,17 +54,17 @@ def test_a_slow_job_is_not_run_inline(queue, start):
 
 
 def test_a_slow_inline_job_does_not_delay_others(queue, start, monkeypatch):
-    # Only news makes a thread claim, not the time.
+    # Only a notification makes a thread claim, not the time.
     monkeypatch.setattr("ackline.queue.consume.MAX_POLL_INTERVAL", 60.0)
     monkeypatch.setattr("ackline.worker.claim_loop.MAX_POLL_INTERVAL", 60.0)
     scene = InlineFixture(queue)
     start(queue)
     scene.slow_inline()
 
-    # One at a time: news of each has to be heard while that thread is away.
+    # One at a time: each notification has to arrive while that thread is busy.
     ran_in = [queue.enqueue_and_wait("quick", timeout=SOON) for _ in range(5)]
 
-    # The other thread must not run any: nobody would hear of the next.
+    # The other thread must not run any: no thread would listen for the next.
     assert not [name for name in ran_in if "claims" in name]
     scene.go_on.set()
     assert "claims" in queue.result("slow", timeout=SOON)
@@ -96,7 +96,7 @@ def test_the_slot_of_a_notified_thread_is_not_taken(queue, monkeypatch):
     executor.submit([first])
     until(lambda: scene.most == 1 and executor.running_count == 0)
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(SOON)  # no lane wakes meanwhile
+    sys.setswitchinterval(SOON)  # no thread wakes up meanwhile
     try:
         executor.submit([second])
         executor.take_buffered()

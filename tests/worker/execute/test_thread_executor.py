@@ -1,4 +1,4 @@
-"""Lanes are counted when they are there."""
+"""Threads are counted only if they were started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.waiting import TIMEOUT
 
 
 class ThreadLimit:
-    """A system that has no more threads, until it is told otherwise."""
+    """A system at its thread limit, until the limit is raised."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full, self.refused = True, threading.Event()

@@ -1,4 +1,4 @@
-"""What a supervisor knows of a dead process: which of its jobs had begun."""
+"""Which jobs of a dead process had started, as its supervisor knows."""
 
 from __future__ import annotations
 

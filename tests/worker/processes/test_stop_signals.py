@@ -28,12 +28,12 @@ STARTED = """
 import queue, signal
 from ackline.worker.processes.stop_signals import handle_stop_signals
 signal.signal(signal.SIGHUP, signal.{how})
-heard = queue.SimpleQueue()
-deafen = handle_stop_signals(heard.put)
+received = queue.SimpleQueue()
+restore = handle_stop_signals(received.put)
 signal.raise_signal(signal.SIGHUP)
 signal.raise_signal(signal.SIGTERM)
-first = heard.get(timeout=10)
-deafen()
+first = received.get(timeout=10)
+restore()
 print(signal.Signals(first).name, signal.getsignal(signal.SIGHUP).name)
 """
 
@@ -58,7 +58,7 @@ def test_control_a_signal_handler_that_acquires_the_lock_hangs():
 
 
 def test_an_ignored_signal_stays_ignored():
-    """As with `nohup`: the terminal is closed, and the worker goes on."""
+    """As with `nohup`: the terminal is closed, and the worker continues."""
     assert run_program(STARTED.format(how="SIG_IGN"), 30) == "SIGTERM SIG_IGN"
 
 

@@ -54,30 +54,30 @@ from ackline.worker.processes import child_process
 
 child_process.PING_INTERVAL = 0.05
 id, folder = sys.argv[1:]
-first = not pathlib.Path(folder, "begun").exists()
-pathlib.Path(folder, "begun").touch()
+first = not pathlib.Path(folder, "started").exists()
+pathlib.Path(folder, "started").touch()
 queue = ackline.open(f"sqlite:///{folder}/jobs.db")["work"]
 stopping = threading.Event()
 
-def begin():
+def claim():
     jobs = queue.claim(1, lease=600, worker=id)
-    print(os.getpid(), "began with", len(jobs), file=sys.stderr, flush=True)
+    print(os.getpid(), "claimed", len(jobs), file=sys.stderr, flush=True)
 """
 
 SEND_PINGS = "child_process.stop_with_parent(stopping.set)\n"
 OBEY = "signal.signal(signal.SIGTERM, lambda *_: os._exit(0))\n"
-LIVE = "begin()\nstopping.wait(30)\n"
+LIVE = "claim()\nstopping.wait(30)\n"
 
 HEALTHY = CHILD + SEND_PINGS + OBEY + LIVE
 SENDS_NO_PINGS = CHILD + OBEY + LIVE
 IGNORES_SIGTERM = CHILD + SEND_PINGS + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + LIVE
 # In native code that keeps the interpreter's lock, as a regular expression may.
 HANGS_ONCE = (
-    CHILD + SEND_PINGS + OBEY + "begin()\ntime.sleep(0.3)\n"
+    CHILD + SEND_PINGS + OBEY + "claim()\ntime.sleep(0.3)\n"
     "if first: ctypes.PyDLL(None).sleep(30)\nstopping.wait(30)\n"
 )
 KILLS_ITSELF_ONCE = (
-    CHILD + SEND_PINGS + OBEY + "begin()\n"
+    CHILD + SEND_PINGS + OBEY + "claim()\n"
     "if first: os.kill(os.getpid(), signal.SIGRTMIN + 2)\nstopping.wait(30)\n"
 )
 
@@ -103,8 +103,8 @@ class Supervised:
         raise AssertionError(f"{words!r} never came: {''.join(seen)}")
 
     def child(self) -> int:
-        """The process that begins next."""
-        return int(self.wait_for("began").split()[0])
+        """The process that claims next."""
+        return int(self.wait_for("claimed").split()[0])
 
     def stop(self, signals: int = 1, within: float = 5.0) -> str:
         """What it says until its end."""

@@ -178,7 +178,7 @@ class Executor(ABC):
             transition = transition_for(job.home_queue, job, job.policy, result, error, hooks)
         except BaseException as unexpected:
             # Whatever the error: a job that is never settled would stay leased forever.
-            logger.exception("job %r could not be settled as its handler asked", job.id)
+            logger.exception("job %r: its outcome could not be applied; the attempt fails", job.id)
             transition = _fail_anyway(job, unexpected)
         self._settle(job, transition)
 
