@@ -182,7 +182,7 @@ class TestAnIdThatTheTargetHas:
 
 class TestRefused:
     def test_source_and_target_must_differ(self, pair: Pair) -> None:
-        with pytest.raises(ConfigError, match="itself"):
+        with pytest.raises(ConfigError, match="the same queue"):
             Relay(pair.source["email"], pair.source["email"])
 
     def test_stores_instead_of_queues_are_refused(self, pair: Pair) -> None:
@@ -190,7 +190,7 @@ class TestRefused:
             Relay(pair.source, pair.target["email"])  # type: ignore[arg-type]
 
     def test_an_empty_batch_is_refused(self, pair: Pair) -> None:
-        with pytest.raises(ConfigError, match="1 job"):
+        with pytest.raises(ConfigError, match="1 or more"):
             Relay(pair.source["email"], pair.target["email"], batch=0)
 
 
