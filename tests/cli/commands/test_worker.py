@@ -141,7 +141,7 @@ def test_a_second_signal_ends_a_process_that_hangs(start, queues):
     answer = process.end(signal.SIGTERM)
     assert answer.code == 0
     assert "did not stop in time: killing it" in answer.err
-    assert f"freed 1 jobs of {hung}" in answer.err
+    assert f"took back 1 running and 0 unstarted jobs of worker {hung}" in answer.err
     assert queue.status("a").state is State.FAILED
 
 
