@@ -268,7 +268,7 @@ def test_a_store_that_is_down_at_the_start_is_waited_for(caplog: pytest.LogCaptu
         thread.join(TIMEOUT)
 
     assert not thread.is_alive()
-    assert caplog.text.count("nobody is there; retrying in") == 3
+    assert caplog.text.count("nobody is there; not started yet") == 3
 
 
 def test_a_worker_that_waits_for_its_store_can_be_stopped() -> None:

@@ -32,6 +32,6 @@ def retry_until_available(start: Callable[[], T], stopping: threading.Event) -> 
             raise
         except TRANSIENT_ERRORS as error:
             delay = delays.next()
-            logger.error("%s; retrying in %.1f s", error, delay)
+            logger.error("%s; not started yet, retrying in %.1f s", error, delay)
             stopping.wait(delay)
     return None

@@ -200,8 +200,8 @@ def test_a_worker_waits_for_a_server_that_is_down(start, server, processes):
     """At its start, and while it works."""
     server.kill()
     worker = start("worker", "work:queue", "--store", server.url, "--processes", processes)
-    worker.wait_for("retrying in")
-    worker.wait_for("retrying in")
+    assert "retrying in" in worker.wait_for("not started yet")
+    worker.wait_for("not started yet")
 
     server.restart()
     worker.wait_for("started on email")
@@ -249,7 +249,7 @@ def test_a_permanent_error_stops_the_worker_immediately(start, url, words):
 
     assert answer.code == 3
     assert words in answer.err
-    assert "trying again" not in answer.err
+    assert "retrying" not in answer.err
 
 
 def test_a_wrong_password_stops_the_worker_immediately(start):
@@ -259,7 +259,7 @@ def test_a_wrong_password_stops_the_worker_immediately(start):
 
     assert answer.code == 3
     assert "wrong user or password" in answer.err
-    assert "trying again" not in answer.err
+    assert "retrying" not in answer.err
 
 
 def test_the_store_option_is_passed_to_the_module(start, place):
