@@ -62,8 +62,8 @@ class ConfigError(AcklineError, ValueError):
 
 def _without_password(url: str) -> str:
     scheme, mark, rest = url.partition("://")
-    _, at, place = rest.rpartition("@")
-    return f"{scheme}{mark}…@{place}" if at else url
+    _, at, host = rest.rpartition("@")
+    return f"{scheme}{mark}…@{host}" if at else url
 
 
 class UnknownStore(ConfigError):
@@ -180,13 +180,13 @@ class LeaseLost(AcklineError):
 
     def __init__(self, id: str, state: State | None, open_act: str | None = None) -> None:
         now = f"it is {state} now" if state else "it is gone"
-        held = (
+        hint = (
             f", or the transaction in which you called {open_act}() is still open: commit it or "
             "roll it back first"
             if open_act
             else ""
         )
-        super().__init__(f"the lease of job {id!r} is lost ({now}){held}; nothing was changed")
+        super().__init__(f"the lease of job {id!r} is lost ({now}){hint}; nothing was changed")
         self.id = id
         self.state = state
 

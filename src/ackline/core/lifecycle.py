@@ -418,12 +418,12 @@ def keys_to_write(transition: Transition, new_state: State) -> tuple[tuple[str, 
     return transition.undelivered_keys if new_state is State.FAILED else ()
 
 
-def may_extend(held: int, token: int, deadline: float, now: float) -> bool:
+def may_extend(own_token: int, token: int, deadline: float, now: float) -> bool:
     """Whether the holder of a token may extend the current lease of a job.
 
     Not after its deadline: a sweep may be about to expire it.
     """
-    return held == token and deadline > now
+    return own_token == token and deadline > now
 
 
 def extended_deadline(deadline: float, now: float, seconds: float) -> float:

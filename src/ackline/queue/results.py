@@ -134,10 +134,10 @@ class ResultWaiter:
         self._someone_waits = threading.Event()
         """Set while the thread should listen; cleared some time after the last waiter has gone."""
         self._left_at = time.monotonic()
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         """When the last look-up was, or the first waiter came."""
         self._cursor: str | None = None
-        self._look_at_all_at = 0.0
+        self._check_all_at = 0.0
         self._reads_journal = True
         """Whether it may read the journal: over HTTP, a producer's token does not allow that."""
         self._misses = 0
@@ -163,7 +163,7 @@ class ResultWaiter:
                 expected.set_result(ended)
                 return expected
             if not self._expected:
-                self._looked_at = time.monotonic()
+                self._checked_at = time.monotonic()
             self._expected.setdefault(id, []).append(expected)
             self._unchecked.add(id)
             if not self._someone_waits.is_set():
@@ -228,7 +228,7 @@ class ResultWaiter:
                 if not self._expected:
                     self._stop_if_idle()
                 if self._wait_for_notification():
-                    self._look()
+                    self._check_pending()
                 self.last_error = None
             except Exception as error:
                 # If the thread ended, everyone who waits now or later would wait in vain.
@@ -257,12 +257,12 @@ class ResultWaiter:
             listener.wait(MAX_WAIT)
         self.wakeups += 1
         delivered, now = self._deliver_completions(), time.monotonic()
-        if not self._expected or (delivered and now < self._looked_at + MAX_WAIT):
+        if not self._expected or (delivered and now < self._checked_at + MAX_WAIT):
             return False
         if self._misses > MISSES_BEFORE_BATCHING:
             time.sleep(BATCHING_DELAY)
         self._misses += 1
-        self._looked_at = now
+        self._checked_at = now
         return True
 
     def _deliver_completions(self) -> bool:
@@ -290,36 +290,36 @@ class ResultWaiter:
         if self.last_error is None:
             logger.warning("cannot read the results of %s; trying again", self.key, exc_info=error)
         self.last_error = error
-        self._look_at_all_at = 0.0
+        self._check_all_at = 0.0
         time.sleep(ERROR_DELAY)
         self._wake()
 
-    def _look(self) -> None:
+    def _check_pending(self) -> None:
         if len(self._expected) <= MAX_DIRECT_LOOKUPS or not self._reads_journal:
-            self._look_up(self._waiting_for(None))
+            self._check_ids(self._waiting_for(None))
             self._cursor = None
             return
         if self._cursor is None:
             self._cursor = self._store.info().cursor
-            self._look_at_all_at = 0.0
+            self._check_all_at = 0.0
         now = time.monotonic()
-        if now >= self._look_at_all_at:
-            self._look_up(self._waiting_for(None))
-            self._look_at_all_at = now + MAX_WAIT
+        if now >= self._check_all_at:
+            self._check_ids(self._waiting_for(None))
+            self._check_all_at = now + MAX_WAIT
             return
         with self._lock:
             unseen, self._unchecked = self._unchecked, set()
         try:
-            self._look_up(self._waiting_for(unseen | self._ended()))
+            self._check_ids(self._waiting_for(unseen | self._ended()))
         except EventsDropped:
             # The journal has lost some of the ends: look at all jobs, and go on from its end.
             self._cursor = None
-            self._look()
+            self._check_pending()
         except StoreForbidden:
             self._reads_journal = False
-            self._look()
+            self._check_pending()
         except BaseException:
-            self._look_at_all_at = 0.0
+            self._check_all_at = 0.0
             raise
 
     def _ended(self) -> set[str]:
@@ -333,7 +333,7 @@ class ResultWaiter:
             if len(events) < PAGE_SIZE:
                 return ended
 
-    def _look_up(self, expected: dict[str, tuple[PendingResult, ...]]) -> None:
+    def _check_ids(self, expected: dict[str, tuple[PendingResult, ...]]) -> None:
         ids = list(expected)
         if not ids:
             return
