@@ -1,4 +1,4 @@
-"""Waiting for what another thread or process brings about and gives no signal of."""
+"""Waiting for an effect of another thread or process that gives no signal."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+TIMEOUT = 10.0
+"""Seconds for anything that should take less than one."""
+
 
 def until(holds: Callable[[], T], seconds: float = 10.0, what: str = "it never came to that") -> T:
-    """Wait until this is true, looking often, and return it."""
+    """Poll until this is true, and return it."""
     end = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < end, what

@@ -1,4 +1,4 @@
-"""Logs, one line each, for people or for programs, without forged lines or secrets."""
+"""Logging for people and for programs, safe from forged lines and leaked secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECRETS = re.compile(
 
 
 def redact_secrets(text: str) -> str:
-    """A text with what looks like a secret left out: a last line of defence, not the first.
+    """Remove what looks like a secret from a text: the last line of defence, not the first.
 
     >>> redact_secrets("redis://ann:hush@db/0 refused Bearer abc")
     'redis://ann:…@db/0 refused Bearer …'
@@ -36,7 +36,7 @@ def _redact(match: re.Match[str]) -> str:
 
 
 def escape_control_characters(text: str) -> str:
-    r"""A text whose control characters are spelled out, so that it cannot pass for two lines.
+    r"""Escape control characters, so that a text cannot pass for several log lines.
 
     >>> escape_control_characters("ann\r\n12:00 ERROR all is lost")
     'ann\\r\\n12:00 ERROR all is lost'
@@ -47,7 +47,7 @@ def escape_control_characters(text: str) -> str:
 
 
 class TextLines(logging.Formatter):
-    """For people: time, process, level, message; a traceback below it is indented."""
+    """For people: time, process, level, message, and an indented traceback."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(process)d %(levelname)-7s %(message)s", "%H:%M:%S")
@@ -62,7 +62,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """For programs: one JSON object a line."""
+    """For programs: one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {

@@ -65,7 +65,7 @@ def tenant_of_store(store: Store) -> str:
 
 
 class QueueOptions(TypedDict, total=False):
-    """The options of a queue besides its types."""
+    """Options of a queue besides its types."""
 
     serde: Serde | SerdeLike | str | None
     result_serde: Serde | SerdeLike | str | None
@@ -83,10 +83,10 @@ class Queues:
         self.tenant = tenant
         self._queues: dict[str, Queue[Any, Any]] = {}
         self._created: weakref.WeakSet[Queue[Any, Any]] = weakref.WeakSet()
-        """All queues made, including those that another of the same name has replaced."""
+        """All queues created so far, including those replaced by another of the same name."""
 
     def __getitem__(self, name: str) -> Queue[Any, Any]:
-        """The queue of this name; it comes into being when it is first used."""
+        """The queue of this name; it is created when first used."""
         if name not in self._queues:
             self._queues[name] = self.queue(name)
         return self._queues[name]
@@ -198,14 +198,14 @@ class Queues:
         return others[:limit]
 
     def delete_key(self, *key: str) -> bool:
-        """Remove one key; False if there was none. Ackline's own are refused."""
+        """Delete a key; False if there was none. Keys of Ackline itself are rejected."""
         require_user_key(key)
         if find_key(self.store, self.tenant, key) is None:
             return False
         return self.store.write_keys(self.tenant, [KeyWrite(key=key, value=None)])
 
     def info(self) -> StoreInfo:
-        """What the store is, where it is, and when it considers a job safe."""
+        """What the store is, where it is, and how durable it is."""
         return self.store.info()
 
     def close(self) -> None:
@@ -222,7 +222,7 @@ class Queues:
 
 
 def queue_not_found_message(queues: Queues, name: str) -> str:
-    """The message that a queue does not exist: where it is missing, and which ones exist."""
+    """The message for a queue that does not exist: where it is missing, and which ones exist."""
     names = sorted(queues)
     close = difflib.get_close_matches(name, names, n=1)
     if close:
@@ -231,6 +231,6 @@ def queue_not_found_message(queues: Queues, name: str) -> str:
         more = ", …" if len(names) > MAX_LISTED else ""
         hint = f"There are {', '.join(map(repr, names[:MAX_LISTED]))}{more}."
     else:
-        hint = "It has no queue at all yet; a queue comes into being with its first job."
+        hint = "It has no queues yet; a queue is created with its first job."
     where = "" if queues.tenant == DEFAULT_TENANT else f" of tenant {queues.tenant!r}"
     return f"{queues.info().location}{where} has no queue {name!r}. {hint}"

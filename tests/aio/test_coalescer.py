@@ -83,7 +83,7 @@ async def test_a_batch_grows_while_another_is_on_its_way() -> None:
         assert gate.batches == [1, 10]
 
 
-async def test_batches_are_no_larger_than_the_store_likes() -> None:
+async def test_batches_are_no_larger_than_the_store_s_batch_size() -> None:
     async with queues() as opened:
         queue = opened["email"]
         gate = BlockedVerb(queue, "enqueue")
@@ -144,7 +144,7 @@ async def test_a_queue_that_is_nearly_full_takes_what_fits() -> None:
 
 
 class TestCancellation:
-    async def test_a_caller_that_leaves_takes_nobody_along(self) -> None:
+    async def test_a_cancelled_caller_does_not_affect_the_others(self) -> None:
         async with queues() as opened:
             queue = opened["email"]
             gate = BlockedVerb(queue, "enqueue")
@@ -159,7 +159,7 @@ class TestCancellation:
                 str(n) for n in range(10) if n != 3
             ]
 
-    async def test_what_was_not_sent_yet_is_not_sent(self) -> None:
+    async def test_an_item_cancelled_before_it_was_sent_is_not_sent(self) -> None:
         async with queues() as opened:
             queue = opened["email"]
             gate = BlockedVerb(queue, "enqueue")
@@ -175,7 +175,7 @@ class TestCancellation:
             assert await queue.status("left") is None
             assert await queue.status("stays") is not None
 
-    async def test_a_loop_that_is_gone_is_no_trouble_for_the_next(self) -> None:
+    async def test_a_closed_event_loop_does_not_affect_the_next(self) -> None:
         sync = memory_queues()
         queue: AsyncQueue[Any, Any] = AsyncQueue(sync["email"])
         gate = BlockedVerb(queue, "enqueue")
@@ -203,7 +203,7 @@ class TestSettling:
             assert gate.batches == [50]
             assert await queue.result(jobs[7].id) == jobs[7].payload
 
-    async def test_a_lost_lease_is_told_to_its_own_caller_only(self) -> None:
+    async def test_a_lost_lease_is_raised_only_for_its_own_caller(self) -> None:
         async with queues() as opened:
             queue = opened["email"]
             await queue.enqueue_many(range(3))
@@ -217,7 +217,7 @@ class TestSettling:
             )
             assert [type(answer) for answer in answers] == [type(None), LeaseLost, type(None)]
 
-    async def test_different_acts_go_together(self) -> None:
+    async def test_different_acts_share_a_call(self) -> None:
         async with queues() as opened:
             queue = opened["email"]
             await queue.enqueue_many(range(6))
@@ -277,7 +277,7 @@ async def test_opened_by_await_or_in_a_block(url: str) -> None:
         assert (await others.info()).name in url
 
 
-async def test_a_url_that_nobody_knows_is_refused() -> None:
+async def test_an_unknown_url_is_refused() -> None:
     with pytest.raises(ackline.UnknownStore):
         await ackline.aio.open("carrier-pigeon://loft")
 
@@ -289,10 +289,10 @@ async def test_a_closed_queue_can_be_used_again() -> None:
         await opened["email"].enqueue(2)
 
 
-async def test_only_the_guilty_one_of_a_batch_hears_of_it(
+async def test_only_the_caller_of_the_invalid_item_gets_the_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What cannot be told to the store fails alone; the others' jobs are done."""
+    """An item that cannot be sent to the store fails alone; the other jobs are enqueued."""
     async with queues() as opened:
         queue = opened["email"]
         insert = queue.sync.store.enqueue

@@ -99,7 +99,7 @@ class TestWaiting:
             with pytest.raises(JobCancelled):
                 await call
 
-    async def test_a_failed_job_enqueued_anew_is_waited_for_anew(self, url: str) -> None:
+    async def test_a_failed_job_enqueued_again_can_be_awaited_again(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
             queue = queues["img"]
             await queue.enqueue(1, id="a")
@@ -117,7 +117,7 @@ class TestWaiting:
             with pytest.raises(Timeout):
                 await queues["img"].result("a")
 
-    async def test_closing_tells_those_who_wait(
+    async def test_closing_raises_for_callers_that_wait(
         self, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         opened = await ackline.aio.open(url)
@@ -155,11 +155,11 @@ class TestClaiming:
             assert len(await queue.claim(wait=5)) == 1
             assert asyncio.get_running_loop().time() - began < 0.5
 
-    async def test_a_wait_comes_to_its_end(self, url: str) -> None:
+    async def test_a_waiting_claim_times_out(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
             assert await queues["email"].claim(wait=0.01) == []
 
-    async def test_a_cancelled_wait_ends_at_once_and_holds_no_thread(self, url: str) -> None:
+    async def test_a_cancelled_wait_ends_at_once_and_frees_its_thread(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
             queue = queues["email"]
             claim = asyncio.create_task(queue.claim(wait=60))
@@ -170,7 +170,7 @@ class TestClaiming:
             await queue.enqueue(1, id="a")
             assert [job.id for job in await queue.claim(wait=5)] == ["a"]
 
-    async def test_a_cancelled_wait_lets_go_of_its_listener(
+    async def test_a_cancelled_wait_closes_its_listener(
         self, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async with ackline.aio.open(url) as queues:
@@ -183,7 +183,7 @@ class TestClaiming:
             assert await asyncio.to_thread(listener.closed.wait, 5)
             assert not listener.closed_early
 
-    async def test_what_a_cancelled_claim_got_is_given_back(
+    async def test_jobs_of_a_cancelled_claim_are_released(
         self, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async with ackline.aio.open(url) as queues:
@@ -330,7 +330,7 @@ class TestWatching:
             assert done == [str(n) for n in range(50)]
             assert max(at_once) == 1
 
-    async def test_a_callback_can_end_its_own_watch(self, url: str) -> None:
+    async def test_a_callback_can_close_its_own_watcher(self, url: str) -> None:
         async with ackline.aio.open(url) as queues:
             queue, seen, ended = queues["email"], list[str](), asyncio.Event()
 
@@ -344,7 +344,7 @@ class TestWatching:
             await asyncio.wait_for(ended.wait(), 2)
             assert seen == ["0"]
 
-    async def test_closing_the_queues_ends_the_watches(self, url: str) -> None:
+    async def test_closing_the_queues_closes_the_watchers(self, url: str) -> None:
         before = set(threading.enumerate())
         async with ackline.aio.open(url) as queues:
             await queues["email"].on("enqueue", print)
@@ -402,7 +402,7 @@ async def test_handlers_are_those_of_the_sync_queue() -> None:
         assert queue.sync.handlers["welcome"].policy.max_attempts == 5
 
 
-async def test_a_timeout_tells_that_the_store_could_not_be_read(
+async def test_a_timeout_says_that_the_store_could_not_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with ackline.aio.open("memory://") as queues:
@@ -426,7 +426,7 @@ async def test_a_worker_says_which_queue_it_needs() -> None:
 
 
 class TestRefused:
-    async def test_numbers_and_cursors_that_are_none(self, url: str) -> None:
+    async def test_invalid_numbers_and_cursors_are_refused(self, url: str) -> None:
         half: Any = 1.5
         below: Any = -1
         async with ackline.aio.open(url) as queues:

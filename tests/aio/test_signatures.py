@@ -74,7 +74,7 @@ def test_the_signatures_of_queues_are_the_same(name: str) -> None:
     assert signature(AsyncQueues, name) == signature(Queues, name)
 
 
-def test_whoever_looks_for_a_worker_here_is_told_where_it_is() -> None:
+def test_the_error_for_aio_worker_says_where_it_is() -> None:
     with pytest.raises(AttributeError, match=r"queue\.sync"):
         _ = aio.Worker  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="Wroker"):

@@ -47,8 +47,8 @@ class Believing:
         return Principal(tenant, frozenset(Scope))
 
 
-class NotedCalls(StoreClient):
-    """Knows the tenants that were asked for."""
+class RecordingClient(StoreClient):
+    """Records the tenants of its calls."""
 
     def __init__(self, connections: ConnectionPool) -> None:
         super().__init__(connections)
@@ -61,19 +61,19 @@ class NotedCalls(StoreClient):
 
 
 class ForAllTenants(HttpStore):
-    """A client with the tokens of all tenants, which asks as each of them where all are meant."""
+    """A store with the tokens of all tenants, which calls once for each where all are meant."""
 
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self._calls: NotedCalls = NotedCalls(self._connections)
+        self._client: RecordingClient = RecordingClient(self._connections)
 
     def describe(
         self, tenant: str | None, name: str | None = None, *, include_dropped: bool = False
     ) -> list[QueueInfo]:
-        whose = sorted(self._calls.tenants) if tenant is None else [tenant]
-        of_one = super().describe
+        tenants = sorted(self._client.tenants) if tenant is None else [tenant]
+        describe = super().describe
         return [
-            info for one in whose for info in of_one(one, name, include_dropped=include_dropped)
+            info for one in tenants for info in describe(one, name, include_dropped=include_dropped)
         ]
 
     def events(
@@ -84,14 +84,14 @@ class ForAllTenants(HttpStore):
         *,
         tenant: str | None = None,
     ) -> Sequence[Event]:
-        if queue is not None or tenant is not None or len(self._calls.tenants) == 1:
+        if queue is not None or tenant is not None or len(self._client.tenants) == 1:
             return super().events(queue, after, limit, tenant=tenant)
-        arguments = {"queue": None, "after": after, "limit": self._calls.clamp_limit(limit)}
-        found = [event for one in self._calls.tenants for event in self._events_of(one, arguments)]
+        arguments = {"queue": None, "after": after, "limit": self._client.clamp_limit(limit)}
+        found = [event for one in self._client.tenants for event in self._events_of(one, arguments)]
         return sorted(found, key=lambda event: read_cursor(event.cursor))[:limit]
 
     def _events_of(self, tenant: str, arguments: dict[str, Any]) -> Sequence[Event]:
-        return self._calls.ask(Store.events, tenant=tenant, **arguments)
+        return self._client.call(Store.events, tenant=tenant, **arguments)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None

@@ -1,4 +1,4 @@
-"""The same rules on three masters that share the slots."""
+"""The conformance suite on a cluster of three nodes."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -73,7 +73,7 @@ def store(cluster: RedisCluster, tmp_path: Path) -> Iterator[RedisStore]:
 
 
 def read_until(store: Store, count: int, after: str | None = None) -> list[Event]:
-    """Follow all journals until so many events were seen."""
+    """Follow all journals until this many events were read."""
     seen: list[Event] = []
 
     def enough() -> bool:
@@ -99,7 +99,7 @@ def test_queues_spread_over_the_masters(store: RedisStore, cluster: RedisCluster
 
 
 def test_every_master_must_be_safe(cluster: RedisCluster, tmp_path: Path):
-    """Each has its queues: one that throws keys away is one too many."""
+    """Each has some of the queues, so a single one that evicts keys is too many."""
     for server in cluster.servers:
         store = RedisStore(read_address(f"{cluster.url}?prefix={tmp_path.name}"))
         with server.client() as client:

@@ -106,7 +106,8 @@ def test_a_name_with_a_listed_word_is_found(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["class HTTPHeartbeat: ...", "dashboard = keyboard = 1", "def test_a_bell_rings(): ..."]
+    "source",
+    ["class HTTPHeartbeat: ...", "dashboard = keyboard = 1", "def test_a_bell_rings(): ..."],
 )
 def test_other_names_are_not(source: str) -> None:
     assert offending(names_in(source), never()) == []

@@ -15,8 +15,8 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def open_scene(url: str, tmp_path: Path) -> Iterator[OpenScene]:
-    """Opens a scene on an empty store; every process in it has ended when the test has."""
+def open_scenario(url: str, tmp_path: Path) -> Iterator[OpenScene]:
+    """Opens a scenario on an empty store; all of its processes end with the test."""
     with ExitStack() as stack:
         yield lambda **details: stack.enter_context(
             Scenario(url, tmp_path / "histories", **details)

@@ -57,19 +57,19 @@ def test_the_loss_is_measured():
     assert figures["age of the oldest lost answer in ms"] == 1500
 
 
-def test_a_fault_that_says_nothing_excuses_nothing():
+def test_a_fault_without_a_note_excuses_nothing():
     found = evidence(*enqueued("a", 9.99), *kill(10.0, note=""))
 
     assert check_with_allowed_loss(found).broken == check(found).broken == {Rule.LOST}
 
 
-def test_of_two_faults_the_next_one_took_it():
+def test_of_two_faults_the_next_one_explains_the_loss():
     found = evidence(*kill(9.0), *enqueued("a", 9.2), *kill(10.0))
 
     assert excuse_allowed_loss(found)[1].enqueues == pytest.approx((0.8,))
 
 
-def test_what_is_there_was_not_lost():
+def test_a_stored_job_was_not_lost():
     event = Event("1.1", 9.4, KEY, Act.ENQUEUE, "a", "sync", None, State.QUEUED, 0, 0, "", "", "")
     record = Record("a", "sync", State.QUEUED, b"", 5, Options(), 0, created_at=0.0)
     found = evidence(*enqueued("a", 9.5), *kill(10.0), events=[event], records={"a": record})
@@ -110,7 +110,7 @@ def twice_expired(first: float, second: float) -> Evidence:
     )
 
 
-def test_a_lost_answer_may_be_noted_after_it_was_done_again():
+def test_a_lost_answer_may_be_recorded_after_it_was_repeated():
     """A busy process notes it late, and the lease that is back is expired at once."""
     excused, loss = excuse_allowed_loss(twice_expired(10.2, 10.5))
 
@@ -118,7 +118,7 @@ def test_a_lost_answer_may_be_noted_after_it_was_done_again():
     assert [each.phase for each in excused.steps if each.type is StepType.SETTLE] == ["info", "ok"]
 
 
-def test_what_is_answered_twice_without_a_fault_is_not_excused():
+def test_a_repeated_answer_without_a_fault_is_not_excused():
     found = twice_expired(11.0, 11.5)
 
     assert excuse_allowed_loss(found)[0] == found

@@ -94,7 +94,7 @@ def test_an_unknown_outcome_is_no_failure():
     assert report.figures["enqueues with unknown outcome"] == 2
 
 
-def test_a_fault_of_the_server_strikes_everybody():
+def test_a_fault_of_the_server_affects_all_workers():
     everybody = [
         msgspec.structs.replace(each, worker=ALL_WORKERS) if each.type is StepType.FAULT else each
         for each in HONEST.steps
@@ -188,7 +188,7 @@ FOUND: list[tuple[Rule, Callable[[], Report]]] = [
 
 
 @pytest.mark.parametrize(("rule", "dishonest"), FOUND)
-def test_a_dishonest_history_is_found_out(rule: Rule, dishonest: Callable[[], Report]):
+def test_a_forged_history_is_detected(rule: Rule, dishonest: Callable[[], Report]):
     report = dishonest()
 
     assert rule in report.broken, str(report)

@@ -1,4 +1,4 @@
-"""A process dies at a chosen write to a file of SQLite: holding its locks, or copying its log."""
+"""A process dies at a chosen write to a file of SQLite: locks held, or in a checkpoint."""
 
 import shutil
 from pathlib import Path
@@ -27,25 +27,25 @@ POINTS = [
 ]
 
 
-def crash_at(scene: Scenario, points: list[CrashPoint]) -> None:
+def crash_at(scenario: Scenario, points: list[CrashPoint]) -> None:
     for point in points:
-        crasher = crash_producer(scene, point)
-        assert crasher.status == -9, f"{point} was not reached"
+        producer = crash_producer(scenario, point)
+        assert producer.status == -9, f"{point} was not reached"
 
 
-def test_nothing_is_lost_or_left_locked(open_scene):
-    scene = open_scene()
+def test_nothing_is_lost_or_left_locked(open_scenario):
+    scenario = open_scenario()
 
-    crash_at(scene, POINTS)
-    scene.drain()
-    report = scene.check()
+    crash_at(scenario, POINTS)
+    scenario.drain()
+    report = scenario.check()
 
     assert report.ok, str(report)
     assert sum(report.faults.values()) == len(POINTS)
 
 
 @pytest.mark.parametrize("point", ["main.write.1", "main.tear.1", "main.sync.1", "wal.tear.9"])
-def test_a_store_that_was_cut_short_in_the_making(url, tmp_path: Path, point):
+def test_a_store_whose_creation_was_interrupted(url, tmp_path: Path, point):
     histories = tmp_path / "histories"
     histories.mkdir()
     making = ProgramOptions(
@@ -55,37 +55,37 @@ def test_a_store_that_was_cut_short_in_the_making(url, tmp_path: Path, point):
     maker.wait()
     assert maker.status == -9
 
-    with Scenario(url, histories) as scene:
-        scene.probe("a store cut short")
-        scene.drain()
-        report = scene.check()
+    with Scenario(url, histories) as scenario:
+        scenario.probe("a store cut short")
+        scenario.drain()
+        report = scenario.check()
 
     assert report.ok, str(report)
 
 
 def test_control_a_store_without_its_log(url, tmp_path: Path):
     histories = tmp_path / "histories"
-    with Scenario(url, histories) as scene:
-        crash_at(scene, [CrashPoint("main", "write", 1)])
+    with Scenario(url, histories) as scenario:
+        crash_at(scenario, [CrashPoint("main", "write", 1)])
         shutil.copy(tmp_path / "jobs.db", tmp_path / "copy.db")
 
-    with Scenario(f"sqlite:///{tmp_path}/copy.db", histories) as scene:
-        scene.drain()
-        report = scene.check()
+    with Scenario(f"sqlite:///{tmp_path}/copy.db", histories) as scenario:
+        scenario.drain()
+        report = scenario.check()
 
     assert Rule.LOST in report.broken, str(report)
 
 
 @pytest.mark.parametrize("point", ["wal.write.5", "wal.sync.1"])
-def test_control_a_lock_that_outlives_its_holder(open_scene, point):
-    scene = open_scene()
-    holder = scene.start("crashing_producer", crash=point, outlives_parent=True)
+def test_control_a_lock_that_outlives_its_holder(open_scenario, point):
+    scenario = open_scenario()
+    holder = scenario.start("crashing_producer", crash=point, outlives_parent=True)
     wait_for("the holder to stop", lambda: holder.has(StepType.FAULT, Phase.INVOKE))
 
-    probe = scene.probe("a stopped holder", patience=1.0)
+    probe = scenario.probe("a stopped holder", timeout=1.0)
     holder.kill()
     probe.join(10)
-    scene.drain()
-    report = scene.check()
+    scenario.drain()
+    report = scenario.check()
 
     assert report.broken == {Rule.BLOCKED}, str(report)

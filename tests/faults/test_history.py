@@ -37,7 +37,7 @@ def test_a_killed_process_leaves_every_step(tmp_path):
     assert not is_alive(tmp_path, "killed")
 
 
-def test_a_torn_last_line_never_happened(tmp_path):
+def test_a_torn_last_line_is_ignored(tmp_path):
     history = History(tmp_path, "one")
     history.write(STARTED)
     with path_of(tmp_path, "one").open("ab") as file:
@@ -47,7 +47,7 @@ def test_a_torn_last_line_never_happened(tmp_path):
     history.close()
 
 
-def test_who_holds_a_history_is_alive(tmp_path):
+def test_a_locked_history_means_a_running_process(tmp_path):
     history = History(tmp_path, "one")
     history.write(STARTED)
 

@@ -21,21 +21,21 @@ def test_a_fault_lasts_from_before_the_act_until_after_it(
         during.extend(step.phase for step in read_all(tmp_path))
 
     queues = ackline.open("memory://")
-    post = SimpleNamespace(
+    program = SimpleNamespace(
         queues=queues,
         queue=queues["work"],
-        assignment=SimpleNamespace(seed=1, name="interfering_client"),
+        options=SimpleNamespace(seed=1, name="interfering_client"),
         history=History(tmp_path, "interfering_client"),
     )
-    meddler = InterferingClient(cast(Any, post))
+    client = InterferingClient(cast(Any, program))
     for act in ("abandon", "settle_late", "sweep", "operate", "move", "promote_and_prune"):
-        monkeypatch.setattr(meddler, act, abandon)
+        monkeypatch.setattr(client, act, abandon)
 
-    meddler.interfere()
+    client.interfere()
 
     assert during == [Phase.INVOKE]
     steps = read_all(tmp_path)
     assert [step.phase for step in steps] == [Phase.INVOKE, Phase.OK]
     assert len({step.id for step in steps}) == 1
-    post.history.close()
+    program.history.close()
     queues.close()

@@ -17,32 +17,32 @@ def answered(writer: ManagedProcess) -> int:
     return count(writer.steps(), StepType.ENQUEUE, Phase.OK)
 
 
-def kill_all_writers(scene: Scenario, **details) -> Report:
+def kill_all_writers(scenario: Scenario, **details) -> Report:
     """Four writers and a reader, none of which rests; all writers are killed at full speed."""
-    reader = scene.start("journal_reader")
-    writers = [scene.start("producer", max_pause=0.0, **details) for _ in range(WRITERS)]
+    reader = scenario.start("journal_reader")
+    writers = [scenario.start("producer", max_pause=0.0, **details) for _ in range(WRITERS)]
     wait_for("answers", lambda: all(answered(writer) > ENOUGH for writer in writers))
     for writer in writers:
-        with scene.fault("kill producer", writer.name):
+        with scenario.fault("kill producer", writer.name):
             writer.kill()
-    scene.drain()
+    scenario.drain()
     time.sleep(0.2)
     reader.stop()
-    return scene.check()
+    return scenario.check()
 
 
 @pytest.mark.parametrize("durability", ["full", "normal"])
-def test_what_was_answered_is_there(open_scene, url, durability):
-    scene = open_scene()
-    scene.url = f"{url}?durability={durability}"
+def test_acknowledged_jobs_are_stored(open_scenario, url, durability):
+    scenario = open_scenario()
+    scenario.url = f"{url}?durability={durability}"
 
-    report = kill_all_writers(scene)
+    report = kill_all_writers(scenario)
 
     assert report.ok, str(report)
     assert report.figures["enqueues answered ok"] > WRITERS * ENOUGH
 
 
-def test_control_answered_before_the_commit(open_scene):
-    report = kill_all_writers(open_scene(), variant="answers before commit")
+def test_control_acknowledged_before_the_commit(open_scenario):
+    report = kill_all_writers(open_scenario(), variant="answers before commit")
 
     assert Rule.LOST in report.broken, str(report)

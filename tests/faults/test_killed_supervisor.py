@@ -9,29 +9,29 @@ from tests.harness.faults.workload import ASYNC, Task
 JOBS = 4
 
 
-def kill_supervisor(scene: Scenario, patience: float, **details) -> Report:
+def kill_supervisor(scenario: Scenario, timeout: float, **details) -> Report:
     for number in range(JOBS):
-        scene.enqueue(f"job-{number}", Task((2.0,)), kind=ASYNC)
-    supervisor = scene.start("supervisor", processes=2, grace=0.1, **details)
+        scenario.enqueue(f"job-{number}", Task((2.0,)), kind=ASYNC)
+    supervisor = scenario.start("supervisor", processes=2, grace=0.1, **details)
     wait_for("its workers", lambda: len(list(children_of(supervisor))) == 2)
     children = list(children_of(supervisor))
-    with scene.fault("kill supervisor", supervisor.name):
+    with scenario.fault("kill supervisor", supervisor.name):
         supervisor.kill()
-        expect_workers_stopped(scene, children, patience)
+        expect_workers_stopped(scenario, children, timeout)
     for child in children:
         child.kill()
-    scene.drain()
-    return scene.check()
+    scenario.drain()
+    return scenario.check()
 
 
-def test_its_workers_stop(open_scene):
-    report = kill_supervisor(open_scene(lease=30.0), patience=20.0)
+def test_its_workers_stop(open_scenario):
+    report = kill_supervisor(open_scenario(lease=30.0), timeout=20.0)
 
     assert report.ok, str(report)
     assert report.figures["jobs completed at the end"] == JOBS
 
 
-def test_control_workers_that_stay(open_scene):
-    report = kill_supervisor(open_scene(lease=1.0), patience=1.0, outlives_parent=True)
+def test_control_workers_that_do_not_stop(open_scenario):
+    report = kill_supervisor(open_scenario(lease=1.0), timeout=1.0, outlives_parent=True)
 
     assert Rule.ORPHANED in report.broken, str(report)

@@ -12,22 +12,22 @@ JOBS = 4
 ONCE_LONG = Task((60.0, 0.01))
 
 
-def kill_one_at_work(scene: Scenario, patience: float = 30.0, **details) -> Report:
-    """Kill a worker that has begun some jobs; another works off what is left."""
+def kill_one_at_work(scenario: Scenario, timeout: float = 30.0, **details) -> Report:
+    """Kill a worker that has started some jobs; another runs the rest."""
     for number in range(JOBS):
-        scene.enqueue(f"job-{number}", ONCE_LONG, kind=(SYNC, ASYNC)[number % 2])
-    victim = scene.start("worker", concurrency=JOBS, **details)
+        scenario.enqueue(f"job-{number}", ONCE_LONG, kind=(SYNC, ASYNC)[number % 2])
+    victim = scenario.start("worker", concurrency=JOBS, **details)
     wait_for(
-        "jobs to be begun", lambda: count(victim.steps(), StepType.DELIVERY, Phase.INVOKE) == JOBS
+        "jobs to start", lambda: count(victim.steps(), StepType.DELIVERY, Phase.INVOKE) == JOBS
     )
-    with scene.fault("kill worker", victim.name):
+    with scenario.fault("kill worker", victim.name):
         victim.kill()
-    scene.drain(patience=patience, **details)
-    return scene.check()
+    scenario.drain(timeout=timeout, **details)
+    return scenario.check()
 
 
-def test_its_jobs_are_done_by_another(open_scene):
-    report = kill_one_at_work(open_scene(lease=2.0))
+def test_its_jobs_are_run_by_another_worker(open_scenario):
+    report = kill_one_at_work(open_scenario(lease=2.0))
 
     assert report.ok, str(report)
     assert report.figures["jobs completed at the end"] == JOBS
@@ -37,7 +37,7 @@ def test_its_jobs_are_done_by_another(open_scene):
 @pytest.mark.parametrize(
     ("variant", "rule"), [("completes on claim", Rule.LOST), ("never expires", Rule.STUCK)]
 )
-def test_control(open_scene, variant, rule):
-    report = kill_one_at_work(open_scene(lease=1.0), patience=3.0, variant=variant)
+def test_control(open_scenario, variant, rule):
+    report = kill_one_at_work(open_scenario(lease=1.0), timeout=3.0, variant=variant)
 
     assert rule in report.broken, str(report)

@@ -1,4 +1,4 @@
-"""The proxy cuts exactly where it is told to."""
+"""The proxy cuts exactly at the requested points."""
 
 import contextlib
 import socket
@@ -12,11 +12,11 @@ from tests.harness.faults.proxy import CutSchedule, Proxy, ProxyListener
 
 
 class Echo:
-    """A server that answers each line with itself, and remembers what it was asked."""
+    """A server that echoes each line, and records what it received."""
 
     def __init__(self, name: bytes = b"") -> None:
         self.name = name
-        self.asked: list[bytes] = []
+        self.received: list[bytes] = []
         self._door = ProxyListener(self._serve)
         self.address = ("127.0.0.1", self._door.port)
 
@@ -26,7 +26,7 @@ class Echo:
     def _answer(self, client: socket.socket) -> None:
         with client, client.makefile("rb") as lines, contextlib.suppress(ConnectionError):
             for line in lines:
-                self.asked.append(line.rstrip())
+                self.received.append(line.rstrip())
                 client.sendall(self.name + line)
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ def exchange(client: socket.socket, request: bytes) -> bytes:
         return b""
 
 
-def test_it_passes_everything_on(proxy, server):
+def test_it_forwards_everything(proxy, server):
     assert ask(proxy, b"one", b"two") == [b"one", b"two"]
     assert not proxy.done
 
@@ -70,7 +70,7 @@ def test_cut_before_the_request_reaches_the_server(proxy, server):
 
     assert ask(proxy, b"one") == [b""]
     assert ask(proxy, b"two") == [b"two"]
-    assert server.asked == [b"two"]
+    assert server.received == [b"two"]
     assert proxy.done == {"before": 1}
 
 
@@ -79,11 +79,11 @@ def test_cut_after_the_server_has_answered(proxy, server):
 
     assert ask(proxy, b"one") == [b""]
     assert ask(proxy, b"two") == [b"two"]
-    assert server.asked == [b"one", b"two"]
+    assert server.received == [b"one", b"two"]
     assert proxy.done == {"after": 1}
 
 
-def test_some_are_let_pass_and_several_are_cut(proxy):
+def test_skip_and_count_of_cuts(proxy):
     proxy.cut_next("after", skip=1, count=2)
 
     assert ask(proxy, b"one", b"two") == [b"one", b""]
@@ -91,11 +91,11 @@ def test_some_are_let_pass_and_several_are_cut(proxy):
     assert ask(proxy, b"four") == [b"four"]
 
 
-def test_only_requests_with_these_bytes(proxy, server):
+def test_cuts_can_match_requests(proxy, server):
     proxy.cut_next("before", matching=b"victim")
 
     assert ask(proxy, b"one", b"the victim") == [b"one", b""]
-    assert server.asked == [b"one"]
+    assert server.received == [b"one"]
 
 
 def test_a_long_request_is_one_exchange(proxy, server):
@@ -105,11 +105,11 @@ def test_a_long_request_is_one_exchange(proxy, server):
     long = b"x" * 300_000
 
     assert ask(proxy, long) == [b""]
-    assert server.asked == [long]
+    assert server.received == [long]
     assert proxy.done == {"after": 1}
 
 
-def test_at_random_the_seed_decides():
+def test_random_cuts_depend_on_the_seed():
     def drawn(seed: int) -> list[str | None]:
         cuts = CutSchedule()
         cuts.at_random(0.3, seed)
@@ -120,7 +120,7 @@ def test_at_random_the_seed_decides():
     assert 30 < 200 - drawn(1).count(None) < 90
 
 
-def test_cleared_it_cuts_no_more(proxy):
+def test_clear_ends_the_cuts(proxy):
     proxy.cut_at_random(1.0, seed=1)
     assert ask(proxy, b"one") == [b""]
 
@@ -129,7 +129,7 @@ def test_cleared_it_cuts_no_more(proxy):
     assert ask(proxy, b"one") == [b"one"]
 
 
-def test_it_tells_of_each_cut_before_it_happens(server):
+def test_each_cut_is_reported_before_it_happens(server):
     told: list[str] = []
     with Proxy(server.address, told.append) as proxy:
         proxy.cut_next("before")
@@ -140,7 +140,7 @@ def test_it_tells_of_each_cut_before_it_happens(server):
     assert told == ["before", "after"]
 
 
-def test_refusing_is_no_listening_at_all(proxy):
+def test_refused_connections_fail_at_once(proxy):
     proxy.refuse()
     with pytest.raises(ConnectionRefusedError):
         ask(proxy, b"one")
@@ -163,14 +163,14 @@ def test_stalled_requests_arrive_later(proxy, server):
     proxy.stall()
     with pytest.raises(TimeoutError):
         ask(proxy, b"one", timeout=0.05)
-    assert server.asked == []
+    assert server.received == []
 
     proxy.resume()
 
-    wait_for("the request", lambda: server.asked == [b"one"])
+    wait_for("the request", lambda: server.received == [b"one"])
 
 
-def test_it_can_lead_to_another_server(proxy):
+def test_it_can_switch_to_another_server(proxy):
     other = Echo(b"other ")
     with socket.create_connection(proxy.address, timeout=10) as client:
         assert exchange(client, b"one") == b"one"
@@ -182,7 +182,7 @@ def test_it_can_lead_to_another_server(proxy):
     other.close()
 
 
-def test_a_server_that_is_gone_is_a_closed_connection(server):
+def test_an_unreachable_server_closes_the_connection(server):
     server.close()
     with Proxy(server.address) as proxy:
         assert ask(proxy, b"one") == [b""]

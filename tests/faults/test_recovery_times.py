@@ -33,7 +33,7 @@ def quick_cases():
 
 
 @pytest.mark.parametrize(("store", "way"), quick_cases())
-def test_within_its_bound(store: str, way: RecoveryPath):
+def test_recovery_is_within_its_bound(store: str, way: RecoveryPath):
     [measured] = measure_store(store, [way], samples=2)
     print(table([measured]))
 

@@ -1,4 +1,4 @@
-"""A worker is stopped past its lease and goes on: what it settles then must be refused."""
+"""A worker is suspended past its lease and resumed: what it settles then must be refused."""
 
 from tests.harness.faults import Report, Rule
 from tests.harness.faults.checks.history import Phase, StepType
@@ -7,20 +7,20 @@ from tests.harness.faults.scenario import Scenario
 from tests.harness.faults.workload import Task
 
 
-def wake_a_zombie(scene: Scenario, variant: str) -> Report:
+def wake_a_zombie(scenario: Scenario, variant: str) -> Report:
     """The second worker is at work on the job while the first one wakes and settles it."""
-    scene.enqueue("job", Task((1.0, 2.0)))
-    zombie = scene.start("worker", concurrency=1, variant=variant)
+    scenario.enqueue("job", Task((1.0, 2.0)))
+    zombie = scenario.start("worker", concurrency=1, variant=variant)
     wait_for("the first start", lambda: began(zombie, "job"))
-    end = scene.pause(zombie)
-    heir = scene.start("worker", concurrency=1, variant=variant)
+    end = scenario.pause(zombie)
+    heir = scenario.start("worker", concurrency=1, variant=variant)
     wait_for("the second start", lambda: began(heir, "job"))
-    scene.resume(zombie, end)
-    wait_for("the zombie to settle", lambda: settled(zombie, "job"))
+    scenario.resume(zombie, end)
+    wait_for("the resumed worker to settle", lambda: settled(zombie, "job"))
     heir.stop()
     zombie.stop()
-    scene.drain()
-    return scene.check()
+    scenario.drain()
+    return scenario.check()
 
 
 def began(worker: ManagedProcess, id: str) -> bool:
@@ -34,14 +34,14 @@ def settled(worker: ManagedProcess, id: str) -> bool:
     )
 
 
-def test_its_settling_is_refused(open_scene):
-    report = wake_a_zombie(open_scene(lease=0.7), "drops heartbeat replies")
+def test_its_settling_is_refused(open_scenario):
+    report = wake_a_zombie(open_scenario(lease=0.7), "drops heartbeat replies")
 
     assert report.ok, str(report)
     assert report.figures["settlings refused"] >= 1
 
 
-def test_control_settling_by_id_alone(open_scene):
-    report = wake_a_zombie(open_scene(lease=0.7), "unfenced")
+def test_control_settling_by_id_alone(open_scenario):
+    report = wake_a_zombie(open_scenario(lease=0.7), "unfenced")
 
     assert Rule.STALE in report.broken, str(report)

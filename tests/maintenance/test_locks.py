@@ -36,7 +36,7 @@ def every(*queues: Queue[Any, Any]) -> dict[Queue[Any, Any], float]:
 
 @pytest.mark.every_store
 class TestLocks:
-    def test_one_process_has_a_queue_until_an_interval_after_its_last_turn(
+    def test_one_process_has_a_queue_until_an_interval_after_its_last_run(
         self, queues: Queues, clock: ManualClock
     ) -> None:
         queue = queues["email"]
@@ -51,7 +51,7 @@ class TestLocks:
         assert second.acquire(every(queue)) == [queue]
         assert first.acquire(every(queue)) == []
 
-    def test_queues_duties_and_tenants_are_locked_apart(self, queues: Queues) -> None:
+    def test_queues_loops_and_tenants_have_separate_locks(self, queues: Queues) -> None:
         email, image = queues["email"], queues["image"]
         same_name = Queues(queues.store, "acme")["email"]
         first, second = MaintenanceLocks("sweep"), MaintenanceLocks("sweep")
@@ -60,7 +60,7 @@ class TestLocks:
         assert second.acquire(every(email, image, same_name)) == [image, same_name]
         assert MaintenanceLocks("prune").acquire(every(email)) == [email]
 
-    def test_of_many_that_want_it_at_once_one_gets_each_queue(self, queues: Queues) -> None:
+    def test_of_many_concurrent_processes_one_gets_each_queue(self, queues: Queues) -> None:
         wanted = every(*(queues[f"queue-{number}"] for number in range(5)))
         together = Barrier(8)
 
@@ -74,15 +74,15 @@ class TestLocks:
 
         assert acquired == {f"queue-{number}": 1 for number in range(5)}
 
-    def test_a_clock_that_was_put_back_frees_all(self, queues: Queues, clock: ManualClock) -> None:
+    def test_a_clock_set_back_frees_all_locks(self, queues: Queues, clock: ManualClock) -> None:
         assert MaintenanceLocks("sweep").acquire(every(queues["email"]))
         clock.advance(-3600.0)
 
         assert MaintenanceLocks("sweep").acquire(every(queues["email"]))
 
 
-def test_each_process_goes_by_its_own_interval(queues: Queues, clock: ManualClock) -> None:
-    """One that looks after a queue once an hour does not keep others from doing so more often."""
+def test_each_process_uses_its_own_interval(queues: Queues, clock: ManualClock) -> None:
+    """Maintaining a queue once an hour does not stop others from doing so more often."""
     queue = queues["email"]
     assert MaintenanceLocks("prune").acquire({queue: 3600.0}) == [queue]
     clock.advance(EVERY)
@@ -90,7 +90,7 @@ def test_each_process_goes_by_its_own_interval(queues: Queues, clock: ManualCloc
     assert MaintenanceLocks("prune").acquire({queue: EVERY}) == [queue]
 
 
-def test_locks_that_one_look_does_not_show_are_seen_all_the_same(
+def test_locks_beyond_one_page_are_found(
     queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ackline.maintenance.locks.LOOKUP_BATCH", 3)
@@ -103,7 +103,7 @@ def test_locks_that_one_look_does_not_show_are_seen_all_the_same(
     assert len(MaintenanceLocks("sweep").acquire(wanted)) == 10
 
 
-def test_a_lock_that_another_process_takes_meanwhile_is_left_to_it(
+def test_a_lock_that_another_process_acquires_meanwhile_is_left_to_it(
     queues: Queues, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue, first, second = queues["email"], MaintenanceLocks("sweep"), MaintenanceLocks("sweep")
@@ -188,7 +188,7 @@ class TestManyProcesses:
                     loop.step()
         return Counter(store.seen)
 
-    def test_idle_queues_are_looked_at_together_and_nothing_is_written(
+    def test_idle_queues_are_checked_in_one_call_without_writes(
         self, store: CountingStore, queues: list[Queue[Any, Any]]
     ) -> None:
         fleet = self.fleet(queues)
@@ -235,7 +235,7 @@ class TestManyProcesses:
 
         assert store.seen["prune"] == self.QUEUES * (1 if locked else self.PROCESSES)
 
-    def test_a_queue_in_trouble_in_one_process_is_left_to_another(
+    def test_a_queue_that_fails_in_one_process_is_left_to_another(
         self, queues: list[Queue[Any, Any]], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A process that fails for a queue rests, and does not renew its lock meanwhile."""
@@ -276,7 +276,7 @@ class Failing(MaintenanceLoop):
 
 
 class TestDeadHolder:
-    """A dead holder delays its duties by at most one interval."""
+    """A dead process delays maintenance by at most one interval."""
 
     def test_by_the_clock(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
@@ -315,7 +315,7 @@ class TestDeadHolder:
 
             assert holder_of(queue, "sweep") in running
             assert holder_of(queue, "promote") in running
-            # Its last turn was at most an interval before, and each of the others looks once in
+            # Its last run was at most an interval before, and each of the others checks once in
             # an interval; the rest is what a busy machine takes.
             assert time.monotonic() - began < 2 * REAL_INTERVAL + 5.0
 
@@ -346,7 +346,7 @@ def processes(url: str, count: int) -> Iterator[dict[int, subprocess.Popen[bytes
 
 
 def holder_of(queue: Queue[Any, Any], duty: str) -> int:
-    """The process that has done a duty last; 0 if none has yet."""
+    """The process that has run the maintenance last; 0 if none has yet."""
     key = (RESERVED_KEY_PREFIX, KEY_PREFIX, queue.name, duty)
     found = queue.store.read_keys(queue.key.tenant, key, 1)
     return int(decode_lock(found[0].value).owner.split()[1]) if found else 0

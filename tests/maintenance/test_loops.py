@@ -17,7 +17,7 @@ from ackline.testing import ManualClock, memory_queues
 
 
 class Counting(MaintenanceLoop):
-    """Fails as often as told to, then says that it ran."""
+    """Fails a given number of times, then records that it ran."""
 
     name = "counting loop"
 

@@ -37,7 +37,7 @@ def test_a_lapsed_lease_is_taken_back(queues: Queues, clock: ManualClock) -> Non
         queue.complete(job)
 
 
-def test_poison_ends_in_the_dlq_with_its_reason(queues: Queues, clock: ManualClock) -> None:
+def test_a_job_that_kills_its_workers_ends_in_the_dlq(queues: Queues, clock: ManualClock) -> None:
     queue = queues["email"]
     queue.enqueue(1, id="a", max_attempts=3)
     reaper = Reaper([queue], 1.0)
@@ -78,7 +78,7 @@ def test_two_reapers_take_each_lease_back_once(queues: Queues, clock: ManualCloc
 
 @pytest.mark.every_store
 class TestMissedHeartbeats:
-    def test_all_that_a_silent_worker_holds_is_taken_back(
+    def test_all_leases_of_a_worker_without_heartbeat_are_expired(
         self, queues: Queues, clock: ManualClock
     ) -> None:
         queue = queues["email"]
@@ -100,7 +100,7 @@ class TestMissedHeartbeats:
         assert status.failure is not None
         assert "worker heartbeat missed (worker silent)" in status.failure.message
 
-    def test_a_worker_that_speaks_up_in_between_keeps_its_leases(
+    def test_a_worker_whose_heartbeat_returns_meanwhile_keeps_its_leases(
         self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         queue = queues["email"]
@@ -132,7 +132,7 @@ class TestMissedHeartbeats:
         assert queue.counts()[State.PROCESSING] == 1
         assert expire_worker(queue, "dead", "again").expired == 0
 
-    def test_a_dead_child_is_remembered_as_dead(self, queues: Queues, clock: ManualClock) -> None:
+    def test_a_dead_child_stays_listed_as_dead(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
         beat = Heartbeat(
             id="dead", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=60.0
@@ -164,7 +164,7 @@ class TestStuck:
     def broken(self, record: Any) -> Any:
         raise RuntimeError("settings cannot be read")
 
-    def test_what_cannot_be_expired_is_reported_once_with_its_id(
+    def test_a_stuck_lease_is_reported_once_with_its_id(
         self, stuck: Queue[Any, Any], clock: ManualClock, caplog: pytest.LogCaptureFixture
     ) -> None:
         reaper = Reaper([stuck], 1.0, stuck_after=300)
@@ -175,9 +175,9 @@ class TestStuck:
         errors = [entry for entry in caplog.records if entry.levelno == logging.ERROR]
         assert len(errors) == 1
         assert "'poor-one'" in errors[0].message
-        assert "lapsed more than 300 s ago" in errors[0].message
+        assert "expired more than 300 s ago" in errors[0].message
 
-    def test_what_lapsed_while_nobody_looked_is_taken_back_without_alarm(
+    def test_a_lease_that_lapsed_during_a_downtime_is_not_reported(
         self, queues: Queues, clock: ManualClock, caplog: pytest.LogCaptureFixture
     ) -> None:
         queue = queues["email"]

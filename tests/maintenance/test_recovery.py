@@ -1,4 +1,4 @@
-"""Recovery can be turned off and paced; what came back is counted, what is stuck is told."""
+"""Recovery can be turned off, its interval set; recovered jobs are counted, stuck ones reported."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def without_counts(queue: Queue[Any, Any], answer: Callable[[], bool]) -> Callab
 
 
 class TestCounting:
-    def test_a_queue_without_trouble_has_nothing_to_tell(self, queues: Queues) -> None:
+    def test_a_healthy_queue_has_empty_recovery_stats(self, queues: Queues) -> None:
         queue = queues["email"]
         queue.enqueue(1)
         queue.complete(queue.claim()[0])
@@ -61,7 +61,9 @@ class TestCounting:
         assert (stats.by_source, stats.jobs, stats.overdue, stats.stuck) == ({}, 0, 0, ())
 
     @pytest.mark.every_store
-    def test_each_way_is_counted_for_itself(self, queues: Queues, clock: ManualClock) -> None:
+    def test_each_recovery_path_is_counted_separately(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
         queue = queues["email"]
         lapse(queue, clock, "a", "b")
         Reaper([queue], 1.0).step()
@@ -78,7 +80,7 @@ class TestCounting:
         assert counted(queue)[RecoveredBy.HEARTBEAT] == 2
 
     @pytest.mark.every_store
-    def test_what_claims_took_back_is_counted_when_the_queue_is_closed(
+    def test_jobs_recovered_by_claims_are_counted_when_the_queue_is_closed(
         self, queues: Queues, clock: ManualClock
     ) -> None:
         queue = queues["email"]
@@ -89,7 +91,7 @@ class TestCounting:
         other = Queues(queues.store)["email"]
         assert counted(other) == {RecoveredBy.CLAIM: 2}
 
-    def test_a_dead_child_is_the_monitors(self, queues: Queues) -> None:
+    def test_a_dead_child_counts_as_recovered_by_the_monitor(self, queues: Queues) -> None:
         queue = queues["email"]
         queue.enqueue(1)
         queue.claim(worker="child")
@@ -98,7 +100,7 @@ class TestCounting:
 
         assert counted(queue) == {RecoveredBy.MONITOR: 1}
 
-    def test_what_went_to_the_dlq_and_when_the_last_came(
+    def test_recovery_stats_have_dead_letters_and_the_last_time(
         self, queues: Queues, clock: ManualClock
     ) -> None:
         queue = queues["email"]
@@ -110,7 +112,7 @@ class TestCounting:
         assert recovered == Recovered(1, 1, recovered.last_at)
         assert recovered.last_at == pytest.approx(clock.now(), abs=0.001)
 
-    def test_a_lease_that_was_saved_is_not_counted(
+    def test_a_lease_that_was_extended_meanwhile_is_not_counted(
         self, queues: Queues, clock: ManualClock
     ) -> None:
         queue = queues["email"]
@@ -123,7 +125,9 @@ class TestCounting:
         assert counted(queue) == {RecoveredBy.SWEEP: 1}
 
     @pytest.mark.every_store
-    def test_many_at_once_lose_no_count(self, queues: Queues, clock: ManualClock) -> None:
+    def test_concurrent_recoveries_are_all_counted(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
         queue = queues["email"]
         lapse(queue, clock, *map(str, range(24)))
 
@@ -174,7 +178,7 @@ class TestCounting:
         Reaper([queue], 1.0).step()
         assert load_recovery_counts(queue.store, queue.key)[RecoveredBy.CLAIM].jobs == 1
 
-    def test_counts_that_others_keep_writing_are_left_to_the_next_time(
+    def test_contended_counts_are_written_the_next_time(
         self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         queue = queues["email"]
@@ -186,7 +190,7 @@ class TestCounting:
         assert load_recovery_counts(queue.store, queue.key) == {}
         assert counted(queue) == {RecoveredBy.SWEEP: 1}
 
-    def test_queues_are_counted_apart(self, queues: Queues, clock: ManualClock) -> None:
+    def test_queues_are_counted_separately(self, queues: Queues, clock: ManualClock) -> None:
         lapse(queues["email"], clock, "a")
         lapse(queues["email too"], clock, "a")
         Reaper([queues["email"]], 1.0).step()
@@ -222,7 +226,7 @@ class TestTurnedOff:
         Maintenance([queue]).step()
         assert queue.counts()[State.QUEUED] == 1
 
-    def test_a_waiting_claim_does_not_spin_on_what_it_must_not_take(
+    def test_a_waiting_claim_does_not_spin_on_leases_it_must_not_expire(
         self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         queue = queues["email"]
@@ -239,7 +243,7 @@ class TestTurnedOff:
         assert queue.claim(wait=0.3) == []
         assert len(claims) <= 4
 
-    def test_by_hand_it_is_taken_back(self, queues: Queues, clock: ManualClock) -> None:
+    def test_recover_works_though_recovery_is_off(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
         queue.configure(recovery=False)
         lapse(queue, clock, "lapsed")
@@ -253,7 +257,9 @@ class TestTurnedOff:
         assert counted(queue) == {RecoveredBy.HAND: 2}
         assert {job.attempts for job in queue.claim(2)} == {2}
 
-    def test_one_process_can_leave_it_to_others(self, queues: Queues, clock: ManualClock) -> None:
+    def test_maintenance_without_recovery_expires_nothing(
+        self, queues: Queues, clock: ManualClock
+    ) -> None:
         queue = queues["email"]
         lapse(queue, clock, "a")
 
@@ -262,7 +268,7 @@ class TestTurnedOff:
         Maintenance([queue]).step()
         assert queue.counts()[State.QUEUED] == 1
 
-    def test_a_worker_can_leave_it_to_others(
+    def test_a_worker_without_recovery_expires_nothing(
         self, queues: Queues, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         given: list[dict[str, Any]] = []
@@ -282,9 +288,7 @@ class TestTurnedOff:
 
 
 class TestSweepInterval:
-    def test_a_queue_that_wants_it_is_swept_less_often(
-        self, queues: Queues, clock: ManualClock
-    ) -> None:
+    def test_a_queue_can_be_swept_less_often(self, queues: Queues, clock: ManualClock) -> None:
         queue = queues["email"]
         queue.configure(sweep_every=3600.0)
         lapse(queue, clock, "a")
@@ -297,7 +301,7 @@ class TestSweepInterval:
         reaper.step()
         assert queue.counts()[State.PROCESSING] == 1
 
-    def test_or_more_often(self, queues: Queues) -> None:
+    def test_a_queue_can_be_swept_more_often(self, queues: Queues) -> None:
         queue = queues["email"]
         queue.configure(sweep_every=0.05)
         queue.enqueue(1)
@@ -306,13 +310,13 @@ class TestSweepInterval:
         assert Reaper([queue], 1.0).step() == pytest.approx(0.05)
 
     @pytest.mark.parametrize("setting", ["sweep_every", "stuck_after"])
-    def test_nonsense_is_refused(self, queues: Queues, setting: str) -> None:
+    def test_invalid_settings_are_refused(self, queues: Queues, setting: str) -> None:
         with pytest.raises(ConfigError, match=setting):
             queues["email"].configure(**{setting: -1.0})  # type: ignore[arg-type]
 
 
 class TestStuck:
-    def test_what_is_left_alone_is_reported_with_the_reason(
+    def test_leases_left_because_recovery_is_off_are_reported_with_the_reason(
         self, queues: Queues, clock: ManualClock, caplog: pytest.LogCaptureFixture
     ) -> None:
         queue = queues["email"]
@@ -346,9 +350,7 @@ class TestStuck:
         assert "'poor-one'" in caplog.text
 
 
-def test_recovery_counts_as_an_attempt_and_poison_reaches_the_dlq(
-    queues: Queues, clock: ManualClock
-) -> None:
+def test_recovery_counts_as_an_attempt_until_the_dlq(queues: Queues, clock: ManualClock) -> None:
     queue = queues["email"]
     queue.enqueue(1, id="poison", max_attempts=3)
     for attempt in range(1, 4):
@@ -370,7 +372,7 @@ class TestWaiting:
         request = ClaimRequest(worker="idle", limit=limit, lease=LEASE, kinds=frozenset({"none"}))
         return poll_interval(queue.claim_records(request))
 
-    def test_a_lease_that_cannot_be_taken_back_is_not_tried_without_a_pause(
+    def test_a_lease_that_cannot_be_expired_is_retried_with_a_pause(
         self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """As while a transaction of its handler's holds it: idle workers would keep a core busy."""
@@ -384,7 +386,7 @@ class TestWaiting:
 
         assert self.pause_of(queue) == MAX_POLL_INTERVAL
 
-    def test_a_store_that_takes_nothing_back_is_not_asked_without_a_pause(
+    def test_a_store_that_refuses_to_expire_is_retried_with_a_pause(
         self, queues: Queues, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         queue = queues["email"]
@@ -397,7 +399,7 @@ class TestWaiting:
 
         assert self.pause_of(queue) == MAX_POLL_INTERVAL
 
-    def test_when_more_have_lapsed_than_one_look_shows_the_next_is_at_once(
+    def test_more_lapsed_leases_than_one_batch_are_expired_without_a_pause(
         self, queues: Queues, clock: ManualClock
     ) -> None:
         queue = queues["email"]

@@ -87,7 +87,7 @@ def test_many_instances_make_one_job_a_tick(queue: Queue[Any, Any], clock: Manua
             thread.start()
         for thread in threads:
             thread.join()
-        for scheduler in schedulers:  # those that found the tick taken look again
+        for scheduler in schedulers:  # those that found the tick taken check again
             scheduler.step()
     assert len(ids(queue)) == 5
     assert sum(scheduler.stats().done.get("fired", 0) for scheduler in schedulers) == 5
@@ -132,7 +132,7 @@ class TestRaces:
         quick.step()
         slow.step()
         clock.advance(30)
-        # The slow one has read what was fired last, and is held up before it goes on.
+        # The slow one has read what was fired last, and is delayed before it continues.
         read, held_up = queue.store.read_keys, threading.Event()
 
         def read_slowly(*args: Any) -> Any:
@@ -171,7 +171,7 @@ class TestRaces:
     def die(self, *args: Any) -> None:
         raise KeyError("killed")
 
-    def test_one_that_could_not_enqueue_tries_again_itself_at_once(
+    def test_a_scheduler_that_could_not_enqueue_retries_at_once(
         self, queue: Queue[Any, Any], clock: ManualClock
     ) -> None:
         scheduler = Scheduler(queue, [MINUTELY])
@@ -200,13 +200,15 @@ class TestRaces:
 
 
 class TestRefused:
-    def test_what_the_queue_would_refuse_at_the_first_tick(self, queue: Queue[Any, Any]) -> None:
+    def test_a_job_that_the_queue_would_refuse_is_refused_at_once(
+        self, queue: Queue[Any, Any]
+    ) -> None:
         with pytest.raises(InvalidOption):
             Scheduler(queue, [Schedule("s", "* * * * *", options={"priority": 10})])
         with pytest.raises(InvalidPayload):
             Scheduler(queue, [Schedule("s", "* * * * *", payload=object())])
 
-    def test_two_schedules_of_one_name(self, queue: Queue[Any, Any]) -> None:
+    def test_two_schedules_of_one_name_are_refused(self, queue: Queue[Any, Any]) -> None:
         with pytest.raises(ConfigError, match="tick"):
             Scheduler(queue, [MINUTELY, MINUTELY])
 
@@ -253,7 +255,7 @@ def test_a_declared_schedule_that_could_not_be_enqueued_is_refused_at_once(
     assert queue.schedules == []
 
 
-def test_a_tick_whose_job_failed_is_not_made_again_after_trouble(
+def test_a_tick_whose_job_failed_is_not_enqueued_again_after_an_error(
     queue: Queue[Any, Any], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job was enqueued, the note of it was not written; meanwhile the job ran."""
@@ -294,7 +296,7 @@ class TestClockSetBack:
         return scheduler
 
     @pytest.mark.parametrize("restarted", [False, True])
-    def test_after_a_year_ahead_each_tick_makes_one_job_again(
+    def test_after_a_clock_a_year_ahead_each_tick_enqueues_one_job(
         self,
         queue: Queue[Any, Any],
         clock: ManualClock,
@@ -310,7 +312,7 @@ class TestClockSetBack:
         for scheduler in schedulers * 2:
             scheduler.step()
         assert ids(queue) == ["tick@2026-01-01T00:01:00Z"]
-        assert caplog.text.count("schedule 'tick' of reports begins anew") == 1
+        assert caplog.text.count("schedule 'tick' of reports was reset") == 1
 
     def test_ticks_taken_while_the_clock_was_ahead_are_not_waited_for(
         self, queue: Queue[Any, Any], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
@@ -328,7 +330,7 @@ class TestClockSetBack:
         other.step()
         assert ids(queue) == ["tick@2026-01-01T00:01:00Z"]
 
-    def test_control_after_minutes_ahead_no_tick_comes_twice(
+    def test_control_after_a_clock_minutes_ahead_no_tick_repeats(
         self, queue: Queue[Any, Any], clock: ManualClock, caplog: pytest.LogCaptureFixture
     ) -> None:
         scheduler = self.fire_ahead(queue, clock, 90.0)  # up to the tick at 00:02
@@ -339,4 +341,4 @@ class TestClockSetBack:
         clock.advance(60)
         scheduler.step()
         assert ids(queue) == ["tick@2026-01-01T00:03:00Z"]
-        assert "begins anew" not in caplog.text
+        assert "was reset" not in caplog.text

@@ -171,8 +171,10 @@ class TestWaiting:
         queue.complete(job, "at last")
         assert waiting.result(10) == "at last"
         assert queue.waiter.last_error is None
-        told = [record for record in caplog.records if "cannot be read" in record.message]
-        assert 1 <= len(told) <= 3
+        logged = [
+            record for record in caplog.records if "cannot read the results" in record.message
+        ]
+        assert 1 <= len(logged) <= 3
 
     def test_a_timeout_tells_why(
         self, queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch

@@ -187,7 +187,7 @@ def test_queues_need_a_store_and_a_name(queues: Queues) -> None:
 
 
 def test_which_queues_there_are_is_told_to_who_mistypes_one(queues: Queues) -> None:
-    assert "no queue at all" in queue_not_found_message(queues, "emial")
+    assert "no queues yet" in queue_not_found_message(queues, "emial")
     for name in ("email", *map(str, range(10))):
         queues[name].enqueue(1)
 

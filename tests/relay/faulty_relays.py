@@ -1,4 +1,4 @@
-"""Relays that die or are held up, and one that has no fence."""
+"""Relays that are killed or delayed, and one without a ledger."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class DelayedStore(WrappedStore):
 
 
 class SuspendedStore(WrappedStore):
-    """The source of a relay that is stopped as a whole: after its first jobs, until told to."""
+    """The source of a relay that is suspended after its first jobs, until it is resumed."""
 
     def __init__(self, inner: Store, go_on: threading.Event) -> None:
         super().__init__(inner)
@@ -87,7 +87,7 @@ class SuspendedStore(WrappedStore):
 
 
 class LosesReplies(WrappedStore):
-    """A store that does what it is told, while its first answers are lost."""
+    """A store that does what is requested, while its first replies are lost."""
 
     def __init__(self, inner: Store, times: int = 1) -> None:
         super().__init__(inner)
@@ -123,7 +123,7 @@ def make_relay(
 
 
 def run_until_empty(relay: Relay) -> None:
-    """Have it pass on all that is ready, whatever trouble the stores make."""
+    """Have it move all ready jobs, whatever errors the stores raise."""
     while True:
         try:
             relay.drain()

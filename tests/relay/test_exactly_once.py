@@ -38,7 +38,7 @@ def enqueues(queue: Queue[Any, Any]) -> Counter[str]:
 
 
 def dies_before_it_settles(pair: Pair, *, naive: bool = False) -> None:
-    """A relay passes on what there is, and is killed before it says so to the source."""
+    """A relay moves all jobs, and is killed before it settles them in the source."""
     source = wrap_store(pair.source, StoreKilledBeforeSettling)
     with pytest.raises(RelayKilled):
         make_relay(source, pair.target["email"], naive=naive).drain()
@@ -79,7 +79,7 @@ FATES = [completed_and_over, pruned, failed, cancelled, purged]
 
 class TestKilledBeforeItSettles:
     @pytest.mark.parametrize("fate", [waiting, *FATES], ids=lambda fate: fate.__name__)
-    def test_the_next_relay_knows_what_was_passed_on(
+    def test_the_next_relay_knows_the_moved_jobs(
         self, pair: Pair, clock: ManualClock, fate: Callable[[Queue[Any, Any]], None]
     ) -> None:
         source, target = pair.source["email"], pair.target["email"]
@@ -169,7 +169,7 @@ class TestDelayedRelay:
         return zombie
 
     @pytest.mark.parametrize("side", ["source", "target"])
-    def test_it_changes_nothing_when_it_wakes(
+    def test_it_changes_nothing_when_it_resumes(
         self, pair: Pair, clock: ManualClock, side: str
     ) -> None:
         zombie = self._run(pair, clock, side, naive=False)
@@ -187,7 +187,7 @@ class TestDelayedRelay:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_lost_answers_are_asked_for_again(pair: Pair, clock: ManualClock, side: str) -> None:
+def test_lost_replies_are_repeated(pair: Pair, clock: ManualClock, side: str) -> None:
     queues = {"source": pair.source["email"], "target": pair.target["email"]}
     queues["source"].enqueue_many([NewJob(n, id=f"email-{n}") for n in range(60)])
     queues[side] = wrap_store(getattr(pair, side), lambda store: LosesReplies(store, 5))

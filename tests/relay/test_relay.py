@@ -51,7 +51,7 @@ def test_a_job_arrives_as_it_was(pair: Pair) -> None:
 
 
 @pytest.mark.every_store
-def test_what_was_passed_on_is_completed_in_the_source(pair: Pair) -> None:
+def test_moved_jobs_are_completed_in_the_source(pair: Pair) -> None:
     source, target = pair.source["email"], pair.target["email"]
     source.enqueue_many([NewJob(n, id=f"email-{n}") for n in range(25)])
 
@@ -102,7 +102,7 @@ def test_jobs_of_one_group_come_together(pair: Pair) -> None:
     assert not [event for event in source.events() if event.act == Act.CONFIGURE]
 
 
-def test_a_paused_source_hands_out_nothing(pair: Pair) -> None:
+def test_a_paused_source_delivers_nothing(pair: Pair) -> None:
     source, target = pair.source["email"], pair.target["email"]
     source.enqueue(1)
     source.pause()
@@ -139,7 +139,7 @@ def test_an_id_that_is_used_again_is_another_job(pair: Pair, clock: ManualClock)
 class TestAnIdThatTheTargetHas:
     """It is answered as any enqueue is."""
 
-    def test_alive_it_is_a_duplicate(self, pair: Pair) -> None:
+    def test_a_live_job_makes_it_a_duplicate(self, pair: Pair) -> None:
         source, target = pair.source["email"], pair.target["email"]
         target.enqueue("theirs", id="a")
         source.enqueue("ours", id="a")
@@ -151,7 +151,7 @@ class TestAnIdThatTheTargetHas:
         assert [job.payload for job in target.claim(10)] == ["theirs"]
         assert source.counts()[State.COMPLETED] == 1
 
-    def test_completed_it_is_done(self, pair: Pair) -> None:
+    def test_a_completed_job_makes_it_a_duplicate(self, pair: Pair) -> None:
         source, target = pair.source["email"], pair.target["email"]
         target.enqueue("theirs", id="a")
         target.complete(target.claim()[0], "result")
@@ -164,7 +164,7 @@ class TestAnIdThatTheTargetHas:
         assert target.claim(10) == []
 
     @pytest.mark.parametrize("fate", ["failed", "cancelled"])
-    def test_failed_or_cancelled_it_is_replaced(self, pair: Pair, fate: str) -> None:
+    def test_a_failed_or_cancelled_job_is_replaced(self, pair: Pair, fate: str) -> None:
         source, target = pair.source["email"], pair.target["email"]
         target.enqueue("theirs", id="a", max_attempts=1)
         if fate == "failed":
@@ -181,16 +181,16 @@ class TestAnIdThatTheTargetHas:
 
 
 class TestRefused:
-    def test_a_queue_to_itself(self, pair: Pair) -> None:
-        with pytest.raises(ConfigError, match="itself"):
+    def test_source_and_target_must_differ(self, pair: Pair) -> None:
+        with pytest.raises(ConfigError, match="the same queue"):
             Relay(pair.source["email"], pair.source["email"])
 
-    def test_stores_instead_of_queues(self, pair: Pair) -> None:
+    def test_stores_instead_of_queues_are_refused(self, pair: Pair) -> None:
         with pytest.raises(ConfigError, match="queues"):
             Relay(pair.source, pair.target["email"])  # type: ignore[arg-type]
 
-    def test_a_batch_of_nothing(self, pair: Pair) -> None:
-        with pytest.raises(ConfigError, match="1 job"):
+    def test_an_empty_batch_is_refused(self, pair: Pair) -> None:
+        with pytest.raises(ConfigError, match="1 or more"):
             Relay(pair.source["email"], pair.target["email"], batch=0)
 
 
@@ -207,8 +207,8 @@ def test_a_relay_that_was_stopped_can_run_again(pair: Pair) -> None:
         assert job.payload == payload
 
 
-def test_the_journal_tells_a_job_that_was_relayed_from_one_that_was_done(pair: Pair) -> None:
-    """It goes on elsewhere: what it was to tell at its end, it tells from there."""
+def test_the_journal_distinguishes_relayed_from_completed_jobs(pair: Pair) -> None:
+    """It continues in the target: its callback is called from there."""
     source, target = pair.source["email"], pair.target["email"]
     source.enqueue(1, id="a")
 

@@ -30,7 +30,7 @@ def relay(
 
 
 @pytest.mark.parametrize("source", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def test_every_job_runs_once_and_the_target_is_sound(
+def test_every_job_runs_once_and_the_target_passes_the_checker(
     source: str, empty_store: EmptyStore, tmp_path: Path
 ) -> None:
     relayed = relay(source, empty_store, tmp_path, faults=4, keep=3600)

@@ -68,7 +68,7 @@ def state_of(queue: ackline.Queue[object, object], id: str) -> State | None:
     return job.state if job is not None else None
 
 
-def test_a_job_that_the_target_refuses_goes_to_the_dlq_and_holds_up_no_other(pair: Pair) -> None:
+def test_a_job_that_the_target_refuses_goes_to_the_dlq_and_delays_no_other(pair: Pair) -> None:
     source = pair.source["email"]
     source.enqueue_many([NewJob(n, id=f"email-{n}") for n in range(20)])
     source.enqueue(1, id="huge")
@@ -103,7 +103,7 @@ def test_a_target_that_refuses_everything_costs_no_job_anything(pair: Pair) -> N
 
 
 @pytest.mark.every_store
-def test_a_full_target_is_filled_up_and_waited_for(pair: Pair) -> None:
+def test_a_full_target_is_filled_and_waited_for(pair: Pair) -> None:
     source, target = pair.source["email"], pair.target["email"]
     target.configure(max_jobs=30)
     source.enqueue_many(range(100))
@@ -142,7 +142,7 @@ def test_a_target_that_comes_back_is_used_again(
     assert "it is away" in caplog.text
 
 
-def test_jobs_that_come_while_it_waits_are_passed_on_at_once(pair: Pair) -> None:
+def test_jobs_that_arrive_while_it_waits_are_moved_at_once(pair: Pair) -> None:
     relay = make_relay(pair.source["email"], pair.target["email"])
     arrived = threading.Event()
     watcher = pair.target["email"].on("enqueue", lambda _event: arrived.set())
@@ -187,7 +187,7 @@ class TestCancelAndEdit:
 
         assert state_of(target, "a") is State.CANCELLED
 
-    def test_too_late_is_no_error(
+    def test_a_cancel_that_comes_too_late_is_no_error(
         self, pair: Pair, clock: ManualClock, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.INFO, "ackline")
@@ -202,14 +202,14 @@ class TestCancelAndEdit:
         relay = make_relay(source, target)
         relay.drain()
 
-        assert "'a' was cancelled too late" in caplog.text
+        assert "'a' was already gone from the target when it was cancelled" in caplog.text
         assert unsettled(source, target) == []
 
 
 class TestAttempts:
     """They are the handler's, and relays that die must not use them up."""
 
-    def test_a_job_whose_only_attempt_a_dead_relay_had_is_passed_on(
+    def test_a_job_whose_only_attempt_a_dead_relay_used_is_moved(
         self, pair: Pair, clock: ManualClock
     ) -> None:
         source, target = pair.source["email"], pair.target["email"]
@@ -225,7 +225,7 @@ class TestAttempts:
         assert relay.stats().redriven == 1
         assert state_of(target, "a") is State.QUEUED
 
-    def test_it_is_found_behind_many_others(
+    def test_such_a_job_is_found_behind_many_others(
         self, pair: Pair, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(relay_source, "PAGE_SIZE", 2)
@@ -237,7 +237,7 @@ class TestAttempts:
         assert state_of(target, "a") is State.QUEUED
         assert source.counts()[State.FAILED] == 5
 
-    def test_a_large_dlq_is_looked_at_in_turns(
+    def test_a_large_dlq_is_read_in_several_checks(
         self, pair: Pair, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(relay_source, "PAGE_SIZE", 2)
@@ -265,7 +265,7 @@ class TestAttempts:
         source.expire(source.store.leases(source.key))
         assert state_of(source, "a") is State.FAILED
 
-    def test_one_that_was_passed_on_before_is_not_passed_on_again(
+    def test_a_job_that_was_moved_before_is_not_moved_again(
         self, pair: Pair, clock: ManualClock
     ) -> None:
         source, target = pair.source["email"], pair.target["email"]
@@ -281,7 +281,7 @@ class TestAttempts:
         assert (relay.stats().redriven, relay.stats().replayed) == (1, 1)
         assert enqueues(target) == {"a": 1}
 
-    def test_what_others_gave_up_stays_in_the_dlq(self, pair: Pair) -> None:
+    def test_jobs_that_failed_elsewhere_stay_in_the_dlq(self, pair: Pair) -> None:
         source = pair.source["email"]
         source.enqueue(1, id="a", max_attempts=1)
         source.fail(source.claim()[0], "boom")

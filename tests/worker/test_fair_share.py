@@ -41,13 +41,13 @@ class TestFairShare:
         for jobs, weight in zip(had, weights, strict=True):
             assert jobs / sum(had) == pytest.approx(weight / sum(weights), rel=0.05)
 
-    def test_whoever_is_alone_has_all(self):
+    def test_a_queue_alone_gets_all_jobs(self):
         wanting, takers = self.takers(1, 9)
         wanting[1] = False
 
         assert self.rounds(takers, wanting, 100) == [1000, 0]
 
-    def test_nothing_is_saved_up_for_later(self):
+    def test_a_share_is_not_saved_up(self):
         wanting, takers = self.takers(1, 1)
         wanting[1] = False
         self.rounds(takers, wanting, 1000)
@@ -56,7 +56,7 @@ class TestFairShare:
         first, second = self.rounds(takers, wanting, 3000)
         assert 0 < first <= second <= first + shares_module.MAX_CATCH_UP + 20
 
-    def test_what_came_unasked_counts_as_well(self):
+    def test_direct_deliveries_count(self):
         _, (first, second) = self.takers(1, 1)
         first.count_delivered(10)
 
@@ -64,7 +64,7 @@ class TestFairShare:
         assert second.try_take(10)
         assert first.try_take(1)
 
-    def test_what_was_not_there_is_not_counted(self):
+    def test_jobs_that_did_not_arrive_are_not_counted(self):
         wanting, takers = self.takers(1, 1)
         for _ in range(100):
             if takers[0].try_take(10):
@@ -73,7 +73,7 @@ class TestFairShare:
         first, second = self.rounds(takers, wanting, 100)
         assert abs(first - second) <= 20
 
-    def test_one_that_wants_and_cannot_holds_nobody_up_for_long(self, monkeypatch):
+    def test_a_queue_that_cannot_claim_does_not_delay_others_for_long(self, monkeypatch):
         monkeypatch.setattr(shares_module, "MAX_DEFERRAL", 0.02)
         _, takers = self.takers(1, 1)
 
@@ -93,7 +93,7 @@ def fill(queue, count):
     queue.enqueue_many([time.time()] * count)
 
 
-def test_few_jobs_do_not_wait_for_many(queues):
+def test_a_short_queue_does_not_wait_for_a_long_one(queues):
     noisy, quiet = queues["noisy"], [queues[f"quiet-{n}"] for n in range(9)]
     waits: dict[str, list[float]] = {queue.name: [] for queue in quiet}
     done, begun = threading.Event(), threading.Event()
@@ -161,7 +161,7 @@ def test_queues_share_a_busy_worker_by_weight(queues, sort, weights, share):
 
 
 @pytest.mark.parametrize("weights", [(1,), (1, 0), (1, -1), (1, float("inf")), (1, float("nan"))])
-def test_weights_that_cannot_be(queues, weights):
+def test_invalid_weights_are_refused(queues, weights):
     for queue in (queues["a"], queues["b"]):
         queue.handler()(print)
 

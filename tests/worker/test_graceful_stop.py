@@ -13,12 +13,11 @@ from ackline import ConfigError, Queue, State
 from ackline.queues import Queues
 from ackline.stores.memory import MemoryStore
 from ackline.worker import Worker
-
-SOON = 10.0
+from tests.waiting import TIMEOUT
 
 
 @pytest.mark.every_store
-def test_running_jobs_end_and_waiting_ones_are_given_back_without_penalty(queue):
+def test_running_jobs_end_and_waiting_ones_are_released_without_an_attempt(queue):
     began = threading.Event()
 
     @queue.handler
@@ -30,9 +29,9 @@ def test_running_jobs_end_and_waiting_ones_are_given_back_without_penalty(queue)
 
     queue.enqueue(0, id="running")
     queue.enqueue_many(range(20))
-    worker = Worker(queue, concurrency=1, grace=SOON)
+    worker = Worker(queue, concurrency=1, grace=TIMEOUT)
     worker.start()
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     worker.stop()
 
     assert queue.result("running") == "ended"
@@ -54,7 +53,7 @@ def test_after_the_grace_period_running_jobs_are_released(queue):
     queue.enqueue(1, id="a")
     worker = Worker(queue, grace=0.05)
     worker.start()
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     worker.stop()
 
     job = queue.status("a")
@@ -67,19 +66,19 @@ def test_a_sync_handler_that_does_not_stop_is_released_and_cannot_settle(queue, 
     began, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
     @queue.handler
-    def deaf(job):
+    def never_stops(job):
         began.set()
-        go_on.wait(SOON)
+        go_on.wait(TIMEOUT)
         ended.set()
         return "too late"
 
     queue.enqueue(1, id="a")
     worker = Worker(queue, grace=0.05)
     worker.start()
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     worker.stop()
     go_on.set()
-    assert ended.wait(SOON)
+    assert ended.wait(TIMEOUT)
     assert queue.status("a").state is State.QUEUED
 
 
@@ -95,11 +94,11 @@ def test_a_second_request_does_not_wait_for_the_grace_period(queue):
     worker = Worker(queue, grace=60)
     running = threading.Thread(target=worker.run)
     running.start()
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     asked = time.monotonic()
     worker.request_stop()
     worker.request_stop()
-    running.join(SOON)
+    running.join(TIMEOUT)
     assert not running.is_alive()
     assert time.monotonic() - asked < 5
     assert queue.status("a").state is State.QUEUED
@@ -136,25 +135,25 @@ class StallingStore(MemoryStore):
 
 
 def begin_on_a_store_that_stalls(store: StallingStore, *others: Queue[Any, Any]) -> Worker:
-    """A worker that runs a deaf job of each queue, and hears no more from this store."""
+    """A worker that runs a job that never stops in each queue, and whose store does not respond."""
     queues = [Queues(store)["work"], *others]
     began = threading.Barrier(len(queues) + 1)
 
-    def deaf(job: Any) -> None:
-        began.wait(SOON)
+    def never_stops(job: Any) -> None:
+        began.wait(TIMEOUT)
         store.over.wait(60)
 
     for queue in queues:
-        queue.handler(deaf)
+        queue.handler(never_stops)
         queue.enqueue(1, id="a")
     worker = Worker(*queues, grace=60)
     worker.start()
-    began.wait(SOON)
+    began.wait(TIMEOUT)
     store.go_on.clear()
     return worker
 
 
-def test_a_second_request_does_not_wait_for_a_store_that_does_not_answer(monkeypatch, caplog):
+def test_a_second_request_does_not_wait_for_a_store_that_does_not_respond(monkeypatch, caplog):
     monkeypatch.setattr("ackline.worker.worker.GIVE_BACK_TIMEOUT", 0.2)
     store = StallingStore()
     worker = begin_on_a_store_that_stalls(store)
@@ -172,7 +171,7 @@ def test_a_second_request_does_not_wait_for_a_store_that_does_not_answer(monkeyp
         store.end()
 
 
-def test_one_store_that_does_not_answer_keeps_nothing_from_another(monkeypatch, queue):
+def test_a_store_that_does_not_respond_does_not_delay_another(monkeypatch, queue):
     monkeypatch.setattr("ackline.worker.worker.GIVE_BACK_TIMEOUT", 1.0)
     store = StallingStore()
     worker = begin_on_a_store_that_stalls(store, queue)
@@ -186,7 +185,7 @@ def test_one_store_that_does_not_answer_keeps_nothing_from_another(monkeypatch, 
         store.end()
 
 
-def test_one_step_of_the_stop_that_fails_keeps_nobody_from_the_others(queue, monkeypatch, caplog):
+def test_a_failing_step_of_the_shutdown_does_not_stop_the_others(queue, monkeypatch, caplog):
     began, threads = threading.Event(), []
 
     @queue.handler
@@ -207,7 +206,7 @@ def test_one_step_of_the_stop_that_fails_keeps_nobody_from_the_others(queue, mon
     queue.enqueue(1, id="a")
     worker = Worker(queue, grace=0.05)
     worker.start()
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     monkeypatch.setattr("ackline.worker.worker.INTERRUPT_SECONDS", 0.05)
     steps = {"QueueRunner.interrupt_handlers", "Timers.stop"}
     for step in steps:
@@ -226,12 +225,12 @@ def test_a_request_that_comes_before_the_start_is_not_forgotten(queue):
     worker.request_stop()
     running = threading.Thread(target=worker.run)
     running.start()
-    running.join(SOON)
+    running.join(TIMEOUT)
     assert not running.is_alive()
 
 
 def test_a_stop_by_another_thread_ends_run_though_it_did_not_see_the_request(queue, monkeypatch):
-    """The stop may be over before a busy machine lets `run` look again."""
+    """The stop may have ended before a busy machine lets `run` check again."""
     queue.handler(lambda job: job.payload)
     started = threading.Event()
 
@@ -246,11 +245,11 @@ def test_a_stop_by_another_thread_ends_run_though_it_did_not_see_the_request(que
         worker = Worker(queue)
     running = threading.Thread(target=worker.run)
     running.start()
-    assert started.wait(SOON)
+    assert started.wait(TIMEOUT)
 
     worker.stop()
 
-    running.join(SOON)
+    running.join(TIMEOUT)
     assert not running.is_alive()
 
 
@@ -268,5 +267,5 @@ def test_a_stopped_worker_can_be_started_again(queue):
     worker = Worker(queue)
     for number in range(2):
         worker.start()
-        assert queue.enqueue_and_wait(number, timeout=SOON) == number
+        assert queue.enqueue_and_wait(number, timeout=TIMEOUT) == number
         worker.stop()

@@ -14,9 +14,7 @@ import pytest
 import ackline
 from ackline import Cancel, Dead, Done, Job, JobCancelled, JobFailed, Retry, Snooze, State
 from ackline.queues import Queues
-from tests.waiting import until
-
-SOON = 10.0
+from tests.waiting import TIMEOUT, until
 
 
 class Email(msgspec.Struct):
@@ -29,7 +27,7 @@ def test_a_sync_handler_runs_and_its_return_value_is_the_result(queue, start):
         return job.payload * 2
 
     start(queue)
-    assert queue.enqueue_and_wait(21, timeout=SOON) == 42
+    assert queue.enqueue_and_wait(21, timeout=TIMEOUT) == 42
 
 
 @pytest.mark.every_store
@@ -40,7 +38,7 @@ def test_an_async_handler_runs_and_its_return_value_is_the_result(queue, start):
         return job.payload * 2
 
     start(queue)
-    assert queue.enqueue_and_wait(21, timeout=SOON) == 42
+    assert queue.enqueue_and_wait(21, timeout=TIMEOUT) == 42
 
 
 def test_none_is_a_result(queue, start):
@@ -49,7 +47,7 @@ def test_none_is_a_result(queue, start):
         return None
 
     start(queue)
-    assert queue.enqueue_and_wait(1, id="a", timeout=SOON) is None
+    assert queue.enqueue_and_wait(1, id="a", timeout=TIMEOUT) is None
     assert queue.enqueue(1, id="a") == ackline.Completed("a", None)
 
 
@@ -59,7 +57,7 @@ def test_a_payload_is_decoded_into_the_annotated_type(queue, start):
         return job.payload.to
 
     start(queue)
-    assert queue.enqueue_and_wait({"to": "ann"}, kind="email", timeout=SOON) == "ann"
+    assert queue.enqueue_and_wait({"to": "ann"}, kind="email", timeout=TIMEOUT) == "ann"
 
 
 def test_a_payload_of_the_wrong_type_fails_the_attempt_with_the_reason(queue, start):
@@ -70,10 +68,10 @@ def test_a_payload_of_the_wrong_type_fails_the_attempt_with_the_reason(queue, st
     start(queue)
     elsewhere = ackline.Queues(queue.store)[queue.name]
     with pytest.raises(JobFailed, match="`to`"):
-        elsewhere.enqueue_and_wait({}, kind="email", timeout=SOON)
+        elsewhere.enqueue_and_wait({}, kind="email", timeout=TIMEOUT)
 
 
-def test_a_payload_type_that_cannot_be_found_is_refused_at_once(queue):
+def test_an_unresolvable_payload_type_is_refused_at_registration(queue):
     class Local(msgspec.Struct):
         to: str
 
@@ -95,7 +93,7 @@ def test_an_exception_is_retried_until_attempts_are_spent_then_it_is_in_the_dlq(
 
     start(queue)
     with pytest.raises(JobFailed) as caught:
-        queue.enqueue_and_wait(1, id="a", timeout=SOON)
+        queue.enqueue_and_wait(1, id="a", timeout=TIMEOUT)
 
     assert seen == [1, 2, 3]
     assert caught.value.failure is not None
@@ -116,20 +114,20 @@ def test_a_failed_attempt_can_succeed_later(queue, start, sort):
 
     queue.handler("default", max_attempts=5, backoff=0)(flaky if sort == "sync" else flaky_async)
     start(queue)
-    assert queue.enqueue_and_wait(1, timeout=SOON) == 3
+    assert queue.enqueue_and_wait(1, timeout=TIMEOUT) == 3
 
 
-def test_retry_asks_for_another_attempt(queue, start):
+def test_retry_leads_to_another_attempt(queue, start):
     @queue.handler
     def again(job):
         return Retry(delay=0) if job.attempts == 1 else "second"
 
     start(queue)
-    assert queue.enqueue_and_wait(1, timeout=SOON) == "second"
+    assert queue.enqueue_and_wait(1, timeout=TIMEOUT) == "second"
 
 
 @pytest.mark.every_store
-def test_snooze_gives_the_attempt_back(queue, start):
+def test_snooze_costs_no_attempt(queue, start):
     runs = []
 
     @queue.handler(max_attempts=1)
@@ -138,7 +136,7 @@ def test_snooze_gives_the_attempt_back(queue, start):
         return Snooze(0.01) if len(runs) < 3 else "awake"
 
     start(queue)
-    assert queue.enqueue_and_wait(1, timeout=SOON) == "awake"
+    assert queue.enqueue_and_wait(1, timeout=TIMEOUT) == "awake"
     assert runs == [1, 1, 1]
 
 
@@ -149,7 +147,7 @@ def test_cancel_ends_as_cancelled(queue, start):
 
     start(queue)
     with pytest.raises(JobCancelled):
-        queue.enqueue_and_wait(1, timeout=SOON)
+        queue.enqueue_and_wait(1, timeout=TIMEOUT)
 
 
 def test_dead_goes_to_the_dlq_whatever_attempts_remain(queue, start):
@@ -159,7 +157,7 @@ def test_dead_goes_to_the_dlq_whatever_attempts_remain(queue, start):
 
     start(queue)
     with pytest.raises(JobFailed, match="never"):
-        queue.enqueue_and_wait(1, id="a", timeout=SOON)
+        queue.enqueue_and_wait(1, id="a", timeout=TIMEOUT)
     assert queue.status("a").attempts == 1
 
 
@@ -169,13 +167,13 @@ def test_done_sets_the_result_and_how_long_it_is_kept(queue, start):
         return Done("kept", result_ttl=5)
 
     start(queue)
-    assert queue.enqueue_and_wait(1, id="a", timeout=SOON) == "kept"
+    assert queue.enqueue_and_wait(1, id="a", timeout=TIMEOUT) == "kept"
     record = queue.status("a").record
     assert record.expires_at - record.finished_at == pytest.approx(5)
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_coroutine_is_no_result_and_the_error_says_where_it_comes_from(queue, start):
+def test_a_returned_coroutine_fails_the_attempt_with_a_hint(queue, start):
     def decorated(function):
         def call(job):
             return function(job)
@@ -190,7 +188,7 @@ def test_a_coroutine_is_no_result_and_the_error_says_where_it_comes_from(queue, 
     queue.enqueue(1, id="a")
     start(queue)
     with pytest.raises(JobFailed, match="coroutine"):
-        queue.result("a", timeout=SOON)
+        queue.result("a", timeout=TIMEOUT)
 
 
 def test_a_result_that_cannot_be_encoded_fails_the_attempt(queue, start):
@@ -200,7 +198,7 @@ def test_a_result_that_cannot_be_encoded_fails_the_attempt(queue, start):
 
     start(queue)
     with pytest.raises(JobFailed, match="json"):
-        queue.enqueue_and_wait(1, timeout=SOON)
+        queue.enqueue_and_wait(1, timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize(
@@ -213,11 +211,11 @@ def test_a_result_that_cannot_be_encoded_fails_the_attempt(queue, start):
     ],
     ids=repr,
 )
-def test_an_outcome_that_makes_no_sense_fails_the_attempt(queue, start, outcome):
+def test_an_invalid_outcome_fails_the_attempt(queue, start, outcome):
     queue.handler("default", max_attempts=1)(lambda job: outcome)
     start(queue)
     with pytest.raises(JobFailed, match="InvalidOption"):
-        queue.enqueue_and_wait(1, timeout=SOON)
+        queue.enqueue_and_wait(1, timeout=TIMEOUT)
 
 
 def test_only_kinds_with_a_handler_are_claimed(queue, start):
@@ -227,7 +225,7 @@ def test_only_kinds_with_a_handler_are_claimed(queue, start):
 
     queue.enqueue(1, kind="unknown", id="other", priority=9)
     start(queue)
-    assert queue.enqueue_and_wait(1, kind="known", timeout=SOON) == "done"
+    assert queue.enqueue_and_wait(1, kind="known", timeout=TIMEOUT) == "done"
     assert queue.status("other").state is State.QUEUED
     assert queue.status("other").attempts == 0
 
@@ -249,7 +247,7 @@ def test_each_async_job_has_its_own_task_and_context(queue, start):
 
     start(queue, concurrency=2)
     for number in range(5):
-        assert queue.enqueue_and_wait(number, timeout=SOON) == number
+        assert queue.enqueue_and_wait(number, timeout=TIMEOUT) == number
     assert leaked == [None] * 5
     assert len(tasks) == 5
 
@@ -282,8 +280,8 @@ def test_a_worker_serves_several_queues(queues, start):
         queues[name].handler(lambda job: job.queue)
 
     start(queues["a"], queues["b"])
-    assert queues["a"].enqueue_and_wait(1, timeout=SOON) == "a"
-    assert queues["b"].enqueue_and_wait(1, timeout=SOON) == "b"
+    assert queues["a"].enqueue_and_wait(1, timeout=TIMEOUT) == "a"
+    assert queues["b"].enqueue_and_wait(1, timeout=TIMEOUT) == "b"
 
 
 @pytest.mark.parametrize("sort", ["sync", "async"])
@@ -308,7 +306,7 @@ def test_concurrency_bounds_how_many_run_at_once(queue, start, sort):
 
     def wait(job):
         enter()
-        go_on.wait(SOON)
+        go_on.wait(TIMEOUT)
         leave()
 
     async def wait_async(job):
@@ -321,9 +319,9 @@ def test_concurrency_bounds_how_many_run_at_once(queue, start, sort):
     queue.enqueue_many(range(10))
     start(queue, concurrency=limit)
 
-    assert full.wait(SOON)
+    assert full.wait(TIMEOUT)
     go_on.set()
-    queue.enqueue_and_wait("last", priority=0, timeout=SOON)
+    queue.enqueue_and_wait("last", priority=0, timeout=TIMEOUT)
     assert most == limit
 
 
@@ -339,11 +337,13 @@ def test_short_blocking_handlers_run_side_by_side(queue, start):
 
     queue.enqueue_many(range(1000))
     start(queue, concurrency=16)
-    queue.enqueue_and_wait("last", priority=0, timeout=SOON)
+    queue.enqueue_and_wait("last", priority=0, timeout=TIMEOUT)
     assert 2 < statistics.median(at_once) <= 16
 
 
-def test_jobs_that_wait_too_long_for_a_lane_go_to_a_worker_that_has_one(queues, start, tmp_path):
+def test_jobs_that_wait_too_long_for_a_thread_are_released_to_other_workers(
+    queues, start, tmp_path
+):
     """A burst of quick jobs makes a worker fetch far ahead; then slow ones come."""
     queue, other = queues["work"], Queues(queues.store)["work"]
     go_on = threading.Event()
@@ -352,7 +352,7 @@ def test_jobs_that_wait_too_long_for_a_lane_go_to_a_worker_that_has_one(queues, 
     @queue.handler
     def work(job):
         if job.payload == "slow":
-            go_on.wait(SOON)
+            go_on.wait(TIMEOUT)
 
     @other.handler
     def help_out(job):
@@ -362,25 +362,25 @@ def test_jobs_that_wait_too_long_for_a_lane_go_to_a_worker_that_has_one(queues, 
     queue.enqueue_many(["quick"] * 3000)
     queue.enqueue_many(["slow"] * 50)
     start(queue, concurrency=1)
-    for event in queue.events(follow_for=SOON):
+    for event in queue.events(follow_for=TIMEOUT):
         if event.act == "complete" and queue.counts()[State.COMPLETED] >= 3000:
             break
     start(other, concurrency=4)
-    assert helped.wait(SOON)
+    assert helped.wait(TIMEOUT)
     go_on.set()
 
 
-def test_slow_handlers_do_not_hoard_jobs(queue, start):
+def test_slow_handlers_do_not_prefetch_jobs(queue, start):
     began, go_on = threading.Event(), threading.Event()
 
     @queue.handler
     def slow(job):
         began.set()
-        go_on.wait(SOON)
+        go_on.wait(TIMEOUT)
 
     queue.enqueue_many(range(50))
     start(queue, concurrency=2)
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     held = queue.counts()[State.PROCESSING]
     go_on.set()
     assert held <= 4

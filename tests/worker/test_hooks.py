@@ -9,8 +9,7 @@ import pytest
 from ackline import JobFailed, State
 from ackline.worker import Hooks
 from ackline.worker.execute import executor
-
-SOON = 10.0
+from tests.waiting import TIMEOUT
 
 
 def test_an_after_hook_can_change_the_result_and_its_ttl(queue, start):
@@ -21,7 +20,7 @@ def test_an_after_hook_can_change_the_result_and_its_ttl(queue, start):
     queue.handler(lambda job: "quiet")
     start(queue, hooks=Hooks(after=[shout]))
 
-    assert queue.enqueue_and_wait(1, id="a", timeout=SOON) == "QUIET"
+    assert queue.enqueue_and_wait(1, id="a", timeout=TIMEOUT) == "QUIET"
     record = queue.status("a").record
     assert record.expires_at - record.finished_at == pytest.approx(7)
 
@@ -36,7 +35,7 @@ def test_an_after_hook_can_turn_an_error_into_a_result(queue, start):
         raise KeyError("x")
 
     start(queue, hooks=Hooks(after=[forgive]))
-    assert queue.enqueue_and_wait(1, timeout=SOON) == "forgiven"
+    assert queue.enqueue_and_wait(1, timeout=TIMEOUT) == "forgiven"
 
 
 def test_an_after_hook_can_turn_a_result_into_an_error(queue, start):
@@ -46,7 +45,7 @@ def test_an_after_hook_can_turn_a_result_into_an_error(queue, start):
     queue.handler("default", max_attempts=1)(lambda job: "fine")
     start(queue, hooks=Hooks(after=[judge]))
     with pytest.raises(JobFailed, match="not good enough"):
-        queue.enqueue_and_wait(1, timeout=SOON)
+        queue.enqueue_and_wait(1, timeout=TIMEOUT)
 
 
 def test_a_before_hook_that_raises_fails_the_attempt_and_the_handler_does_not_run(queue, start):
@@ -58,7 +57,7 @@ def test_a_before_hook_that_raises_fails_the_attempt_and_the_handler_does_not_ru
     queue.handler("default", max_attempts=1)(ran.append)
     start(queue, hooks=Hooks(before=[refuse]))
     with pytest.raises(JobFailed, match="a may not run"):
-        queue.enqueue_and_wait(1, id="a", timeout=SOON)
+        queue.enqueue_and_wait(1, id="a", timeout=TIMEOUT)
     assert ran == []
 
 
@@ -69,14 +68,12 @@ def test_an_after_hook_that_raises_fails_the_attempt(queue, start, caplog):
     queue.handler("default", max_attempts=1)(lambda job: 1)
     start(queue, hooks=Hooks(after=[clumsy]))
     with pytest.raises(JobFailed, match="in the hook"):
-        queue.enqueue_and_wait(1, timeout=SOON)
+        queue.enqueue_and_wait(1, timeout=TIMEOUT)
     assert "an after hook failed" in caplog.text
 
 
 @pytest.mark.parametrize("sort", ["sync", "async"])
-def test_a_hook_that_wants_the_process_to_end_fails_the_attempt_and_the_worker_goes_on(
-    queue, start, sort
-):
+def test_a_hook_that_exits_fails_the_attempt_and_the_worker_goes_on(queue, start, sort):
     def quit_once(job, execution):
         if job.payload == "bad":
             raise SystemExit(3)
@@ -87,11 +84,11 @@ def test_a_hook_that_wants_the_process_to_end_fails_the_attempt_and_the_worker_g
     queue.handler("default", max_attempts=1)(fine if sort == "async" else lambda job: "fine")
     start(queue, concurrency=1, hooks=Hooks(after=[quit_once]))
     with pytest.raises(JobFailed):
-        queue.enqueue_and_wait("bad", timeout=SOON)
-    assert queue.enqueue_and_wait("good", timeout=SOON) == "fine"
+        queue.enqueue_and_wait("bad", timeout=TIMEOUT)
+    assert queue.enqueue_and_wait("good", timeout=TIMEOUT) == "fine"
 
 
-def test_an_error_without_words_fails_the_attempt_and_the_worker_goes_on(queue, start):
+def test_an_error_whose_str_fails_fails_the_attempt_and_the_worker_goes_on(queue, start):
     class Speechless(Exception):
         def __str__(self) -> str:
             raise ValueError
@@ -103,11 +100,11 @@ def test_an_error_without_words_fails_the_attempt_and_the_worker_goes_on(queue, 
 
     start(queue, concurrency=1)
     with pytest.raises(JobFailed, match="<error message unavailable"):
-        queue.enqueue_and_wait("bad", timeout=SOON)
-    assert queue.enqueue_and_wait("good", timeout=SOON) is None
+        queue.enqueue_and_wait("bad", timeout=TIMEOUT)
+    assert queue.enqueue_and_wait("good", timeout=TIMEOUT) is None
 
 
-def test_what_a_before_hook_opens_an_after_hook_closes_though_the_lease_is_lost(queue, start):
+def test_after_hooks_run_even_if_the_lease_is_lost(queue, start):
     opened, closed = threading.Event(), threading.Event()
     threads = []
 
@@ -115,7 +112,7 @@ def test_what_a_before_hook_opens_an_after_hook_closes_though_the_lease_is_lost(
     def unlucky(job):
         opened.set()
         threads.append(threading.current_thread())
-        job.signal.wait(SOON)
+        job.signal.wait(TIMEOUT)
 
     def close(job, execution):
         threads.append(threading.current_thread())
@@ -123,25 +120,25 @@ def test_what_a_before_hook_opens_an_after_hook_closes_though_the_lease_is_lost(
 
     queue.enqueue(1, id="a")
     start(queue, hooks=Hooks(after=[close]))
-    assert opened.wait(SOON)
+    assert opened.wait(TIMEOUT)
     assert queue.purge(ids=["a"]) == 1
-    assert closed.wait(SOON)
+    assert closed.wait(TIMEOUT)
     assert threads[0] is threads[1]
 
 
-def test_hooks_are_not_run_for_a_handler_that_is_given_up(queue, start, monkeypatch):
+def test_hooks_do_not_run_for_a_hung_handler(queue, start, monkeypatch):
     """They would run beside the handler, in the thread that minds everybody's time."""
     monkeypatch.setattr(executor, "STOP_TIMEOUT", 0.05)
     go_on, calls = threading.Event(), []
 
     @queue.handler(timeout=0.05, max_attempts=1)
     def stubborn(job):
-        go_on.wait(SOON)
+        go_on.wait(TIMEOUT)
 
     queue.enqueue(1, id="a")
     start(queue, hooks=Hooks(after=[lambda job, execution: calls.append(threading.get_ident())]))
     with pytest.raises(JobFailed):
-        queue.result("a", timeout=SOON)
+        queue.result("a", timeout=TIMEOUT)
     assert queue.status("a").state is State.FAILED
     assert calls == []
     go_on.set()

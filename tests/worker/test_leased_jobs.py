@@ -29,7 +29,7 @@ class Deciding(LeasedJob):
         self.begun, self.go_on = threading.Event(), threading.Event()
 
 
-def test_a_child_decides_though_its_parent_was_deciding(queue):
+def test_a_forked_child_can_settle_while_its_parent_was_settling(queue):
     queue.handler("default")(lambda job: None)
     queue.enqueue_many([1, 2])
     first, second = (job.record for job in queue.claim(2))

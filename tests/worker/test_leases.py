@@ -17,8 +17,7 @@ from ackline.queues import Queues
 from ackline.stores.memory import MemoryStore
 from ackline.worker import heartbeat
 from ackline.worker.execute import executor
-
-SOON = 10.0
+from tests.waiting import TIMEOUT
 
 
 def test_an_async_handler_is_cancelled_at_its_timeout(queue, start):
@@ -33,22 +32,22 @@ def test_an_async_handler_is_cancelled_at_its_timeout(queue, start):
 
     start(queue)
     with pytest.raises(JobFailed, match=r"0\.05 s"):
-        queue.enqueue_and_wait(1, timeout=SOON)
+        queue.enqueue_and_wait(1, timeout=TIMEOUT)
     assert stopped.is_set()
 
 
-def test_a_sync_handler_is_told_by_its_signal_at_its_timeout(queue, start):
+def test_the_signal_of_a_sync_handler_is_set_at_its_timeout(queue, start):
     reasons = []
 
     @queue.handler(timeout=0.05, max_attempts=1)
     def patient(job):
-        job.signal.wait(SOON)
+        job.signal.wait(TIMEOUT)
         reasons.append(job.signal.reason)
         return "too late"
 
     start(queue)
     with pytest.raises(JobFailed, match=r"0\.05 s"):
-        queue.enqueue_and_wait(1, timeout=SOON)
+        queue.enqueue_and_wait(1, timeout=TIMEOUT)
     assert reasons == ["timeout"]
 
 
@@ -57,29 +56,29 @@ def test_a_handler_that_ignores_its_timeout_is_settled_without_it(queue, start, 
     go_on = threading.Event()
 
     @queue.handler(timeout=0.05, max_attempts=1)
-    def deaf(job):
+    def never_stops(job):
         if job.payload == "hang":
-            go_on.wait(SOON)
+            go_on.wait(TIMEOUT)
         return "fine"
 
     start(queue, concurrency=1)
     with pytest.raises(JobFailed, match=r"0\.05 s"):
-        queue.enqueue_and_wait("hang", timeout=SOON)
-    # The lane hangs, yet the worker goes on with another.
-    assert queue.enqueue_and_wait("next", timeout=SOON) == "fine"
+        queue.enqueue_and_wait("hang", timeout=TIMEOUT)
+    # The thread hangs, yet the worker continues with another.
+    assert queue.enqueue_and_wait("next", timeout=TIMEOUT) == "fine"
     go_on.set()
 
 
 @pytest.mark.parametrize("way", ["timeout", "lost"])
-def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_place(
+def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_slot(
     queue, start, monkeypatch, way
 ):
     monkeypatch.setattr(executor, "STOP_TIMEOUT", 0.05)
     monkeypatch.setattr("ackline.worker.queue_runner.STOP_TIMEOUT", 0.05)
     began, go_on = threading.Event(), threading.Event()
 
-    @queue.handler("deaf", timeout=0.05 if way == "timeout" else None, max_attempts=1)
-    async def deaf(job):
+    @queue.handler("never-stops", timeout=0.05 if way == "timeout" else None, max_attempts=1)
+    async def never_stops(job):
         began.set()
         while not go_on.is_set():
             try:
@@ -91,16 +90,16 @@ def test_an_async_handler_that_swallows_its_cancellation_does_not_keep_its_place
     async def quick(job):
         return "ran"
 
-    queue.enqueue(1, kind="deaf", id="deaf", lease=0.3)
+    queue.enqueue(1, kind="never-stops", id="never-stops", lease=0.3)
     start(queue, concurrency=1)
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     if way == "lost":
-        queue.purge(ids=["deaf"])
-    assert queue.enqueue_and_wait(1, kind="quick", timeout=SOON) == "ran"
+        queue.purge(ids=["never-stops"])
+    assert queue.enqueue_and_wait(1, kind="quick", timeout=TIMEOUT) == "ran"
     go_on.set()
 
 
-def test_a_sync_handler_of_a_lost_lease_does_not_keep_its_lane(queue, start, monkeypatch):
+def test_a_sync_handler_of_a_lost_lease_does_not_keep_its_thread(queue, start, monkeypatch):
     monkeypatch.setattr("ackline.worker.queue_runner.STOP_TIMEOUT", 0.05)
     began, go_on = threading.Event(), threading.Event()
     running, most = 0, 0
@@ -111,24 +110,24 @@ def test_a_sync_handler_of_a_lost_lease_does_not_keep_its_lane(queue, start, mon
         nonlocal running, most
         if job.payload == "hang":
             began.set()
-            go_on.wait(SOON)
+            go_on.wait(TIMEOUT)
             return
         with lock:
             running += 1
             most = max(most, running)
-        time.sleep(0.005)  # long enough that a second lane would overlap
+        time.sleep(0.005)  # long enough that a second thread would overlap
         with lock:
             running -= 1
 
     queue.enqueue("hang", id="hang")
     start(queue, concurrency=1)
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     queue.purge(ids=["hang"])
-    queue.enqueue_and_wait("next", timeout=SOON)
-    # When the hanging one ends at last, there is again just one lane.
+    queue.enqueue_and_wait("next", timeout=TIMEOUT)
+    # When the hung one finally ends, there is only one thread again.
     go_on.set()
     queue.enqueue_many(["x"] * 10)
-    queue.enqueue_and_wait("last", priority=0, timeout=SOON)
+    queue.enqueue_and_wait("last", priority=0, timeout=TIMEOUT)
     assert most == 1
 
 
@@ -141,22 +140,22 @@ def test_finished_jobs_are_not_kept_until_their_timeout(queue, start):
 
     start(queue)
     queue.enqueue_many(range(3000))
-    queue.enqueue_and_wait("last", priority=0, timeout=SOON)
+    queue.enqueue_and_wait("last", priority=0, timeout=TIMEOUT)
     gc.collect()
     # A thread may still have its last batch in hand.
     assert sum(signal() is not None for signal in kept) < 1500
 
 
-def test_a_callback_that_fails_does_not_end_the_timekeeper(queue, start, caplog):
+def test_a_timer_that_fails_does_not_end_the_others(queue, start, caplog):
     @queue.handler(timeout=0.05, max_attempts=1)
     def patient(job):
         job.signal.on_set(lambda: 1 / 0)
-        job.signal.wait(SOON)
+        job.signal.wait(TIMEOUT)
 
     start(queue)
     for _ in range(2):
         with pytest.raises(JobFailed, match=r"0\.05 s"):
-            queue.enqueue_and_wait(1, timeout=SOON)
+            queue.enqueue_and_wait(1, timeout=TIMEOUT)
     assert "a callback for a signal to stop failed" in caplog.text
 
 
@@ -171,14 +170,14 @@ def test_the_handler_of_a_lost_lease_is_stopped_and_its_result_refused(queue, st
             await asyncio.sleep(60)
         except asyncio.CancelledError:
             stopped.set()
-            return "a zombie's result"
+            return "a late result"
 
     queue.enqueue(1, id="a")
     start(queue)
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     # An operator takes the job away: the lease is gone.
     assert queue.purge(ids=["a"]) == 1
-    assert stopped.wait(SOON)
+    assert stopped.wait(TIMEOUT)
     assert queue.status("a") is None
 
 
@@ -194,7 +193,7 @@ class SilentStore(MemoryStore):
 
 
 @pytest.mark.parametrize("cut", [True, False])
-def test_a_handler_is_told_when_no_beat_gets_through_for_as_long_as_its_lease(start, cut, caplog):
+def test_a_handler_is_stopped_when_no_heartbeat_succeeds_within_its_lease(start, cut, caplog):
     caplog.set_level(logging.CRITICAL)
     store = SilentStore()
     queue = Queues(store)["work"]
@@ -208,14 +207,14 @@ def test_a_handler_is_told_when_no_beat_gets_through_for_as_long_as_its_lease(st
 
     queue.enqueue(1, id="a")
     start(queue, maintenance=False)
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     store.cut_off = cut
-    assert ended.wait(SOON)
+    assert ended.wait(TIMEOUT)
     assert told[0] is cut
 
 
 @pytest.mark.parametrize("sort", ["sync", "async"])
-def test_a_handler_that_was_stopped_so_fails_with_the_reason(start, sort, caplog):
+def test_a_handler_stopped_for_its_lease_fails_with_that_reason(start, sort, caplog):
     """Not with a bare CancelledError, which says nothing of the lease."""
     caplog.set_level(logging.CRITICAL)
     store = SilentStore()
@@ -224,18 +223,18 @@ def test_a_handler_that_was_stopped_so_fails_with_the_reason(start, sort, caplog
 
     def wait(job):
         store.cut_off = True
-        job.signal.wait(SOON)
+        job.signal.wait(TIMEOUT)
         job.signal.raise_if_set()
 
     async def wait_async(job):
         store.cut_off = True
-        await asyncio.sleep(SOON)
+        await asyncio.sleep(TIMEOUT)
 
     queue.handler("default", lease=0.3, max_attempts=1)(wait if sort == "sync" else wait_async)
     start(queue, maintenance=False)
 
     with pytest.raises(JobFailed, match="LeaseNotKept"):
-        queue.enqueue_and_wait(1, timeout=SOON)
+        queue.enqueue_and_wait(1, timeout=TIMEOUT)
 
 
 @pytest.mark.every_store
@@ -245,14 +244,14 @@ def test_a_cancel_request_sets_the_signal_of_a_running_job_at_once(queue, start)
     @queue.handler
     def polite(job):
         began.set()
-        return "stopped" if job.signal.wait(SOON) else "never asked"
+        return "stopped" if job.signal.wait(TIMEOUT) else "never asked"
 
     queue.enqueue(1, id="a")
     start(queue)
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     asked = time.monotonic()
     assert queue.cancel("a") is State.PROCESSING
-    assert queue.result("a", timeout=SOON) == "stopped"
+    assert queue.result("a", timeout=TIMEOUT) == "stopped"
     assert time.monotonic() - asked < 1.0
 
 
@@ -270,12 +269,12 @@ def test_a_blocked_event_loop_does_not_lose_its_leases(queue, start, sort):
     queue.configure(policy=queue.settings().policy.__class__(lease=0.4))
     queue.handler(block if sort == "sync" else block_async)
     start(queue)
-    queue.enqueue_and_wait(1, timeout=SOON)
+    queue.enqueue_and_wait(1, timeout=TIMEOUT)
     assert deliveries == [1]
 
 
 @pytest.mark.every_store
-def test_a_worker_is_known_to_the_store_and_says_goodbye(queue, start):
+def test_a_worker_is_known_to_the_store_and_deregisters(queue, start):
     queue.handler(lambda job: None)
     worker = start(queue, concurrency=7)
     (known,) = queue.workers()
@@ -287,8 +286,8 @@ def test_a_worker_is_known_to_the_store_and_says_goodbye(queue, start):
 
 
 @pytest.mark.parametrize("store_name", ["sqlite"])
-def test_an_idle_worker_beats_no_sooner_for_what_others_write(queues, start, monkeypatch):
-    """A listener to a file wakes whenever anyone has written to it, and each beat is a write."""
+def test_an_idle_worker_sends_no_extra_heartbeats_for_writes_of_others(queues, start, monkeypatch):
+    """A listener on a file wakes up for any write to it, and each heartbeat is a write."""
     monkeypatch.setattr(heartbeat, "HEARTBEAT_INTERVAL", 3600.0)
     queue, beats = queues["work"], []
     beat = queue.store.heartbeat

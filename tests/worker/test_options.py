@@ -41,7 +41,7 @@ async def refuse_async(job: object) -> None: ...
         ("hooks", None, ConfigError, "must be ackline.Hooks"),
     ],
 )
-def test_an_option_that_cannot_work(
+def test_an_invalid_option_is_refused(
     option: str, value: Any, error: type[Exception], words: str
 ) -> None:
     queue = ackline.open("memory://")["work"]

@@ -13,7 +13,7 @@ ENOUGH = 3
 
 
 class BufferFixture:
-    """An outbox, how often the claim loop was called, and whether jobs wait to begin."""
+    """A settle buffer, how often the claim loop was woken, and whether jobs are buffered."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -26,9 +26,9 @@ class BufferFixture:
 
     def put(self, count: int) -> None:
         for _ in range(count):
-            held: Any = SimpleNamespace(claim_settling=lambda: True, settled_in_transaction=None)
+            job: Any = SimpleNamespace(claim_settling=lambda: True, settled_in_transaction=None)
             transition: Any = None
-            self.buffer.put(held, transition)
+            self.buffer.put(job, transition)
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ def scene() -> BufferFixture:
     return BufferFixture()
 
 
-def test_the_first_one_is_told_of_so_that_it_does_not_wait_long(scene):
+def test_the_first_outcome_wakes_the_claim_loop(scene):
     scene.put(1)
 
     assert scene.calls == 1
 
 
-def test_the_next_ones_wait_for_company(scene):
+def test_the_next_outcomes_wait_for_a_batch(scene):
     scene.put(1)
     scene.buffer.rearm()
     scene.put(ENOUGH - 2)
@@ -50,7 +50,7 @@ def test_the_next_ones_wait_for_company(scene):
     assert scene.calls == 1
 
 
-def test_the_last_one_of_all_does_not_wait(scene):
+def test_the_last_outcome_does_not_wait(scene):
     scene.put(1)
     scene.buffer.rearm()
     scene.idle = True
@@ -59,13 +59,13 @@ def test_the_last_one_of_all_does_not_wait(scene):
     assert scene.calls == 2
 
 
-def test_a_claim_loop_that_was_called_is_not_called_for_each_of_those_that_follow(scene):
+def test_a_claim_loop_is_woken_once_for_many_outcomes(scene):
     scene.put(5 * ENOUGH)
 
     assert scene.calls == 1
 
 
-def test_what_comes_after_it_has_begun_to_look_is_worth_another_call(scene):
+def test_outcomes_after_rearm_wake_it_again(scene):
     scene.put(ENOUGH)
     scene.buffer.rearm()
     scene.put(1)

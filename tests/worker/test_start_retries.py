@@ -17,8 +17,7 @@ from ackline.core.errors import (
 from ackline.queues import Queues
 from ackline.stores.memory import MemoryStore
 from ackline.worker import Worker
-
-SOON = 10.0
+from tests.waiting import TIMEOUT
 
 
 class StoreThatFailsFirst(MemoryStore):
@@ -35,22 +34,22 @@ class StoreThatFailsFirst(MemoryStore):
 
 
 @pytest.mark.parametrize("sort", [StoreReadOnly, StoreFull, StoreUnavailable])
-def test_trouble_that_passes_is_waited_out(sort, caplog):
+def test_transient_errors_are_retried(sort, caplog):
     queue = Queues(StoreThatFailsFirst([sort("not now"), sort("not yet")]))["work"]
     queue.handler(lambda job: "done")
     worker = Worker(queue)
     running = threading.Thread(target=worker.run)
     running.start()
     try:
-        assert queue.enqueue_and_wait(1, timeout=SOON) == "done"
+        assert queue.enqueue_and_wait(1, timeout=TIMEOUT) == "done"
     finally:
         worker.request_stop()
-        running.join(SOON)
+        running.join(TIMEOUT)
     assert "; not started yet" in caplog.text
     assert not running.is_alive()
 
 
-def test_control_other_trouble_ends_it_at_once():
+def test_control_other_errors_are_raised_at_once():
     queue = Queues(StoreThatFailsFirst([StoreMismatch("the data of another program")]))["work"]
     queue.handler(lambda job: "done")
     with pytest.raises(StoreMismatch):

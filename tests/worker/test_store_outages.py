@@ -18,9 +18,7 @@ from ackline.queues import Queues
 from ackline.stores.memory import MemoryStore
 from ackline.worker import Worker
 from ackline.worker.heartbeat import HeartbeatSender
-from tests.waiting import until
-
-SOON = 10.0
+from tests.waiting import TIMEOUT, until
 
 
 class UnavailableStore(MemoryStore):
@@ -56,7 +54,7 @@ def test_outcomes_are_sent_again_until_the_store_has_them(start, caplog, moment)
 
     start(queue)
     setattr(store, moment, 2)
-    assert queue.enqueue_and_wait(5, id="a", timeout=SOON) == 5
+    assert queue.enqueue_and_wait(5, id="a", timeout=TIMEOUT) == 5
     assert runs == ["a"]
     assert queue.counts()[State.COMPLETED] == 1
 
@@ -77,14 +75,14 @@ class RefusesOutcomes(MemoryStore):
             raise RuntimeError("a bug in the store")
 
 
-def test_an_outcome_that_the_store_cannot_take_does_not_hold_up_the_others(start, caplog):
+def test_an_outcome_that_the_store_refuses_does_not_block_the_others(start, caplog):
     caplog.set_level(logging.CRITICAL)
     queue = Queues(RefusesOutcomes())["work"]
     queue.handler(lambda job: job.payload)
     queue.enqueue("poison", id="poison", priority=9)
     queue.enqueue_many(range(20), priority=8)
     start(queue)
-    assert queue.enqueue_and_wait("good", timeout=SOON) == "good"
+    assert queue.enqueue_and_wait("good", timeout=TIMEOUT) == "good"
     until(lambda: queue.counts()[State.COMPLETED] == 21)  # another thread may bring the others
     assert queue.counts()[State.PROCESSING] == 1
 
@@ -111,7 +109,7 @@ class ForbiddenStore(MemoryStore):
             raise StoreError("it wants a password")
 
 
-def test_outcomes_outlast_a_store_that_lets_nobody_in(start, caplog):
+def test_outcomes_are_kept_while_the_store_refuses_access(start, caplog):
     caplog.set_level(logging.CRITICAL)
     store = ForbiddenStore()
     queue = Queues(store)["work"]
@@ -121,17 +119,17 @@ def test_outcomes_outlast_a_store_that_lets_nobody_in(start, caplog):
     def count(job):
         runs.append(job.id)
         began.set()
-        go_on.wait(SOON)
+        go_on.wait(TIMEOUT)
         return "done"
 
     queue.enqueue(1, id="a")
     start(queue)
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     store.locked.set()
     go_on.set()
-    assert store.refused.wait(SOON)
+    assert store.refused.wait(TIMEOUT)
     store.locked.clear()
-    assert queue.result("a", timeout=SOON) == "done"
+    assert queue.result("a", timeout=TIMEOUT) == "done"
     assert runs == ["a"]
 
 
@@ -143,7 +141,7 @@ def test_a_worker_needs_a_queue_with_a_handler():
         Worker()
 
 
-def test_the_policies_of_handlers_are_published_for_sweepers_elsewhere(queue, start):
+def test_the_policies_of_handlers_are_published_for_other_processes(queue, start):
     @queue.handler("risky", max_attempts=9)
     def risky(job): ...
 
@@ -152,13 +150,13 @@ def test_the_policies_of_handlers_are_published_for_sweepers_elsewhere(queue, st
 
 
 class LockedStore(MemoryStore):
-    """Takes no sign of life for now."""
+    """Refuses heartbeats for now."""
 
     locked = True
 
     def heartbeat(self, queue: Any, beat: Any, holds: Any) -> Any:
         if self.locked:
-            raise StoreUnavailable("somebody holds the lock")
+            raise StoreUnavailable("the database is locked")
         return super().heartbeat(queue, beat, holds)
 
 
@@ -175,11 +173,11 @@ def test_a_worker_that_cannot_start_leaves_nothing_behind_and_can_be_started_lat
     worker = Worker(queue)
     with pytest.raises(StoreUnavailable):
         worker.start()
-    assert threading.active_count() <= threads + 1  # the lanes' watcher may still be leaving
+    assert threading.active_count() <= threads + 1  # the thread control may still be ending
 
     store.locked = False
     worker.start()
-    assert queue.enqueue_and_wait(3, timeout=SOON) == 3
+    assert queue.enqueue_and_wait(3, timeout=TIMEOUT) == 3
     store.locked = True
     worker.stop()
 
@@ -204,12 +202,12 @@ def test_a_pause_is_not_undone_by_a_worker_that_starts(queue):
     assert settings.kinds["risky"].max_attempts == 9
 
 
-def test_a_claim_loop_outlives_what_goes_wrong_with_claimed_jobs(start, caplog):
+def test_the_claim_loop_survives_errors_with_claimed_jobs(start, caplog):
     caplog.set_level(logging.CRITICAL)
     queue = Queues(MemoryStore())["work"]
     queue.handler(lambda job: job.payload)
     start(queue)
-    troubles = [StoreUnavailable("a passing trouble")] * 6
+    troubles = [StoreUnavailable("a transient error")] * 6
     policy = queue.policies.of
 
     def moody_policy(record: Any) -> Any:
@@ -218,12 +216,12 @@ def test_a_claim_loop_outlives_what_goes_wrong_with_claimed_jobs(start, caplog):
         return policy(record)
 
     queue.policies.of = moody_policy  # type: ignore[method-assign]
-    assert queue.enqueue_and_wait(3, id="a", timeout=SOON) == 3
+    assert queue.enqueue_and_wait(3, id="a", timeout=TIMEOUT) == 3
     assert troubles == []
     assert queue.status("a").attempts == 1  # type: ignore[union-attr]
 
 
-def test_a_cancelled_job_that_could_not_be_taken_in_is_kept_as_its_queue_says(start, caplog):
+def test_a_cancelled_job_without_readable_policy_is_kept_by_the_queue_s_retention(start, caplog):
     caplog.set_level(logging.CRITICAL)
     queue = Queues(MemoryStore())["work"]
     queue.configure(policy=Policy(keep_cancelled=7 * DAY))
@@ -232,11 +230,11 @@ def test_a_cancelled_job_that_could_not_be_taken_in_is_kept_as_its_queue_says(st
 
     def cancelled_just_then(record: Any) -> Any:
         Queues(queue.store)["work"].cancel(record.id)
-        raise StoreUnavailable("a passing trouble")
+        raise StoreUnavailable("a transient error")
 
     queue.policies.of = cancelled_just_then  # type: ignore[method-assign]
     with pytest.raises(JobCancelled):
-        queue.enqueue_and_wait(3, id="a", timeout=SOON)
+        queue.enqueue_and_wait(3, id="a", timeout=TIMEOUT)
     [job] = queue.store.get(queue.key, ["a"])
     assert (job.expires_at or 0) - queue.store.now() > 6 * DAY  # type: ignore[union-attr]
 
@@ -264,10 +262,10 @@ def test_a_store_that_is_down_at_the_start_is_waited_for(caplog: pytest.LogCaptu
     thread = threading.Thread(target=worker.run)
     thread.start()
     try:
-        assert queue.enqueue_and_wait(1, timeout=SOON) == "done"
+        assert queue.enqueue_and_wait(1, timeout=TIMEOUT) == "done"
     finally:
         worker.request_stop()
-        thread.join(SOON)
+        thread.join(TIMEOUT)
 
     assert not thread.is_alive()
     assert caplog.text.count("nobody is there; not started yet") == 3
@@ -282,7 +280,7 @@ def test_a_worker_that_waits_for_its_store_can_be_stopped() -> None:
     thread = threading.Thread(target=worker.run)
     thread.start()
     worker.request_stop()
-    thread.join(SOON)
+    thread.join(TIMEOUT)
 
     assert not thread.is_alive()
 
@@ -298,9 +296,7 @@ def test_a_closed_store_is_not_waited_for() -> None:
         Worker(queue).run()
 
 
-def test_a_backoff_that_cannot_be_worked_out_does_not_leave_a_job_unsettled(
-    queue, start, monkeypatch, caplog
-):
+def test_a_failing_backoff_does_not_leave_a_job_unsettled(queue, start, monkeypatch, caplog):
     caplog.set_level(logging.CRITICAL)
 
     def fail(*_arguments: object) -> float:
@@ -315,7 +311,7 @@ def test_a_backoff_that_cannot_be_worked_out_does_not_leave_a_job_unsettled(
 
     start(queue, concurrency=1)
     queue.enqueue("fails", id="a")
-    queue.enqueue_and_wait("works", priority=0, timeout=SOON)
+    queue.enqueue_and_wait("works", priority=0, timeout=TIMEOUT)
 
     job = queue.status("a")
     assert job.state is State.FAILING
@@ -323,7 +319,7 @@ def test_a_backoff_that_cannot_be_worked_out_does_not_leave_a_job_unsettled(
     assert job.record.run_at - queue.store.now() > 50.0
 
 
-def test_jobs_that_no_executor_took_in_are_given_back(queue, start, monkeypatch, caplog):
+def test_jobs_that_no_executor_accepted_are_released(queue, start, monkeypatch, caplog):
     caplog.set_level(logging.CRITICAL)
     troubles = [RuntimeError("can't start new thread")] * 2
 
@@ -336,7 +332,7 @@ def test_jobs_that_no_executor_took_in_are_given_back(queue, start, monkeypatch,
     monkeypatch.setattr(HeartbeatSender, "add_lease", expect)
     queue.handler(lambda job: job.payload)
     start(queue)
-    assert queue.enqueue_and_wait(3, id="a", timeout=SOON) == 3
+    assert queue.enqueue_and_wait(3, id="a", timeout=TIMEOUT) == 3
     assert queue.status("a").attempts == 1
 
 
@@ -346,13 +342,13 @@ def begin_and_close_the_store(queue: Any, go_on: threading.Event) -> Worker:
 
     def work(job: Any) -> None:
         began.set()
-        go_on.wait(SOON)
+        go_on.wait(TIMEOUT)
 
     queue.handler(work)
     queue.enqueue_many(range(9))
     worker = Worker(queue, concurrency=1, maintenance=False)
     worker.start()
-    assert began.wait(SOON)
+    assert began.wait(TIMEOUT)
     queue.store.close()
     return worker
 
@@ -367,7 +363,7 @@ def test_a_worker_whose_store_was_closed_first_is_stopped_at_once(queue, caplog)
 
     assert time.monotonic() - before < 3
     assert caplog.text.count("is stopping: the") == 1
-    assert "trying again" not in caplog.text
+    assert "retrying in" not in caplog.text
     assert caplog.text.count("could not be stored") >= 1
     assert not [thread for thread in threading.enumerate() if "ackline claims" in thread.name]
 
@@ -380,7 +376,7 @@ def test_a_handler_may_end_within_the_grace_period_though_the_store_was_closed(q
     stopping.join(0.1)
     assert stopping.is_alive()
     go_on.set()
-    stopping.join(SOON)
+    stopping.join(TIMEOUT)
     assert not stopping.is_alive()
 
 
@@ -398,8 +394,8 @@ def test_run_ends_when_its_store_is_closed(queue):
 
     running = threading.Thread(target=run)
     running.start()
-    assert queue.enqueue_and_wait(3, timeout=SOON) == 3
+    assert queue.enqueue_and_wait(3, timeout=TIMEOUT) == 3
     queue.store.close()
-    running.join(SOON)
+    running.join(TIMEOUT)
     assert not running.is_alive()
     assert len(raised) == 1

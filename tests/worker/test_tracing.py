@@ -101,7 +101,7 @@ def test_many_jobs_share_the_trace_they_were_enqueued_in(exporter, queue):
     }
 
 
-def test_a_job_of_nobody_s_trace_begins_one(exporter, queue):
+def test_a_job_without_a_trace_starts_one(exporter, queue):
     queue.handler(lambda _job: None)
     queue.enqueue(1)
     work_off(queue)
@@ -110,7 +110,7 @@ def test_a_job_of_nobody_s_trace_begins_one(exporter, queue):
     assert (span.parent, list(span.links)) == (None, [])
 
 
-def test_what_the_producer_says_goes_before_where_it_runs(queue):
+def test_a_traceparent_given_by_the_producer_takes_precedence(queue):
     with trace.get_tracer("t").start_as_current_span("request"):
         queue.enqueue(1, id="a", trace=HEADER)
         queue.enqueue(1, id="b", trace="anything else")
@@ -121,7 +121,7 @@ def test_what_the_producer_says_goes_before_where_it_runs(queue):
     }
 
 
-def test_a_trace_that_is_none_begins_a_new_one(exporter, queue):
+def test_traceparent_none_starts_a_new_trace(exporter, queue):
     queue.handler(lambda _job: None)
     queue.enqueue(1, trace="anything else")
     work_off(queue)
@@ -138,7 +138,7 @@ def test_a_trace_that_is_none_begins_a_new_one(exporter, queue):
         (ackline.Retry(0, "later"), "later"),
     ],
 )
-def test_a_span_tells_that_its_handler_failed(exporter, queue, ending, description):
+def test_a_span_records_that_its_handler_failed(exporter, queue, ending, description):
     def work(_job):
         if isinstance(ending, Exception):
             raise ending
@@ -158,7 +158,7 @@ def test_a_span_tells_that_its_handler_failed(exporter, queue, ending, descripti
     [None, "", "00", HEADER.upper(), HEADER + "-1", f" {HEADER}", "00-" + "0" * 32 + HEADER[35:],
      HEADER[:36] + "0" * 16 + "-01", "01" + HEADER[2:]],
 )  # fmt: skip
-def test_what_is_no_traceparent_is_ignored(text):
+def test_an_invalid_traceparent_is_ignored(text):
     assert tracing.valid_traceparent(text) is None
     assert tracing.valid_traceparent(HEADER) == HEADER
 
@@ -179,7 +179,7 @@ def test_a_program_that_does_not_trace_does_not_import_it():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_a_program_that_only_loads_it_pays_for_no_spans_until_it_traces():
+def test_no_spans_are_created_until_a_tracer_provider_is_set():
     program = (
         "import opentelemetry.trace as api\n"
         "import ackline\n"

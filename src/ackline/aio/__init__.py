@@ -1,4 +1,4 @@
-"""The same queues for asyncio: concurrent calls share a write, and nothing blocks the loop."""
+"""Queues for asyncio: concurrent calls share a write, and nothing blocks the event loop."""
 
 from typing import TYPE_CHECKING, NoReturn
 
@@ -7,10 +7,10 @@ from ackline.aio.queues import AsyncQueue, AsyncQueues, open
 
 __all__ = ["AsyncJournalReader", "AsyncQueue", "AsyncQueues", "AsyncWatcher", "open"]
 
-if not TYPE_CHECKING:  # a type checker would take any name for one that is here
+if not TYPE_CHECKING:  # otherwise type checkers would accept any name
 
     def __getattr__(name: str) -> NoReturn:
-        """Say where the worker is, which people look for here."""
+        """Tell users where the worker is."""
         hint = ": use ackline.Worker(queue.sync), which runs async handlers too"
         raise AttributeError(
             f"module {__name__!r} has no attribute {name!r}{hint if name == 'Worker' else ''}"

@@ -1,4 +1,4 @@
-"""What the asyncio classes of a queue have in common: the queue, and threads to call it from."""
+"""What the asyncio classes of a queue share: the sync queue, and threads to call it from."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 Q = ParamSpec("Q")
 
 MakeTransition = Callable[[], Transition]
-"""Decides on a transition, in a thread: it may have to read the queue's settings."""
+"""Makes a transition, in a thread: it may have to read the queue's settings."""
 
 
 class AsyncQueueBase(Generic[P, R]):
@@ -65,7 +65,7 @@ class AsyncQueueBase(Generic[P, R]):
         if connection is not None:
             await self.sync.settle_async(job, make, connection)
         elif job.settled_in_transaction is not None:
-            # Not in a batch: it may be retried for a moment, and others must not wait for that.
+            # Not in a batch: it may be retried for a moment, and others must not wait for it.
             await self._call(lambda: self.sync.settle(job, make()))
         else:
             require_applied(*await self._settles.submit(make))

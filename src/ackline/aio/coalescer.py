@@ -1,4 +1,4 @@
-"""Many awaiting callers, few calls to the store: items that come together go together."""
+"""Sends what concurrent callers ask for in few calls to the store."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ A = TypeVar("A")
 
 
 class PendingCall(msgspec.Struct, Generic[T, A], gc=False):
-    """One caller's item, and where its answer goes."""
+    """One caller's item, and the future of its result."""
 
     item: T
     future: asyncio.Future[A]
-    answer: A | None = None
+    result: A | None = None
     error: Exception | None = None
 
 
@@ -35,87 +35,89 @@ LoopCalls = tuple[asyncio.AbstractEventLoop, PendingCalls]
 
 
 MAX_THREAD_SECONDS = 0.02
-"""Seconds for which a carrier keeps its thread before others that wait for one have their turn."""
+"""Seconds for which a batch runner keeps its thread while others may wait for one."""
 
 
 class BatchRunner:
-    """Takes parcels of calls to a verb, one after the other, and brings the answers back.
+    """Runs calls in batches, one after the other, and sets the results in their event loops.
 
-    It has a thread of the pool only while there is something to carry: queues may be thousands.
+    It uses a thread of the pool only while there are calls: there may be thousands of queues.
     """
 
-    def __init__(self, pool: Executor, make: Callable[[PendingCalls], None]) -> None:
+    def __init__(self, pool: Executor, run_batch: Callable[[PendingCalls], None]) -> None:
         self._pool = pool
-        self._run_batch = make
+        self._run_batch = run_batch
         self._waiting: list[LoopCalls] = []
         self._running = False
         self._changed = threading.Condition()
 
-    def send(self, parcel: LoopCalls) -> None:
-        """Have these calls made soon."""
+    def send(self, calls: LoopCalls) -> None:
+        """Run these calls soon."""
         with self._changed:
-            self._waiting.append(parcel)
-            begin, self._running = not self._running, True
-        if begin:
+            self._waiting.append(calls)
+            start, self._running = not self._running, True
+        if start:
             self._submit()
 
     def close(self) -> None:
-        """Wait until all that was sent is done, but not for ever."""
+        """Wait for all calls, but not forever."""
         with self._changed:
             self._changed.wait_for(lambda: not self._running, timeout=5)
 
     def _submit(self) -> None:
         try:
             self._pool.submit(self._run)
-        except RuntimeError:  # closed: what was sent is still to be done
+        except RuntimeError:  # closed: pending calls still have to run
             threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
         until = time.monotonic() + MAX_THREAD_SECONDS
         while time.monotonic() < until:
             with self._changed:
-                parcels, self._waiting = self._waiting, []
-                if not parcels:
+                waiting, self._waiting = self._waiting, []
+                if not waiting:
                     self._running = False
                     self._changed.notify_all()
                     return
-            self._run_calls(parcels)
+            self._run_calls(waiting)
         self._submit()
 
-    def _run_calls(self, parcels: list[LoopCalls]) -> None:
-        self._run_batch([call for _, calls in parcels for call in calls])
+    def _run_calls(self, waiting: list[LoopCalls]) -> None:
+        self._run_batch([call for _, calls in waiting for call in calls])
         by_loop: dict[asyncio.AbstractEventLoop, PendingCalls] = {}
-        for loop, calls in parcels:
+        for loop, calls in waiting:
             by_loop.setdefault(loop, []).extend(calls)
         for loop, calls in by_loop.items():
             try:
                 loop.call_soon_threadsafe(_set_results, calls)
             except RuntimeError:
-                logger.warning("%d callers left before they were answered", len(calls))
+                logger.warning(
+                    "the event loop of %d callers was closed before their results", len(calls)
+                )
 
 
 class Coalescer(Generic[T, A]):
-    """Gathers the items that callers await into batches of one verb of the store.
+    """Collects the items of concurrent callers into batches for one method of the store.
 
-    Items of one tick of the event loop are gathered at no cost; while the carrier is away with
-    one batch, the next one grows.
+    Items of one iteration of the event loop are collected at no cost; while one batch runs, the
+    next one grows.
     """
 
     def __init__(
         self,
         pool: Executor,
-        verb: Callable[[list[T]], Sequence[A]],
+        method: Callable[[list[T]], Sequence[A]],
         limit: int,
         size_of: Callable[[T], int] = lambda _item: 0,
     ) -> None:
-        self._carrier = BatchRunner(pool, self._run_calls)
-        self._verb = verb
+        self._runner = BatchRunner(pool, self._run_calls)
+        self._method = method
         self._limit = limit
         self._size_of = size_of
         self._collected: dict[asyncio.AbstractEventLoop, list[PendingCall[T, A]]] = {}
 
     def submit(self, item: T) -> asyncio.Future[A]:
-        """Send an item together with others that come at this time; await the answer."""
+        """Send an item together with others submitted at this time; await the result."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[A] = loop.create_future()
         calls = self._collected.get(loop)
@@ -126,20 +128,20 @@ class Coalescer(Generic[T, A]):
         return future
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._carrier.send((loop, self._collected.pop(loop)))
+        self._runner.send((loop, self._collected.pop(loop)))
 
     def close(self) -> None:
-        """Wait until all that was submitted is done, but not for ever."""
-        self._carrier.close()
+        """Wait for all submitted items, but not forever."""
+        self._runner.close()
 
     def _run_calls(self, calls: list[PendingCall[T, A]]) -> None:
-        wanted = [call for call in calls if not call.future.cancelled()]
-        for batch in in_batches(wanted, lambda call: self._size_of(call.item), self._limit):
+        pending = [call for call in calls if not call.future.cancelled()]
+        for batch in in_batches(pending, lambda call: self._size_of(call.item), self._limit):
             self._run_batch(batch)
 
     def _run_batch(self, batch: list[PendingCall[T, A]]) -> None:
         try:
-            answers = self._verb([call.item for call in batch])
+            results = self._method([call.item for call in batch])
         except StoreFull as error:
             self._run_halves(batch, error)
         except StoreError as error:
@@ -147,11 +149,11 @@ class Coalescer(Generic[T, A]):
         except Exception as error:
             self._run_one_by_one(batch, error)
         else:
-            for call, answer in zip(batch, answers, strict=True):
-                call.answer = answer
+            for call, result in zip(batch, results, strict=True):
+                call.result = result
 
     def _run_one_by_one(self, batch: list[PendingCall[T, A]], error: Exception) -> None:
-        """One item of a batch cannot be sent to the store: only its caller is to get the error."""
+        """Find the item that cannot be sent to the store: only its caller gets the error."""
         if len(batch) == 1:
             batch[0].error = error
             return
@@ -159,7 +161,7 @@ class Coalescer(Generic[T, A]):
             self._run_batch([call])
 
     def _run_halves(self, batch: list[PendingCall[T, A]], error: StoreFull) -> None:
-        """A batch is refused as a whole, though there may be room for a part of it."""
+        """Retry in halves: a batch is refused as a whole, but a part of it may fit."""
         if len(batch) == 1:
             batch[0].error = error
             return
@@ -180,4 +182,4 @@ def _set_results(calls: PendingCalls) -> None:
         if call.error is not None:
             call.future.set_exception(call.error)
         else:
-            call.future.set_result(call.answer)
+            call.future.set_result(call.result)

@@ -1,4 +1,4 @@
-"""Taking jobs out of a queue by hand, from asyncio."""
+"""Claiming and settling jobs, and registering handlers, from asyncio."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class CancellableClaim:
-    """Claimed jobs on their way to a caller that may be cancelled meanwhile."""
+    """A claim in a thread for a caller that may be cancelled meanwhile."""
 
     def __init__(self, queue: Queue[Any, Any], make_request: Callable[[], ClaimRequest]) -> None:
         self._queue = queue
@@ -47,7 +47,7 @@ class CancellableClaim:
             return self._claimed
 
     def cancel(self) -> None:
-        """The caller was cancelled: give back the jobs that it would have got."""
+        """Release the jobs that a cancelled caller would have got."""
         with self._lock:
             self._cancelled = True
             jobs = self._claimed.jobs if self._claimed is not None else []
@@ -56,11 +56,11 @@ class CancellableClaim:
         try:
             policy = self._queue.policies.of
             self._queue.apply(
-                [lifecycle.release(job, policy(job), "its claimer left") for job in jobs]
+                [lifecycle.release(job, policy(job), "the claim was cancelled") for job in jobs]
             )
         except Exception:
             logger.exception(
-                "%d jobs of a cancelled claim of %s are left to their leases",
+                "%d jobs of a cancelled claim on %s stay leased until their leases expire",
                 len(jobs),
                 self._queue.key,
             )
@@ -100,7 +100,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         catch_up: CatchUp = "one",
         **options: Any,
     ) -> Schedule:
-        """Have a job enqueued at each tick of a cron expression, by whichever worker runs."""
+        """Enqueue a job at each tick of a cron expression, from any running worker."""
         return self.sync.every(
             cron,
             payload,
@@ -123,7 +123,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
     ) -> list[Job[P]]:
         """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
 
-        Jobs that a cancelled caller would have got are given back.
+        Jobs that a cancelled caller would have got are released.
         """
         require_some_seconds("wait", wait)
         request = await self._call(self.sync.claim_request, limit, lease, kinds, worker)
@@ -146,19 +146,19 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
                 connection,
                 lambda joined: self.sync.claim_from(joined, request),
             )
-        handover = CancellableClaim(self.sync, lambda: request)
+        claim = CancellableClaim(self.sync, lambda: request)
         try:
-            return await self._call(handover.claim)
+            return await self._call(claim.claim)
         except asyncio.CancelledError:
-            self._threads.run_soon(handover.cancel)
+            self._threads.run_soon(claim.cancel)
             raise
 
-    # --- settling by hand; with a connection, in the transaction that is open on it ---
+    # --- settling; with a connection, in the transaction that is open on it ---
 
     async def complete(
         self, job: Job[P], result: R | None = None, *, connection: object | None = None
     ) -> None:
-        """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
+        """Complete a job. Raises `LeaseLost`, and changes nothing, if its lease is lost."""
         record, data = record_of(job), self.sync.serdes.encode_result(result)
         await self._settle(
             job, lambda: lifecycle.complete(record, data, self.sync.policies.of(record)), connection
@@ -172,7 +172,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         delay: float | None = None,
         connection: object | None = None,
     ) -> None:
-        """The attempt failed: run again after the backoff, or after `delay` seconds."""
+        """Fail the attempt: the job is retried after its backoff, or after `delay` seconds."""
         require_seconds("delay", delay)
         record = record_of(job)
         failure = failure_from(record, error)
@@ -187,7 +187,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
     async def bury(
         self, job: Job[P], error: BaseException | str, *, connection: object | None = None
     ) -> None:
-        """It can never succeed: to the DLQ, whatever attempts remain."""
+        """Send a job that can never succeed to the DLQ, whatever attempts remain."""
         record = record_of(job)
         failure = failure_from(record, error)
         await self._settle(
@@ -195,7 +195,7 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         )
 
     async def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
-        """Run it again after `delay` seconds; the attempt is given back."""
+        """Run a job again after `delay` seconds; it costs no attempt."""
         require_some_seconds("delay", delay)
         record = record_of(job)
         await self._settle(
@@ -203,19 +203,19 @@ class AsyncConsumer(AsyncQueueBase[P, R]):
         )
 
     async def release(self, job: Job[P], *, connection: object | None = None) -> None:
-        """Give it back, to its old place in line; the attempt is given back."""
+        """Return a job to its old position in the queue; it costs no attempt."""
         record = record_of(job)
         await self._settle(
             job, lambda: lifecycle.release(record, self.sync.policies.of(record)), connection
         )
 
     async def extend(self, job: Job[Any], seconds: float) -> None:
-        """Hold the lease until `seconds` from now."""
+        """Extend the lease to `seconds` from now."""
         require_some_seconds("seconds", seconds, above_zero=True)
         record = record_of(job)
         await self._settle(job, lambda: lifecycle.extend(record, seconds))
 
     async def progress(self, job: Job[Any], value: Any) -> None:
-        """Note how far the work is."""
+        """Save the progress of a job."""
         record, data = record_of(job), self.sync.serdes.encode_progress(value)
         await self._settle(job, lambda: lifecycle.progress(record, data))

@@ -18,9 +18,13 @@ from ackline.queue.journal.follow import MAX_WAIT, PAGE_SIZE, Watcher
 from ackline.queue.journal.reader import JournalReader
 from ackline.stores.contract import Store
 
+logger = logging.getLogger("ackline")
+
+Callback = Callable[[Event], Awaitable[None] | None]
+
 
 class AsyncJournalReader:
-    """Reads a queue's journal on from where this name last saved; for one task at a time.
+    """Reads a queue's journal from where this name last saved; for one task at a time.
 
     >>> reader = queue.reader("audit")  # doctest: +SKIP
     >>> for event in await reader.read():  # doctest: +SKIP
@@ -35,7 +39,7 @@ class AsyncJournalReader:
 
     @property
     def cursor(self) -> str | None:
-        """After which event it continues; set it to read from elsewhere. None before it began."""
+        """The position after which it continues; set it to read from elsewhere. None at first."""
         return self.sync.cursor
 
     @cursor.setter
@@ -50,20 +54,15 @@ class AsyncJournalReader:
         return await self._threads.call(self.sync.read, limit)
 
     async def save(self) -> None:
-        """Note that all that was read is done: from now on this name continues after it.
+        """Save the position: from now on, this name continues after what was read.
 
-        Raises `ReaderMoved`, and changes nothing, if someone else saved under this name.
+        Raises `ReaderMoved`, and changes nothing, if another process saved under this name.
         """
         await self._threads.call(self.sync.save)
 
     async def forget(self) -> None:
-        """Give the name up: nothing is kept for it any more, and the next read starts over."""
+        """Unregister the name: nothing is kept for it any more, and the next read starts over."""
         await self._threads.call(self.sync.forget)
-
-
-logger = logging.getLogger("ackline")
-
-Callback = Callable[[Event], Awaitable[None] | None]
 
 
 async def follow_events(
@@ -88,7 +87,7 @@ async def follow_events(
 
 
 class AsyncWatcher:
-    """Calls back on the event loop that asked for it, one event after the other."""
+    """Calls back on an event loop, one event after the other."""
 
     def __init__(
         self,
@@ -107,13 +106,13 @@ class AsyncWatcher:
         self._watcher = Watcher(store, key, event_type, self._on_event)
 
     async def close(self) -> None:
-        """Stop calling back; a callback under way is not interrupted."""
+        """Stop calling back; a running callback is not interrupted."""
         self._closed = True
         self._called_back.set()
         await asyncio.to_thread(self._watcher.close)
 
     def _on_event(self, event: Event) -> None:
-        """In the watcher's thread: have the loop call back, and wait until it has done so."""
+        """Have the event loop call back, and wait until it has; runs in the watcher's thread."""
         self._called_back.clear()
         if self._closed or self._loop.is_closed():
             return
@@ -129,9 +128,9 @@ class AsyncWatcher:
         if self._closed:
             return
         try:
-            answer = self._callback(event)
-            if inspect.isawaitable(answer):
-                await answer
+            result = self._callback(event)
+            if inspect.isawaitable(result):
+                await result
         except Exception:
             logger.exception("a callback for events of %s failed", self._key)
 

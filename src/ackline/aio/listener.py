@@ -1,4 +1,4 @@
-"""Waiting for news of a store without blocking the event loop."""
+"""Waits for a store's notifications without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ackline.stores.contract import Listener, Store, Topic
 
 
 class AsyncListener:
-    """A store's listener in an `async with` block; leaving it ends the wait under way."""
+    """A store's listener in an `async with` block; leaving it ends the current wait."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class AsyncListener:
         self._closed = False
 
     async def wait(self, seconds: float) -> bool:
-        """Wait until there may be news (True) or the time is up (False)."""
+        """Wait for a notification (True), or until the time is up (False)."""
         return await self._threads.wait(self._wait, seconds)
 
     async def __aenter__(self) -> Self:
@@ -62,7 +62,7 @@ class AsyncListener:
         self._threads.run_soon(self._close)
 
     def _close(self) -> None:
-        # After the wait that was under way: its files must not be closed while it uses them.
+        # After the current wait: its files must not be closed while it uses them.
         with self._in_use:
             listener, self._listener = self._listener, None
         if listener is not None:

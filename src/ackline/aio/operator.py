@@ -1,4 +1,4 @@
-"""Looking at a queue and acting on it, from asyncio."""
+"""Inspecting and operating a queue from asyncio."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ackline.stores.contract import WorkerRecord
 class AsyncOperator(AsyncQueueBase[P, R]):
     """The operating side of a queue."""
 
-    # --- looking ---
+    # --- inspecting ---
 
     async def status(self, id: str) -> Job[P] | None:
-        """A job as it stands now, with its ended attempts; None if there is none."""
+        """A job in its current state, with its ended attempts; None if there is none."""
         return await self._call(self.sync.status, id)
 
     async def jobs(
@@ -60,19 +60,19 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         )
 
     async def counts(self) -> Mapping[State, int]:
-        """How many jobs stand in each state; costs the same for ten jobs and ten million."""
+        """The number of jobs in each state; as fast for ten million jobs as for ten."""
         return await self._call(self.sync.counts)
 
     async def settings(self) -> QueueSettings:
-        """The queue's settings as all processes share them; change them by `configure`."""
+        """The queue's settings, which all processes share; change them with `configure`."""
         return await self._call(self.sync.settings)
 
     async def workers(self) -> list[WorkerRecord]:
-        """The workers of this queue, with their last sign of life."""
+        """The workers of this queue, with their last heartbeat."""
         return await self._call(self.sync.workers)
 
     async def recovery(self) -> RecoveryStats:
-        """How many jobs were recovered from workers that were gone, and which ones wait for it."""
+        """How many jobs were recovered from dead workers, and which are waiting for it."""
         return await self._call(self.sync.recovery)
 
     def events(
@@ -89,17 +89,17 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         return follow_events(self.sync.store, self.sync.key, self._threads, after, follow_for)
 
     def reader(self, name: str, *, start: Start = "oldest") -> AsyncJournalReader:
-        """A reader of the journal that goes on where this name last saved."""
+        """A reader of the journal that continues where this name last saved."""
         return AsyncJournalReader(self.sync.reader(name, start=start), self._threads)
 
     async def readers(self) -> list[ReaderInfo]:
-        """The registered readers of the journal, by name; then those who read every queue."""
+        """The registered readers of the journal, by name; then those that read every queue."""
         return await self._call(self.sync.readers)
 
     async def on(self, what: State | Act | str, callback: Callback) -> AsyncWatcher:
-        """Call back, on this event loop, for each event that leads to a state or is an act.
+        """Call back, on this event loop, for each event with this state or act.
 
-        One event after the other: an async callback is awaited before the next event's begins.
+        One event at a time: an async callback is awaited before the next one starts.
         """
         require_event_type(what, callback)
         loop = asyncio.get_running_loop()
@@ -108,10 +108,10 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         self._watchers.add(watcher)
         return watcher
 
-    # --- acting on one job ---
+    # --- one job ---
 
     async def cancel(self, id: str, *, by: str = "") -> State:
-        """Cancel a job that waits; ask a running one to stop. Returns the state it is in now."""
+        """Cancel a waiting job, or request that a running one stops; returns its state."""
         return await self._call(self.sync.cancel, id, by=by)
 
     async def redrive(self, id: str, *, delay: float = 0.0, by: str = "") -> None:
@@ -121,7 +121,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
     async def redrive_all(
         self, *, kinds: Iterable[str] | None = None, rate: float | None = None, by: str = ""
     ) -> int:
-        """Redrive everything in the DLQ, or all of some kinds; returns the number of jobs."""
+        """Redrive all jobs in the DLQ, or all of some kinds; returns how many."""
         return await self._call(self.sync.redrive_all, kinds=kinds, rate=rate, by=by)
 
     async def edit(
@@ -136,7 +136,7 @@ class AsyncOperator(AsyncQueueBase[P, R]):
     ) -> None:
         """Change a job that is not processing; its payload only with the serde that wrote it.
 
-        With `expected`, a job that you looked up, only if it is still like that.
+        With `expected`, a job that you read before, only if it has not changed since.
         """
         await self._call(
             self.sync.edit,
@@ -153,17 +153,17 @@ class AsyncOperator(AsyncQueueBase[P, R]):
         await self._call(self.sync.keep_result, id, seconds)
 
     async def move(self, id: str, queue: str, *, by: str = "") -> None:
-        """Hand a job to another queue of the same tenant."""
+        """Move a job to another queue of the same tenant."""
         await self._call(self.sync.move, id, queue, by=by)
 
-    # --- acting on the queue ---
+    # --- the queue ---
 
     async def pause(self, *, by: str = "") -> None:
-        """Hand out no more jobs; those that run go on."""
+        """Stop delivering jobs; running ones continue."""
         await self._call(self.sync.pause, by=by)
 
     async def resume(self, *, by: str = "") -> None:
-        """Hand out jobs again."""
+        """Deliver jobs again."""
         await self._call(self.sync.resume, by=by)
 
     async def configure(self, *, by: str = "", **changes: Any) -> QueueSettings:

@@ -1,4 +1,4 @@
-"""Putting jobs into a queue, and awaiting what becomes of them."""
+"""Enqueueing jobs and awaiting their results, from asyncio."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class AsyncProducer(AsyncQueueBase[P, R]):
     ) -> Enqueued:
         """Store a job; concurrent callers share one write.
 
-        A caller that is cancelled while it awaits cannot know whether its job was stored:
-        with an id of its own it can ask again. With a `connection` it is part of the transaction
-        that you have open on it; roll that back if you are cancelled.
+        A caller that is cancelled while it awaits cannot know whether its job was stored: if it
+        chose the id, it can enqueue it again. With a `connection` the job is part of the
+        transaction that you have open on it; roll that back if you are cancelled.
         """
         draft = self.sync.draft_builder.draft(payload, options)
         if connection is not None:
@@ -43,7 +43,7 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         connection: object | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> list[Enqueued]:
-        """Store many jobs, a thousand or about 8 MiB of them in one step.
+        """Store many jobs, up to a thousand or about 8 MiB in one step.
 
         The iterable is read in another thread.
         """
@@ -63,12 +63,12 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         """
         draft = self.sync.draft_builder.draft_awaited(payload, options, timeout)
         waiter = await self._result_waiter()
-        heard = waiter.wakeups
-        answer = self.sync.from_receipt(await self._enqueues.submit(draft))
-        if isinstance(answer, Completed):
-            result: R = answer.result
+        wakeups = waiter.wakeups
+        receipt = self.sync.from_receipt(await self._enqueues.submit(draft))
+        if isinstance(receipt, Completed):
+            result: R = receipt.result
             return result
-        with waiter.expect(draft.id, heard, draft.assume_new) as expected:
+        with waiter.expect(draft.id, wakeups, draft.assume_new) as expected:
             return await self._wait_for_result(expected, timeout)
 
     async def result(self, id: str, timeout: float = 0.0) -> R:
@@ -81,7 +81,7 @@ class AsyncProducer(AsyncQueueBase[P, R]):
             return await self._wait_for_result(expected, timeout)
 
     async def close(self) -> None:
-        """End the threads and the callbacks; whoever still awaits a result gets a `Timeout`."""
+        """End the threads and callbacks; callers that still await a result get a `Timeout`."""
         for watcher in list(self._watchers):
             await watcher.close()
         await asyncio.to_thread(self._close_threads)

@@ -1,4 +1,4 @@
-"""Opening a store, and the queues in it, from asyncio."""
+"""Opens a store and its queues, for asyncio."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class AsyncQueues:
         self._threads = ThreadPools()
         self._queues: dict[str, AsyncQueue[Any, Any]] = {}
         self._all_queues: weakref.WeakSet[AsyncQueue[Any, Any]] = weakref.WeakSet()
-        """All queues made, including those that another of the same name has replaced."""
+        """All queues created, including those that one of the same name has replaced."""
 
     def __getitem__(self, name: str) -> AsyncQueue[Any, Any]:
-        """The queue of this name; it comes into being when it is first used."""
+        """The queue of this name; it is created when it is first used."""
         if name not in self._queues:
             return self._add(self.sync[name])
         return self._queues[name]
@@ -102,7 +102,7 @@ class AsyncQueues:
 
         The options are `serde`, `result_serde` and `max_payload`.
         """
-        made = self.sync.queue(
+        queue = self.sync.queue(
             name,
             payload=payload,
             result=result,
@@ -110,7 +110,7 @@ class AsyncQueues:
             result_serde=result_serde,
             max_payload=max_payload,
         )
-        return self._add(made)
+        return self._add(queue)
 
     def _add(self, sync: Queue[Any, Any]) -> AsyncQueue[Any, Any]:
         queue: AsyncQueue[Any, Any] = AsyncQueue(sync, self._threads)
@@ -131,7 +131,7 @@ class AsyncQueues:
         return await self._threads.call(self.sync.delete_key, *key)
 
     async def info(self) -> StoreInfo:
-        """What the store is, where it is, and when it considers a job safe."""
+        """What the store is, where it is, and when it considers a job durable."""
         return await self._threads.call(self.sync.info)
 
     async def close(self) -> None:

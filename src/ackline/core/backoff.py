@@ -1,10 +1,10 @@
-"""Pauses between tries of what fails again and again."""
+"""Growing delays between retries."""
 
 from __future__ import annotations
 
 
 class ExponentialDelay:
-    """Each pause is twice as long as the one before, up to the last.
+    """Delays that double from the first up to the last.
 
     >>> pauses = Pauses(0.1, 0.3)
     >>> [pauses.next() for _ in range(3)]
@@ -18,10 +18,10 @@ class ExponentialDelay:
         self._first = first
         self._last = last
         self.current = first
-        """Seconds of the next pause."""
+        """The next delay in seconds."""
 
     def next(self) -> float:
-        """How long to wait now; longer the next time."""
+        """Return the delay for this retry, and double the next one."""
         pause = self.current
         self.increase()
         return pause
@@ -31,5 +31,5 @@ class ExponentialDelay:
         self.current = min(self._last, 2 * self.current)
 
     def reset(self) -> None:
-        """It went well: begin with the shortest again."""
+        """Start over with the shortest delay, after a success."""
         self.current = self._first

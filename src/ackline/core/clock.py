@@ -1,4 +1,4 @@
-"""Time, injected: the system's clock, and one that only moves when told to."""
+"""Clocks: the system's, and a manual one for tests."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time of a store, in seconds since 1970."""
+    """Returns the time of a store in seconds since 1970."""
 
     def now(self) -> float: ...
 
 
 MAX_AHEAD = 10.0
-"""Seconds that a reading may be ahead of the machine's clock."""
+"""Seconds that a reading may be ahead of the system clock."""
 
 
 class SystemClock:
-    """The machine's clock, without its small steps back.
+    """The system clock, without its small steps back.
 
-    After a step back of up to ten seconds (NTP, mostly) time goes on at half its pace until
-    the machine has caught up: time never goes back, and never stands still.
-    A longer step is followed at once. The other processes that share a store use the
+    After a step back of up to ten seconds (NTP, mostly), time runs at half speed until the
+    system clock has caught up, so it never goes back and never stops.
+    A longer step takes effect immediately. The other processes that share a store use the
     machine's clock, and a process far ahead of them would consider their leases lapsed.
     """
 
@@ -64,6 +64,6 @@ class ManualClock:
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Move time on; the callers that sleep by this clock see it at their next look."""
+        """Move time forward; callers that wait by this clock notice the next time they read it."""
         with self._lock:
             self._now += seconds

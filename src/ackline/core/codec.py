@@ -1,4 +1,4 @@
-"""Payloads and results to bytes and back: JSON, msgpack, or anything with dumps and loads."""
+"""Serialization of payloads and results: JSON, msgpack, or anything with dumps and loads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Serde(Protocol):
 
 
 class Json:
-    """JSON by msgspec: the default. NaN and infinity are refused: JSON cannot represent them."""
+    """JSON by msgspec: the default. NaN and infinity are rejected: JSON cannot represent them."""
 
     name: str = "json"
 
@@ -76,7 +76,7 @@ class Msgpack:
 
 @runtime_checkable
 class SerdeLike(Protocol):
-    """Any object or module of your own that can do both, such as `cbor2`."""
+    """Any object or module with both functions, such as `cbor2`."""
 
     def dumps(self, value: Any, /) -> bytes: ...
 
@@ -99,13 +99,13 @@ class CustomSerde:
 
 
 def _own_name(serde: object) -> str:
-    """A serde's own name: its `name` or, if it is a module, its `__name__`."""
+    """The name of a serde: its `name` or, for a module, its `__name__`."""
     names = (getattr(serde, attribute, "") for attribute in ("name", "__name__"))
     return next((name for name in names if name and isinstance(name, str)), "")
 
 
 def _is_serde(value: object) -> bool:
-    """Whether an object is a whole `Serde`: it has a name, and reads data as a type."""
+    """Whether an object is a complete `Serde`: it has a name, and decodes into a type."""
     if not isinstance(value, SerdeLike) or not isinstance(getattr(value, "name", None), str):
         return False
     try:
@@ -116,7 +116,7 @@ def _is_serde(value: object) -> bool:
 
 
 def serde_from(value: Serde | SerdeLike | str | None) -> Serde:
-    """Read what users write: None or "json", "msgpack", a `Serde`, or a dumps/loads object."""
+    """Return the serde that a user means: None or "json", "msgpack", a `Serde`, or dumps/loads."""
     if value is None or value == "json":
         return Json()
     if value == "msgpack":
@@ -129,7 +129,7 @@ def serde_from(value: Serde | SerdeLike | str | None) -> Serde:
 
 
 def encode(what: str, value: Any, serde: Serde, limit: int) -> bytes:
-    """Encode a payload or result, refusing a value that cannot be stored unchanged."""
+    """Encode a payload or result; reject values that would not decode to the same value."""
     try:
         data = serde.dumps(value)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
@@ -167,7 +167,7 @@ def _require_json(data: bytes) -> None:
             data.decode()  # `_skip` does not look into strings, which may hold any bytes
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(
-            f"it gives JSON that cannot be read, as a broken msgspec.Raw in it does: {error}"
+            f"it produces invalid JSON, as a broken msgspec.Raw does: {error}"
         ) from error
 
 

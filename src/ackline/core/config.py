@@ -1,4 +1,4 @@
-"""Policies and settings: job over kind over queue over default, resolved in one place."""
+"""Policies and settings; a job's options override its kind's, its queue's and the defaults."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 HOUR, DAY = 3600.0, 86400.0
 
 CALLBACK_RETENTION = DAY
-"""Seconds that a finished job with a callback is kept at least: the callback refers to the job."""
+"""Minimum seconds to keep a finished job with a callback, as the callback refers to the job."""
 
 MIN_SWEEP_INTERVAL = 0.01
-"""Seconds: more often would only keep the store busy."""
+"""Seconds; a shorter interval would only load the store."""
 
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -39,7 +39,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
     keep_failed: float | None = None
     keep_cancelled: float | None = None
     from_handler: bool = False
-    """Whether a worker stored it for a handler; it goes when the handler has no policy any more."""
+    """Whether a worker stored it for a handler; it is removed once the handler has no policy."""
 
     def __post_init__(self) -> None:
         Options(
@@ -53,7 +53,7 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
 
 
 def suggestion_for(unknown: Iterable[str], known: Iterable[str]) -> str:
-    """What to do about unknown option names, as the end of a message; empty if unclear."""
+    """Advice on unknown option names, as the end of a message; empty if there is none."""
     names = sorted(unknown)
     if of_policy := [name for name in names if name in Policy.__struct_fields__]:
         arguments = ", ".join(f"{name}=…" for name in of_policy)
@@ -63,7 +63,7 @@ def suggestion_for(unknown: Iterable[str], known: Iterable[str]) -> str:
 
 
 def suggests_options(function: Callable[Q, T]) -> Callable[Q, T]:
-    """Make a function's error about unknown options say where they belong."""
+    """Add to a function's error about unknown options where they belong."""
     known = inspect.signature(function).parameters.keys()
 
     @functools.wraps(function)
@@ -79,7 +79,7 @@ def suggests_options(function: Callable[Q, T]) -> Callable[Q, T]:
 
 
 class ResolvedPolicy(msgspec.Struct, frozen=True, gc=False):
-    """A policy with no gaps: what the lifecycle decides by."""
+    """A policy with a value for everything, as the lifecycle needs it."""
 
     max_attempts: int = 3
     backoff: Backoff = retry.DEFAULT_BACKOFF
@@ -94,7 +94,7 @@ DEFAULTS = ResolvedPolicy()
 
 
 class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The settings of one queue, kept in the store and shared by all who use it."""
+    """The settings of one queue, kept in the store and shared by all its users."""
 
     policy: Policy = Policy()
     kinds: Mapping[str, Policy] = {}
@@ -104,16 +104,16 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     group_limit: int = 1
     """How many jobs of one group may be processing at once."""
     max_jobs: int | None = None
-    """Enqueue is refused beyond this many live jobs; None is no limit."""
+    """Enqueueing is rejected beyond this many live jobs; None means no limit."""
     keep_journal: float = 7 * DAY
     max_journal: int | None = None
-    """The journal keeps at most this many events; None leaves the number to the store."""
+    """Maximum number of events in the journal; None leaves it to the store."""
     recovery: bool = True
-    """Whether lapsed leases, and those of silent workers, are recovered automatically."""
+    """Whether expired leases, and those of silent workers, are recovered automatically."""
     sweep_every: float | None = None
     """Seconds between two sweeps for these leases; None uses the maintenance interval."""
     stuck_after: float = 300.0
-    """Seconds past its deadline after which a lease that nobody took back is reported."""
+    """Seconds past its deadline after which an unrecovered lease is reported."""
 
     def __post_init__(self) -> None:
         _require("ageing", self.ageing, 0.0)
@@ -135,9 +135,9 @@ DEFAULT_SETTINGS = QueueSettings()
 
 
 def validated_settings(settings: QueueSettings) -> QueueSettings:
-    """The settings as every process will read them; `ConfigError` if they cannot be read.
+    """Return the settings as every process will decode them, or raise `ConfigError`.
 
-    Every store calls it before it writes: unreadable settings would stop the whole tenant.
+    Every store calls this before it writes: unreadable settings would stop the whole tenant.
     """
     try:
         return round_trip(settings, QueueSettings)
@@ -148,7 +148,7 @@ def validated_settings(settings: QueueSettings) -> QueueSettings:
 def resolve_policy(
     record: Record, settings: QueueSettings, defaults: ResolvedPolicy = DEFAULTS
 ) -> ResolvedPolicy:
-    """The policy of one job: its own options, then its kind's, then its queue's, then defaults."""
+    """The policy of one job: its own options, then its kind's, its queue's, and the defaults."""
     wider = _resolve_kind_policy(
         settings.kinds.get(record.kind, _NO_POLICY), settings.policy, defaults
     )
@@ -174,7 +174,7 @@ def _resolve_kind_policy(kind: Policy, queue: Policy, defaults: ResolvedPolicy) 
 
 
 def max_attempts_of(policy: Policy) -> int:
-    """How many attempts a policy itself sets; 0 if it leaves them to the next wider level."""
+    """The `max_attempts` that a policy sets itself; 0 if it leaves it to the next wider level."""
     return _override(_UNSET_ATTEMPTS, policy).max_attempts
 
 

@@ -18,17 +18,17 @@ from ackline.core.limits import MAX_NAME_BYTES, require_name, require_text
 CatchUp = Literal["one", "all", "none"]
 
 MAX_CAUGHT_UP = 1000
-"""After a downtime, `catch_up="all"` makes up for this many ticks, the latest ones."""
+"""After a downtime, `catch_up="all"` enqueues at most this many ticks, the latest ones."""
 
 MAX_LATENESS = 60.0
-"""With `catch_up="none"`, a tick that is older than this many seconds is left out."""
+"""With `catch_up="none"`, ticks older than this many seconds are skipped."""
 
 _DST_FOLD = 3 * 3600
-"""More seconds than a local clock repeats when it is put back."""
+"""Seconds; longer than any local time that repeats when clocks are set back."""
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """A job to be enqueued once at each tick of a cron expression, however many workers watch it.
+    """A job to enqueue once at each tick of a cron expression, however many workers there are.
 
     >>> nightly = Schedule("report", "0 3 * * *", kind="report", timezone="Europe/Berlin")
     >>> nightly.job_id(nightly.next_tick(1_700_000_000.0))
@@ -44,7 +44,7 @@ class Schedule(msgspec.Struct, frozen=True):
     catch_up: CatchUp = "one"
     """After a downtime: the latest missed tick, all of them, or none."""
     options: Mapping[str, Any] = {}
-    """What else `enqueue` takes: priority, max_attempts, …"""
+    """Other options of `enqueue`: priority, max_attempts, …"""
 
     def __post_init__(self) -> None:
         require_name("schedule", self.name)
@@ -80,7 +80,7 @@ class Schedule(msgspec.Struct, frozen=True):
         return sorted(set(latest))
 
     def due(self, after: float, now: float) -> list[float]:
-        """The ticks to enqueue now, if all up to `after` have been dealt with."""
+        """The ticks to enqueue now, if all up to `after` have been handled."""
         match self.catch_up:
             case "one":
                 return self.ticks_between(after, now, limit=1)

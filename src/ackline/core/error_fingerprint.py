@@ -1,7 +1,7 @@
-"""When two errors are the same error: one rule for the live dead letters and for the lake.
+"""Grouping of similar errors: one rule for the DLQ and for the lake.
 
-Two errors are alike if they have the same exception type and the same path through the code, and
-their messages differ only in numbers, ids and quoted values.
+Two errors are similar if they have the same exception type and call path, and their
+messages differ only in numbers, ids and quoted values.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 QUOTED_PLACEHOLDER = "'…'"
-"""What stands in place of a quoted value."""
+"""Placeholder for a quoted value."""
 
 # In place of \b: which letters other than those of ASCII are part of a word differs between
 # Python, Java, and Java's versions.
@@ -25,10 +25,10 @@ PLACEHOLDERS = (
     (r"\d+(\.\d+)*", "#"),
     (r"\s+", " "),
 )
-"""What is left out of a message, and its placeholder; Java reads these patterns the same way."""
+"""What is removed from a message, and its placeholder; the patterns are valid in Java, too."""
 
 MAX_MESSAGE = 200
-"""Characters of a message that count."""
+"""Characters of a message that are considered."""
 
 TRACEBACK_FRAME = r'File "[^"]*?([^"/\\]+)", line \d+, in (\S+)'
 """One step of a traceback: file and function; line numbers change with every release."""
@@ -43,9 +43,9 @@ _MAX_COMPARED = 1000
 
 
 def normalize_message(message: str) -> str:
-    """A message without what differs from job to job.
+    """Replace what differs from job to job in a message.
 
-    >>> normalised("no order 'o-7' at 0x7f3a, attempt 3")
+    >>> normalise("no order 'o-7' at 0x7f3a, attempt 3")
     "no order '…' at …, attempt #"
     """
     for pattern, blank in _PLACEHOLDERS:
@@ -54,7 +54,7 @@ def normalize_message(message: str) -> str:
 
 
 class CommonMessage:
-    """The common wording of messages that are alike: only what differs is left out.
+    """The common wording of similar messages: only what differs is replaced.
 
     >>> str(Wording.of(["no key 'city' in order 7", "no key 'city' in order 8"]))
     "no key 'city' in order #"
@@ -66,7 +66,7 @@ class CommonMessage:
 
     @classmethod
     def of(cls, messages: Iterable[str]) -> CommonMessage:
-        """The wording of at least one message."""
+        """Return the common wording of at least one message."""
         first, *others = messages
         wording = cls(first)
         for message in others:
@@ -74,7 +74,7 @@ class CommonMessage:
         return wording
 
     def add(self, message: str) -> None:
-        """Take in one more message that is alike."""
+        """Add one more similar message."""
         if self._parts is None:
             if message == self._first:
                 return
@@ -110,7 +110,7 @@ def _common(mine: str, theirs: str, blank: str) -> str:
 
 
 def _pieces(message: str) -> Iterator[tuple[str, str]]:
-    """A message cut at the parts that may differ: each piece, and its placeholder if it does."""
+    """Split a message at the parts that may differ: each piece, and its placeholder if any."""
     cut = [(message[:_MAX_COMPARED], "")]
     for pattern, blank in _PLACEHOLDERS:
         cut = [piece for old in cut for piece in _cut(old, pattern, blank)]
@@ -142,6 +142,6 @@ def call_path(traceback: str) -> str:
 
 
 def fingerprint(exception: str, message: str, traceback: str) -> str:
-    """A hash that is the same for errors that are alike."""
+    """A hash that is the same for similar errors."""
     identity = "\n".join((exception, normalize_message(message), call_path(traceback)))
     return hashlib.sha256(identity.encode()).hexdigest()[:FINGERPRINT_LENGTH]

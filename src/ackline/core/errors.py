@@ -62,8 +62,8 @@ class ConfigError(AcklineError, ValueError):
 
 def _without_password(url: str) -> str:
     scheme, mark, rest = url.partition("://")
-    _, at, place = rest.rpartition("@")
-    return f"{scheme}{mark}…@{place}" if at else url
+    _, at, host = rest.rpartition("@")
+    return f"{scheme}{mark}…@{host}" if at else url
 
 
 class UnknownStore(ConfigError):
@@ -89,11 +89,11 @@ class MissingExtra(ConfigError):
 
 
 class InvalidJob(AcklineError, ValueError):
-    """A job that was refused before anything was stored."""
+    """The job was rejected before anything was stored."""
 
 
 class InvalidName(InvalidJob):
-    """An id, kind, queue or tenant name that cannot be kept."""
+    """An id, kind, queue or tenant name that cannot be stored."""
 
 
 class InvalidOption(InvalidJob):
@@ -117,11 +117,11 @@ class PayloadTooLarge(InvalidPayload):
 
 
 class Timeout(AcklineError, TimeoutError):
-    """Waited long enough; the job itself is untouched and may still finish."""
+    """The timeout has passed; the job itself is not affected and may still finish."""
 
 
 class JobNotFound(AcklineError, LookupError):
-    """No job has this id (any more)."""
+    """There is no job with this id, or no longer."""
 
     def __init__(self, queue: str, id: str) -> None:
         super().__init__(f"queue {queue!r} has no job {id!r}: never enqueued, or pruned already")
@@ -129,7 +129,7 @@ class JobNotFound(AcklineError, LookupError):
 
 
 class JobFailed(AcklineError):
-    """The job spent its attempts; `failure` holds the last error."""
+    """The job has used up its attempts; `failure` holds the last error."""
 
     def __init__(self, id: str, failure: Failure | None) -> None:
         why = f"{failure.type}: {failure.message}" if failure else "no error was recorded"
@@ -147,7 +147,7 @@ class JobCancelled(AcklineError):
 
 
 class WrongState(AcklineError):
-    """The act is not legal from the state that the job is in."""
+    """The job is in a state that does not allow this."""
 
     def __init__(self, act: str, id: str, state: State) -> None:
         super().__init__(f"cannot {act} job {id!r}: it is {state}")
@@ -156,7 +156,7 @@ class WrongState(AcklineError):
 
 
 class JobChanged(AcklineError):
-    """The job is not as you saw it any more; nothing was changed."""
+    """The job has changed since it was read; nothing was changed."""
 
     def __init__(self, id: str) -> None:
         super().__init__(f"job {id!r} has changed since you looked: look again, then decide")
@@ -164,7 +164,7 @@ class JobChanged(AcklineError):
 
 
 class QueueNotEmpty(AcklineError):
-    """A queue that holds jobs is dropped only if that is forced."""
+    """A queue that has live jobs is dropped only with force."""
 
     def __init__(self, queue: str, live: int) -> None:
         jobs = f"{live} jobs that wait or run" if live else "jobs in transit"
@@ -180,13 +180,13 @@ class LeaseLost(AcklineError):
 
     def __init__(self, id: str, state: State | None, open_act: str | None = None) -> None:
         now = f"it is {state} now" if state else "it is gone"
-        held = (
+        hint = (
             f", or the transaction in which you called {open_act}() is still open: commit it or "
             "roll it back first"
             if open_act
             else ""
         )
-        super().__init__(f"the lease of job {id!r} is lost ({now}){held}; nothing was changed")
+        super().__init__(f"the lease of job {id!r} is lost ({now}){hint}; nothing was changed")
         self.id = id
         self.state = state
 
@@ -196,7 +196,7 @@ class Stopped(AcklineError):
 
 
 class EventsDropped(AcklineError):
-    """Events after the cursor were dropped; `cursor` is where the kept ones begin."""
+    """Events after the cursor were dropped; `cursor` is where the remaining ones begin."""
 
     def __init__(self, journal: str, after: str, cursor: str) -> None:
         super().__init__(
@@ -207,7 +207,7 @@ class EventsDropped(AcklineError):
 
 
 class HandlersHang(AcklineError):
-    """Too many handlers of a worker do not stop; it has ended, and its jobs are given back."""
+    """Too many handlers of a worker do not stop; it has shut down and released its jobs."""
 
     def __init__(self, queue: str) -> None:
         super().__init__(
@@ -218,7 +218,7 @@ class HandlersHang(AcklineError):
 
 
 class ReaderMoved(AcklineError):
-    """Someone else saved as this reader, or it was forgotten; nothing was changed."""
+    """Another process saved as this reader, or it was forgotten; nothing was changed."""
 
     def __init__(self, queue: str | None, name: str, cursor: str | None) -> None:
         journals = "all queues" if queue is None else f"queue {queue!r}"
@@ -231,7 +231,7 @@ class ReaderMoved(AcklineError):
 
 
 class KeysChanged(AcklineError):
-    """A key was written by someone else since it was read; nothing was stored."""
+    """Another process has written a key since it was read; nothing was stored."""
 
     def __init__(self, queue: str) -> None:
         super().__init__(
@@ -241,7 +241,7 @@ class KeysChanged(AcklineError):
 
 
 class StoreError(AcklineError):
-    """The store refused or failed."""
+    """The store rejected the call, or failed."""
 
 
 class StoreUnavailable(StoreError):
@@ -249,11 +249,11 @@ class StoreUnavailable(StoreError):
 
 
 class StoreClosed(StoreUnavailable):
-    """The store was closed, or never opened, by this program itself."""
+    """This program has closed the store, or has not opened it yet."""
 
 
 class StoreFull(StoreError):
-    """No room for more jobs; settling, cancelling and purging still work."""
+    """The queue or store is full; settling, cancelling and purging still work."""
 
     @classmethod
     def of_queue(cls, queue: object, limit: int) -> StoreFull:
@@ -269,11 +269,11 @@ class StoreReadOnly(StoreError):
 
 
 class StoreForbidden(StoreError):
-    """A service does not allow this to the token: it lacks a scope, or is not for the queue."""
+    """The token is not allowed to do this: it lacks a scope, or is not for the queue."""
 
 
 class CannotJoin(StoreError):
-    """The store cannot take part in the caller's transaction as it is; nothing was done."""
+    """The store cannot join the caller's transaction; nothing was done."""
 
 
 class StoreMismatch(StoreError):
@@ -289,4 +289,4 @@ def message_of(error: BaseException) -> str:
 
 
 TRANSIENT_ERRORS = (StoreUnavailable, StoreFull, StoreReadOnly)
-"""Errors that pass, or that an operator has to resolve: the same call may succeed later."""
+"""Errors that are temporary, or that an operator can resolve: the call may succeed later."""

@@ -12,7 +12,7 @@ from ackline.core.job import QueueKey, State
 
 
 class Act(enum.StrEnum):
-    """One word for each act; the same word in events, commands, routes and buttons."""
+    """The acts; each has the same word in events, commands, routes and buttons."""
 
     ENQUEUE = "enqueue"
     CLAIM = "claim"
@@ -38,11 +38,11 @@ class Act(enum.StrEnum):
 
 
 ACTS_WITH_PRIORITY = frozenset({Act.ENQUEUE, Act.EDIT, Act.REDRIVE})
-"""Acts whose entries have the job's priority. So has the entry of a job's arrival by a move."""
+"""Acts whose entries have the job's priority; so has the entry of a job that is moved in."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_defaults=True):
-    """One line of a journal batch; `source` and `to` are None for a job not (or no longer) there.
+    """One entry of a journal batch; `source` or `to` is None if the job did not exist then.
 
     `id` is empty for an act on the whole queue. `priority` is set where a job may have got a new
     one, see `ACTS_WITH_PRIORITY`. `callback_url` is the job's, set where its life ends:
@@ -67,7 +67,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """An entry with its place in the journal; pass `cursor` back to read on from here."""
+    """An entry with its cursor; pass `cursor` back to read on from here."""
 
     cursor: str
     at: float
@@ -104,7 +104,7 @@ class LazyEntries(Sequence[Entry]):
     def __init__(self, packed: PackedEntries, places: range) -> None:
         self.packed = packed
         self.indexes = places
-        """Which entries of the batch these are."""
+        """The range of entries in the batch."""
         self._entries: list[Entry] | None = None
 
     def _read(self) -> list[Entry]:
@@ -139,7 +139,7 @@ class JournalBatch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def end(self) -> tuple[int, int]:
-        """The place after the last entry."""
+        """The position after the last entry."""
         return self.number, self.offset + len(self.entries)
 
     def part(self, start: int, end: int) -> JournalBatch:
@@ -149,9 +149,9 @@ class JournalBatch(msgspec.Struct, frozen=True, gc=False):
 
 
 class Events(Sequence[Event]):
-    """Events in the order of the journal, made from their batches when they are first read.
+    """Events in the order of the journal, created from their batches when first read.
 
-    Code that reads millions of events column by column uses `batches`: no `Event` is made then.
+    Code that reads millions of events column by column uses `batches`, which creates no `Event`.
     """
 
     __slots__ = ("_events", "batches")
@@ -164,7 +164,7 @@ class Events(Sequence[Event]):
     def up_to_limit(
         cls, batches: Iterable[JournalBatch], after: tuple[int, int], limit: int
     ) -> Events:
-        """At most `limit` events after a place; `batches` begin with the batch of that place.
+        """At most `limit` events after a position; `batches` begin with the batch of that position.
 
         It reads no more batches than it needs.
         """
@@ -185,7 +185,7 @@ class Events(Sequence[Event]):
 
     @classmethod
     def from_sequence(cls, events: Sequence[Event]) -> Events:
-        """Any events; those of a plain sequence become a batch each."""
+        """Convert any sequence of events; each event of a plain sequence becomes a batch."""
         if isinstance(events, Events):
             return events
         return cls([_batch_of(event) for event in events])
@@ -253,7 +253,7 @@ _astuple = msgspec.structs.astuple
 
 
 def count_unread(batch: int, size: int, reader: tuple[int, int] | None) -> int:
-    """How many entries of a batch come after the place of a reader; without a reader, none.
+    """How many entries of a batch a reader has not read yet; without a reader, none.
 
     >>> unseen(7, 3, (7, 1)), unseen(8, 3, (7, 1)), unseen(6, 3, (7, 1))
     (2, 3, 0)
@@ -269,7 +269,7 @@ def make_cursor(batch: int, used: int) -> str:
 
 
 def read_cursor(cursor: str | None) -> tuple[int, int]:
-    """The batch, and how many of its entries were read; None is before everything."""
+    """The batch, and how many of its entries were read; None is before the first."""
     if not cursor:
         return (0, 0)
     batch, _, used = cursor.partition(".")

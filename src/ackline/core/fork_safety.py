@@ -1,4 +1,4 @@
-"""Forks: a child inherits its parent's locks, but not the threads that hold them."""
+"""Fork safety: a child inherits its parent's locks, but not the threads that hold them."""
 
 from __future__ import annotations
 

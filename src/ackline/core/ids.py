@@ -1,4 +1,4 @@
-"""Ids for jobs that were given none: unique, and sorted by the time they were made."""
+"""Generated job ids: unique, and sorted by creation time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 
 class UuidGenerator:
-    """Makes UUIDs of version 7.
+    """Generates UUIDs of version 7.
 
     The ids of one millisecond share a random prefix and count up from a random number, so
-    that they sort in the order they were made, and an index appends them at its end.
+    that they sort by creation, and an index appends them at its end.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class UuidGenerator:
         return f"{prefix}{next(numbers):012x}"
 
     def reseed(self) -> None:
-        """Start from another random number."""
+        """Start again from another random number."""
         self._random.seed()
         self._block = self._new_block(0)
 

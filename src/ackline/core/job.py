@@ -1,4 +1,4 @@
-"""The nouns: states, names, options, and a job as it stands in a store."""
+"""Job types: states, queue keys, options, drafts and records."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 ATTEMPTS_LIMIT = 1_000_000
 MAX_OPTIONS_LENGTH = 65_536
-"""Characters of the options of a job, all together: whoever lists many jobs gets them, too."""
+"""Maximum characters of all options of a job together, as lists of jobs include them."""
 
 
 class State(enum.StrEnum):
-    """Where a job stands in its life."""
+    """The state of a job."""
 
     SCHEDULED = "scheduled"
     QUEUED = "queued"
@@ -47,7 +47,7 @@ LIVE = WAITING | {State.PROCESSING}
 
 
 class QueueKey(msgspec.Struct, frozen=True, order=True):
-    """Which queue: its tenant and its name."""
+    """A queue's tenant and name."""
 
     tenant: str
     name: str
@@ -110,9 +110,9 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def round_trip(value: Any, type: type[T]) -> T:
-    """A value as a store would read it back, or `InvalidOption` if it could not.
+    """Return a value as a store would decode it, or raise `InvalidOption`.
 
-    A store writes whatever it is given, and a value of the wrong type fails every later reader.
+    A store writes whatever it is given, and a value of the wrong type would fail every later read.
     """
     try:
         return msgspec.msgpack.decode(_encode(msgspec.convert(value, type)), type=type)
@@ -135,7 +135,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, kw_only
     message: str = ""
     traceback: str = ""
     to: str = ""
-    """The state that was decided on. A job that was asked to stop is cancelled instead."""
+    """The state that was decided; a job whose cancellation was requested is cancelled instead."""
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -149,14 +149,14 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     run_at: float | None = None
     options: Options = NO_OPTIONS
     assume_new: bool = False
-    """A hint: no job of this id can exist, so the store may insert without looking first.
+    """A hint: no job of this id can exist, so the store may insert without a look-up.
     A wrong hint costs time, never correctness."""
     replaces: frozenset[str] | None = None
     """The kinds of which a failed or cancelled job of this id may be replaced; None: any kind."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A job as it stands in a store, payload and result still encoded."""
+    """A job as a store returns it, with payload and result still encoded."""
 
     id: str
     kind: str
@@ -177,7 +177,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     progress: bytes | None = None
     result: bytes | None = None
     history: tuple[Failure, ...] = ()
-    """The attempts that did not complete; filled when a job is looked at, not when claimed."""
+    """The attempts that did not complete; filled when a job is read, not when claimed."""
 
     @property
     def failure(self) -> Failure | None:
@@ -189,7 +189,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, payload=b"", progress=None, result=None)
 
     def without_handler_data(self) -> Record:
-        """What settling the job needs: nothing that may be large, or that is for its handler."""
+        """The job with only what settling it needs: nothing large, nothing for its handler."""
         options = self.options
         if options.headers or options.trace:
             options = msgspec.structs.replace(options, headers={}, trace=None)

@@ -1,6 +1,6 @@
-"""Every rule of a job's life, as pure functions: what happened, and what it leads to.
+"""The rules of the job lifecycle as pure functions from what happened to what follows.
 
-Nothing here touches a store. A function takes the job as it was seen and returns a
+Nothing here touches a store. A function takes the job as it was read and returns a
 `Transition`; a store applies it if its guard still holds, in one atomic step, and refuses
 it otherwise. So each rule is written once, and stores have none of their own.
 """
@@ -70,7 +70,7 @@ FENCED_ACTS = frozenset(
         Act.PROGRESS,
     }
 )
-"""Acts that only the holder of the lease's token may take."""
+"""Acts that need the token of the current lease."""
 
 
 _RETENTION_FIELDS = frozenset({"keep", "has_callback"})
@@ -120,7 +120,7 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
 
 
 class ExpectedJob(msgspec.Struct, frozen=True, gc=False):
-    """A job as its operator saw it, to act on it only if it is unchanged.
+    """A job as the caller last read it, to act on it only if it is unchanged.
 
     The token is compared too, because every claim gives the job a new one.
     """
@@ -138,8 +138,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
     The guard: the job's state is one that `act` may start from; with a `token`, the job is
     processing under this token or, for a redrive, failed under it; with a `deadline`, the lease
-    still has this deadline; with `seen` (for acts that need no token), the job is still as it
-    was seen.
+    still has this deadline; with `expected` (for acts that need no token), the job is unchanged.
     Times are durations: the store adds them to its own clock.
     """
 
@@ -164,11 +163,11 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     keep_cancelled: float | None = None
     """Retention, if it ends cancelled because the job was asked to stop; None means `keep`."""
     has_callback: bool = False
-    """Whether the journal entry has the job's `callback_url`, if this step ends the job's life."""
+    """Whether the journal entry gets the job's `callback_url`, if this step ends the job."""
     expected: ExpectedJob | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a change or an end that is not the act's: no store is ever given one."""
+        """Reject fields and states that do not belong to the act, so that no store gets them."""
         try:
             foreign, unchanged = _RULES[self.act][self.to]
         except KeyError:
@@ -186,7 +185,7 @@ _UNCHANGED = {
 
 
 def _unchanged_fields(act: Act) -> tuple[Callable[[Transition], Any], tuple[Any, ...]]:
-    """The fields that an act leaves alone, and the values that they have then."""
+    """The fields that an act does not change, and their defaults."""
     foreign = [name for name in _UNCHANGED if name not in CHANGED_FIELDS[act]]
     return operator.attrgetter(*foreign), tuple(_UNCHANGED[name] for name in foreign)
 
@@ -219,9 +218,9 @@ def _illegal_transition(step: Transition) -> InvalidOption:
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """What became of a transition: applied (now, or by an earlier send of it), or refused.
+    """A store's answer to a transition: applied (now, or by an earlier call), or rejected.
 
-    `state` is where the job stands; None when there is no such job.
+    `state` is the job's state now; None if there is no such job.
     """
 
     applied: bool
@@ -279,18 +278,18 @@ def guarded_by_token(transition: Transition, state: State) -> bool:
 def expected_job(
     state: State, token: int, priority: int, payload: bytes, at: float | None
 ) -> ExpectedJob:
-    """A job as it is now, to be compared with how it was seen before."""
+    """A job as it is now, to be compared with how it was read before."""
     return ExpectedJob(state, token, priority, payload, None if state is State.QUEUED else at)
 
 
 def expected_from(job: Record) -> ExpectedJob:
-    """A job as it was when it was looked up."""
+    """The expected job of a record that was read before."""
     at = job.expires_at if job.state.terminal else job.run_at
     return expected_job(job.state, job.token, job.priority, job.payload, at)
 
 
 REPEATABLE = frozenset({Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.CANCEL})
-"""Acts that have the same verdict when the holder of a lease sends them again."""
+"""Acts that get the same verdict when the holder of a lease sends them again."""
 
 
 def was_applied(
@@ -351,16 +350,16 @@ def journal_priority(transition: Transition, priority: int) -> int | None:
     return priority if transition.act in ACTS_WITH_PRIORITY else None
 
 
-def records_callback(transition: Transition, landed: State) -> bool:
-    """Whether the journal keeps the job's callback URL, if it has one: its life has ended."""
-    return transition.has_callback and landed.terminal
+def records_callback(transition: Transition, new_state: State) -> bool:
+    """Whether the journal gets the job's callback URL, if it has one: the job has ended."""
+    return transition.has_callback and new_state.terminal
 
 
 _UNFINISHED = WAITING | {State.FAILED}
 
 
 class PositionRule(enum.StrEnum):
-    """How a store computes `at`, the job's place in the line of its new state."""
+    """How a store computes `at`, the job's position in its new state."""
 
     NEW_RANK = "new_rank"
     """By its rank, counted from now."""
@@ -369,11 +368,11 @@ class PositionRule(enum.StrEnum):
     DELAY = "delay"
     """Some seconds from now, when it is due, its lease lapses or its retention ends."""
     UNCHANGED = "unchanged"
-    """Where it was; a queued job moves by as many steps as its priority has changed."""
+    """As before; a queued job moves by the change of its priority."""
 
 
 class Destination(msgspec.Struct, frozen=True, gc=False):
-    """Where an applied transition leads: the state, and the place in its line."""
+    """Where an applied transition leads: the state, and the rule for the position in it."""
 
     state: State
     position_rule: PositionRule
@@ -381,10 +380,10 @@ class Destination(msgspec.Struct, frozen=True, gc=False):
 
 
 def find_destination(transition: Transition, state: State, cancel_requested: bool) -> Destination:
-    """Where a transition leads a job in this state, depending on whether it was asked to stop.
+    """Find where a transition leads a job in this state.
 
-    A job that was asked to stop does not run again: where it would wait for another
-    attempt, or had none left, it is cancelled.
+    A job whose cancellation was requested does not run again: instead of waiting for another
+    attempt, or going to the DLQ, it is cancelled.
     """
     if transition.act is Act.EDIT:
         return _find_destination_of_edit(transition.edit or Edit(), state)
@@ -414,17 +413,17 @@ def _find_destination_of_edit(edit: Edit, state: State) -> Destination:
     )
 
 
-def keys_to_write(transition: Transition, landed: State) -> tuple[tuple[str, ...], ...]:
-    """The keys that an applied transition writes: those of a job that ends in the DLQ."""
-    return transition.undelivered_keys if landed is State.FAILED else ()
+def keys_to_write(transition: Transition, new_state: State) -> tuple[tuple[str, ...], ...]:
+    """The keys that an applied transition writes: those of a job that goes to the DLQ."""
+    return transition.undelivered_keys if new_state is State.FAILED else ()
 
 
-def may_extend(held: int, token: int, deadline: float, now: float) -> bool:
-    """Whether who holds a token may extend the lease that a job has now.
+def may_extend(own_token: int, token: int, deadline: float, now: float) -> bool:
+    """Whether the holder of a token may extend the current lease of a job.
 
-    Not once it has lapsed: a sweep may have seen that already.
+    Not after its deadline: a sweep may be about to expire it.
     """
-    return held == token and deadline > now
+    return own_token == token and deadline > now
 
 
 def extended_deadline(deadline: float, now: float, seconds: float) -> float:
@@ -433,21 +432,21 @@ def extended_deadline(deadline: float, now: float, seconds: float) -> float:
 
 
 def may_move(source: QueueKey, target: QueueKey) -> bool:
-    """Whether a job may be handed from one queue to another: never across tenants."""
+    """Whether a job may be moved from one queue to another: never across tenants."""
     return source.tenant == target.tenant and source.name != target.name
 
 
 def rank(ready_at: float, priority: int, ageing: float) -> float:
-    """A queued job's place in line: the lowest rank is claimed first.
+    """The rank of a queued job: the lowest is claimed first.
 
     One step of priority weighs as much as `ageing` seconds of waiting, so a higher priority
-    goes first, equal ones in order of arrival, and the lowest still gets its turn.
+    goes first, equal ones go in order of arrival, and the lowest still runs eventually.
     """
     return ready_at - priority * ageing
 
 
 def initial_state(draft: Draft, now: float, ageing: float) -> tuple[State, float]:
-    """Where a new job begins: its state, and its place in that state's line."""
+    """The state of a new job, and its position in that state."""
     due = draft.run_at if draft.run_at is not None else now + draft.delay
     if due > now:
         return State.SCHEDULED, due
@@ -455,7 +454,7 @@ def initial_state(draft: Draft, now: float, ageing: float) -> tuple[State, float
 
 
 def find_position(
-    landing: Destination,
+    destination: Destination,
     now: float,
     *,
     at: float,
@@ -464,26 +463,26 @@ def find_position(
     priority: int,
     ageing: float,
 ) -> float:
-    """A job's place in the line of its state, given where it stood before."""
-    match landing.position_rule:
+    """A job's position in its new state, given the one it had before."""
+    match destination.position_rule:
         case PositionRule.NEW_RANK:
             return rank(now, priority, ageing)
         case PositionRule.OLD_RANK:
             return old_rank
         case PositionRule.DELAY:
-            return now + landing.seconds
+            return now + destination.seconds
         case PositionRule.UNCHANGED:
             shift = (old_priority - priority) * ageing
-            return at + shift if landing.state is State.QUEUED else at
+            return at + shift if destination.state is State.QUEUED else at
         case _:
-            assert_never(landing.position_rule)
+            assert_never(destination.position_rule)
 
 
-# --- what a worker reports -------------------------------------------------------------------
+# --- steps of a worker ------------------------------------------------------------------------
 
 
 def truncate_failure(failure: Failure) -> Failure:
-    """A failure as a job keeps it, whoever reported it: no part of it is of any length."""
+    """Limit the length of every part of a failure."""
     return msgspec.structs.replace(
         failure,
         type=escape_invalid_unicode(failure.type[:MAX_NAME_BYTES]),
@@ -495,7 +494,7 @@ def truncate_failure(failure: Failure) -> Failure:
 def complete(
     job: Record, result: bytes | None, policy: ResolvedPolicy, note: str = ""
 ) -> Transition:
-    """The work is done."""
+    """Complete the job."""
     keep = policy.result_ttl
     if _has_callback(job):
         keep = max(keep, CALLBACK_RETENTION)
@@ -522,7 +521,7 @@ def fail(
     random: _random.Random,
     delay: float | None = None,
 ) -> Transition:
-    """The attempt failed: again after the backoff, or to the DLQ when attempts are spent."""
+    """Fail the attempt: retry after the backoff, or go to the DLQ when no attempts are left."""
     if job.attempts >= policy.max_attempts:
         return bury(job, failure, policy)
     wait = policy.backoff.delay(job.attempts, random) if delay is None else delay
@@ -539,7 +538,7 @@ def fail(
 
 
 def bury(job: Record, failure: Failure, policy: ResolvedPolicy) -> Transition:
-    """The job can never succeed: to the DLQ, with its keys-if-undelivered."""
+    """Send the job to the DLQ, and write its keys-if-undelivered."""
     return Transition(
         job.id,
         Act.FAIL,
@@ -554,7 +553,7 @@ def bury(job: Record, failure: Failure, policy: ResolvedPolicy) -> Transition:
 
 
 def snooze(job: Record, delay: float, policy: ResolvedPolicy) -> Transition:
-    """Run it later; the attempt is given back."""
+    """Run the job later; the attempt is given back."""
     return Transition(
         job.id,
         Act.SNOOZE,
@@ -568,7 +567,7 @@ def snooze(job: Record, delay: float, policy: ResolvedPolicy) -> Transition:
 
 
 def release(job: Record, policy: ResolvedPolicy, note: str = "") -> Transition:
-    """Give the job back, to its old place in the line; the attempt is given back too."""
+    """Return the job to its old position in the queue; the attempt is given back too."""
     return Transition(
         job.id,
         Act.RELEASE,
@@ -582,7 +581,7 @@ def release(job: Record, policy: ResolvedPolicy, note: str = "") -> Transition:
 
 
 def cancel_running(job: Record, reason: str, policy: ResolvedPolicy) -> Transition:
-    """The handler itself declares the work no longer wanted."""
+    """Cancel the job because its handler says that it is no longer wanted."""
     return Transition(
         job.id,
         Act.CANCEL,
@@ -595,12 +594,12 @@ def cancel_running(job: Record, reason: str, policy: ResolvedPolicy) -> Transiti
 
 
 def extend(job: Record, seconds: float) -> Transition:
-    """The handler needs until `seconds` from now."""
+    """Extend the lease to `seconds` from now."""
     return Transition(job.id, Act.EXTEND, token=job.token, delay=seconds)
 
 
 def progress(job: Record, data: bytes) -> Transition:
-    """The handler says how far it is."""
+    """Store the progress that a handler reports."""
     return Transition(job.id, Act.PROGRESS, token=job.token, progress=data)
 
 
@@ -612,7 +611,7 @@ def settle(
     policy: ResolvedPolicy,
     random: _random.Random,
 ) -> Transition:
-    """Turn what a handler returned into the one step that follows from it."""
+    """Turn the outcome of a handler into a transition."""
     match outcome:
         case Done(result_ttl=ttl):
             if ttl is not None:
@@ -630,13 +629,13 @@ def settle(
             assert_never(outcome)
 
 
-# --- what maintenance finds ------------------------------------------------------------------
+# --- steps of maintenance --------------------------------------------------------------------
 
 
 def expire(job: Record, policy: ResolvedPolicy, reason: str = "lease expired") -> Transition:
-    """The lease lapsed: a crash costs an attempt, and a poison job ends in the DLQ.
+    """Expire the lease: a crash costs an attempt, and a poison job ends in the DLQ.
 
-    Guarded by the deadline that was seen, so a heartbeat in between saves the lease.
+    Guarded by the deadline that was read, so a heartbeat in between saves the lease.
     """
     reason = truncate_note(reason)
     failure = Failure(
@@ -669,7 +668,7 @@ def expire(job: Record, policy: ResolvedPolicy, reason: str = "lease expired") -
     )
 
 
-# --- what an operator or producer asks -------------------------------------------------------
+# --- steps of operators and producers -------------------------------------------------------
 
 
 def cancel(id: str, policy: ResolvedPolicy, by: str = "") -> Transition:
@@ -685,7 +684,7 @@ def cancel(id: str, policy: ResolvedPolicy, by: str = "") -> Transition:
 
 
 def request_cancel(id: str, by: str = "") -> Transition:
-    """Ask a running job to stop; its handler's signal is set."""
+    """Request that a running job stops; its handler's signal is set."""
     return Transition(id, Act.REQUEST_CANCEL, by=truncate_note(by))
 
 
@@ -707,11 +706,11 @@ def redrive(
     )
 
 
-def edit(id: str, change: Edit, by: str = "", *, seen: ExpectedJob | None = None) -> Transition:
-    """Change a job that is not processing; with `seen`, only if it is still as it was seen."""
-    return Transition(id, Act.EDIT, edit=change, by=truncate_note(by), expected=seen)
+def edit(id: str, change: Edit, by: str = "", *, expected: ExpectedJob | None = None) -> Transition:
+    """Change a job that is not processing; with `expected`, only if it is unchanged."""
+    return Transition(id, Act.EDIT, edit=change, by=truncate_note(by), expected=expected)
 
 
 def move(id: str, target: QueueKey, by: str = "") -> Transition:
-    """Hand a job to another queue of the same tenant."""
+    """Move a job to another queue of the same tenant."""
     return Transition(id, Act.MOVE, target=target, by=truncate_note(by))

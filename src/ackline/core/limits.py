@@ -1,4 +1,4 @@
-"""What a name, a priority and a span of time may be."""
+"""Limits of names, priorities, durations and texts, and their checks."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ MAX_NOTE_LENGTH = 1_000
 MAX_TRACEBACK_LENGTH = 16_384
 MAX_MESSAGE_LENGTH = 16_384
 _ELLIPSIS_LENGTH = 40
-"""Characters for the number of those that are left out of a message."""
+"""Characters reserved for the number of those that are cut off a message."""
 MAX_DELAY = 10 * 365 * 86400.0
 MIN_LEASE = 0.01
-"""Seconds: a shorter lease is over before anyone can begin the job, or keep it."""
+"""Seconds; a shorter lease would expire before the job can start or be extended."""
 MIN_PRIORITY, DEFAULT_PRIORITY, MAX_PRIORITY = 0, 5, 9
 
 RESERVED_KEY_PREFIX = "ackline"
-"""The first part of keys that Ackline writes for itself: ticks of schedules, places of readers."""
+"""The first part of keys that Ackline writes itself: schedule ticks, cursors of readers, …"""
 
 IDEMPOTENCY_ID_PREFIXES = ("idempotency-key:", "idempotency-key-of-many:")
-"""How the ids of jobs begin that were enqueued over HTTP with an Idempotency-Key: one, and many."""
+"""Prefixes of the ids of jobs enqueued over HTTP with an Idempotency-Key, one or in bulk."""
 
 
 def require_text(what: str, text: object) -> None:
-    """Refuse anything but a str, such as a job where its id is expected."""
+    """Raise unless given a str: for example, a job where its id is expected."""
     if not isinstance(text, str):
         raise _not_a_str(what, text)
 
@@ -43,7 +43,7 @@ def _not_a_str(what: str, given: object) -> InvalidName:
 
 
 def require_name(what: str, name: object) -> None:
-    """Refuse a name that a store could not keep byte for byte."""
+    """Raise for a name that a store could not keep byte for byte."""
     if not isinstance(name, str):
         raise _not_a_str(what, name)
     if name.isascii():
@@ -58,7 +58,7 @@ def require_name(what: str, name: object) -> None:
 
 
 def refuse_reserved_id(id: str, request: str | None) -> None:
-    """Refuse an id that belongs to the job of an Idempotency-Key, unless a request made it one."""
+    """Raise for an id that is reserved for requests with an Idempotency-Key."""
     if id.startswith(IDEMPOTENCY_ID_PREFIXES) and request is None:
         raise InvalidName(
             f"ids that begin with {' or '.join(IDEMPOTENCY_ID_PREFIXES)} belong to jobs that "
@@ -68,7 +68,7 @@ def refuse_reserved_id(id: str, request: str | None) -> None:
 
 
 def require_user_key(key: Sequence[str]) -> None:
-    """Refuse a key that Ackline writes for itself, or that an index of a store could not hold."""
+    """Raise for a key that is reserved for Ackline, or too long for a store's index."""
     if tuple(key[:1]) == (RESERVED_KEY_PREFIX,):
         raise InvalidOption(
             f"keys starting with {RESERVED_KEY_PREFIX!r} are reserved: choose another first part"
@@ -87,9 +87,9 @@ def require_user_key(key: Sequence[str]) -> None:
 
 
 def escape_invalid_unicode(text: str) -> str:
-    r"""A text that every store can keep: what is not valid Unicode is spelled out.
+    r"""Escape what is not valid Unicode, so that every store can keep the text.
 
-    >>> storable("a file's name that is not UTF-8: \udcff")
+    >>> escape_invalid_unicode("a file's name that is not UTF-8: \udcff")
     "a file's name that is not UTF-8: \\udcff"
     """
     require_text("text for the journal", text)
@@ -97,7 +97,7 @@ def escape_invalid_unicode(text: str) -> str:
 
 
 def truncate_note(text: str) -> str:
-    """A note or a `by` as the journal keeps it: storable, and cut off after `MAX_NOTE_LENGTH`.
+    """Escape a note or a `by` and cut it off after `MAX_NOTE_LENGTH`.
 
     >>> len(truncate_note("x" * 5_000_000))
     1000
@@ -107,7 +107,7 @@ def truncate_note(text: str) -> str:
 
 
 def truncate_message(text: str) -> str:
-    """The message of an error as a job keeps it: storable, and cut off after `MAX_MESSAGE_LENGTH`.
+    """Escape an error message and cut it off after `MAX_MESSAGE_LENGTH`.
 
     >>> truncate_message("x" * 1_000_000)[-30:]
     'xxxx… (983,656 more characters)'
@@ -119,14 +119,14 @@ def truncate_message(text: str) -> str:
 
 
 def truncate_traceback(text: str) -> str:
-    """A traceback as a job keeps it: storable, and its end, which says most."""
+    """Escape a traceback and keep its end, which says most."""
     return escape_invalid_unicode(text[-MAX_TRACEBACK_LENGTH:])
 
 
 def as_names(given: Iterable[str] | None, what: str = "kinds") -> frozenset[str] | None:
-    """The names that a caller passed: one str is one name, not its letters; None stays None.
+    """The names that a caller passed: one str is one name, not its letters; None remains None.
 
-    >>> sorted(names_in(["mail", "image"])), sorted(names_in("mail"))
+    >>> sorted(as_names(["mail", "image"])), sorted(as_names("mail"))
     (['image', 'mail'], ['mail'])
     """
     if given is None:
@@ -139,7 +139,7 @@ def as_names(given: Iterable[str] | None, what: str = "kinds") -> frozenset[str]
 
 
 def require_priority(priority: object) -> None:
-    """Refuse a priority outside 0 (lowest) to 9 (highest)."""
+    """Raise for a priority outside 0 (lowest) to 9 (highest)."""
     inside = type(priority) is int and MIN_PRIORITY <= priority <= MAX_PRIORITY
     if not inside:
         raise InvalidOption(
@@ -149,13 +149,13 @@ def require_priority(priority: object) -> None:
 
 
 def require_number(what: str, number: object, minimum: int) -> None:
-    """Refuse anything but a whole number that is at least `least`."""
+    """Raise for anything but an integer that is at least `minimum`."""
     if type(number) is not int or number < minimum:
         raise InvalidOption(f"{what} must be a whole number, {minimum} or more, not {number!r}")
 
 
 def require_seconds(what: str, seconds: float | None, *, above_zero: bool = False) -> None:
-    """Refuse a span of time that is negative, not a number, or absurdly long."""
+    """Raise for a duration that is negative, not a number, or longer than `MAX_DELAY`."""
     if seconds is None:
         return
     inside = type(seconds) in (int, float) and 0 <= seconds <= MAX_DELAY
@@ -165,14 +165,14 @@ def require_seconds(what: str, seconds: float | None, *, above_zero: bool = Fals
 
 
 def require_some_seconds(what: str, seconds: float, *, above_zero: bool = False) -> None:
-    """As `require_seconds`, but refuse None too, because there is no default."""
+    """Like `require_seconds`, but raise for None, too."""
     if seconds is None:
         raise InvalidOption(f"{what} must be a number of seconds, not None")
     require_seconds(what, seconds, above_zero=above_zero)
 
 
 def require_timestamp(what: str, moment: float | None) -> None:
-    """Refuse a moment that is not in seconds since 1970."""
+    """Raise for a time that is not in seconds since 1970."""
     if moment is not None and (type(moment) not in (int, float) or not math.isfinite(moment)):
         raise InvalidOption(
             f"{what} must be in seconds since 1970, as time.time() tells, not {moment!r}"
@@ -180,7 +180,7 @@ def require_timestamp(what: str, moment: float | None) -> None:
 
 
 def require_lease(seconds: float | None) -> None:
-    """Refuse a lease that would lapse before its job begins."""
+    """Raise for a lease that would expire before its job starts."""
     if seconds is None:
         return
     require_seconds("lease", seconds)
@@ -189,7 +189,7 @@ def require_lease(seconds: float | None) -> None:
 
 
 def require_url(what: str, url: str) -> None:
-    """Refuse anything but a full http or https URL without credentials."""
+    """Raise for anything but a full http or https URL without credentials."""
     plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= MAX_URL_LENGTH
     try:
         parts = urlsplit(url)

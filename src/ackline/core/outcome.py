@@ -1,4 +1,4 @@
-"""What a handler may return instead of a plain result."""
+"""Outcomes that a handler may return instead of a plain result."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Failed this time; run again after `delay` seconds, or by the backoff if None."""
+    """The attempt failed; run again after `delay` seconds, or by the backoff if None."""
 
     delay: float | None = None
     reason: str = "the handler asked for another attempt"
 
 
 class Snooze(msgspec.Struct, frozen=True):
-    """Not now: run again after `delay` seconds. It costs no attempt."""
+    """Run again after `delay` seconds, without using up an attempt."""
 
     delay: float
 
 
 class Cancel(msgspec.Struct, frozen=True):
-    """The work is no longer wanted: end as `cancelled`."""
+    """The job is no longer wanted: end as `cancelled`."""
 
     reason: str = "cancelled by its handler"
 
 
 class Dead(msgspec.Struct, frozen=True):
-    """It can never succeed: straight to the DLQ, whatever attempts remain."""
+    """The job can never succeed: go straight to the DLQ, whatever attempts remain."""
 
     reason: str = "declared dead by its handler"
 

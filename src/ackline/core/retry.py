@@ -1,4 +1,4 @@
-"""When a failed job runs again: backoff schedules, pure and serializable."""
+"""Backoff of failed jobs: when they run again."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _bounded_power(factor: float, exponent: int) -> float:
 
 
 def schedule(delays: Sequence[float], *, jitter: Jitter = "none") -> Backoff:
-    """Wait as listed; the last delay serves all later attempts: `schedule([1, 5, 30])`."""
+    """Wait as listed; the last delay applies to all later attempts: `schedule([1, 5, 30])`."""
     return Backoff("schedule", cap=MAX_DELAY, jitter=jitter, delays=tuple(map(float, delays)))
 
 
@@ -104,7 +104,7 @@ DEFAULT_BACKOFF = exponential(1.0, cap=600.0)
 
 
 def backoff_from(value: Backoff | Sequence[float] | float) -> Backoff:
-    """Read what users write: a `Backoff`, a list of seconds, or one number."""
+    """Return the backoff that a user means: a `Backoff`, a list of seconds, or one number."""
     if isinstance(value, Backoff):
         return value
     if isinstance(value, (int, float)):

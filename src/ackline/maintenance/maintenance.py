@@ -18,7 +18,7 @@ from ackline.queue import Queue
 
 
 class MaintenanceStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done in all, and by which loop."""
+    """What all loops have done so far, in total and by loop."""
 
     promoted: int
     expired: int
@@ -31,7 +31,7 @@ class MaintenanceStats(msgspec.Struct, frozen=True, kw_only=True):
 class Maintenance:
     """All loops for some queues; `schedules` are added to those that the queues have.
 
-    With `recovery=False` it takes no leases back, and only reports those that are stuck.
+    With `recovery=False`, it expires no leases, and only reports those that are stuck.
 
     >>> with Maintenance([queue]):
     ...     serve()  # doctest: +SKIP
@@ -50,7 +50,7 @@ class Maintenance:
         monitor_every: float = 60.0,
     ) -> None:
         self.loops: list[MaintenanceLoop] = []
-        # Loops of their own for each store: one that hangs holds up no other.
+        # Separate loops for each store: one that hangs does not delay the others.
         for group in _by_store(queues):
             self.loops += [
                 Promoter(group, promote_every),
@@ -59,16 +59,16 @@ class Maintenance:
                 StoreMonitor(group, monitor_every),
             ]
         for queue in dict.fromkeys([*queues, *(schedules or {})]):
-            if wanted := [*queue.schedules, *(schedules or {}).get(queue, ())]:
-                self.loops.append(Scheduler(queue, wanted))
+            if all_schedules := [*queue.schedules, *(schedules or {}).get(queue, ())]:
+                self.loops.append(Scheduler(queue, all_schedules))
 
     def start(self) -> None:
-        """Start every loop in a thread of its own."""
+        """Start every loop in its own thread."""
         for loop in self.loops:
             loop.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End every loop after the step that is under way."""
+        """Stop every loop after its current step."""
         for loop in self.loops:
             loop.stop(timeout)
 

@@ -1,4 +1,4 @@
-"""Takes back the leases of workers that crashed, hang, or were cut off."""
+"""Expires leases of workers that crashed, hang, or lost their connection."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ logger = logging.getLogger("ackline")
 HEARTBEAT_MISSED = "worker heartbeat missed"
 
 EXPIRED_TTL = 0.001
-"""A heartbeat's ttl that is over at the next look; 0 would mean goodbye, and be forgotten."""
+"""A heartbeat's ttl that has expired when it is read; 0 would deregister the worker."""
 
 
 class ExpiredLeases(msgspec.Struct, frozen=True):
-    """How many leases were taken back, and how many of those jobs went to the DLQ."""
+    """How many leases were expired, and how many of those jobs went to the DLQ."""
 
     expired: int = 0
     dead_lettered: int = 0
@@ -39,9 +39,9 @@ class RecoveredJobs(msgspec.Struct, frozen=True):
     """How many jobs of a dead worker were taken back."""
 
     expired: int = 0
-    """It cost them an attempt."""
+    """Jobs that it cost an attempt."""
     released: int = 0
-    """Nobody had begun them, so it cost them nothing."""
+    """Jobs that were not started, so that it cost them no attempt."""
 
 
 SelectJobs = Callable[[Sequence[Record]], list[Record]]
@@ -50,22 +50,22 @@ SelectJobs = Callable[[Sequence[Record]], list[Record]]
 def expire_worker(
     queue: Queue[Any, Any], worker: str, reason: str, never_started: SelectJobs | None = None
 ) -> RecoveredJobs:
-    """Take back all jobs that a worker holds, because it is known to be dead.
+    """Take back all jobs that a worker has leased, because it is known to be dead.
 
-    It costs each job an attempt, except those that `unbegun` picks: they are released.
+    It costs each job an attempt, except those that `never_started` selects: they are released.
 
     >>> expire_worker(queue, "host-4711-0a1b", "its process was killed")  # doctest: +SKIP
     """
     total = RecoveredJobs()
-    while held := queue.store.leases(queue.key, worker=worker):
+    while leases := queue.store.leases(queue.key, worker=worker):
         unstarted_ids = (
-            {job.id for job in never_started(held)} if never_started is not None else set()
+            {job.id for job in never_started(leases)} if never_started is not None else set()
         )
-        released = _release(queue, [job for job in held if job.id in unstarted_ids], reason)
-        begun = [job for job in held if job.id not in unstarted_ids]
-        expired = expire_leases(queue, begun, reason, RecoveredBy.MONITOR).expired
+        released = _release(queue, [job for job in leases if job.id in unstarted_ids], reason)
+        started = [job for job in leases if job.id not in unstarted_ids]
+        expired = expire_leases(queue, started, reason, RecoveredBy.MONITOR).expired
         if not expired and not released:
-            # Someone else has already taken back every one of them.
+            # Another process has already taken back all of them.
             break
         total = RecoveredJobs(total.expired + expired, total.released + released)
     _mark_worker_dead(queue, worker)
@@ -80,11 +80,11 @@ def _release(queue: Queue[Any, Any], leases: Sequence[Record], reason: str) -> i
 
 
 def _mark_worker_dead(queue: Queue[Any, Any], worker: str) -> None:
-    """List it for as long as a worker that fell silent, so that people see which one died."""
-    for known in queue.store.workers([queue.key])[0]:
-        if known.heartbeat.id == worker:
+    """List it like a worker that missed its heartbeat, so that users see which one died."""
+    for record in queue.store.workers([queue.key])[0]:
+        if record.heartbeat.id == worker:
             queue.store.heartbeat(
-                queue.key, msgspec.structs.replace(known.heartbeat, ttl=EXPIRED_TTL), []
+                queue.key, msgspec.structs.replace(record.heartbeat, ttl=EXPIRED_TTL), []
             )
 
 
@@ -92,47 +92,49 @@ def expire_leases(
     queue: Queue[Any, Any],
     leases: Sequence[Record],
     reason: str,
-    way: RecoveredBy = RecoveredBy.SWEEP,
+    by: RecoveredBy = RecoveredBy.SWEEP,
 ) -> ExpiredLeases:
-    """Take leases back, and count what came of it."""
-    applied = [verdict for verdict in queue.expire(leases, reason, way) if verdict.applied]
+    """Expire leases, and count the jobs that it affected."""
+    applied = [verdict for verdict in queue.expire(leases, reason, by) if verdict.applied]
     return ExpiredLeases(len(applied), sum(verdict.state is State.FAILED for verdict in applied))
 
 
 def recover(queue: Queue[Any, Any]) -> ExpiredLeases:
-    """Take back now what has lapsed and what silent workers hold, whatever the settings say.
+    """Expire lapsed leases and those of dead workers now, even if recovery is turned off.
 
     >>> recover(queue)  # doctest: +SKIP
-    Expired(expired=3, dead_lettered=0)
+    ExpiredLeases(expired=3, dead_lettered=0)
     """
     return _expire_lapsed(queue, RecoveredBy.HAND) + _expire_dead_workers(queue, RecoveredBy.HAND)
 
 
-def _expire_lapsed(queue: Queue[Any, Any], way: RecoveredBy) -> ExpiredLeases:
+def _expire_lapsed(queue: Queue[Any, Any], by: RecoveredBy) -> ExpiredLeases:
     total = ExpiredLeases()
     while lapsed := queue.store.leases(queue.key):
-        taken = expire_leases(queue, lapsed, "lease expired", way)
-        total += taken
-        if not taken.expired or len(lapsed) < CLAIM_MAINTENANCE_LIMIT:
+        expired = expire_leases(queue, lapsed, "lease expired", by)
+        total += expired
+        if not expired.expired or len(lapsed) < CLAIM_MAINTENANCE_LIMIT:
             break
     return total
 
 
-def _expire_dead_workers(queue: Queue[Any, Any], way: RecoveredBy) -> ExpiredLeases:
+def _expire_dead_workers(queue: Queue[Any, Any], by: RecoveredBy) -> ExpiredLeases:
     total = ExpiredLeases()
-    held = {worker: queue.store.leases(queue.key, worker=worker) for worker in _dead_workers(queue)}
-    # A worker whose heartbeat returns extends its leases. So one that is silent after its leases
-    # were read still has these deadlines, or it beats later and is saved by the new ones.
-    for worker in _dead_workers(queue) & held.keys() if held else ():
-        total += expire_leases(queue, held[worker], HEARTBEAT_MISSED, way)
+    leases = {
+        worker: queue.store.leases(queue.key, worker=worker) for worker in _dead_workers(queue)
+    }
+    # A heartbeat extends the leases. So a worker that is still dead after its leases were read has
+    # these deadlines, or a later heartbeat changes them, and expiring the old ones is refused.
+    for worker in _dead_workers(queue) & leases.keys() if leases else ():
+        total += expire_leases(queue, leases[worker], HEARTBEAT_MISSED, by)
     return total
 
 
 class Reaper(MaintenanceLoop):
-    """Expires leases past their deadline, and at once those of a worker that fell silent.
+    """Expires leases past their deadline, and those of workers that missed their heartbeat.
 
-    It leaves a queue alone if its settings turn recovery off, and all queues if `recovers` is
-    False; leases that are stuck are reported in any case.
+    It expires none in a queue whose settings turn recovery off, and none at all if `recovery` is
+    False; stuck leases are reported in any case.
     """
 
     name = "reaper"
@@ -148,10 +150,10 @@ class Reaper(MaintenanceLoop):
         recovery: bool = True,
     ) -> None:
         if not recovery:
-            self.lock_name = "report"  # it must not keep others from sweeping
+            self.lock_name = "report"  # so that other processes still sweep
         super().__init__(queues, interval)
         self._stuck_after = stuck_after
-        self._recovers = recovery
+        self._recovery = recovery
         self._swept_at: dict[Queue[Any, Any], float] = {}
         self._reported: dict[Queue[Any, Any], frozenset[tuple[str, int]]] = {}
 
@@ -176,7 +178,7 @@ class Reaper(MaintenanceLoop):
         settings = queue.policies.stored_settings()
         self._swept_at[queue] = time.monotonic()
         try:
-            if self._recovers and settings.recovery:
+            if self._recovery and settings.recovery:
                 self._expire_lapsed(queue)
                 self._count_expired(_expire_dead_workers(queue, RecoveredBy.HEARTBEAT))
         finally:
@@ -184,7 +186,7 @@ class Reaper(MaintenanceLoop):
         return settings.sweep_every or AFTER_INTERVAL
 
     def _time_left(self, queue: Queue[Any, Any]) -> float:
-        """Seconds until the next sweep of a queue that has an interval of its own."""
+        """Seconds until the next sweep, if the queue has an interval of its own."""
         every = queue.policies.settings().sweep_every
         if every is None:
             return 0.0
@@ -203,23 +205,23 @@ class Reaper(MaintenanceLoop):
         if new:
             off = not settings.recovery
             logger.error(
-                "queue %s: the leases of %d jobs lapsed more than %g s ago and %s: %s",
+                "queue %s: %d leases expired more than %g s ago and %s: %s",
                 queue.key,
                 len(stuck),
                 limit,
-                "recovery is turned off" if off else "cannot be taken back",
+                "recovery is turned off" if off else "could not be taken back",
                 ", ".join(sorted(repr(id) for id, _ in new)),
             )
 
-    def _count_expired(self, taken: ExpiredLeases) -> None:
-        self.count("expired", taken.expired)
-        self.count("dead_lettered", taken.dead_lettered)
+    def _count_expired(self, leases: ExpiredLeases) -> None:
+        self.count("expired", leases.expired)
+        self.count("dead_lettered", leases.dead_lettered)
 
 
 def _dead_workers(queue: Queue[Any, Any]) -> set[str]:
-    """Workers that hold jobs but have missed their heartbeat, by the store's clock."""
-    holding = [worker for worker in queue.store.workers([queue.key])[0] if worker.leases]
-    if not holding:
+    """Workers with leases that have missed their heartbeat, by the store's clock."""
+    workers = [worker for worker in queue.store.workers([queue.key])[0] if worker.leases]
+    if not workers:
         return set()
     now = queue.store.now()
-    return {worker.heartbeat.id for worker in holding if worker.expires_at <= now}
+    return {worker.heartbeat.id for worker in workers if worker.expires_at <= now}

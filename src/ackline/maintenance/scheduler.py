@@ -1,4 +1,4 @@
-"""Fires cron schedules: one job a tick, however many processes watch the clock."""
+"""Enqueues the jobs of cron schedules: one per tick, however many processes run it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from ackline.stores.contract import KeyWrite, find_key
 logger = logging.getLogger("ackline")
 
 ENQUEUE_TIMEOUT = 15.0
-"""Seconds that a scheduler has to enqueue the ticks it took; then another does it."""
+"""Seconds that a scheduler has to enqueue the ticks it took; after that, another does."""
 
 MAX_CLOCK_AHEAD = 3600.0
-"""Seconds: a note this far ahead of the store's clock was made while that clock was wrong."""
+"""Seconds; a state this far ahead of the store's clock was saved while that clock was wrong."""
 
 
 class ScheduleState(msgspec.Struct, frozen=True):
     """What all schedulers know of a schedule, kept in the store.
 
-    A tick is first taken, by compare-and-set on this note, and then enqueued by the one who
-    took it. So an instance that comes late finds the tick taken, even if its job has been
-    pruned in the meantime; and ticks of one that died in between are still `pending`.
+    A tick is first taken, by compare-and-set on this state, and then enqueued by the scheduler
+    that took it. So one that is late finds the tick taken, even if its job has been pruned in the
+    meantime; and the ticks of one that died in between are still `pending`.
     """
 
     tick: float
@@ -42,11 +42,11 @@ class ScheduleState(msgspec.Struct, frozen=True):
 
 
 def decode_schedule_state(value: bytes) -> ScheduleState:
-    """Decode a stored note; raises if the value is something else."""
-    note = msgspec.json.decode(value, type=ScheduleState)
-    if not all(0 <= at < MAX_TIMESTAMP for at in (note.tick, note.updated_at, *note.pending)):
+    """Decode a stored state; raises if the value is something else."""
+    state = msgspec.json.decode(value, type=ScheduleState)
+    if not all(0 <= at < MAX_TIMESTAMP for at in (state.tick, state.updated_at, *state.pending)):
         raise ValueError("its times are not seconds since 1970")
-    return note
+    return state
 
 
 class Scheduler(MaintenanceLoop):
@@ -65,10 +65,10 @@ class Scheduler(MaintenanceLoop):
         self.schedules = tuple(schedules)
         self._owner = new_id()
         self._next: dict[str, tuple[float, float]] = {}
-        """For each schedule, when it was last looked after, and when its next tick is due."""
+        """For each schedule, when it was last checked, and when its next tick is due."""
         names = [schedule.name for schedule in schedules]
-        if twice := {name for name in names if names.count(name) > 1}:
-            raise ConfigError(f"two schedules are called {', '.join(sorted(twice))}")
+        if duplicates := {name for name in names if names.count(name) > 1}:
+            raise ConfigError(f"two schedules are called {', '.join(sorted(duplicates))}")
         for schedule in schedules:
             # A job that the queue would refuse is refused now, not at the first tick.
             queue.draft_builder.draft(schedule.payload, {"kind": schedule.kind, **schedule.options})  # type: ignore[typeddict-item]
@@ -81,15 +81,15 @@ class Scheduler(MaintenanceLoop):
         )
 
     def next_at(self, now: float) -> float:
-        """When a schedule needs to be looked after next; `now` if that is not known."""
+        """When the next tick of any schedule is due; `now` if that is not known."""
         known = [self._next.get(schedule.name, (now, now)) for schedule in self.schedules]
-        # Also if the clock was put back: then the next tick is a different one.
-        return min((due if looked_at <= now else now for looked_at, due in known), default=now)
+        # Also if the clock was set back: then the next tick is a different one.
+        return min((due if checked_at <= now else now for checked_at, due in known), default=now)
 
     def _check(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float:
-        looked_at, due = self._next.get(schedule.name, (now, now))
-        # Also if the clock was put back: then the next tick is a different one.
-        if not looked_at <= now < due:
+        checked_at, due = self._next.get(schedule.name, (now, now))
+        # Also if the clock was set back: then the next tick is a different one.
+        if not checked_at <= now < due:
             wait = self._fire(queue, schedule, now)
             if wait is not None:
                 return wait
@@ -98,48 +98,48 @@ class Scheduler(MaintenanceLoop):
         return due - now
 
     def _fire(self, queue: Queue[Any, Any], schedule: Schedule, now: float) -> float | None:
-        """Enqueue the ticks that are due; returns in how many seconds to retry, None when done."""
-        note, version = self._read(queue, schedule)
-        if note is None:
+        """Enqueue the ticks that are due; returns the seconds until the retry, None when done."""
+        state, version = self._read(queue, schedule)
+        if state is None:
             first = self._write(queue, schedule, ScheduleState(now, now), version)
             return None if first else 0.0
-        if max(note.tick, note.updated_at) > now + MAX_CLOCK_AHEAD:
-            self._reset(queue, schedule, ScheduleState(min(note.tick, now), now), version)
+        if max(state.tick, state.updated_at) > now + MAX_CLOCK_AHEAD:
+            self._reset(queue, schedule, ScheduleState(min(state.tick, now), now), version)
             return 0.0
-        taken_by_another = note.pending and note.owner != self._owner
-        if taken_by_another and now - note.updated_at < ENQUEUE_TIMEOUT:
-            return note.updated_at + ENQUEUE_TIMEOUT - now
-        ticks = list(note.pending) or schedule.due(note.tick, now)
+        taken_by_another = state.pending and state.owner != self._owner
+        if taken_by_another and now - state.updated_at < ENQUEUE_TIMEOUT:
+            return state.updated_at + ENQUEUE_TIMEOUT - now
+        ticks = list(state.pending) or schedule.due(state.tick, now)
         if not ticks:
             return None
-        began = time.monotonic()
-        taken = ScheduleState(max(note.tick, ticks[-1]), now, self._owner, tuple(ticks))
+        started = time.monotonic()
+        taken = ScheduleState(max(state.tick, ticks[-1]), now, self._owner, tuple(ticks))
         if not self._write(queue, schedule, taken, version):
             return 0.0
-        mine, version = self._read(queue, schedule)
-        if mine != taken or time.monotonic() - began > ENQUEUE_TIMEOUT / 2:
-            # We were held up, and someone else may believe us dead.
+        stored, version = self._read(queue, schedule)
+        if stored != taken or time.monotonic() - started > ENQUEUE_TIMEOUT / 2:
+            # This process was delayed, and another may have taken over.
             return 0.0
         self._enqueue(
-            queue, schedule, _ticks_without_job(queue, schedule, ticks) if note.pending else ticks
+            queue, schedule, _ticks_without_job(queue, schedule, ticks) if state.pending else ticks
         )
         self._write(queue, schedule, ScheduleState(taken.tick, now), version)
-        # Ticks that became due while others were pending are looked after at once.
-        return 0.0 if note.pending else None
+        # Ticks that became due while others were pending are enqueued next.
+        return 0.0 if state.pending else None
 
     def _reset(
-        self, queue: Queue[Any, Any], schedule: Schedule, note: ScheduleState, version: int
+        self, queue: Queue[Any, Any], schedule: Schedule, state: ScheduleState, version: int
     ) -> None:
-        """Forget what was noted while the store's clock was far ahead: it may be years away."""
-        if self._write(queue, schedule, note, version):
+        """Discard a state that was saved while the store's clock was far ahead."""
+        if self._write(queue, schedule, state, version):
             logger.warning(
-                "schedule %r of %s begins anew: the store's clock was far ahead when it last fired",
+                "schedule %r of %s was reset: the store's clock was ahead when it last fired",
                 schedule.name,
                 queue.key,
             )
 
     def _enqueue(self, queue: Queue[Any, Any], schedule: Schedule, ticks: list[float]) -> None:
-        answers = queue.enqueue_many(
+        receipts = queue.enqueue_many(
             NewJob(
                 schedule.payload,
                 id=schedule.job_id(tick),
@@ -148,16 +148,16 @@ class Scheduler(MaintenanceLoop):
             )
             for tick in ticks
         )
-        self.count("fired", sum(isinstance(answer, Queued) for answer in answers))
+        self.count("fired", sum(isinstance(receipt, Queued) for receipt in receipts))
 
     def _read(self, queue: Queue[Any, Any], schedule: Schedule) -> tuple[ScheduleState | None, int]:
         found = find_key(queue.store, queue.key.tenant, _key(queue, schedule))
         return (None, 0) if found is None else (decode_schedule_state(found.value), found.version)
 
     def _write(
-        self, queue: Queue[Any, Any], schedule: Schedule, note: ScheduleState, version: int
+        self, queue: Queue[Any, Any], schedule: Schedule, state: ScheduleState, version: int
     ) -> bool:
-        value = msgspec.json.encode(note)
+        value = msgspec.json.encode(state)
         write = KeyWrite(key=_key(queue, schedule), value=value, version=version)
         return queue.store.write_keys(queue.key.tenant, [write])
 
@@ -167,7 +167,7 @@ def _ticks_without_job(
 ) -> list[float]:
     """The ticks of an interrupted step that have no job yet.
 
-    A job that has failed in the meantime is not enqueued again: its tick was served already.
+    A job that has failed in the meantime is not enqueued again: its tick had its job already.
     """
     found = queue.store.get(queue.key, [schedule.job_id(tick) for tick in ticks])
     return [tick for tick, job in zip(ticks, found, strict=True) if job is None]

@@ -1,4 +1,4 @@
-"""What producing, consuming and operating have in common: one queue and its store."""
+"""The base of producers, consumers and operators: one queue and its store."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class QueueBase(Generic[P, R]):
         self.schedules: list[Schedule] = []
         self.random = random.Random()
         self.watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
-        """They call back for events of this queue; the thread of a running one keeps it alive."""
+        """Watchers of this queue; a running one is kept alive by its thread."""
         self.recoveries = RecoveryCounts(store, key)
         self._callbacks_recorded = False
         self._lock = threading.Lock()
@@ -55,7 +55,7 @@ class QueueBase(Generic[P, R]):
         return f"<Queue {str(self.key)!r} in {self.store.capabilities.name}>"
 
     def close(self) -> None:
-        """Stop calling back for events, and count what was recovered last."""
+        """Close the watchers, and save the counts of recovered jobs."""
         for watcher in list(self.watchers):
             watcher.close()
         self.recoveries.save()
@@ -67,7 +67,7 @@ class QueueBase(Generic[P, R]):
     ) -> list[Receipt]:
         """Store jobs, in the store itself or in a transaction that it has joined.
 
-        They are stored in one step unless they are too large together (see `chunks`).
+        They are stored in one step unless they are too large together (see `batches`).
         """
         self.record_callbacks(drafts)
         enqueue = (store or self.store).enqueue
@@ -80,7 +80,7 @@ class QueueBase(Generic[P, R]):
         ]
 
     def record_callbacks(self, drafts: Sequence[Draft]) -> None:
-        """Note the first job that wants a callback before it is stored: services make the calls."""
+        """Record, before they are stored, that jobs want callbacks: services make the calls."""
         if not self._callbacks_recorded and callbacks.any_callback(drafts):
             callbacks.record_callbacks(self.store, self.key)
             self._callbacks_recorded = True
@@ -88,6 +88,6 @@ class QueueBase(Generic[P, R]):
     def apply(
         self, transitions: Sequence[Transition], connection: object | None = None
     ) -> list[Verdict]:
-        """Hand decided transitions to the store."""
+        """Apply transitions in the store."""
         with joined_store(self.store, connection) as store:
             return store.apply(self.key, transitions)

@@ -1,4 +1,4 @@
-"""Taking jobs out of a queue: by handlers for a worker, or claimed by hand."""
+"""Consuming: handlers that a worker runs, and claims by hand."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ logger = logging.getLogger("ackline")
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_POLL_INTERVAL = 1.0
-"""Notifications can be lost, so a waiting claim looks again after this many seconds."""
+"""Notifications can be lost, so a waiting claim polls after this many seconds."""
 
 
 def new_worker_id() -> str:
-    """A name for this process that no earlier or later one ever has."""
+    """A unique name for a worker of this process."""
     return f"{socket.gethostname()}-{os.getpid()}-{new_id()[-12:]}"
 
 
@@ -100,7 +100,7 @@ class Consumer(Settler[P, R]):
         catch_up: CatchUp = "one",
         **options: Any,
     ) -> Schedule:
-        """Have a job enqueued at each tick of a cron expression, by whichever worker runs.
+        """Enqueue a job at each tick of a cron expression, by whichever worker runs.
 
         The queue's workers share the schedule: there is one job per tick. It is named after its
         kind unless you give a name.
@@ -145,7 +145,7 @@ class Consumer(Settler[P, R]):
     def claim_request(
         self, limit: int, lease: float | None, kinds: Iterable[str] | None, worker: str | None
     ) -> ClaimRequest:
-        """Check what a caller asks for, and fill in what it left out."""
+        """Validate the arguments of a claim, and fill in defaults."""
         require_number("limit", limit, 0)
         require_lease(lease)
         if worker is not None:
@@ -166,7 +166,7 @@ class Consumer(Settler[P, R]):
         transitions: Sequence[Transition] = (),
         connection: object | None = None,
     ) -> ClaimResult:
-        """Claim, and take back the lapsed leases that the claim came across."""
+        """Claim, and expire the leases that the claim found past their deadline."""
         with joined_store(self.store, connection) as store:
             return self.claim_from(store, request, transitions)
 
@@ -176,7 +176,7 @@ class Consumer(Settler[P, R]):
         request: ClaimRequest,
         transitions: Sequence[Transition] = (),
     ) -> ClaimResult:
-        """Claim from the store, or within a transaction that it has joined."""
+        """Claim from the store, or in a transaction that it has joined."""
         claimed = store.claim(self.key, request, transitions)
         if not claimed.lapsed:
             return claimed
@@ -193,7 +193,7 @@ class Consumer(Settler[P, R]):
         except Exception:
             # The caller must still get the jobs that it claimed: they are leased to it.
             logger.warning(
-                "lapsed leases of %s could not be taken back; the next look tries again",
+                "could not expire leases of %s; the next claim or sweep will try again",
                 self.key,
                 exc_info=True,
             )
@@ -227,7 +227,7 @@ class Consumer(Settler[P, R]):
         reason: str = "lease expired",
         recovered_by: RecoveredBy = RecoveredBy.HAND,
     ) -> list[Verdict]:
-        """Take leases back, unless they were settled or extended since they were seen."""
+        """Expire leases, unless they were settled or extended since they were read."""
         verdicts = self._expire_leases(leases, reason, recovered_by)
         self.recoveries.save()
         return verdicts
@@ -253,7 +253,7 @@ class Consumer(Settler[P, R]):
             raise
         except StoreError as error:
             logger.error(
-                "the lapsed lease of job %r of %s cannot be taken back: %s",
+                "cannot expire the lease of job %r of %s: %s",
                 step.id,
                 self.key,
                 error,

@@ -50,18 +50,18 @@ class Handlers:
         return self._by_kind.get(kind)
 
     def payload_type(self, kind: str) -> Any:
-        """What the payload of a kind is declared as: by its handler, or else by the queue."""
+        """The declared payload type of a kind: its handler's, or else the queue's."""
         handler = self._by_kind.get(kind)
         return self._payload_type if handler is None else handler.payload_type
 
     @property
     def kinds(self) -> frozenset[str]:
-        """All kinds that can be run."""
+        """All kinds that have a handler."""
         return frozenset(self._by_kind)
 
     @property
     def policies(self) -> dict[str, Policy]:
-        """The policies that were given with handlers, marked as theirs."""
+        """The policies of the handlers, marked as theirs."""
         nothing = Policy()
         return {
             kind: msgspec.structs.replace(handler.policy, from_handler=True)
@@ -70,7 +70,7 @@ class Handlers:
         }
 
     def add(self, kind: str, function: Callable[..., Any], policy: Policy) -> None:
-        """Register a handler; a kind has one."""
+        """Register the handler of a kind; raises if it has one already."""
         require_name("kind", kind)
         if kind in self._by_kind:
             raise ConfigError(
@@ -84,12 +84,12 @@ class Handlers:
             payload_type=payload_type(function, self._payload_type),
             policy=policy,
         )
-        for ask in self._vetoes:
-            ask(handler)
+        for veto in self._vetoes:
+            veto(handler)
         self._by_kind[kind] = handler
 
     def on_add(self, veto: Callable[[Handler], None]) -> Callable[[], None]:
-        """`ask` may veto new handlers by raising; call the returned function to remove it."""
+        """Let `veto` reject new handlers by raising; call the returned function to remove it."""
         self._vetoes.append(veto)
 
         def no_more() -> None:
@@ -107,7 +107,7 @@ def handler_policy(
     timeout: float | None,
     result_ttl: float | None,
 ) -> Policy:
-    """Read the options that a handler was registered with."""
+    """The policy from the options that a handler was registered with."""
     policy = Policy(
         max_attempts=max_attempts,
         backoff=backoff_from(backoff) if backoff is not None else None,
@@ -122,12 +122,12 @@ _UNRESOLVED: Any = object()
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine."""
+    """Whether calling a function returns a coroutine."""
     return inspect.iscoroutinefunction(_unwrapped(function))
 
 
 def payload_type(function: Callable[..., Any], otherwise: Any) -> Any:
-    """The P of a handler's `job: Job[P]`, or `otherwise` if it does not say."""
+    """The P of a handler's `job: Job[P]`, or `otherwise` without an annotation."""
     parameter = _first_parameter(function)
     annotation = parameter.annotation
     if isinstance(annotation, str):
@@ -147,7 +147,7 @@ def payload_type(function: Callable[..., Any], otherwise: Any) -> Any:
 
 
 def import_path_of(function: Any) -> str:
-    """Where a handler is: its module and its name there."""
+    """The import path of a handler: its module and qualified name."""
     plain = function
     while isinstance(plain, functools.partial):
         plain = plain.func

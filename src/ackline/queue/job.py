@@ -23,11 +23,11 @@ logger = logging.getLogger("ackline")
 
 _UNDECODED: Any = object()
 _signal_lock = threading.Lock()
-"""Held while a signal is made or set. All jobs share it: it is held briefly, and by few jobs."""
+"""Held while a signal is created or set; shared by all jobs, as it is held only briefly."""
 
 
 class StopReason(enum.StrEnum):
-    """Why a handler is asked to stop."""
+    """Why a handler should stop."""
 
     LEASE_LOST = "lease lost"
     CANCEL_REQUESTED = "cancel requested"
@@ -36,9 +36,9 @@ class StopReason(enum.StrEnum):
 
 
 class Signal:
-    """Asks a handler to stop: its lease is lost, a cancel was requested, or time is up.
+    """Tells a handler to stop: its lease is lost, a cancel was requested, or time is up.
 
-    Look at it between steps (`if job.signal.is_set(): …`), or wait on it instead of sleeping.
+    Check it between steps (`if job.signal.is_set(): …`), or wait on it instead of sleeping.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Signal:
         return self._event.is_set()
 
     def raise_if_set(self) -> None:
-        """Give up here if asked to; the reason decides what becomes of the job.
+        """Raise if the handler should stop; the reason decides what becomes of the job.
 
         It is released when the worker stops, cancelled when a cancel was requested, failed at a
         timeout; after a lost lease, nothing is reported any more.
@@ -64,7 +64,7 @@ class Signal:
         return self._event.wait(timeout)
 
     def set(self, reason: StopReason) -> None:
-        """Ask the handler to stop, once; called by the worker."""
+        """Tell the handler to stop; called by the worker."""
         with _signal_lock:
             if self._event.is_set():
                 return
@@ -78,7 +78,7 @@ class Signal:
                 logger.exception("a callback for a signal to stop failed")
 
     def on_set(self, callback: Callable[[], None]) -> None:
-        """Call this when the signal is set, in the thread that sets it."""
+        """Register a function to call when the signal is set, in the thread that sets it."""
         with _signal_lock:
             if not self._event.is_set():
                 self._callbacks.append(callback)
@@ -87,7 +87,7 @@ class Signal:
 
 
 class OwningQueue(Protocol):
-    """What a job needs of the queue that it came from."""
+    """What a job needs from the queue that it came from."""
 
     @property
     def name(self) -> str: ...
@@ -109,7 +109,7 @@ class OwningQueue(Protocol):
 
 
 class Job(Generic[P]):
-    """One job: what it is, where it stands and, when claimed, the lease on it.
+    """One job: its payload and options, its state and, when claimed, its lease.
 
     >>> def handler(job: Job[dict[str, str]]) -> str:
     ...     return job.payload["to"]
@@ -131,7 +131,7 @@ class Job(Generic[P]):
         self._payload: Any = _UNDECODED
         self._signal: Signal | None = None
         self.settled_in_transaction: Act | None = None
-        """The act that settled it in a caller's transaction, whose end is not known here."""
+        """The act that settled it in a caller's transaction, which may still be open."""
 
     @property
     def id(self) -> str:
@@ -150,12 +150,12 @@ class Job(Generic[P]):
 
     @property
     def state(self) -> State:
-        """Where it stood when it was read."""
+        """Its state when it was read."""
         return self.record.state
 
     @property
     def payload(self) -> P:
-        """What was enqueued, decoded into the declared type when first asked for."""
+        """The payload, decoded into the declared type on first access."""
         if self._payload is _UNDECODED:
             self._payload = self._queue.serdes.decode_payload(self.record, self._payload_type)
         payload: P = self._payload
@@ -163,7 +163,7 @@ class Job(Generic[P]):
 
     @property
     def attempts(self) -> int:
-        """Which delivery this is; the first is 1."""
+        """The number of this attempt; the first is 1."""
         return self.record.attempts
 
     @property
@@ -173,27 +173,27 @@ class Job(Generic[P]):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What the producer noted beside the payload."""
+        """Headers that the producer set beside the payload."""
         return self.record.options.headers
 
     @property
     def trace(self) -> str | None:
-        """The trace context that the producer gave, to be continued by the handler."""
+        """The producer's trace context, to be continued by the handler."""
         return self.record.options.trace
 
     @property
     def history(self) -> tuple[Failure, ...]:
-        """The attempts that did not complete, on a job that was looked up."""
+        """The attempts that did not complete; only on a job that was looked up."""
         return self.record.history
 
     @property
     def last_progress(self) -> Any:
-        """The value of the last `progress`, on a job that was looked up; None if there was none."""
+        """The value of the last `progress`, or None; only on a job that was looked up."""
         return self._queue.serdes.decode_progress(self.record)
 
     @property
     def failure(self) -> Failure | None:
-        """The last error, on a job that was looked up."""
+        """The last error; only on a job that was looked up."""
         return self.record.failure
 
     @property
@@ -212,7 +212,7 @@ class Job(Generic[P]):
     def complete(self, result: Any = None, *, connection: BlockingTransaction) -> None: ...
 
     def complete(self, result: Any = None, *, connection: Any) -> Awaitable[None] | None:
-        """Complete it in the transaction that you have open: your commit is its completion.
+        """Complete the job in your open transaction: your commit completes it.
 
         Await it if the connection is one of asyncio. Raises `LeaseLost`, and changes nothing, if
         the lease is not yours. What the handler returns does not matter any more; if you do not
@@ -228,11 +228,11 @@ class Job(Generic[P]):
         return None
 
     def extend(self, seconds: float) -> None:
-        """Hold the lease until `seconds` from now. Raises `LeaseLost` if it is not yours."""
+        """Extend the lease to `seconds` from now. Raises `LeaseLost` if it is not yours."""
         self._queue.extend(self, seconds)
 
     def progress(self, value: Any) -> None:
-        """Say how far the work is; anyone can read it in the job's status."""
+        """Report progress; anyone can read it on the job."""
         self._queue.progress(self, value)
 
     def __repr__(self) -> str:
@@ -240,7 +240,7 @@ class Job(Generic[P]):
 
 
 def record_of(job: Job[Any]) -> Record:
-    """The record of a `Job`; anything else, such as its id, is refused."""
+    """The record of a `Job`; raises for anything else, such as its id."""
     if not isinstance(job, Job):
         raise InvalidOption(
             f"a Job is needed, as claim gives it and a handler gets it, not {job!r}: an id alone "

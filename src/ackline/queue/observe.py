@@ -1,4 +1,4 @@
-"""Looking at a queue: its jobs, counts, workers and journal."""
+"""Observing a queue: its jobs, counts, workers and journal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ackline.stores.contract import Filter, Page, WorkerRecord
 
 
 class JobPage(msgspec.Struct, Generic[P], frozen=True):
-    """A page of jobs; `cursor` reads on, None ends it.
+    """A page of jobs; pass `cursor` to get the next one, None means there is none.
 
     >>> for job in queue.jobs(states=["failed"]): ...  # doctest: +SKIP
     """
@@ -48,7 +48,7 @@ class Observer(Settler[P, R]):
     """The observing side of a queue."""
 
     def status(self, id: str) -> Job[P] | None:
-        """A job as it stands now, with its ended attempts; None if there is none."""
+        """The job with this id and its failed attempts; None if there is none."""
         require_text("id", id)
         record = self.store.get(self.key, [id])[0]
         return self.wrap(record) if record is not None else None
@@ -94,7 +94,7 @@ class Observer(Settler[P, R]):
             ) from None
 
     def counts(self) -> Mapping[State, int]:
-        """How many jobs stand in each state; costs the same for ten jobs and ten million."""
+        """The number of jobs in each state; costs the same for ten jobs and ten million."""
         found = self.store.describe(self.key.tenant, self.key.name)
         counts = found[0].counts if found else dict.fromkeys(State, 0)
         if len(counts) < len(State):
@@ -102,18 +102,18 @@ class Observer(Settler[P, R]):
         return counts
 
     def settings(self) -> QueueSettings:
-        """The queue's settings as all processes share them; change them by `configure`."""
+        """The queue's settings, shared by all processes; change them with `configure`."""
         return self.policies.stored_settings()
 
     def workers(self) -> list[WorkerRecord]:
-        """The workers of this queue, with their last sign of life."""
+        """The workers of this queue, with their last heartbeat."""
         return self.store.workers([self.key])[0]
 
     def recovery(self) -> RecoveryStats:
-        """How many jobs were recovered from workers that were gone, and which ones wait for it.
+        """How many jobs were recovered from dead workers, and which ones are overdue.
 
-        >>> queue.recovery().ways  # doctest: +SKIP
-        {<Way.HEARTBEAT: 'heartbeat'>: Recovered(jobs=12, dead_lettered=0, last_at=1773.2)}
+        >>> queue.recovery().by_source  # doctest: +SKIP
+        {<RecoveredBy.HEARTBEAT: 'heartbeat'>: Recovered(jobs=12, dead_lettered=0, last_at=1773.2)}
         """
         self.recoveries.save()
         lapsed = self.store.leases(self.key)
@@ -140,7 +140,7 @@ class Observer(Settler[P, R]):
         return follow(self.store, self.key, after, follow_for)
 
     def reader(self, name: str, *, start: Start = "oldest") -> JournalReader:
-        """A reader of the journal that goes on where this name last saved.
+        """A reader of the journal that continues where this name last saved.
 
         The first time it begins with the oldest event that is kept, or with what happens from
         now on. Each process that reads needs a name of its own.
@@ -172,7 +172,7 @@ class Observer(Settler[P, R]):
 
 
 def require_cursor(after: str | None) -> None:
-    """Refuse anything but a cursor as a journal gives it out."""
+    """Raise for anything but a cursor of a journal."""
     try:
         read_cursor(after)
     except (AttributeError, ValueError):
@@ -182,7 +182,7 @@ def require_cursor(after: str | None) -> None:
 
 
 def as_states(given: Iterable[State | str] | str | None) -> frozenset[State]:
-    """The states that a caller passed: None means all, and a single one may stand alone."""
+    """The states that a caller passed: None means all; a single one need not be a list."""
     if given is None:
         return frozenset(State)
     try:

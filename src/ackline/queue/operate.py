@@ -39,7 +39,7 @@ class Operator(Observer[P, R]):
     # --- acting on one job ---
 
     def cancel(self, id: str, *, by: str = "") -> State:
-        """Cancel a job that waits; ask a running one to stop. Returns the state it is in now.
+        """Cancel a waiting job, or request that a running one stops. Returns its state now.
 
         A finished job stays as it is.
         """
@@ -63,7 +63,7 @@ class Operator(Observer[P, R]):
     def redrive_all(
         self, *, kinds: Iterable[str] | None = None, rate: float | None = None, by: str = ""
     ) -> int:
-        """Redrive everything in the DLQ, or all of some kinds; returns the number of jobs.
+        """Redrive all jobs in the DLQ, or those of some kinds; returns their number.
 
         Jobs that fail (again) in the meantime stay there.
         With a `rate`, at most that many jobs a second become due, to spare the services they call.
@@ -104,8 +104,8 @@ class Operator(Observer[P, R]):
     ) -> None:
         """Change a job that is not processing; its payload only with the serde that wrote it.
 
-        Raises `WrongState` if it is, or if a job that has ended is to be delayed. With `seen`, a
-        job that you looked up, raises `JobChanged` unless it is still like that.
+        Raises `WrongState` if it is, or if a job that has ended is to be delayed. With
+        `expected`, a job that you looked up, raises `JobChanged` if it has changed since.
         """
         if payload is _UNSET and priority is None and delay is None:
             raise InvalidOption("edit needs something to change: a payload, a priority or a delay")
@@ -120,7 +120,7 @@ class Operator(Observer[P, R]):
             data = self.serdes.encode_as(payload, declared, record.kind)
         change = Edit(payload=data, priority=priority, delay=delay)
         known = None if expected is None else lifecycle.expected_from(record_of(expected))
-        self._apply_to_job(lifecycle.edit(id, change, by, seen=known))
+        self._apply_to_job(lifecycle.edit(id, change, by, expected=known))
 
     def keep_result(self, id: str, seconds: float) -> None:
         """Keep a finished job and its result for `seconds` from now.
@@ -131,7 +131,7 @@ class Operator(Observer[P, R]):
         self._apply_to_job(lifecycle.edit(id, Edit(keep=seconds)))
 
     def move(self, id: str, queue: str, *, by: str = "") -> None:
-        """Hand a job to another queue of the same tenant."""
+        """Move a job to another queue of the same tenant."""
         require_name("queue", queue)
         if queue == self.name:
             raise InvalidOption(f"job {id!r} cannot be moved to {queue!r}: it is in this queue")
@@ -140,7 +140,7 @@ class Operator(Observer[P, R]):
     # --- acting on the queue ---
 
     def pause(self, *, by: str = "") -> None:
-        """Hand out no more jobs; those that run go on."""
+        """Stop handing out jobs; running ones continue."""
         self.configure(paused=True, by=by)
 
     def resume(self, *, by: str = "") -> None:
@@ -164,7 +164,7 @@ class Operator(Observer[P, R]):
         ids: Iterable[str] | None = None,
         by: str = "",
     ) -> int:
-        """Delete jobs for good: all, or those of some states, kinds or ids; returns the number.
+        """Delete jobs: all, or those of some states, kinds or ids; returns their number.
 
         Jobs that are enqueued in the meantime stay.
         """
@@ -172,10 +172,10 @@ class Operator(Observer[P, R]):
         return sum(purge_steps(self, which, by))
 
     def drop(self, *, force: bool = False, by: str = "") -> int:
-        """Delete the queue with its finished jobs, settings and schedules; returns how many jobs.
+        """Delete the queue, its finished jobs, settings and schedules; returns the number of jobs.
 
         Raises `QueueNotEmpty` while jobs wait or run, unless forced: then they are deleted too.
-        The journal stays as long as ever. A new job, or a worker, creates the queue again.
+        The journal keeps its retention. A new job, or a worker, creates the queue again.
 
         >>> queue.drop()  # doctest: +SKIP
         """
@@ -204,18 +204,18 @@ class Operator(Observer[P, R]):
 
 
 BULK_PAGE_SIZE = 500
-"""Jobs per step of an act on many."""
+"""Jobs per step of a bulk operation."""
 
 MAX_CLOCK_SKEW = 1.0
-"""A time that is more seconds than this ahead of the clock is from before the clock was set back;
-one that is less ahead may be that of another node of a cluster."""
+"""Seconds that the clocks of a cluster's nodes may differ; a time further ahead than this is from
+before the clock was set back."""
 
 ProgressSteps = Generator[int, None, int]
-"""Yields how many jobs each step acted on; returns how many all did."""
+"""Yields the number of jobs of each step; returns their sum."""
 
 
 def purge_steps(queue: Observer[Any, Any], which: Filter, by: str) -> ProgressSteps:
-    """Delete what matches and was there when the first step began."""
+    """Delete the jobs that match and existed when the first step started."""
     began = queue.store.now()
     total = 0
     for part in _split_ids(which):
@@ -224,7 +224,7 @@ def purge_steps(queue: Observer[Any, Any], which: Filter, by: str) -> ProgressSt
 
 
 def existed_at(store: Store, began: float, jobs: list[tuple[str, float]]) -> list[str]:
-    """The ids of those jobs, given with their times, that were there when an act began.
+    """The ids of the given jobs, by their times, that existed when an operation started.
 
     A time in the future counts as older: it is from before the clock was set back.
     """
@@ -263,7 +263,7 @@ def _purge(queue: Observer[Any, Any], which: Filter, by: str) -> ProgressSteps:
 
 
 def _split_ids(which: Filter) -> Iterator[Filter]:
-    """The same filter, for some ids at a time: a service refuses too many at once."""
+    """Split a filter with many ids, as a service limits the number per request."""
     if which.ids is None:
         yield which
         return
@@ -288,11 +288,11 @@ How far its journal was read is not among them: that stays, as the journal does.
 MAX_METADATA_KEYS = 10_000
 
 DROP_ATTEMPTS = 100
-"""Jobs may come faster than they can be deleted."""
+"""Jobs may arrive faster than they can be deleted."""
 
 
 def drop_steps(queue: Operator[Any, Any], force: bool, by: str) -> ProgressSteps:
-    """Drop a queue; returns how many jobs went with it."""
+    """Drop a queue; returns the number of jobs deleted with it."""
     notes = metadata_of(queue)
     gone = 0
     for _ in range(DROP_ATTEMPTS):
@@ -314,7 +314,7 @@ def _count_live(queue: Operator[Any, Any]) -> int:
 
 
 def metadata_of(queue: Operator[Any, Any]) -> list[KeyValue]:
-    """The notes about a queue. Read them before the drop: a process may create the queue again."""
+    """The metadata of a queue. Read it before the drop: the queue may be created again."""
     tenant, name = queue.key.tenant, queue.key.name
     return [
         entry
@@ -326,7 +326,7 @@ def metadata_of(queue: Operator[Any, Any]) -> list[KeyValue]:
 
 
 def delete_metadata(queue: Operator[Any, Any], notes: list[KeyValue]) -> None:
-    """Delete notes, except those that were written again since they were read."""
+    """Delete metadata, except what was written again since it was read."""
     for entry in notes:
         write = KeyWrite(key=entry.key, value=None, version=entry.version)
         queue.store.write_keys(queue.key.tenant, [write])

@@ -1,4 +1,4 @@
-"""Which policies hold for the jobs of a queue: its settings', and this process's handlers'."""
+"""The policies of a queue's jobs: from its settings and from this process's handlers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ SETTINGS_TTL = 5.0
 
 
 class Policies:
-    """The policies of one queue, read from the store now and then."""
+    """The policies of one queue, re-read from the store from time to time."""
 
     def __init__(self, store: Store, key: QueueKey, handlers: Handlers) -> None:
         self.defaults = DEFAULTS
-        """What holds where neither a job, its kind nor its queue says anything."""
+        """The defaults, where neither a job, its kind nor its queue sets anything."""
         self._store = store
         self._key = key
         self._handlers = handlers
@@ -44,13 +44,13 @@ class Policies:
         self._settings_at = float("-inf")
         self._of_kind: dict[str, ResolvedPolicy] = {}
         self._unrecorded: dict[str, int] = {}
-        """Attempts that other processes cannot know of yet, see `own_attempts`."""
+        """Attempts that other processes do not know of yet, see `local_max_attempts`."""
         self._refreshing = threading.Lock()
         """Held while the settings are read, which may take as long as the store takes to answer."""
         renew_locks_after_fork(self, "_refreshing")
 
     def of(self, record: Record) -> ResolvedPolicy:
-        """What holds for a job, all levels considered."""
+        """The policy of a job, with all levels resolved."""
         settings = self.settings()
         if self._unrecorded:
             own, self._unrecorded = self._unrecorded, {}
@@ -63,7 +63,7 @@ class Policies:
         return policy
 
     def last_known(self, record: Record) -> ResolvedPolicy:
-        """What held for a job when the settings were last read: for when they cannot be read."""
+        """The policy of a job by the settings as last read, for when the store fails."""
         return resolve_policy(record, self._settings, self.defaults)
 
     def settings(self, max_age: float = SETTINGS_TTL) -> QueueSettings:
@@ -81,7 +81,7 @@ class Policies:
             return self._settings
 
     def stored_settings(self) -> QueueSettings:
-        """The settings as all processes share them."""
+        """The stored settings, shared by all processes."""
         found = self._store.describe(self._key.tenant, self._key.name)
         return found[0].settings if found else DEFAULT_SETTINGS
 

@@ -1,4 +1,4 @@
-"""Putting jobs into a queue, and waiting for what becomes of them."""
+"""Producing: enqueueing jobs, and waiting for their results."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Queued(msgspec.Struct, frozen=True):
 
 
 class Duplicate(msgspec.Struct, frozen=True):
-    """A job of this id is alive already; nothing was stored."""
+    """A job with this id is live already; nothing was stored."""
 
     id: str
     state: State
 
 
 class Completed(msgspec.Struct, frozen=True):
-    """A job of this id has completed already; this is its result.
+    """A job with this id has completed already; this is its result.
 
     Reading a result that is not of the type that this queue declares raises `InvalidPayload`.
     """
@@ -68,7 +68,7 @@ class Producer(QueueBase[P, R]):
     def enqueue(
         self, payload: P, *, connection: object | None = None, **options: Unpack[EnqueueOptions]
     ) -> Enqueued:
-        """Store a job; when this returns, it is as safe as the store makes it.
+        """Enqueue a job; when this returns, it is as durable as the store makes it.
 
         With a `connection`, in the transaction that you have open on it: the job is there when
         you commit, and never was if you roll back.
@@ -89,7 +89,7 @@ class Producer(QueueBase[P, R]):
         connection: object | None = None,
         **options: Unpack[EnqueueOptions],
     ) -> list[Enqueued]:
-        """Store many jobs, a thousand in one step; options hold for all unless a job has its own.
+        """Enqueue many jobs in batches of 1,000; options apply to all unless a job has its own.
 
         Large payloads go in steps of about 8 MiB. A refused payload or option raises before its
         step is stored. With a `connection`, all is in the transaction that you have open on it.
@@ -105,7 +105,7 @@ class Producer(QueueBase[P, R]):
         options: EnqueueOptions,
         store: JoinedTransaction | None = None,
     ) -> Iterator[Receipt]:
-        """Store chunk by chunk as the jobs come; a chunk is made while the one before is stored."""
+        """Enqueue batch by batch; each is built while the one before is stored."""
         store = store or self.store
         if "id" in options:
             raise InvalidOption("one id cannot serve many jobs: give each its own by NewJob")
@@ -121,7 +121,7 @@ class Producer(QueueBase[P, R]):
     def enqueue_and_wait(
         self, payload: P, *, timeout: float = 30.0, **options: Unpack[CallOptions]
     ) -> R:
-        """Enqueue, then wait for the result, as a call to a function elsewhere.
+        """Enqueue, then wait for the result, like a remote call.
 
         Joins a job of the same id that is under way, and returns at once if it has
         completed. `Timeout` does not cancel the job: it may still finish. The result has to be
@@ -153,7 +153,7 @@ class Producer(QueueBase[P, R]):
 
     @property
     def waiter(self) -> ResultWaiter:
-        """Waits for all results that this process expects of this queue."""
+        """Waits for the results of this queue's jobs."""
         with self._lock:
             if self._waiter is None or not self._waiter.alive:
                 self._waiter = ResultWaiter(self.store, self.key)
@@ -162,7 +162,7 @@ class Producer(QueueBase[P, R]):
     _waiter: ResultWaiter | None = None
 
     def close(self) -> None:
-        """Stop waiting for results, and calling back for events."""
+        """Stop waiting for results, and close the watchers."""
         super().close()
         with self._lock:
             waiter, self._waiter = self._waiter, None
@@ -170,7 +170,7 @@ class Producer(QueueBase[P, R]):
             waiter.close()
 
     def from_receipt(self, receipt: Receipt) -> Enqueued:
-        """A store's receipt as users read it."""
+        """Convert a store's receipt for users."""
         if receipt.accepted:
             return Queued(receipt.id, receipt.state)
         if receipt.state is State.COMPLETED:
@@ -187,7 +187,7 @@ class Producer(QueueBase[P, R]):
 def store_in_background(
     store: Callable[[list[Draft]], list[Receipt]], chunks: Iterator[list[Draft]]
 ) -> Iterator[Receipt]:
-    """Store each chunk in another thread while the next one is made; one after the other."""
+    """Store each batch in another thread while the next one is built; one after the other."""
     with ThreadPoolExecutor(1, thread_name_prefix="ackline-bulk") as thread:
         under_way: Future[list[Receipt]] | None = None
         for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Waiting for results: one thread and one listener for all that a process expects of a queue."""
+"""Waiting for results: one thread and one listener for all pending results of a queue."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from ackline.stores.contract import Completion, CompletionListener, Listener, St
 logger = logging.getLogger("ackline")
 
 MAX_WAIT = 1.0
-"""News can be lost, so all expected jobs are looked up again after this many seconds."""
+"""Notifications can be lost, so all pending jobs are looked up again after this many seconds."""
 
 IDLE_TIMEOUT = 10.0
-"""Seconds to go on listening when nobody waits any more: most callers soon wait again."""
+"""Seconds to keep listening after the last waiter has left: most callers soon wait again."""
 
 ERROR_DELAY = 0.1
-"""Seconds between two tries at a store that is down."""
+"""Seconds between retries while the store is down."""
 
 MISSES_BEFORE_BATCHING = 8
 BATCHING_DELAY = 0.002
 """After this many fruitless look-ups, batch notifications for this long."""
 
 MAX_EARLY_COMPLETIONS = 64
-"""How many ends to keep that nobody waits for yet: the producer of the job may be about to."""
+"""How many completions to keep that nobody waits for yet: the job's producer may be about to."""
 
 PAGE_SIZE = 500
 
 MAX_DIRECT_LOOKUPS = 16
-"""Up to this many jobs are all looked up; of more, only those that ended by the journal."""
+"""Up to this many jobs are all looked up; of more, only those that have ended by the journal."""
 
 
 class PendingResult:
@@ -46,7 +46,7 @@ class PendingResult:
     def __init__(self, waiter: ResultWaiter, id: str, only: bool = False) -> None:
         self.id = id
         self.unique_id = only
-        """Whether no other job has ever had this id: then all news of the id is about this job."""
+        """Whether no other job has ever had this id: then every notification is about this job."""
         self.done = False
         """Whether the wait is over."""
         self._waiter = waiter
@@ -69,13 +69,13 @@ class PendingResult:
                 logger.exception("the callback for the result of job %s failed", self.id)
 
     def on_done(self, callback: Callable[[], None]) -> None:
-        """Call this when the wait is over: in another thread, or at once if it is already."""
+        """Call a function when the wait is over: in another thread, or now if it already is."""
         self._callback = callback
         if self.done:
             callback()
 
     def wait(self, timeout: float, *, now: bool = False) -> Record | Completion:
-        """The finished job; `now` looks at once instead of waiting for news first."""
+        """The finished job; `now` checks at once instead of waiting for a notification."""
         if now:
             self._waiter.check_now(self)
         if not self.done:
@@ -86,7 +86,7 @@ class PendingResult:
         return self.record()
 
     def timeout(self, seconds: float) -> Timeout:
-        """The error after waiting this long; its cause tells if the store could not be read."""
+        """The error after waiting this long; its cause is the store's error, if there was one."""
         error = Timeout(
             f"job {self.id!r} is not finished after {seconds:g} s; the job was not cancelled"
         )
@@ -94,7 +94,7 @@ class PendingResult:
         return error
 
     def record(self) -> Record | Completion:
-        """What arrived."""
+        """The finished job, or the error."""
         if self._error is not None:
             raise self._error
         if self._record is None:
@@ -109,19 +109,19 @@ class PendingResult:
 
 
 class ResultWaiter:
-    """Subscribes before the first job is enqueued, then looks whenever some job has ended.
+    """Subscribes before the first job is enqueued, then checks whenever some job has ended.
 
-    If many jobs are expected, it looks up each when somebody starts to wait for it and when the
-    journal says that it has ended; and all of them now and then, because a journal is trimmed.
+    If many jobs are pending, it looks up each when a caller starts to wait for it and when the
+    journal says that it has ended; and all of them from time to time, as a journal is trimmed.
     """
 
     def __init__(self, store: Store, key: QueueKey) -> None:
         self.key = key
         self.closed = False
         self.wakeups = 0
-        """How often it woke up for news; increased before anything is looked up."""
+        """How often it was woken by a notification; increased before anything is looked up."""
         self.last_error: Exception | None = None
-        """Why the store cannot be read, as long as it cannot."""
+        """The last error of the store; None once it can be read again."""
         self._pid = os.getpid()
         self._store = store
         self._listener: Listener | None = None
@@ -129,17 +129,17 @@ class ResultWaiter:
         self._expected: dict[str, list[PendingResult]] = {}
         self._unchecked: set[str] = set()
         self._early: OrderedDict[str, Completion] = OrderedDict()
-        """Ends whose news came before the producer of the job began to wait for it."""
+        """Completions that arrived before the job's producer started to wait."""
         self._lock = threading.Lock()
         self._someone_waits = threading.Event()
         """Set while the thread should listen; cleared some time after the last waiter has gone."""
         self._left_at = time.monotonic()
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         """When the last look-up was, or the first waiter came."""
         self._cursor: str | None = None
-        self._look_at_all_at = 0.0
+        self._check_all_at = 0.0
         self._reads_journal = True
-        """Whether it may: over HTTP, a producer's token does not open the journal."""
+        """Whether it may read the journal: over HTTP, a producer's token does not allow that."""
         self._misses = 0
         self._listen()
         self._thread = threading.Thread(target=self._run, name=f"results {key}", daemon=True)
@@ -153,8 +153,8 @@ class ResultWaiter:
     def expect(self, id: str, since: int | None = None, only: bool = False) -> PendingResult:
         """Start to wait for a job, the `only` one that ever had its id or not; use it in a `with`.
 
-        `since` is the value of `heard` before the job was enqueued: if there was news since, that
-        may have been of this job, so it is looked up at once.
+        `since` is the value of `wakeups` before the job was enqueued: a notification since then
+        may have been about this job, so it is looked up immediately.
         """
         expected = PendingResult(self, id, only)
         with self._lock:
@@ -163,7 +163,7 @@ class ResultWaiter:
                 expected.set_result(ended)
                 return expected
             if not self._expected:
-                self._looked_at = time.monotonic()
+                self._checked_at = time.monotonic()
             self._expected.setdefault(id, []).append(expected)
             self._unchecked.add(id)
             if not self._someone_waits.is_set():
@@ -173,7 +173,7 @@ class ResultWaiter:
         return expected
 
     def forget(self, expected: PendingResult) -> None:
-        """Nobody waits for this any more."""
+        """Stop waiting for this result."""
         with self._lock:
             waiting = self._expected.get(expected.id, [])
             if expected in waiting:
@@ -185,7 +185,7 @@ class ResultWaiter:
                 self._left_at = time.monotonic()
 
     def check_now(self, expected: PendingResult) -> None:
-        """See whether a job has finished already."""
+        """Check whether a job has finished already."""
         record = self._store.get(self.key, [expected.id])[0]
         if record is None or record.state.terminal:
             expected.set_result(record)
@@ -228,7 +228,7 @@ class ResultWaiter:
                 if not self._expected:
                     self._stop_if_idle()
                 if self._wait_for_notification():
-                    self._look()
+                    self._check_pending()
                 self.last_error = None
             except Exception as error:
                 # If the thread ended, everyone who waits now or later would wait in vain.
@@ -238,7 +238,7 @@ class ResultWaiter:
             self._arrive(waiting, None, closed)
 
     def _stop_if_idle(self) -> None:
-        """If nobody has waited for `LINGER` seconds, stop listening until somebody does."""
+        """Stop listening after `IDLE_TIMEOUT` seconds without a waiter, until there is one."""
         with self._lock:
             if self._expected or self.closed or time.monotonic() < self._left_at + IDLE_TIMEOUT:
                 return
@@ -249,7 +249,7 @@ class ResultWaiter:
         self._someone_waits.wait()
 
     def _wait_for_notification(self) -> bool:
-        """Wait for news; returns whether there is something to look up now."""
+        """Wait for a notification; returns whether there is something to look up now."""
         listener = self._listener
         if listener is None:
             self._listen()
@@ -257,20 +257,20 @@ class ResultWaiter:
             listener.wait(MAX_WAIT)
         self.wakeups += 1
         delivered, now = self._deliver_completions(), time.monotonic()
-        if not self._expected or (delivered and now < self._looked_at + MAX_WAIT):
+        if not self._expected or (delivered and now < self._checked_at + MAX_WAIT):
             return False
         if self._misses > MISSES_BEFORE_BATCHING:
             time.sleep(BATCHING_DELAY)
         self._misses += 1
-        self._looked_at = now
+        self._checked_at = now
         return True
 
     def _deliver_completions(self) -> bool:
-        """Deliver the ends that the news contains; returns whether nothing is left to look up."""
-        news = self._completions.completions() if self._completions is not None else None
-        if news is None:
+        """Deliver received completions; returns whether nothing is left to look up."""
+        completions = self._completions.completions() if self._completions is not None else None
+        if completions is None:
             return False
-        for completion in news:
+        for completion in completions:
             with self._lock:
                 waiting = tuple(self._expected.get(completion.id, ()))
                 if not waiting:
@@ -288,42 +288,42 @@ class ResultWaiter:
 
     def _back_off(self, error: Exception) -> None:
         if self.last_error is None:
-            logger.warning("results of %s cannot be read; trying again", self.key, exc_info=error)
+            logger.warning("cannot read the results of %s; trying again", self.key, exc_info=error)
         self.last_error = error
-        self._look_at_all_at = 0.0
+        self._check_all_at = 0.0
         time.sleep(ERROR_DELAY)
         self._wake()
 
-    def _look(self) -> None:
+    def _check_pending(self) -> None:
         if len(self._expected) <= MAX_DIRECT_LOOKUPS or not self._reads_journal:
-            self._look_up(self._waiting_for(None))
+            self._check_ids(self._waiting_for(None))
             self._cursor = None
             return
         if self._cursor is None:
             self._cursor = self._store.info().cursor
-            self._look_at_all_at = 0.0
+            self._check_all_at = 0.0
         now = time.monotonic()
-        if now >= self._look_at_all_at:
-            self._look_up(self._waiting_for(None))
-            self._look_at_all_at = now + MAX_WAIT
+        if now >= self._check_all_at:
+            self._check_ids(self._waiting_for(None))
+            self._check_all_at = now + MAX_WAIT
             return
         with self._lock:
             unseen, self._unchecked = self._unchecked, set()
         try:
-            self._look_up(self._waiting_for(unseen | self._ended()))
+            self._check_ids(self._waiting_for(unseen | self._ended()))
         except EventsDropped:
             # The journal has lost some of the ends: look at all jobs, and go on from its end.
             self._cursor = None
-            self._look()
+            self._check_pending()
         except StoreForbidden:
             self._reads_journal = False
-            self._look()
+            self._check_pending()
         except BaseException:
-            self._look_at_all_at = 0.0
+            self._check_all_at = 0.0
             raise
 
     def _ended(self) -> set[str]:
-        """The ids of the jobs that have ended, or were deleted, since the last look."""
+        """The ids of the jobs that have ended or were deleted since the last check."""
         ended: set[str] = set()
         while True:
             events = self._store.events(self.key, self._cursor, PAGE_SIZE)
@@ -333,7 +333,7 @@ class ResultWaiter:
             if len(events) < PAGE_SIZE:
                 return ended
 
-    def _look_up(self, expected: dict[str, tuple[PendingResult, ...]]) -> None:
+    def _check_ids(self, expected: dict[str, tuple[PendingResult, ...]]) -> None:
         ids = list(expected)
         if not ids:
             return

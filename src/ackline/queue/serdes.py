@@ -1,4 +1,4 @@
-"""How the payloads, results and progress of a queue become bytes, and values again."""
+"""Encoding and decoding of a queue's payloads, results and progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Serdes(msgspec.Struct, Generic[R], frozen=True):
-    """The serdes of a queue, the types it declares and how large a value may be."""
+    """The serdes, declared types and size limit of a queue."""
 
     payload: Serde
     result: Serde

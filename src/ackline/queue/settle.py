@@ -20,22 +20,22 @@ from ackline.stores.contract import JoinedTransaction
 
 
 class Settler(QueueBase[P, R]):
-    """Settles claimed jobs; with a connection, in the transaction open on it."""
+    """Settles claimed jobs; with a connection, in its open transaction."""
 
     def wrap(self, record: Record) -> Job[P]:
-        """A stored job as users hold it."""
+        """Wrap a record for users."""
         return Job(record, self, self.handlers.payload_type(record.kind))
 
     def complete(
         self, job: Job[P], result: R | None = None, *, connection: object | None = None
     ) -> None:
-        """The work is done. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
+        """Complete a job. Raises `LeaseLost`, and changes nothing, if the lease is not yours."""
         self.settle(job, self._completion(job, self.serdes.encode_result(result)), connection)
 
     async def complete_async(
         self, job: Job[P], result: R | None, connection: AsyncTransaction
     ) -> None:
-        """The same in a transaction of an asyncio connection, for an async handler."""
+        """Like `complete`, in a transaction of an asyncio connection, for an async handler."""
         data = self.serdes.encode_result(result)
         await self.settle_async(job, lambda: self._completion(job, data), connection)
 
@@ -51,7 +51,7 @@ class Settler(QueueBase[P, R]):
         delay: float | None = None,
         connection: object | None = None,
     ) -> None:
-        """The attempt failed: run again after the backoff, or after `delay` seconds."""
+        """Fail the attempt: run again after the backoff, or after `delay` seconds."""
         require_seconds("delay", delay)
         record = record_of(job)
         failure = failure_from(record, error)
@@ -61,37 +61,37 @@ class Settler(QueueBase[P, R]):
     def bury(
         self, job: Job[P], error: BaseException | str, *, connection: object | None = None
     ) -> None:
-        """It can never succeed: to the DLQ, whatever attempts remain."""
+        """Send a job that can never succeed to the DLQ, whatever attempts remain."""
         record = record_of(job)
         buried = lifecycle.bury(record, failure_from(record, error), self.policies.of(record))
         self.settle(job, buried, connection)
 
     def snooze(self, job: Job[P], delay: float, *, connection: object | None = None) -> None:
-        """Run it again after `delay` seconds; the attempt is given back."""
+        """Run a job again after `delay` seconds; the attempt is given back."""
         require_some_seconds("delay", delay)
         record = record_of(job)
         snoozed = lifecycle.snooze(record, delay, self.policies.of(record))
         self.settle(job, snoozed, connection)
 
     def release(self, job: Job[P], *, connection: object | None = None) -> None:
-        """Give it back, to its old place in line; the attempt is given back."""
+        """Return a job to its old position in the queue; the attempt is given back."""
         record = record_of(job)
         released = lifecycle.release(record, self.policies.of(record))
         self.settle(job, released, connection)
 
     def extend(self, job: Job[Any], seconds: float) -> None:
-        """Hold the lease until `seconds` from now."""
+        """Extend the lease to `seconds` from now."""
         require_some_seconds("seconds", seconds, above_zero=True)
         self.settle(job, lifecycle.extend(record_of(job), seconds))
 
     def progress(self, job: Job[Any], value: Any) -> None:
-        """Note how far the work is."""
+        """Report progress."""
         self.settle(job, lifecycle.progress(record_of(job), self.serdes.encode_progress(value)))
 
     def settle(
         self, job: Job[Any], transition: Transition, connection: object | None = None
     ) -> None:
-        """Take a decided step of a claimed job, or raise `LeaseLost`."""
+        """Apply a transition of a claimed job, or raise `LeaseLost`."""
 
         def take(step: Transition) -> Verdict:
             return self.apply([step], connection)[0]
@@ -119,7 +119,7 @@ ApplyTransition = Callable[[Transition], Verdict]
 
 
 def settle(job: Job[Any], step: Transition, take: ApplyTransition, *, joined: bool) -> None:
-    """Take a step of a claimed job, `joined` if in a transaction; or raise `LeaseLost`."""
+    """Apply a transition of a claimed job, `joined` in a transaction, or raise `LeaseLost`."""
     earlier = job.settled_in_transaction
     if joined:
         # Before the step: a heartbeat sent meanwhile must not wait for the transaction's end.
@@ -135,7 +135,7 @@ def settle(job: Job[Any], step: Transition, take: ApplyTransition, *, joined: bo
 
 
 def _settle_after_transaction(step: Transition, take: ApplyTransition, earlier: Act) -> None:
-    """Take a step after an earlier one in a transaction; the error says if that is still open.
+    """Apply a transition after one in a transaction; the error says if that is still open.
 
     Waiting for its end would be a deadlock: the caller itself has to end it.
     """
@@ -149,14 +149,14 @@ def _settle_after_transaction(step: Transition, take: ApplyTransition, earlier: 
 
 
 def require_applied(step: Transition, verdict: Verdict, earlier: Act | None = None) -> None:
-    """Raise `LeaseLost` for a settling that was refused."""
+    """Raise `LeaseLost` for a transition that was rejected."""
     if not verdict.applied:
         open_act = earlier if verdict.state is State.PROCESSING else None
         raise LeaseLost(step.id, verdict.state, open_act)
 
 
 def failure_from(job: Record, error: BaseException | str) -> Failure:
-    """An error as it is kept with the job."""
+    """The failure record of an error."""
     if isinstance(error, str):
         return Failure(act=Act.FAIL, attempt=job.attempts, type="Error", message=error)
     if not isinstance(error, BaseException):

@@ -1,4 +1,4 @@
-"""Traces from an enqueue to its handler, by OpenTelemetry, where a program uses it.
+"""OpenTelemetry traces from an enqueue to its handler, if the program uses OpenTelemetry.
 
 Nothing is imported for it: a program that traces has imported OpenTelemetry itself.
 """

@@ -1,4 +1,4 @@
-"""Acts on queues within transactions of their callers."""
+"""Joining the transactions of callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that were enqueued in one store, passed on to another, each exactly once."""
+"""The relay: moves jobs from a queue of one store to a queue of another, each exactly once."""
 
 from ackline.relay.relay import Relay, RelayStats
 

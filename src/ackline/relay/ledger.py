@@ -1,4 +1,4 @@
-"""The fence of a relay: what the target has got already, kept in the target itself."""
+"""The relay's record, kept in the target, of jobs that it enqueued there."""
 
 from __future__ import annotations
 
@@ -30,25 +30,26 @@ _decode = msgspec.msgpack.Decoder(LedgerData).decode
 
 
 class LedgerChanged(Exception):
-    """Another relay has written since; nothing was passed on."""
+    """Another relay has written to the ledger since; nothing was enqueued."""
 
 
 class Ledger:
-    """Jobs that are in the target, but perhaps not settled in the source yet.
+    """Jobs that are in the target, but may not be settled in the source yet.
 
-    It is one key beside the target queue, written in the same step as the jobs it lists, and
-    only if nobody else wrote it since it was read. Read it before you claim jobs: then no other
-    relay has passed on one of them in between, and a job that was passed on before is either
-    listed here or settled in the source, which hands it out no more. So each job is passed on
-    once, by whichever relay, whatever has become of it in the target: a relay that was held up
-    while another went on is refused. The key is never deleted: a missing key fences off nobody.
+    It is one key beside the target queue, written in the same transaction as the jobs it lists,
+    and only if no other relay wrote it since it was read. It has to be read before jobs are
+    claimed: then no other relay has enqueued one of them in between, and a job that was enqueued
+    before is either listed here or settled in the source, which does not deliver it again. So each
+    job is enqueued once, by whichever relay, whatever happened to it in the target: a relay that
+    was delayed while another took over is refused. The key is never deleted, because a missing key
+    would refuse no relay.
     """
 
     def __init__(self, source: Queue[Any, Any], target: Queue[Any, Any]) -> None:
         self.read_count = 0
-        """How often it was read: jobs can be passed on if they were claimed since the last time."""
+        """How often it was read: only jobs claimed since the last time can be enqueued."""
         self.must_read = True
-        """Whether it has to be read before anything can be passed on."""
+        """Whether it has to be read before anything can be enqueued."""
         self._source = source
         self._target = target
         self._key: tuple[str, ...] = ()
@@ -56,7 +57,7 @@ class Ledger:
         self._version = 0
 
     def read(self) -> LedgerData:
-        """The ledger as it is now, whoever wrote it."""
+        """Read the ledger as it is now in the target."""
         if not self._key:
             self._key = queue_key(self._target.key, "relay", _name_of(self._source))
         self._fetch()
@@ -64,26 +65,28 @@ class Ledger:
         self.must_read = False
         return self._data
 
-    def enqueue(self, jobs: Sequence[Record], settled: RelayedJobs, reading: int) -> list[Receipt]:
-        """Enqueue jobs that were claimed since this reading, except those the target already has.
+    def enqueue(
+        self, jobs: Sequence[Record], settled: RelayedJobs, read_count: int
+    ) -> list[Receipt]:
+        """Enqueue jobs that were claimed since this read, except those that the target has.
 
-        `settled` are jobs that the source will not hand out again: they need not be listed any
-        more. The ledger is written even if there is nothing to enqueue, because the answer says
-        that all before it is as safe as the target makes it.
+        `settled` are jobs that the source will not deliver again: they are removed from the
+        ledger. It is written even if there is nothing to enqueue, because the answer shows that
+        all earlier writes are as durable as the target makes them.
         """
-        if self.must_read or reading != self.read_count:
+        if self.must_read or read_count != self.read_count:
             raise LedgerChanged
         known = {id: at for id, at in self._data.jobs.items() if settled.get(id) != at}
         new = [job for job in jobs if known.get(job.id) != job.created_at]
-        page = LedgerData(new_id(), known | {job.id: job.created_at for job in jobs})
+        data = LedgerData(new_id(), known | {job.id: job.created_at for job in jobs})
         # Until another read shows that this was the last write.
         self.must_read = True
-        receipts = self._write(page, new)
-        self.must_read = self._fetch().stamp != page.stamp
+        receipts = self._write(data, new)
+        self.must_read = self._fetch().stamp != data.stamp
         return receipts
 
-    def _write(self, page: LedgerData, new: Sequence[Record]) -> list[Receipt]:
-        write = KeyWrite(key=self._key, value=_encode(page), version=self._version)
+    def _write(self, data: LedgerData, new: Sequence[Record]) -> list[Receipt]:
+        write = KeyWrite(key=self._key, value=_encode(data), version=self._version)
         drafts = list(drafts_of(new))
         self._target.record_callbacks(drafts)
         try:
@@ -99,17 +102,17 @@ class Ledger:
 
 
 def drafts_of(jobs: Iterable[Record]) -> Iterable[Draft]:
-    """Jobs as they are enqueued elsewhere: the same id, kind, payload, priority and options."""
+    """Drafts of the same jobs: with their id, kind, payload, priority and options."""
     options = NO_OPTIONS
     for job in jobs:
         if job.options != options:
-            # Neighbours with equal options share the object: stores write such jobs together.
+            # Consecutive jobs with equal options share the object: stores write such jobs together.
             options = job.options
         yield Draft(job.id, job.kind, job.payload, job.priority, options=options)
 
 
 def _name_of(source: Queue[Any, Any]) -> str:
-    """The name by which targets know the source, whatever URL it was opened by."""
+    """The name under which targets know the source, whatever URL it was opened with."""
     key, store, tenant = queue_key(source.key, "name"), source.store, source.key.tenant
     while True:
         for found in store.read_keys(tenant, key, 1):

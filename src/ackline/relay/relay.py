@@ -1,4 +1,4 @@
-"""The relay: jobs of one queue, each passed on once to a queue of another store."""
+"""The relay: moves the jobs of one queue to a queue of another store, each exactly once."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ logger = logging.getLogger("ackline")
 
 BATCH = 500
 LEASE = 10.0
-"""Seconds after which others take over from a relay that died. A batch takes milliseconds."""
+"""Seconds after which others take over from a dead relay. A batch takes milliseconds."""
 
 RETRY_DELAYS = (0.05, 5.0)
-"""Seconds between tries while a store cannot be reached."""
+"""First and longest delay in seconds between tries while a store is unavailable."""
 
 
 class RelayStats(msgspec.Struct, frozen=True, kw_only=True):
     """What a relay has done so far."""
 
     relayed: int
-    """Jobs that the target has accepted."""
+    """Jobs that the target accepted."""
     duplicates: int
-    """Jobs whose id the target had already, alive or completed, from elsewhere."""
+    """Jobs whose id the target already had, live or completed, from elsewhere."""
     replayed: int
-    """Jobs that were in the target already, passed on by a relay that died before settling them."""
+    """Jobs that were already in the target, moved by a relay that died before settling them."""
     refused: int
-    """Jobs that the target could not take: they are in the source's DLQ, with the error."""
+    """Jobs that the target refused: they are in the source's DLQ, with the error."""
     redriven: int
-    """Jobs taken out of the source's DLQ, because only relays that died had claimed them."""
+    """Jobs redriven from the source's DLQ, because dead relays had used up their attempts."""
     leases_lost: int
-    """Jobs that another relay took over. Nothing was done twice."""
+    """Jobs that another relay took over; they were still moved only once."""
     errors: int
     last_error: str
 
@@ -49,7 +49,7 @@ class RelayStats(msgspec.Struct, frozen=True, kw_only=True):
 class Relay:
     """Moves the jobs of one queue to a queue of another store, each exactly once.
 
-    Several may run for the same queues; if one dies, another goes on with what it left.
+    Several may run for the same queues; if one dies, another takes over its jobs.
 
     >>> ackline.Relay(outbox["email"], redis["email"]).run()  # doctest: +SKIP
     """
@@ -66,9 +66,9 @@ class Relay:
         for queue in (source, target):
             require_queue("Relay", queue)
         if source.store is target.store and source.key == target.key:
-            raise ConfigError(f"a relay from {source.key} to itself would move nothing")
+            raise ConfigError(f"source and target are the same queue ({source.key})")
         if batch < 1:
-            raise ConfigError(f"a batch has at least 1 job, not {batch}")
+            raise ConfigError(f"batch must be 1 or more, not {batch}")
         require_lease(lease)
         self.source = source
         self.target = target
@@ -80,9 +80,9 @@ class Relay:
         self._last_error = ""
 
     def run(self) -> None:
-        """Pass jobs on until a signal or `request_stop` says otherwise."""
+        """Move jobs until a stop signal or `request_stop`."""
         main = threading.current_thread() is threading.main_thread()
-        deafen = handle_stop_signals(lambda _number: self.request_stop()) if main else None
+        restore_signals = handle_stop_signals(lambda _number: self.request_stop()) if main else None
         if self._maintenance is not None:
             self._maintenance.start()
         try:
@@ -93,13 +93,13 @@ class Relay:
         finally:
             if self._maintenance is not None:
                 self._maintenance.stop()
-            if deafen is not None:
-                deafen()
+            if restore_signals is not None:
+                restore_signals()
             # Not at the start: a request to stop must not be forgotten because it came early.
             self._stopping.clear()
 
     def drain(self) -> int:
-        """Pass on all that is ready now; returns the number of jobs. Errors are raised."""
+        """Move all jobs that are ready now, and return how many. Errors are raised."""
         before = self.stats().relayed
         try:
             while self._pump.step():
@@ -109,7 +109,7 @@ class Relay:
         return self.stats().relayed - before
 
     def request_stop(self) -> None:
-        """Make `run` stop when what is under way is done."""
+        """Make `run` stop when the current batch is settled."""
         self._stopping.set()
         self._source.wake()
 
@@ -123,24 +123,24 @@ class Relay:
         )
 
     def _step_with_retries(self) -> bool:
-        """Take one turn, retrying while a store is away; False if there was nothing to do."""
-        pauses = ExponentialDelay(*RETRY_DELAYS)
+        """Run one step, retrying while a store is unavailable; False if there was nothing to do."""
+        delays = ExponentialDelay(*RETRY_DELAYS)
         while not self._stopping.is_set():
             try:
                 return self._pump.step()
             except Exception as error:
-                pause = pauses.next()
-                self._log_error(error, pause)
-                self._stopping.wait(pause)
+                delay = delays.next()
+                self._log_error(error, delay)
+                self._stopping.wait(delay)
         return False
 
-    def _log_error(self, error: Exception, pause: float) -> None:
+    def _log_error(self, error: Exception, delay: float) -> None:
         self._errors += 1
         self._last_error = f"{type(error).__name__}: {error}"
         logger.error(
-            "relay of %s: %s; trying again in %.2f s, nothing is lost",
+            "relay of %s: %s; retrying in %.2f s (no job is lost)",
             self.source.key,
             error,
-            pause,
+            delay,
             exc_info=None if isinstance(error, TRANSIENT_ERRORS) else error,
         )

@@ -1,4 +1,4 @@
-"""The source's side of a relay: it claims jobs, and settles those that were passed on."""
+"""The relay's side of the source queue: claims jobs, and settles those that were moved."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ackline.stores.contract import Filter, Heartbeat, LeaseExtension, Listener
 from ackline.worker.heartbeat import HEARTBEAT_INTERVAL, HEARTBEAT_TTL
 
 WORKER_PREFIX = "relay-"
-"""How the worker ids of relays begin."""
+"""Prefix of the worker ids of relays."""
 
 PAGE_SIZE, MAX_PAGES = 500, 20
-"""How many jobs of the source's DLQ a page has, and how many pages one look reads at most."""
+"""Jobs per page of the source's DLQ, and how many pages one check reads at most."""
 
 _FAILED = Filter(states=frozenset({State.FAILED}))
 
 _SETTLED_FOR_GOOD = frozenset({None, State.COMPLETED, State.CANCELLED})
-"""States in which the source does not hand a job out again. A failed job may be redriven."""
+"""States in which the source does not deliver a job again. A failed job may be redriven."""
 
 
 class SourceQueue:
@@ -48,11 +48,11 @@ class SourceQueue:
         self._heartbeat_at = float("-inf")
         self._poll_after = MAX_POLL_INTERVAL
         self._dlq_cursor: str | None = None
-        """Where the next look at the DLQ goes on, if the last one has not reached the end."""
+        """Where the next check of the DLQ continues, if the last one did not reach the end."""
 
     @property
     def busy(self) -> bool:
-        """Whether something is still to be settled."""
+        """Whether jobs are still to be settled."""
         return bool(self._settling)
 
     def open(self) -> None:
@@ -65,13 +65,13 @@ class SourceQueue:
     def settle_and_claim(
         self, limit: int, in_flight: Sequence[Record]
     ) -> tuple[list[Record], RelayedJobs]:
-        """Settle, and claim the next jobs; returns these, and those that are settled for good."""
+        """Settle, and claim the next jobs; returns both the new jobs and those settled for good."""
         self._send_heartbeat(in_flight)
         settling = self._settling
         transitions = [transition for _, transition in settling]
         if limit:
             request = self.queue.claim_request(limit, self._lease, None, self.id)
-            # The jobs of a group may be on their way together: the target keeps them apart.
+            # Jobs of one group may be moved at the same time: the target enforces its limit.
             request = msgspec.structs.replace(request, ignore_group_limit=True)
             claimed = self.queue.claim_records(request, transitions)
             jobs, verdicts = claimed.jobs, claimed.verdicts
@@ -84,7 +84,7 @@ class SourceQueue:
     def _settled(
         self, settling: Sequence[tuple[Record, Transition]], verdicts: Sequence[Verdict]
     ) -> RelayedJobs:
-        """Those that do not come again. Jobs cancelled meanwhile are left to a later look."""
+        """Those settled for good. Jobs that were cancelled meanwhile are left to recovery."""
         self.leases_lost += sum(not verdict.applied for verdict in verdicts)
         return {
             job.id: job.created_at
@@ -100,13 +100,13 @@ class SourceQueue:
             )
 
     def release(self, jobs: Iterable[Record]) -> None:
-        """Release jobs that are not: they get back their place in line, and their attempt."""
+        """Release jobs that are not: they keep their position in the queue, and their attempt."""
         for job in jobs:
-            why = "the relay could not pass it on"
-            self._settle(job, lifecycle.release(job, self.queue.policies.of(job), why))
+            note = "the relay could not enqueue it in the target"
+            self._settle(job, lifecycle.release(job, self.queue.policies.of(job), note))
 
     def bury(self, job: Record, error: Exception) -> None:
-        """Send a job to the DLQ that the target cannot take."""
+        """Send a job that the target refuses to the DLQ."""
         failure = failure_from(job, error)
         self._settle(job, lifecycle.bury(job, failure, self.queue.policies.of(job)))
 
@@ -114,36 +114,36 @@ class SourceQueue:
         self._settling.append((job, transition))
 
     def settled_for_good(self, jobs: RelayedJobs) -> tuple[RelayedJobs, list[str]]:
-        """Of jobs that were passed on: those that do not come again, and the cancelled ones."""
+        """Of jobs that were moved: those settled for good, and the ids of the cancelled ones."""
         ids = list(jobs)
         found = self.queue.store.get(self.queue.key, ids) if ids else []
-        over, cancelled = {}, []
+        settled, cancelled = {}, []
         for id, record in zip(ids, found, strict=True):
             same = record is not None and record.created_at == jobs[id]
             state = record.state if record is not None and same else None
             if state in _SETTLED_FOR_GOOD:
-                over[id] = jobs[id]
+                settled[id] = jobs[id]
             if state is State.CANCELLED:
                 cancelled.append(id)
-        return over, cancelled
+        return settled, cancelled
 
     def redrive_lost(self) -> int:
-        """Redrive jobs whose attempts were spent by relays that died; returns how many.
+        """Redrive jobs whose attempts were used up by dead relays; returns how many.
 
-        Their attempts are meant for the handler, which has not had them yet.
+        The attempts are for the handler, which has not run yet.
         """
         if not self.queue.counts()[State.FAILED]:
             return 0
-        revived = 0
+        redriven = 0
         for _ in range(MAX_PAGES):
             page = self.queue.store.page(self.queue.key, _FAILED, self._dlq_cursor, PAGE_SIZE)
             ours = [job.id for job in page.jobs if _spent_by_relay(job)]
             verdicts = self.queue.apply([lifecycle.redrive(id, by=self.id) for id in ours])
-            revived += sum(verdict.applied for verdict in verdicts)
+            redriven += sum(verdict.applied for verdict in verdicts)
             self._dlq_cursor = page.cursor
             if page.cursor is None:
                 break
-        return revived
+        return redriven
 
     def wait(self) -> None:
         """Wait for jobs."""
@@ -156,18 +156,18 @@ class SourceQueue:
             self._listener.wake()
 
     def close(self) -> None:
-        """Say goodbye."""
+        """Deregister, and stop listening."""
         listener, self._listener = self._listener, None
         if listener is not None:
             self._send_heartbeat([], ttl=0.0)
             listener.close()
 
-    def _send_heartbeat(self, held: Sequence[Record], ttl: float = HEARTBEAT_TTL) -> None:
+    def _send_heartbeat(self, jobs: Sequence[Record], ttl: float = HEARTBEAT_TTL) -> None:
         now = time.monotonic()
         if ttl and now - self._heartbeat_at < HEARTBEAT_INTERVAL:
             return
-        holds = [LeaseExtension(job.id, job.token, self._lease) for job in held]
-        beat = Heartbeat(
+        extensions = [LeaseExtension(job.id, job.token, self._lease) for job in jobs]
+        heartbeat = Heartbeat(
             id=self.id,
             host=socket.gethostname(),
             pid=os.getpid(),
@@ -176,7 +176,7 @@ class SourceQueue:
             kinds=None,
             ttl=ttl,
         )
-        self.queue.store.heartbeat(self.queue.key, beat, holds)
+        self.queue.store.heartbeat(self.queue.key, heartbeat, extensions)
         self._heartbeat_at = now
 
 

@@ -1,23 +1,24 @@
-"""The claim loop: takes outcomes to the store and brings back the next jobs, in one call.
+"""The claim loop: settles outcomes and claims the next jobs, in one call to the store.
 
-Each queue has one, with two threads: while one waits for the store, the other takes what has come
-in since. A thread is always in one of four phases:
+Each queue has one, with two threads: while one waits for the store, the other handles what has
+arrived since. A thread is always in one of four phases:
 
     CALLING     in a call to the store, or about to decide what to do
-    RESTING     nothing to do now, or more outcomes should come first: until it is woken
-    LISTENING   a claim would bring nothing: until there is news of jobs; only one of them listens
-    RUNNING     begins jobs; a quick one that came alone it runs itself
+    WAITING     has nothing to do, or waits for more outcomes: until it is woken
+    LISTENING   a claim would return nothing: until jobs may be ready; only one thread listens
+    RUNNING     starts jobs; a quick one that arrived alone it runs itself
 
-A worker that has nothing to do is thus LISTENING. On a store with direct delivery (see
-`DirectDelivery`), a new job comes to the listener itself. Its thread begins the job, and the call
-that settles it is also the claim after which the next one can be delivered.
+An idle worker is thus LISTENING. On a store with direct delivery (see `DirectDelivery`), a new job
+is delivered to the listener itself. Its thread starts the job, and the call that settles it is also
+the claim after which the next one can be delivered.
 
 Waking a thread takes as long as a quick job does. So the other thread is not woken to listen for
-each job that is RUNNING; while such jobs come, it looks every few milliseconds whether one takes
+each job that is RUNNING; while such jobs arrive, it checks every few milliseconds whether one takes
 long after all.
 
-Intake.OPEN ──► WITHDRAWING ──► CLOSED: when the worker stops, nothing more is claimed, and a claim
-for no jobs ends direct delivery. What it brings is given back; outcomes are settled to the last.
+ClaimState.CLAIMING ──► ENDING_DELIVERY ──► STOPPED: when the worker stops, it claims no more jobs,
+and a claim for 0 jobs ends direct delivery. Jobs that it returns are released, and all outcomes
+are still settled.
 """
 
 from __future__ import annotations
@@ -54,24 +55,24 @@ THREADS = 2
 NO_DELIVERY = DeliveredJobs([], 0.0)
 
 LINGER = 0.002
-"""Seconds that outcomes may wait for others to go with them while handlers are busy."""
+"""Seconds that outcomes may wait for others to be sent with them while handlers are busy."""
 
 EXECUTOR_RECHECK = 0.005
-"""Seconds after which to look again whether the executors have taken up what was fetched."""
+"""Seconds between checks whether the executors have started the buffered jobs."""
 
 BUSY_JOIN_TIMEOUT = 0.1
-"""Timeout for calls that normally return at once."""
+"""Seconds to wait at a stop for a thread that is running a job."""
 
 RETRY_DELAYS = (0.05, 5.0)
-"""Seconds between tries while the store cannot be reached."""
+"""First and longest delay in seconds between tries while the store is unavailable."""
 
 STANDBY, STANDBY_POLL = 0.03, 0.005
-"""For `STANDBY` seconds after a thread has begun to run a job itself, the other one looks every
-`STANDBY_POLL` seconds whether somebody listens."""
+"""For `STANDBY` seconds after a thread has started to run a job itself, the other one checks every
+`STANDBY_POLL` seconds whether a thread is listening."""
 
 
 class Phase(enum.Enum):
-    """What a thread of a claim loop is doing; the module's docstring explains each."""
+    """What a thread of a claim loop is doing; see the module's docstring."""
 
     CALLING = enum.auto()
     WAITING = enum.auto()
@@ -80,11 +81,11 @@ class Phase(enum.Enum):
 
 
 class ClaimState(enum.Enum):
-    """Whether the worker takes jobs of a queue."""
+    """Whether the worker claims jobs of a queue."""
 
     CLAIMING = enum.auto()
     ENDING_DELIVERY = enum.auto()
-    """It claims no more, but the store may still deliver a job."""
+    """It claims no more jobs, but the store may still deliver one."""
     STOPPED = enum.auto()
 
 
@@ -97,7 +98,7 @@ class ClaimLoop:
         worker: str,
         concurrency: int,
         buffered_jobs: Callable[[], int],
-        waits_for_processor: Callable[[], bool],
+        waits_for_cpu: Callable[[], bool],
         shares: FairShare,
         weight: float,
         stop_worker: Callable[[StoreClosed], None],
@@ -107,22 +108,22 @@ class ClaimLoop:
         self.batch = queue.store.capabilities.batch_size
         self.state = ClaimState.CLAIMING
         self.stopping = False
-        """Whether the threads end once there is nothing left to settle."""
+        """Whether the threads end when nothing is left to settle."""
         self.store_failing = False
-        """Whether the store failed the last time: then other queues need not wait for this one."""
+        """Whether the last call to the store failed: then other queues do not wait for this one."""
         self.listener = queue.store.listen([queue.key], "ready", queue.handlers.kinds)
         self.listen_lock = threading.Lock()
-        """Held by the thread that listens."""
+        """Locked by the thread that listens."""
         self._delivery = self.listener if isinstance(self.listener, DirectDelivery) else None
         self._worker = worker
         self._concurrency = concurrency
-        self._unstarted = buffered_jobs
-        self._waits_for_processor = waits_for_processor
+        self._buffered_jobs = buffered_jobs
+        self._waits_for_cpu = waits_for_cpu
         self._prefetch = Prefetch(concurrency, self.batch)
         self._share = shares.add(weight, self._wants_jobs)
         self._lock = threading.Lock()
         self._reserved = 0
-        """How many jobs the claims under way may bring."""
+        """How many jobs the current claims may return."""
         self._may_have_jobs = True
         """Whether jobs may have become ready since the last claim began."""
         self._claim_at = 0.0
@@ -135,12 +136,12 @@ class ClaimLoop:
     # --- the threads ---
 
     def start(self) -> None:
-        """Begin to claim."""
+        """Start claiming."""
         for thread in self._threads:
             thread.start()
 
     def stop_claiming(self) -> None:
-        """Claim no more; settling goes on."""
+        """Stop claiming; outcomes are still settled."""
         if self.state is ClaimState.CLAIMING:
             self.state = (
                 ClaimState.STOPPED if self._delivery is None else ClaimState.ENDING_DELIVERY
@@ -149,7 +150,7 @@ class ClaimLoop:
             thread.wake()
 
     def stop(self, timeout: float) -> bool:
-        """Settle what is left and end the threads; False if they did not end in time."""
+        """Settle what is left and stop the threads; False if they did not stop in time."""
         self.stopping = True
         for thread in self._threads:
             thread.wake()
@@ -158,7 +159,7 @@ class ClaimLoop:
 
     @property
     def has_work(self) -> bool:
-        """Whether its threads have anything left to do."""
+        """Whether its threads have to go on."""
         return (
             not self.stopping
             or bool(self.leased.settle_buffer)
@@ -166,10 +167,10 @@ class ClaimLoop:
         )
 
     def wake(self) -> None:
-        """There are outcomes to settle."""
+        """Wake a thread to settle outcomes."""
         if any(thread.is_current for thread in self._threads):
-            return  # it will see for itself
-        # Preferably one that rests, so that the one that listens goes on waiting for jobs.
+            return  # it is about to read the buffer
+        # Preferably one that is waiting, so that the other one goes on listening for jobs.
         for phase in (Phase.WAITING, Phase.LISTENING):
             for thread in self._threads:
                 if thread.phase is phase:
@@ -178,59 +179,59 @@ class ClaimLoop:
         for thread in self._threads:
             thread.wake()
 
-    def before_running(self) -> None:
-        """The current thread is about to run a job: have the other one listen, if it takes long."""
+    def before_inline_run(self) -> None:
+        """Have the other thread listen if the job that this one is about to run takes long."""
         with self._lock:
             now = time.monotonic()
-            standing_by = now < self._standby_until
+            on_standby = now < self._standby_until
             self._standby_until = now + STANDBY
-        if standing_by:
+        if on_standby:
             return
         for thread in self._threads:
-            # Also one that seems to be busy: it may be about to rest.
+            # Also one that seems to be busy: it may be about to wait.
             if not thread.is_current:
                 thread.wake()
 
     def max_wait(self, seconds: float) -> float:
-        """How many of these seconds a thread may rest before it looks whether somebody listens."""
+        """Limit a wait, so that a thread on standby checks whether the other one is listening."""
         with self._lock:
-            standing_by = time.monotonic() < self._standby_until
-        return min(seconds, STANDBY_POLL) if standing_by else seconds
+            on_standby = time.monotonic() < self._standby_until
+        return min(seconds, STANDBY_POLL) if on_standby else seconds
 
     # --- when to claim ---
 
     def claim_soon(self) -> None:
-        """Jobs may have become ready: claim as soon as there is room for them."""
+        """Claim as soon as possible, because jobs may have become ready."""
         self._may_have_jobs, self._claim_at = True, 0.0
 
     def seconds_to_claim(self) -> float:
-        """Seconds for which a claim would bring nothing, as far as is known."""
+        """Seconds until a claim may return jobs, as far as is known."""
         return max(0.0, self._claim_at - time.monotonic())
 
     def should_call_store(self, pending: int, want: int) -> bool:
-        """Whether to settle so many outcomes and claim so many jobs now, or to wait for more."""
+        """Whether to settle and claim this many jobs now, or to wait for more."""
         half = self.batch // 2
         if pending >= half or want >= half:
             return True
-        return bool(pending or want) and not self._unstarted()
+        return bool(pending or want) and not self._buffered_jobs()
 
     # --- how much to claim ---
 
     def claim_size(self, settling: int) -> int:
-        """How many jobs to ask for in a claim that also settles `settling` jobs."""
+        """How many jobs to claim in a call that also settles `settling` jobs."""
         if self.state is not ClaimState.CLAIMING:
             return 0
-        in_hand = len(self.leased.jobs) + self._reserved - settling
-        return max(0, min(self.batch, self._prefetch.target - in_hand))
+        leased = len(self.leased.jobs) + self._reserved - settling
+        return max(0, min(self.batch, self._prefetch.target - leased))
 
     def _wants_jobs(self) -> bool:
         claims = self.claim_size(len(self.leased.settle_buffer)) > 0 and not self.seconds_to_claim()
-        return self._waits_for_processor() or (claims and not self.store_failing)
+        return self._waits_for_cpu() or (claims and not self.store_failing)
 
     def reserve(self, settling: int) -> int:
-        """Decide how many to claim, and tell the other thread; 0 while another queue goes first."""
-        # A claim would bring nothing, and callers that wait for an outcome would wait for it, too.
-        # But with direct delivery, it is the claim that lets the next job come.
+        """Decide how many jobs to claim, and count them; 0 while another queue goes first."""
+        # A claim would return nothing, and only delay the outcomes that callers wait for.
+        # But with direct delivery, it is the claim after which the next job can be delivered.
         if settling and self._delivery is None and self.seconds_to_claim():
             return 0
         with self._lock:
@@ -241,7 +242,7 @@ class ClaimLoop:
             return want
 
     def unreserve(self, want: int, claimed: int) -> None:
-        """The claim for `want` jobs is over, and brought `claimed`."""
+        """Uncount a claim for `want` jobs that has returned `claimed`."""
         with self._lock:
             self._reserved -= want
             self._share.return_unused(want - claimed)
@@ -249,13 +250,13 @@ class ClaimLoop:
     # --- calls to the store ---
 
     def settle_and_claim(self, batch: Sequence[Settled], want: int) -> list[Record]:
-        """Settle these outcomes, and claim so many jobs."""
+        """Settle these outcomes, and claim up to `want` jobs."""
         transitions = [transition for _, transition in batch]
         if not want:
             self._settled(batch, self.queue.apply(transitions))
             return []
         self._may_have_jobs = False
-        # Delivered only while a handler can be called: another worker might begin the job at once.
+        # Delivered only while a handler is free: another worker might start the job immediately.
         free = max(0, self._concurrency - len(self.leased.jobs) + len(batch))
         claimed = self.queue.claim_records(self._request(want, free), transitions)
         self._settled(batch, claimed.verdicts)
@@ -276,7 +277,7 @@ class ClaimLoop:
             self.leased.record_verdicts(batch, verdicts)
 
     def _schedule_claim(self, claimed: ClaimResult, want: int) -> None:
-        """Decide when to claim again, unless news comes before."""
+        """Decide when to claim again, unless jobs may be ready earlier."""
         if len(claimed.jobs) == want or claimed.may_have_more:
             self.claim_soon()
         elif not self._may_have_jobs:
@@ -292,22 +293,22 @@ class ClaimLoop:
         return delivered
 
     def should_end_delivery(self) -> bool:
-        """Whether to tell the store to deliver no more; True only once."""
+        """Whether to end direct delivery now; True only once."""
         with self._lock:
-            # A claim under way may let a job be delivered: the thread that made it comes here, too.
+            # A current claim may still allow a delivery: the thread that made it checks again.
             if self.state is not ClaimState.ENDING_DELIVERY or self._reserved:
                 return False
             self.state = ClaimState.STOPPED
             return True
 
     def end_delivery(self) -> None:
-        """Claim nothing, which ends direct delivery."""
+        """Claim 0 jobs, which ends direct delivery."""
         try:
             self.queue.claim_records(self._request(0, 0))
         except StoreClosed:
             raise
         except Exception:
-            # When ending it is too late: the lease of a job on its way will expire.
+            # At the end it is too late to retry: the lease of a job delivered now will expire.
             self.state = ClaimState.STOPPED if self.stopping else ClaimState.ENDING_DELIVERY
             raise
 
@@ -315,21 +316,23 @@ class ClaimLoop:
 class ClaimThread:
     """One thread of a claim loop."""
 
-    def __init__(self, loop: ClaimLoop, name: str, give_up: Callable[[StoreClosed], None]) -> None:
+    def __init__(
+        self, loop: ClaimLoop, name: str, stop_worker: Callable[[StoreClosed], None]
+    ) -> None:
         self.phase = Phase.CALLING
         self._loop = loop
         self._leased = loop.leased
-        self._give_up = give_up
+        self._stop_worker = stop_worker
         self._woken = threading.Event()
         self._retry_delay = ExponentialDelay(*RETRY_DELAYS)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """There is something to do."""
+        """Make it check what there is to do."""
         if not self._woken.is_set():
             self._woken.set()
             if self.phase is Phase.LISTENING:
@@ -337,14 +340,14 @@ class ClaimThread:
 
     @property
     def is_current(self) -> bool:
-        """Whether this is called in this very thread, which will look by itself what to do."""
+        """Whether this is called in the thread itself, which will check what to do anyway."""
         return self._thread is threading.current_thread()
 
     def join(self, timeout: float) -> bool:
-        """Wait for its end; False if it did not end.
+        """Wait until it has ended; False if it did not.
 
-        One in a handler that does not end is left behind, as an executor's are: the other one
-        settles the rest.
+        A thread in a handler that does not end is left behind, like those of an executor: the
+        other one settles the remaining outcomes.
         """
         if self._thread.ident is None:
             return True
@@ -360,27 +363,27 @@ class ClaimThread:
                 self._step()
             except StoreClosed as error:
                 if not self._loop.stopping:
-                    self._give_up(error)
+                    self._stop_worker(error)
             except Exception as error:
-                # A worker whose threads had ended would look alive, and hear of no job.
+                # Otherwise the thread would end, and the worker would look alive but run no jobs.
                 self._wait_for_store(error)
 
     def _step(self) -> None:
-        loop, outbox = self._loop, self._leased.settle_buffer
-        # Cleared before looking, so that outcomes that come in meanwhile cut the next rest short.
+        loop, buffer = self._loop, self._leased.settle_buffer
+        # Cleared before the buffer is read, so that later outcomes end the next wait.
         self._woken.clear()
-        outbox.rearm()
+        buffer.rearm()
         if loop.should_end_delivery():
             loop.end_delivery()
             self._run_jobs(loop.take_delivered())
-            return  # the jobs that it gave back are settled next
-        pending = len(outbox)
+            return  # the jobs that it released are settled next
+        pending = len(buffer)
         want = loop.claim_size(pending)
         if not loop.stopping and not loop.should_call_store(pending, want):
             self._wait(LINGER if pending else EXECUTOR_RECHECK if want else MAX_POLL_INTERVAL)
-            if not outbox:
+            if not buffer:
                 return
-        seconds_to_claim = 0.0 if outbox or loop.stopping else loop.seconds_to_claim()
+        seconds_to_claim = 0.0 if buffer or loop.stopping else loop.seconds_to_claim()
         if seconds_to_claim:
             self._listen(seconds_to_claim)
         else:
@@ -394,12 +397,12 @@ class ClaimThread:
     def _listen(self, seconds: float) -> None:
         loop = self._loop
         if not loop.listen_lock.acquire(blocking=False):
-            # One listener is enough: two would both claim every job, one of them in vain.
+            # One listener is enough: with two, both would claim for every new job.
             self._wait(seconds)
             return
         self.phase = Phase.LISTENING
         try:
-            # Without news, the other thread may just have claimed: `seconds_to_claim` knows.
+            # If it was not notified, the other thread may have claimed: see `seconds_to_claim`.
             if not self._woken.is_set() and not loop.stopping and loop.listener.wait(seconds):
                 loop.claim_soon()
         finally:
@@ -407,25 +410,25 @@ class ClaimThread:
             loop.listen_lock.release()
         self._run_jobs(loop.take_delivered())
         if self._leased.settle_buffer:
-            self._call_store()  # a quick job has ended: whoever waits for its result is told now
+            self._call_store()  # a quick job has ended: its result is stored without delay
 
     def _call_store(self) -> None:
-        """Settle and claim; only settle while there is nothing to claim."""
-        loop, outbox = self._loop, self._leased.settle_buffer
-        batch = outbox.take(loop.batch)
+        """Settle and claim, or only settle if there is nothing to claim."""
+        loop, buffer = self._loop, self._leased.settle_buffer
+        batch = buffer.take(loop.batch)
         want = loop.reserve(len(batch))
         if not batch and not want:
-            self._wait(LINGER)  # the other thread, or another queue, goes first
+            self._wait(LINGER)  # the other thread or another queue goes first
             return
         jobs: list[Record] = []
-        asked_at = time.monotonic()
+        sent_at = time.monotonic()
         try:
             jobs = loop.settle_and_claim(batch, want)
         except StoreClosed:
             self._leased.drop_unstorable(batch)
             raise
         except TRANSIENT_ERRORS as error:
-            outbox.put_back(batch)
+            buffer.put_back(batch)
             loop.claim_soon()
             self._wait_for_store(error)
             return
@@ -437,11 +440,11 @@ class ClaimThread:
         finally:
             loop.unreserve(want, len(jobs))
         self._retry_delay.reset()
-        self._run_jobs(DeliveredJobs(jobs, asked_at))
+        self._run_jobs(DeliveredJobs(jobs, sent_at))
         self._run_jobs(loop.take_delivered())
 
     def _run_jobs(self, new: DeliveredJobs) -> None:
-        """Have jobs run, in this thread if one came alone and is likely to be quick."""
+        """Have jobs run, in this thread if one arrived alone and is likely to be quick."""
         if not new.jobs:
             return
         self.phase = Phase.RUNNING
@@ -452,31 +455,30 @@ class ClaimThread:
             self.phase = Phase.CALLING
 
     def _settle_one_by_one(self, batch: list[Settled]) -> None:
-        """Settle one by one: an outcome that the store cannot take must not hold up the others."""
+        """Settle one by one, so that an outcome that is refused does not block the others."""
         leased = self._leased
-        for held, transition in batch:
+        for job, transition in batch:
             try:
                 verdicts = leased.queue.apply([transition])
             except TRANSIENT_ERRORS:
-                leased.settle_buffer.put_back([(held, transition)])
+                leased.settle_buffer.put_back([(job, transition)])
             except Exception as error:
-                if isinstance(error, StoreError) and not self._accepts_transitions_of(held):
-                    # It takes nothing, as after a change of password: the outcome is not at fault.
-                    leased.settle_buffer.put_back([(held, transition)])
+                if isinstance(error, StoreError) and not self._accepts_transitions_of(job):
+                    # It refuses everything, as after a change of password, not only this outcome.
+                    leased.settle_buffer.put_back([(job, transition)])
                     continue
                 logger.exception(
-                    "job %r: its outcome cannot be stored; when its lease expires, it is retried",
-                    held.id,
+                    "job %r: could not store its outcome; it is retried when its lease expires",
+                    job.id,
                 )
-                leased.forget(held)
+                leased.forget(job)
             else:
-                leased.record_verdicts([(held, transition)], verdicts)
+                leased.record_verdicts([(job, transition)], verdicts)
 
-    def _accepts_transitions_of(self, held: LeasedJob) -> bool:
-        """Whether the store takes any step of this job now, such as extending its lease."""
-        step = lifecycle.extend(held.record, held.lease)
+    def _accepts_transitions_of(self, job: LeasedJob) -> bool:
+        """Whether the store accepts other transitions of this job, such as extending its lease."""
         try:
-            self._leased.queue.apply([step])
+            self._leased.queue.apply([lifecycle.extend(job.record, job.lease)])
         except StoreError:
             return False
         return True
@@ -484,12 +486,12 @@ class ClaimThread:
     def _wait_for_store(self, error: Exception) -> None:
         self._loop.store_failing = True
         logger.error(
-            "queue %s: %s; trying again in %.2f s, nothing is lost",
+            "queue %s: %s; retrying in %.2f s (no job is lost)",
             self._loop.queue.key,
             error,
             self._retry_delay.current,
             exc_info=None if isinstance(error, TRANSIENT_ERRORS) else error,
         )
         if not self._woken.wait(self._retry_delay.current):
-            # Not if an ended handler has cut the wait short: a busy worker would soon wait longest.
+            # Not if an outcome ended the wait: a busy worker would soon wait the longest delay.
             self._retry_delay.increase()

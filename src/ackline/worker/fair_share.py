@@ -1,4 +1,4 @@
-"""Fair shares: of the queues that want jobs, the one that had the fewest for its weight is next."""
+"""Fair sharing: of the queues that want jobs, the one with the fewest for its weight goes first."""
 
 from __future__ import annotations
 
@@ -8,87 +8,88 @@ import time
 from collections.abc import Callable, Sequence
 
 MAX_DEFERRAL = 1.0
-"""Seconds that a queue is held back for others that take nothing: they may be unable to."""
+"""Seconds that a queue waits for others that take nothing: they may be unable to."""
 
 MAX_CATCH_UP = 4000
-"""How many jobs behind its share a queue may make up for: a fraction of a second's.
-This is for the heaviest queue; lighter ones have less, by their weight."""
+"""How many jobs a queue that fell behind may catch up on: less than a second's worth.
+This is for the queue with the highest weight; others may catch up on fewer."""
 
 
 def never_wants_jobs() -> bool:
-    """Used for a queue that never blocks the others."""
+    """For a queue that never makes others wait."""
     return False
 
 
 class QueueShare:
-    """What one queue has had, and whether it may have more now."""
+    """How many jobs one queue was given, and whether it may take more now."""
 
-    def __init__(self, shares: FairShare, weight: float, wants: Callable[[], bool]) -> None:
+    def __init__(self, shares: FairShare, weight: float, wants_jobs: Callable[[], bool]) -> None:
         self._shares = shares
         self.weight = weight
-        self.wants_jobs = wants
+        self.wants_jobs = wants_jobs
         self.served = 0.0
-        """Jobs, divided by the weight; the queue with less goes first."""
+        """Jobs taken, divided by the weight; the queue with the lowest number goes first."""
         self.deferred = False
 
     def try_take(self, jobs: int) -> bool:
-        """Count these jobs as had; False if another queue that wants some goes first."""
-        return self._shares.take(self, jobs)
+        """Count these jobs as taken; False if another queue that wants some goes first."""
+        return self._shares.try_take(self, jobs)
 
     def return_unused(self, jobs: int) -> None:
-        """Take back the count of jobs that did not come."""
+        """Uncount jobs that were taken, but did not arrive."""
         with self._shares.lock:
             self.served -= jobs / self.weight
 
     def count_delivered(self, jobs: int) -> None:
-        """Count jobs that came without being asked for."""
+        """Count jobs that were delivered without a claim."""
         self.return_unused(-jobs)
 
 
 class FairShare:
-    """The queues of one worker. While one wants nothing, the others share what it leaves.
+    """The queues of one worker. While one wants nothing, the others share its part.
 
-    It may not save up its share: when it comes back, it begins about where the others are.
+    A queue cannot save up its share: when it wants jobs again, it continues about where the others
+    are.
     """
 
-    def __init__(self, most_behind: int = MAX_CATCH_UP) -> None:
+    def __init__(self, max_catch_up: int = MAX_CATCH_UP) -> None:
         self.lock = threading.Lock()
-        self._max_catch_up = most_behind
+        self._max_catch_up = max_catch_up
         self._heaviest = 0.0
         self._shares: list[QueueShare] = []
         self._max_served = 0.0
-        """The highest `had` of all queues."""
+        """The highest `served` of all queues."""
         self._moved_at = 0.0
 
-    def add(self, weight: float, wants: Callable[[], bool] = never_wants_jobs) -> QueueShare:
-        """One more queue; `wants` tells whether it would take jobs now."""
-        share = QueueShare(self, weight, wants)
+    def add(self, weight: float, wants_jobs: Callable[[], bool] = never_wants_jobs) -> QueueShare:
+        """Add a queue; `wants_jobs` tells whether it would take jobs now."""
+        share = QueueShare(self, weight, wants_jobs)
         self._shares.append(share)
         self._heaviest = max(self._heaviest, weight)
         return share
 
-    def take(self, share: QueueShare, jobs: int) -> bool:
-        """See `Share.take`."""
+    def try_take(self, share: QueueShare, jobs: int) -> bool:
+        """See `QueueShare.try_take`."""
         with self.lock:
-            had = self._served(share)
-            rivals = (
+            served = self._served(share)
+            others = (
                 self._served(each)
                 for each in self._shares
                 if each is not share and each.wants_jobs()
             )
-            if had > min(rivals, default=had) and self._others_progress(share):
+            if served > min(others, default=served) and self._others_progress(share):
                 return False
             share.deferred, self._moved_at = False, time.monotonic()
-            share.served = had + jobs / share.weight
+            share.served = served + jobs / share.weight
             self._max_served = max(self._max_served, share.served)
             return True
 
     def next_share(self, among: Sequence[QueueShare], jobs: int) -> tuple[QueueShare, int]:
-        """Which queue takes of these jobs next, and how many bring it level with the others."""
+        """Which queue takes some of these jobs next, and how many make it level with the others."""
         with self.lock:
             first = min(among, key=self._served)
-            had = sum(self._served(share) * share.weight for share in among)
-            level = (had + jobs) / sum(share.weight for share in among)
+            served = sum(self._served(share) * share.weight for share in among)
+            level = (served + jobs) / sum(share.weight for share in among)
             behind = (level - self._served(first)) * first.weight
             return first, min(jobs, max(1, math.ceil(behind)))
 
@@ -96,7 +97,7 @@ class FairShare:
         return max(share.served, self._max_served - self._max_catch_up / self._heaviest)
 
     def _others_progress(self, share: QueueShare) -> bool:
-        """Whether the queues in front have taken something recently, or had no time to do so."""
+        """Whether the queues that go first took jobs recently, or had no time to do so yet."""
         now = time.monotonic()
         if not share.deferred:
             share.deferred, self._moved_at = True, now

@@ -1,4 +1,4 @@
-"""Turns what a handler did into the one transition that follows from it."""
+"""Decides the transition that follows from what a handler returned or raised."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HandlerTimeout(TimeoutError):
 
 
 class LeaseNotKept(Exception):
-    """No sign of life reached the store in time, so the handler was stopped."""
+    """No heartbeat reached the store in time, so the handler was stopped."""
 
 
 class NotCommitted(Exception):
@@ -46,7 +46,7 @@ def transition_for(
     error: BaseException | None,
     hooks: Hooks = NO_HOOKS,
 ) -> Transition:
-    """Decide what becomes of a job whose handler returned `result` or raised `error`."""
+    """Decide the transition of a job whose handler returned `result` or raised `error`."""
     record = job.record
     if hooks.after:
         execution = Execution(result, error)
@@ -56,7 +56,7 @@ def transition_for(
             require_seconds("result_ttl", execution.result_ttl)
             policy = msgspec.structs.replace(policy, result_ttl=execution.result_ttl)
     if error is None and job.settled_in_transaction and not isinstance(result, NOT_DONE):
-        # If it was committed, the job is completed already and this will be refused.
+        # If it was committed, the job is already completed and this will be refused.
         error = NotCommitted("the transaction in which it was completed was not committed")
     if error is not None:
         return lifecycle.fail(record, failure_from(record, error), policy, queue.random)
@@ -76,7 +76,7 @@ def _outcome_transition(
     try:
         encoded = _encode_outcome(queue, outcome)
     except InvalidJob as error:
-        # An invalid outcome must not reach the store, which would keep refusing the whole batch.
+        # An invalid outcome must not reach the store, which would refuse the whole batch.
         return lifecycle.fail(
             record, failure_from(record, _explain_coroutine(error, outcome)), policy, random
         )
@@ -88,14 +88,14 @@ def _outcome_transition(
 
 
 def _explain_coroutine(error: InvalidJob, outcome: Outcome) -> InvalidJob:
-    """The error, put in terms of the handler's code if that returned a coroutine."""
+    """The same error, or a clearer one if the handler returned a coroutine."""
     if not isinstance(outcome, Done) or not inspect.iscoroutine(outcome.result):
         return error
     if inspect.getcoroutinestate(outcome.result) == inspect.CORO_CREATED:
-        outcome.result.close()  # or Python would warn that nobody awaited it
+        outcome.result.close()  # or Python would warn that it was never awaited
     return InvalidPayload(
-        "it returned a coroutine, which nobody awaits: make the handler async, and every decorator "
-        "around it too"
+        "the handler returned a coroutine that was never awaited: make it async, and every "
+        "decorator around it, too"
     )
 
 

@@ -19,97 +19,97 @@ from ackline.worker.timers import Timer, Timers
 logger = logging.getLogger("ackline")
 
 HEARTBEAT_INTERVAL = 2.0
-"""Seconds between signs of life at most; a short lease is kept more often."""
+"""Longest interval in seconds between two heartbeats; short leases are extended more often."""
 
 RETRY_DELAY = 0.05
-"""Seconds before a heartbeat that failed is tried again, whatever it was that failed."""
+"""Seconds before a failed heartbeat is retried."""
 
 LOG_INTERVAL = 10.0
 """Seconds after which an error that lasts is logged again."""
 
 HEARTBEAT_TTL = 10.0
-"""Seconds without a sign of life after which a worker counts as dead."""
+"""Seconds without a heartbeat after which a worker counts as dead."""
 
 
 class HeartbeatSender:
-    """Extends the leases of one queue's jobs and passes on what the store says about them."""
+    """Extends the leases of one queue's jobs, and stops handlers of lost and cancelled jobs."""
 
     def __init__(
         self,
         leased: LeasedJobs,
-        beat: Heartbeat,
+        heartbeat: Heartbeat,
         interrupt: Interrupt,
         after_heartbeat: Callable[[], None],
-        timekeeper: Timers,
+        timers: Timers,
         stop_worker: Callable[[StoreClosed], None],
     ) -> None:
         self._leased = leased
-        self._beat = beat
+        self._heartbeat = heartbeat
         self._interrupt = interrupt
-        self._after_beat = after_heartbeat
-        self._give_up = stop_worker
-        self._watchdog = LeaseWatchdog(leased, interrupt, timekeeper)
+        self._after_heartbeat = after_heartbeat
+        self._stop_worker = stop_worker
+        self._watchdog = LeaseWatchdog(leased, interrupt, timers)
         self._stopped = threading.Event()
         self._interval = HEARTBEAT_INTERVAL
         self._logged_at = -math.inf
-        # Listening for cancel requests, so that they need not wait for the next beat.
+        # To receive cancel requests before the next heartbeat is due.
         self._listener = leased.queue.store.listen([leased.queue.key], "cancel_requests")
         name = f"ackline heartbeat {leased.queue.key}"
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Beat once, so that the worker is known before its first claim, then go on."""
+        """Send one heartbeat, so that the worker is known before its first claim, then start."""
         self.send()
         self._thread.start()
 
     def stop(self) -> None:
-        """Say goodbye."""
+        """Stop, and deregister the worker."""
         self._stopped.set()
         self._listener.wake()
         if self._thread.ident is not None:
             self._thread.join(timeout=5)
         self._listener.close()
-        last_heartbeat = msgspec.structs.replace(self._beat, ttl=0.0)
+        last_heartbeat = msgspec.structs.replace(self._heartbeat, ttl=0.0)
         queue = self._leased.queue
         try:
             queue.store.heartbeat(queue.key, last_heartbeat, [])
         except StoreError as error:
             logger.warning(
-                "worker %s could not say goodbye to %s: %s", last_heartbeat.id, queue.key, error
+                "worker %s could not deregister from %s: %s", last_heartbeat.id, queue.key, error
             )
 
     def add_lease(self, lease: float) -> None:
-        """A job came in: beat sooner if its lease is shorter than the pause under way."""
+        """Send the next heartbeat sooner if the lease of a new job is short."""
         self._watchdog.add_lease(lease)
         if lease / 3 < self._interval:
             self._interval = lease / 3
             self._listener.wake()
 
     def send(self) -> float:
-        """One sign of life; returns the seconds until the next."""
-        held = [job for job in list(self._leased.jobs) if not job.settling and not job.lost]
-        holds = [LeaseExtension(job.record.id, job.record.token, job.lease) for job in held]
+        """Send one heartbeat; returns the seconds until the next."""
+        jobs = [job for job in list(self._leased.jobs) if not job.settling and not job.lost]
+        extensions = [LeaseExtension(job.record.id, job.record.token, job.lease) for job in jobs]
         queue, sent_at = self._leased.queue, time.monotonic()
-        reply = queue.store.heartbeat(queue.key, self._beat, holds)
-        self._watchdog.extend(held, sent_at)
-        self._stop_handlers([held[index] for index in reply.lost], StopReason.LEASE_LOST)
-        self._stop_handlers([held[index] for index in reply.cancelled], StopReason.CANCEL_REQUESTED)
-        return min([HEARTBEAT_INTERVAL, *(job.lease / 3 for job in held)])
+        reply = queue.store.heartbeat(queue.key, self._heartbeat, extensions)
+        self._watchdog.extend(jobs, sent_at)
+        self._stop_handlers([jobs[index] for index in reply.lost], StopReason.LEASE_LOST)
+        self._stop_handlers([jobs[index] for index in reply.cancelled], StopReason.CANCEL_REQUESTED)
+        return min([HEARTBEAT_INTERVAL, *(job.lease / 3 for job in jobs)])
 
     def _stop_handlers(self, jobs: Sequence[LeasedJob], reason: StopReason) -> None:
-        for held in jobs:
-            if held.settling:
+        for job in jobs:
+            if job.settling:
                 continue
             if reason is StopReason.LEASE_LOST:
-                if held.settled_in_transaction:
-                    # Most likely by its own commit; if not, its next step will be refused.
+                if job.settled_in_transaction:
+                    # Most likely by its own commit; if not, its outcome will be refused.
                     continue
-                if not self._leased.mark_lost(held):
+                if not self._leased.mark_lost(job):
                     continue
-                logger.warning("job %r: its lease is lost; stopping its handler", held.id)
-                self._interrupt(held, reason)
+                logger.warning("job %r: its lease is lost; stopping its handler", job.id)
+                self._interrupt(job, reason)
             else:
-                held.signal.set(reason)
+                job.signal.set(reason)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -118,23 +118,23 @@ class HeartbeatSender:
                 if self._stopped.is_set():
                     return
                 self._interval = self.send()
-                self._after_beat()
+                self._after_heartbeat()
                 self._logged_at = -math.inf
             except StoreClosed as error:
                 if not self._stopped.is_set():
-                    self._give_up(error)
+                    self._stop_worker(error)
                 return
             except Exception as error:
-                # A worker without a heartbeat would seem alive to itself, and dead to all others.
+                # A worker whose heartbeat has ended would go on, while others count it as dead.
                 self._log_failure(error)
                 self._interval = min(self._interval, HEARTBEAT_INTERVAL / 4)
                 self._stopped.wait(RETRY_DELAY)
 
     def _wait(self) -> None:
-        """Until the next beat is due, or news may be a cancel request for a job that is held."""
-        began = time.monotonic()
+        """Wait until the next heartbeat is due, or a running job may have been cancelled."""
+        started = time.monotonic()
         while not self._stopped.is_set():
-            left = began + self._interval - time.monotonic()
+            left = started + self._interval - time.monotonic()
             if left <= 0 or (self._listener.wait(left) and self._leased.jobs):
                 return
 
@@ -143,36 +143,36 @@ class HeartbeatSender:
             return
         self._logged_at = time.monotonic()
         key = self._leased.queue.key
-        logger.error("heartbeat of %s failed, and is tried again: %s", key, error)
+        logger.error("heartbeat for %s failed, retrying: %s", key, error)
 
 
 Interrupt = Callable[[LeasedJob, StopReason], None]
 
 
 class LeaseWatchdog:
-    """Watches how long leases last by the clock of this process.
+    """Stops handlers whose leases could not be extended, by the clock of this process.
 
-    While no sign of life gets through, another worker may have the job as soon as its lease has
-    lapsed. A lease is counted from when its claim or beat was sent, so it ends here before it ends
-    in the store. What the handler still returns is sent: the token decides whether it counts.
+    While no heartbeat reaches the store, another worker may get the job as soon as its lease
+    expires. A lease is counted from when its claim or heartbeat was sent, so it ends here before
+    it ends in the store. The outcome is still sent: the token decides whether it counts.
     """
 
-    def __init__(self, leased: LeasedJobs, interrupt: Interrupt, timekeeper: Timers) -> None:
+    def __init__(self, leased: LeasedJobs, interrupt: Interrupt, timers: Timers) -> None:
         self._leased = leased
         self._interrupt = interrupt
-        self._timekeeper = timekeeper
+        self._timers = timers
         self._lock = threading.Lock()
         self._timer: Timer | None = None
         self._runs_at = math.inf
 
     def add_lease(self, lease: float) -> None:
-        """A job with a lease of this length came in."""
+        """Watch a new lease of this many seconds."""
         if time.monotonic() + lease < self._runs_at:
             self._set_timer()
 
-    def extend(self, held: Iterable[LeasedJob], sent_at: float) -> None:
-        """A beat that was sent at this moment has kept these leases."""
-        for job in held:
+    def extend(self, jobs: Iterable[LeasedJob], sent_at: float) -> None:
+        """A heartbeat sent at this time has extended these leases."""
+        for job in jobs:
             job.leased_until = max(job.leased_until, sent_at + job.lease)
         self._set_timer()
 
@@ -185,20 +185,23 @@ class LeaseWatchdog:
             )
             if self._runs_at < math.inf:
                 left = max(0.0, self._runs_at - time.monotonic())
-                self._timer = self._timekeeper.call_later(left, self._stop_expired)
+                self._timer = self._timers.call_later(left, self._stop_expired)
 
     def _leases_to_watch(self) -> list[LeasedJob]:
-        held = list(self._leased.jobs)
-        # A job that was settled in a transaction is held by that transaction.
-        return [job for job in held if not (job.settling or job.lost or job.settled_in_transaction)]
+        # Of a job that was settled in a transaction, the transaction decides.
+        return [
+            job
+            for job in list(self._leased.jobs)
+            if not (job.settling or job.lost or job.settled_in_transaction)
+        ]
 
     def _stop_expired(self) -> None:
         now = time.monotonic()
         for job in self._leases_to_watch():
             if job.leased_until <= now:
-                job.leased_until = math.inf  # its handler is stopped once
+                job.leased_until = math.inf  # its handler is stopped only once
                 logger.warning(
-                    "job %r: its lease could not be kept for %g s; stopping its handler",
+                    "job %r: its lease could not be extended for %g s; stopping its handler",
                     job.id,
                     job.lease,
                 )

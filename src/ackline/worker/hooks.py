@@ -16,7 +16,7 @@ logger = logging.getLogger("ackline")
 
 
 class Execution:
-    """How a handler ended; an `after` hook may change all three before it is settled."""
+    """How a handler ended; an `after` hook may change all three before the job is settled."""
 
     __slots__ = ("error", "result", "result_ttl")
 
@@ -53,7 +53,7 @@ NO_HOOKS = Hooks()
 
 
 def run_after_hooks(job: Job[Any], execution: Execution, hooks: Hooks) -> BaseException | None:
-    """Run the `after` hooks; returns what one of them raised, even if that is a `SystemExit`."""
+    """Run the `after` hooks; returns the error of the first that raised, even a `SystemExit`."""
     for hook in hooks.after:
         try:
             hook(job, execution)

@@ -21,12 +21,12 @@ from ackline.worker.handler_outcome import NotCommitted
 from ackline.worker.timers import Timer
 
 _decision_lock = threading.Lock()
-"""Held while it is decided how a job ends. All jobs share it, because it is held briefly."""
+"""Guards the decision how a job ends. All jobs share it: it is locked only briefly."""
 renew_locks_after_fork(sys.modules[__name__], "_decision_lock")
 
 
 class LeasedJob(Job[Any]):
-    """One leased job, from its claim until it is settled or lost; its handler sees a `Job`."""
+    """A job from its claim until it is settled or its lease is lost; its handler sees a `Job`."""
 
     __slots__ = (
         "buffered_at",
@@ -56,28 +56,28 @@ class LeasedJob(Job[Any]):
         self.task: asyncio.Task[None] | None = None
         self.timeout_timer: Timer | None = None
         self.buffered_at = 0.0
-        """When an executor took it in, by this process's monotonic clock; 0 before."""
+        """When an executor buffered it, by this process's monotonic clock; 0 before."""
         self.on_forgotten: Callable[[], None] | None = None
-        """Called by `finish`, when the outcome is stored or the job is no longer this worker's."""
+        """Called by `forget`, when the outcome is stored or the lease is lost."""
         self.leased_until = 0.0
-        """Until then, by the same clock, the lease is ours, even if nothing reaches the store."""
+        """Until when, by the same clock, the lease lasts if no heartbeat reaches the store."""
         self.lost = False
         self.handler_ended = False
         self.release_requested = False
         self.settling = False
         self.task_started = False
-        """Whether its task has begun to run: if cancelled before, it would never settle the job."""
+        """Whether its task has started: if cancelled before that, it would never settle the job."""
         self.timed_out = False
         self.given_up = False
-        """Its handler does not stop; its lane is no longer counted."""
+        """Whether its handler did not stop, and no longer counts as running."""
 
     @property
     def stop_requested(self) -> bool:
-        """Whether its signal is set; unlike `signal`, this makes none."""
+        """Whether its signal is set; unlike `signal`, this does not create it."""
         return self._signal is not None and self._signal.is_set()
 
     def claim_settling(self) -> bool:
-        """Decide for this outcome; False if another came first, or the lease is lost."""
+        """Claim the right to settle it; False if it is being settled, or its lease is lost."""
         with _decision_lock:
             if self.lost or self.settling:
                 return False
@@ -85,7 +85,7 @@ class LeasedJob(Job[Any]):
             return True
 
     def mark_lost(self) -> bool:
-        """Mark the lease as lost; False if it was, or if an outcome is on its way already."""
+        """Mark the lease as lost; False if it was already, or if the job is being settled."""
         with _decision_lock:
             if self.lost or self.settling:
                 return False
@@ -93,22 +93,22 @@ class LeasedJob(Job[Any]):
             return True
 
     def forget(self) -> None:
-        """Call `let_go` only once: by a second time, the slot it frees may be another job's."""
+        """Call `on_forgotten` once: a second time, the slot it frees may be another job's."""
         if self.on_forgotten is None:
             return
         with _decision_lock:
-            let_go, self.on_forgotten = self.on_forgotten, None
-        if let_go is not None:
-            let_go()
+            on_forgotten, self.on_forgotten = self.on_forgotten, None
+        if on_forgotten is not None:
+            on_forgotten()
 
     def extend(self, seconds: float) -> None:
-        asked_at = time.monotonic()
+        sent_at = time.monotonic()
         super().extend(seconds)
-        self.leased_until = max(self.leased_until, asked_at + seconds)
+        self.leased_until = max(self.leased_until, sent_at + seconds)
 
     @property
     def lease(self) -> float:
-        """Seconds that each heartbeat asks for."""
+        """Seconds for which each heartbeat extends the lease."""
         return self.policy.lease
 
 
@@ -116,41 +116,41 @@ Settled = tuple[LeasedJob, Transition]
 
 
 class SettleBuffer:
-    """Executors put outcomes in, the claim loop takes batches out."""
+    """Collects outcomes: executors put them in, the claim loop takes out batches."""
 
     def __init__(self, flush_at: int, flush_now: Callable[[], bool]) -> None:
         self._settled: deque[Settled] = deque()
-        self._enough = flush_at
-        self._urgent = flush_now
+        self._flush_at = flush_at
+        self._flush_now = flush_now
         self._wake: Callable[[], None] = lambda: None
         self._wake_requested = False
-        """Whether the claim loop was called and has not looked yet: it will see later ones, too."""
+        """Whether the claim loop was woken, and has not read the buffer since."""
 
     def on_ready(self, wake: Callable[[], None]) -> None:
-        """Call this when a batch is worth a round trip."""
+        """Set the function to call when outcomes should be sent."""
         self._wake = wake
 
-    def put(self, held: LeasedJob, transition: Transition) -> None:
-        """Hand in what became of a job; only the first outcome counts, and none of a lost lease."""
-        if not held.claim_settling():
+    def put(self, job: LeasedJob, transition: Transition) -> None:
+        """Add the outcome of a job; only the first counts, and none if its lease is lost."""
+        if not job.claim_settling():
             return
-        self._settled.append((held, transition))
+        self._settled.append((job, transition))
         size = len(self._settled)
-        # The first outcome, too: the claim loop lets it wait for others, but not for long.
-        if not self._wake_requested and (size == 1 or size >= self._enough or self._urgent()):
+        # The first outcome as well: the claim loop lets it wait for others only briefly.
+        if not self._wake_requested and (size == 1 or size >= self._flush_at or self._flush_now()):
             self._wake_requested = True
             self._wake()
 
     def rearm(self) -> None:
-        """The claim loop is about to look: what comes in from now on is worth another call."""
+        """Wake the claim loop again for later outcomes; called before it reads the buffer."""
         self._wake_requested = False
 
     def put_back(self, batch: list[Settled]) -> None:
-        """Return a batch that could not be sent; it is safe to send again."""
+        """Put back a batch that could not be sent; it is safe to send it again."""
         self._settled.extendleft(reversed(batch))
 
     def take(self, limit: int) -> list[Settled]:
-        """The oldest outcomes, up to a limit."""
+        """Remove and return the oldest outcomes, up to a limit."""
         batch: list[Settled] = []
         try:
             while len(batch) < limit:
@@ -167,21 +167,21 @@ logger = logging.getLogger("ackline")
 
 
 class LeasedJobs:
-    """The jobs from their claim until they are settled or lost, and the outcomes on their way."""
+    """The leased jobs of one queue, and the outcomes to be stored."""
 
     def __init__(
         self,
         queue: Queue[Any, Any],
-        outbox: SettleBuffer,
+        settle_buffer: SettleBuffer,
         submit: Callable[[Sequence[LeasedJob]], None],
     ) -> None:
         self.queue = queue
-        self.settle_buffer = outbox
+        self.settle_buffer = settle_buffer
         self.jobs: set[LeasedJob] = set()
         self._submit = submit
 
     def start(self, records: Sequence[Record], leased_at: float, *, accept: bool) -> None:
-        """Take in jobs whose leases began at `leased_at`, and have them run, or give them back."""
+        """Have jobs run whose leases began at `leased_at`, or release them if not accepted."""
         queue = self.queue
         try:
             batch = self._wrap_records(records)
@@ -189,11 +189,14 @@ class LeasedJobs:
             # Their policies cannot be read now. The jobs must not stay leased without being run.
             known = queue.policies.last_known
             queue.apply(
-                [lifecycle.release(job, known(job), "could not be taken in") for job in records]
+                [
+                    lifecycle.release(job, known(job), "its policy could not be read")
+                    for job in records
+                ]
             )
             raise
-        for held in batch:
-            held.leased_until = leased_at + held.lease
+        for job in batch:
+            job.leased_until = leased_at + job.lease
         self.jobs.update(batch)
         if not accept:
             self.release(batch)
@@ -201,14 +204,14 @@ class LeasedJobs:
         try:
             self._submit(batch)
         except BaseException:
-            # Jobs that an executor has taken in are for it to begin, or to give back.
-            self.release([held for held in batch if not held.buffered_at], "could not be begun")
+            # Jobs that an executor has buffered are for it to start, or to release.
+            self.release([job for job in batch if not job.buffered_at], "no executor accepted it")
             raise
 
     def _wrap_records(self, records: Sequence[Record]) -> list[LeasedJob]:
         queue, by_kind, batch = self.queue, dict[str, tuple[Handler, ResolvedPolicy]](), []
         for record in records:
-            # What holds for one job without options holds for all of its kind.
+            # Jobs of a kind without options of their own share handler and policy.
             handler_and_policy = by_kind.get(record.kind) if record.options is NO_OPTIONS else None
             if handler_and_policy is None:
                 handler_and_policy = queue.handlers[record.kind], queue.policies.of(record)
@@ -218,31 +221,31 @@ class LeasedJobs:
         return batch
 
     def release(self, batch: Sequence[LeasedJob], note: str = "the worker stopped") -> None:
-        """Release jobs that have not ended; it costs them no attempt."""
-        for held in batch:
-            self.settle_buffer.put(held, lifecycle.release(held.record, held.policy, note))
+        """Release jobs that have no outcome; it costs them no attempt."""
+        for job in batch:
+            self.settle_buffer.put(job, lifecycle.release(job.record, job.policy, note))
 
     def record_verdicts(self, batch: Sequence[Settled], verdicts: Sequence[Verdict]) -> None:
-        """The store has answered: these jobs are no longer held."""
-        self.jobs.difference_update([held for held, _ in batch])
-        for (held, transition), verdict in zip(batch, verdicts, strict=True):
-            held.forget()
-            if held.settled_in_transaction:
-                self._log_transaction(held, transition, verdict)
+        """Forget jobs that the store has answered for, and log outcomes that it refused."""
+        self.jobs.difference_update([job for job, _ in batch])
+        for (job, transition), verdict in zip(batch, verdicts, strict=True):
+            job.forget()
+            if job.settled_in_transaction:
+                self._log_transaction(job, transition, verdict)
             elif not verdict.applied:
                 logger.warning(
                     "job %r of %s: %s was refused, its lease was lost (it is %s now)",
-                    held.id,
+                    job.id,
                     self.queue.key,
                     transition.act,
                     verdict.state or "gone",
                 )
 
-    def _log_transaction(self, held: LeasedJob, transition: Transition, verdict: Verdict) -> None:
-        """Log what became of a job settled in a transaction, which may rightly refuse this step."""
+    def _log_transaction(self, job: LeasedJob, transition: Transition, verdict: Verdict) -> None:
+        """Log how a job ended that was settled in a transaction, whose commit refuses this step."""
         detail = journal_note(transition) or transition.act
-        if verdict.applied and held.settled_in_transaction is transition.act:
-            # Both steps are the same act, so it does not matter which one was applied.
+        if verdict.applied and job.settled_in_transaction is transition.act:
+            # Both transitions are the same act, so it does not matter which one was applied.
             explanation = "it failed in its transaction, or that was rolled back (%s)"
         elif verdict.applied:
             explanation = "its transaction was rolled back (%s)"
@@ -254,32 +257,32 @@ class LeasedJobs:
             explanation = "its handler failed after it was settled (%s)"
         else:
             return
-        logger.warning(f"job %r of %s: {explanation}", held.id, self.queue.key, detail)
+        logger.warning(f"job %r of %s: {explanation}", job.id, self.queue.key, detail)
 
-    def mark_lost(self, held: LeasedJob) -> bool:
-        """The lease is gone, and what the handler returns does not count any more.
+    def mark_lost(self, job: LeasedJob) -> bool:
+        """Forget a job whose lease is lost: what its handler returns no longer counts.
 
-        False if its outcome is on its way to the store, which will tell whether it counts.
+        False if its outcome is already being stored; the store decides whether it counts.
         """
-        if not held.mark_lost():
+        if not job.mark_lost():
             return False
-        self.forget(held)
+        self.forget(job)
         return True
 
     def drop_unstorable(self, batch: Sequence[Settled]) -> None:
-        """No outcome can be stored any more: let go of these jobs."""
+        """Forget jobs whose outcomes can no longer be stored."""
         if not batch:
             return
         logger.error(
             "queue %s: its store is closed, and the outcomes of %d jobs could not be stored; "
-            "when their leases expire, they are retried",
+            "the jobs are retried when their leases expire",
             self.queue.key,
             len(batch),
         )
-        for held, _ in batch:
-            self.forget(held)
+        for job, _ in batch:
+            self.forget(job)
 
-    def forget(self, held: LeasedJob) -> None:
-        """Let go of a job without an answer from the store."""
-        self.jobs.discard(held)
-        held.forget()
+    def forget(self, job: LeasedJob) -> None:
+        """Forget a job without an answer from the store."""
+        self.jobs.discard(job)
+        job.forget()

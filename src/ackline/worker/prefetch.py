@@ -1,18 +1,18 @@
-"""How many jobs to hold: enough to keep the lanes busy, not more than that."""
+"""How many jobs to claim ahead: enough to keep the handlers busy, and no more."""
 
 from __future__ import annotations
 
 import time
 
 PREFETCH_SECONDS = 0.1
-"""Seconds of work to hold in advance, at the recent pace."""
+"""Seconds of work to claim ahead, at the recent rate."""
 
 RATE_WINDOW = 0.02
-"""Seconds over which the pace is measured."""
+"""Seconds over which the rate is measured."""
 
 
 class Prefetch:
-    """Adaptive prefetch: a fast queue fetches hundreds ahead, a slow one next to nothing."""
+    """Adaptive prefetch: hundreds of jobs for a fast queue, hardly any for a slow one."""
 
     def __init__(self, concurrency: int, batch: int) -> None:
         self._concurrency = concurrency
@@ -33,9 +33,9 @@ class Prefetch:
 
     @property
     def target(self) -> int:
-        """How many jobs to hold, those that run included."""
+        """How many jobs to lease, including those that are running."""
         span = time.monotonic() - self._since
-        # When nothing has ended for a while, the earlier pace means nothing any more.
-        pace = self._rate if span < RATE_WINDOW else min(self._rate, (self._settled + 1) / span)
-        ahead = max(pace * PREFETCH_SECONDS, self._settled)
+        # If nothing was settled for a while, the earlier rate no longer holds.
+        rate = self._rate if span < RATE_WINDOW else min(self._rate, (self._settled + 1) / span)
+        ahead = max(rate * PREFETCH_SECONDS, self._settled)
         return min(self._max_jobs, self._concurrency + int(ahead))

@@ -122,22 +122,23 @@ class QueueRunner:
             logger.error("queue %s: the last outcomes could not be stored", self.queue.key)
 
     def _make_executors(self, hooks: Hooks) -> dict[bool, Executor]:
-        sorts = {self.queue.handlers[kind].is_async for kind in self.queue.handlers.kinds}
-        makers: dict[bool, type[Executor]] = {True: AsyncExecutor, False: ThreadExecutor}
+        handlers = self.queue.handlers
+        needed = {handlers[kind].is_async for kind in handlers.kinds}
+        classes: dict[bool, type[Executor]] = {True: AsyncExecutor, False: ThreadExecutor}
         context = ExecutorContext(
             self._leased.settle_buffer.put,
             hooks,
             self._timers,
-            self._claim_loop.before_running,
+            self._claim_loop.before_inline_run,
             inherited_writer(),
         )
-        return {is_async: makers[is_async](self._concurrency, context) for is_async in sorts}
+        return {is_async: classes[is_async](self._concurrency, context) for is_async in needed}
 
     def _require_executor(self, handler: Handler) -> None:
         if handler.is_async not in self._executors:
-            sort = "async" if handler.is_async else "sync"
+            syntax = "async" if handler.is_async else "sync"
             raise ConfigError(
-                f"the worker of queue {self.queue.key} was started without {sort} handlers: "
+                f"the worker of queue {self.queue.key} was started without {syntax} handlers: "
                 f"register {handler.function} before starting it"
             )
 

@@ -1,4 +1,4 @@
-"""Waiting for a store that cannot be used yet."""
+"""Waits at the start until a store is available."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ackline.core.errors import TRANSIENT_ERRORS, StoreClosed
 logger = logging.getLogger("ackline")
 
 RETRY_DELAYS = (0.1, 5.0)
-"""Seconds between tries, the first and the last."""
+"""First and longest delay in seconds between tries."""
 
 T = TypeVar("T")
 
 
-def retry_until_available(act: Callable[[], T], stopping: threading.Event) -> T | None:
-    """Call `act` until the store can be used; None if a stop was asked for before that.
+def retry_until_available(start: Callable[[], T], stopping: threading.Event) -> T | None:
+    """Call `start` until the store is available; None if `stopping` was set before that.
 
-    Only where waiting can help, as while a server starts or a replica is made the primary: a wrong
-    password or an unknown database is raised at once.
+    Only errors that may pass are retried, as while a server starts or a replica is promoted: a
+    wrong password or an unknown database is raised at once.
     """
-    pauses = ExponentialDelay(*RETRY_DELAYS)
+    delays = ExponentialDelay(*RETRY_DELAYS)
     while not stopping.is_set():
         try:
-            return act()
+            return start()
         except StoreClosed:
             raise
         except TRANSIENT_ERRORS as error:
-            pause = pauses.next()
-            logger.error("%s; not started yet, trying again in %.1f s", error, pause)
-            stopping.wait(pause)
+            delay = delays.next()
+            logger.error("%s; not started yet, retrying in %.1f s", error, delay)
+            stopping.wait(delay)
     return None

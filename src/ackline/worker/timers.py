@@ -1,4 +1,4 @@
-"""Does things later, such as stopping handlers whose time is up."""
+"""Timers, such as those that stop handlers after their timeout."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from collections.abc import Callable
 logger = logging.getLogger("ackline")
 
 STOP_TIMEOUT = 5.0
-"""Seconds that a handler has to stop once it was told to; then it is given up."""
+"""Seconds that an interrupted handler has to stop before the worker gives up on it."""
 
 
 class Timer:
-    """Something to be done later, unless it is called off."""
+    """A call at a later time, unless it is cancelled."""
 
     __slots__ = ("_action",)
 
@@ -25,22 +25,22 @@ class Timer:
 
     @property
     def cancelled(self) -> bool:
-        """Whether there is nothing to do any more."""
+        """Whether it was cancelled, or has run."""
         return self._action is None
 
     def cancel(self) -> None:
-        """Do not do it, and let go of what it refers to."""
+        """Do not run it, and release what it refers to."""
         self._action = None
 
     def run(self) -> None:
-        """Do it."""
+        """Call it."""
         action, self._action = self._action, None
         if action is not None:
             action()
 
 
 class Timers:
-    """One thread, started when it is first needed."""
+    """Runs timers in one thread, which starts when it is first needed."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, Timer]] = []
@@ -51,39 +51,39 @@ class Timers:
         self._drop_cancelled_at = 1024
 
     def call_later(self, seconds: float, action: Callable[[], None]) -> Timer:
-        """Do something after this many seconds."""
-        alarm = Timer(action)
+        """Call `action` after this many seconds."""
+        timer = Timer(action)
         with self._changed:
             if self._thread is None:
                 self._thread = threading.Thread(
-                    target=self._run, name="ackline timekeeper", daemon=True
+                    target=self._run, name="ackline timers", daemon=True
                 )
                 self._thread.start()
-            heapq.heappush(self._due, (time.monotonic() + seconds, next(self._order), alarm))
+            heapq.heappush(self._due, (time.monotonic() + seconds, next(self._order), timer))
             if len(self._due) > self._drop_cancelled_at:
                 self._drop_cancelled()
             self._changed.notify()
-        return alarm
+        return timer
 
     def stop(self) -> None:
-        """Do nothing more."""
+        """Cancel all timers."""
         with self._changed:
             self._stopped = True
             self._due.clear()
             self._changed.notify()
 
     def _drop_cancelled(self) -> None:
-        # Most jobs end long before their timeout, and leave an alarm that is off.
+        # Most jobs end long before their timeout, and leave a cancelled timer.
         self._due = [entry for entry in self._due if not entry[2].cancelled]
         heapq.heapify(self._due)
         self._drop_cancelled_at = max(1024, 2 * len(self._due))
 
     def _run(self) -> None:
-        while (alarm := self._next()) is not None:
+        while (timer := self._next()) is not None:
             try:
-                alarm.run()
+                timer.run()
             except Exception:
-                logger.exception("something that was due could not be done")
+                logger.exception("a timer failed")
 
     def _next(self) -> Timer | None:
         with self._changed:

@@ -34,10 +34,10 @@ GIVE_BACK_TIMEOUT = 2.0
 class Worker:
     """Runs the handlers of one or more queues.
 
-    `concurrency` is how many jobs of a queue run at once; quick ones are fetched ahead.
-    If the queues have more jobs than it can run, each gets a share of it by its `weights`, one
-    for each queue; they are equal by default. SIGTERM, SIGINT or SIGHUP stops claiming and gives
-    running jobs `grace` seconds; a second one does not wait.
+    `concurrency` is how many jobs of a queue run at the same time; quick ones are prefetched.
+    If it cannot keep up, the queues share it by their `weights`, one for each queue, equal by
+    default. SIGTERM, SIGINT or SIGHUP stops claiming and gives running jobs `grace` seconds; a
+    second signal does not wait.
 
     >>> ackline.Worker(queue, concurrency=64).run()  # doctest: +SKIP
     """

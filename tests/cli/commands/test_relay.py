@@ -52,7 +52,7 @@ def test_a_relay_runs_until_it_is_stopped(start, queues):
 def test_a_relay_waits_for_a_store_that_is_down(start, queues):
     process = start("relay", "--to", "redis://127.0.0.1:1", "--queue", "email")
 
-    process.wait_for("127.0.0.1:1 cannot be reached", "trying again in")
+    process.wait_for("127.0.0.1:1 cannot be reached", "retrying in")
 
     assert process.end(signal.SIGTERM).code == 0
 

@@ -141,7 +141,7 @@ def test_a_second_signal_ends_a_process_that_hangs(start, queues):
     answer = process.end(signal.SIGTERM)
     assert answer.code == 0
     assert "did not stop in time: killing it" in answer.err
-    assert f"freed 1 jobs of {hung}" in answer.err
+    assert f"took back 1 running and 0 unstarted jobs of worker {hung}" in answer.err
     assert queue.status("a").state is State.FAILED
 
 
@@ -200,7 +200,7 @@ def test_a_worker_waits_for_a_server_that_is_down(start, server, processes):
     """At its start, and while it works."""
     server.kill()
     worker = start("worker", "work:queue", "--store", server.url, "--processes", processes)
-    assert "trying again" in worker.wait_for("not started yet")
+    assert "retrying in" in worker.wait_for("not started yet")
     worker.wait_for("not started yet")
 
     server.restart()
@@ -249,7 +249,7 @@ def test_a_permanent_error_stops_the_worker_immediately(start, url, words):
 
     assert answer.code == 3
     assert words in answer.err
-    assert "trying again" not in answer.err
+    assert "retrying" not in answer.err
 
 
 def test_a_wrong_password_stops_the_worker_immediately(start):
@@ -258,8 +258,8 @@ def test_a_wrong_password_stops_the_worker_immediately(start):
         answer = start("worker", "work:queue", "--store", url).end()
 
     assert answer.code == 3
-    assert "user and password" in answer.err
-    assert "trying again" not in answer.err
+    assert "wrong user or password" in answer.err
+    assert "retrying" not in answer.err
 
 
 def test_the_store_option_is_passed_to_the_module(start, place):

@@ -1,4 +1,4 @@
-"""Whatever happens to the server: nothing that it promised is lost, and nothing is done twice."""
+"""Whatever happens to the server, no acknowledged change is lost, and none is made twice."""
 
 import pytest
 
@@ -15,17 +15,17 @@ QUICK = {
     "cut-commit": 3,
     "cut-resent": 1,
 }
-"""A few of the faults, and how often (a control until it must fail); all are for `./prove`."""
+"""Drills that are quick, and how often each fault is repeated; `./prove` runs all of them."""
 
 MORE = {"crowd": 300, "crowd-unfenced": 300}
-"""What is not a blow each, but one act of many."""
+"""Drills that count acts instead of faults."""
 
 SHOWN = {
     "workers": "leases in flight at faults (their bound)",
     "stop": "recoveries measured",
     "cut": "enqueues with unknown outcome",
 }
-"""A figure without which a drill has not shown what it is for."""
+"""A figure that must not be zero, or the drill has shown nothing."""
 
 
 @pytest.mark.parametrize("name", QUICK)

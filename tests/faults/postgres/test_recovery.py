@@ -1,4 +1,4 @@
-"""After an outage, jobs flow again by themselves, and soon at full speed."""
+"""After an outage, processing resumes, and soon at full speed."""
 
 import pytest
 
@@ -7,13 +7,13 @@ from tests.harness.faults.drills.outage_recovery import OUTAGES, full_speed, nex
 from tests.harness.faults.postgres.server import KillablePostgres
 
 SLOWEST = 8.0
-"""Seconds: the longest rest of a worker between two tries is five."""
+"""Seconds; the longest delay of a worker between two attempts is five."""
 
 FULL_SPEED = 5.0
-"""Seconds, on a machine that does other things as well."""
+"""Seconds, on a machine that is not idle."""
 
 
-# On demand, for it compares two rates: what else runs beside it would decide.
+# On demand, because it compares two rates: other load would decide.
 @pytest.mark.slow
 def test_at_full_speed_within_seconds(tmp_path):
     with KillablePostgres() as server:

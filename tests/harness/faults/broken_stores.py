@@ -1,7 +1,7 @@
 """The controls: stores that each break one promise. A checker that passes one is worthless.
 
-Three break none, but make visible what others would cover up: `Deaf`, `NoRepair`, and a worker that
-looks for jobs only when it is told of one.
+Three break none, but show what others would cover up: `DropsHeartbeatReplies`, `NoRepair`, and a
+worker that claims only when it is notified.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ EARLY_ANSWER_SECONDS = 0.3
 """Seconds by which the answer of `AnswersBeforeCommit` precedes its commit."""
 
 RARE_POLL_SECONDS = 120.0
-"""Seconds between two looks of a worker that is not told of new jobs."""
+"""Seconds between two polls of a worker that is not notified of new jobs."""
 
 
 class DropsHeartbeatReplies(WrappedStore):
-    """Not broken, but a worker never hears of its lost leases, and so settles as a zombie."""
+    """Not broken, but a worker never learns of its lost leases, and so settles too late."""
 
     def heartbeat(
         self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
@@ -97,7 +97,7 @@ class NoRepair(WrappedStore):
 
 
 class NeverExpires(NoRepair):
-    """A lease lasts for ever, whatever became of its holder."""
+    """A lease lasts forever, whatever happened to its worker."""
 
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
@@ -107,7 +107,7 @@ class NeverExpires(NoRepair):
 
 
 class AnswersBeforeCommit(WrappedStore):
-    """A producer is told ok while its job is still only in memory."""
+    """An enqueue returns while its job is still only in memory."""
 
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
@@ -136,13 +136,13 @@ class ResendsAsNew(WrappedStore):
 
 
 def rarely_polling(store: Store) -> Store:
-    """Let the worker of this process look by itself so rarely that it must be told of new jobs."""
+    """Let the worker of this process poll so rarely that it has to be notified of new jobs."""
     consume.MAX_POLL_INTERVAL = RARE_POLL_SECONDS
     return store
 
 
 class NoNotifications(WrappedStore):
-    """A worker that is never told of new jobs, and finds them only when it looks by itself."""
+    """A worker that is never notified of new jobs, and finds them only when it polls."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(rarely_polling(inner))
@@ -155,7 +155,7 @@ class NoNotifications(WrappedStore):
 
 
 class SilentListener:
-    """A listener that hears nothing but its own waker."""
+    """A listener without notifications, which only `wake` ends."""
 
     def __init__(self) -> None:
         self._woken = threading.Event()
@@ -171,7 +171,7 @@ class SilentListener:
         self._woken.set()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
     def __enter__(self) -> Self:
         return self
@@ -191,4 +191,4 @@ VARIANTS: Mapping[str, Callable[[Store], Store]] = {
     "no notifications": NoNotifications,
     "rarely polling": rarely_polling,
 }
-"""By the name in the `variant` of an assignment."""
+"""By the name in the `variant` of `ProgramOptions`."""

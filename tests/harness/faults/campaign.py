@@ -1,4 +1,4 @@
-"""Many faults, drawn by a seed, against producers, workers and a supervisor at full work."""
+"""Many random faults, by a seed, against busy producers, workers and a supervisor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUSY_TIMEOUT = 0.3
 """Seconds to wait until a victim has a job in hand."""
 
 STARTING_VICTIMS = 0.1
-"""The share of faults that may also strike a process that is still starting."""
+"""The fraction of faults that may also hit a process that is still starting."""
 
 
 class CampaignPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,37 +41,37 @@ class CampaignPlan(msgspec.Struct, frozen=True, kw_only=True):
     producers: int = 2
     supervised: int = 2
     variant: str = ""
-    """The name of a control, see `variants`, for all but the final drain."""
+    """The name of a control, see `broken_stores`, for all but the final drain."""
 
 
 class Campaign:
     """Keeps enough processes running, and injects faults.
 
-    >>> print(Campaign(Plan(store="sqlite:///jobs.db"), folder).run())  # doctest: +SKIP
+    >>> print(Campaign(CampaignPlan(store="sqlite:///jobs.db"), folder).run())  # doctest: +SKIP
     """
 
     def __init__(self, plan: CampaignPlan, folder: Path) -> None:
         self.plan = plan
         self.random = random.Random(plan.seed)
-        self.scene = Scenario(plan.store, folder, seed=plan.seed, lease=plan.lease)
-        self.processes = self.scene.processes
+        self.scenario = Scenario(plan.store, folder, seed=plan.seed, lease=plan.lease)
+        self.processes = self.scenario.processes
         self._paused: list[threading.Timer] = []
         self._fault_queue: list[str] = []
 
     def run(self) -> Report:
         """Inject the faults, drain, check."""
         until = time.monotonic() + self.plan.seconds
-        with self.scene as scene:
-            struck = 0
-            while struck < self.plan.faults and time.monotonic() < until:
+        with self.scenario as scenario:
+            injected = 0
+            while injected < self.plan.faults and time.monotonic() < until:
                 self._replace_processes()
-                struck += self._inject_next()
+                injected += self._inject_next()
                 time.sleep(self.random.uniform(0.0, 0.1))
             self._stop_processes()
-            scene.drain(patience=60.0)
-            return scene.check(f"{struck} faults on {self.plan.store}")
+            scenario.drain(timeout=60.0)
+            return scenario.check(f"{injected} faults on {self.plan.store}")
 
-    # --- the crew ---
+    # --- processes ---
 
     def _replace_processes(self) -> None:
         plan = self.plan
@@ -83,25 +83,25 @@ class Campaign:
         ):
             for _ in range(wanted - len(self.processes.running(role))):
                 details = {"processes": plan.supervised, "variant": plan.variant}
-                self.scene.start(role, max_pause=0.05, **details)
+                self.scenario.start(role, max_pause=0.05, **details)
 
     def _stop_processes(self) -> None:
         for timer in self._paused:
             timer.join()
         for role in ("producer", "supervisor", "worker", "journal_reader"):
-            for member in self.processes.running(role):
-                member.stop()
+            for process in self.processes.running(role):
+                process.stop()
 
     # --- the faults ---
 
     def _inject_next(self) -> int:
-        """Inject the next fault; 0 if there was no process to strike."""
+        """Inject the next fault; 0 if there was no process for it."""
         if not self._fault_queue:
             self._fault_queue = [
                 name for name, weight in self._weights().items() for _ in range(weight)
             ]
             self.random.shuffle(self._fault_queue)
-        strikes: Mapping[str, Callable[[], bool]] = {
+        faults: Mapping[str, Callable[[], bool]] = {
             "kill worker": lambda: self._kill("worker"),
             "kill producer": lambda: self._kill("producer"),
             "kill supervised worker": self._kill_child,
@@ -109,7 +109,7 @@ class Campaign:
             "pause worker": self._pause,
             "crash": self._crash,
         }
-        if not strikes[self._fault_queue[-1]]():
+        if not faults[self._fault_queue[-1]]():
             return 0
         self._fault_queue.pop()
         return 1
@@ -119,15 +119,15 @@ class Campaign:
         weights = {"kill worker": 7, "kill producer": 3, "pause worker": 3}
         if self.plan.supervised:
             weights |= {"kill supervised worker": 3, "kill supervisor": 1}
-        if self.scene.queue.store.capabilities.name == "sqlite":
+        if self.scenario.queue.store.capabilities.name == "sqlite":
             weights |= {"crash": 3}
         return weights
 
     def _victim(self, role: str) -> ManagedProcess | None:
-        """A process at work; now and then, one that has hardly begun."""
-        ready = [member for member in self.processes.running(role) if member.ready]
+        """A random busy process; sometimes one that is still starting."""
+        ready = [process for process in self.processes.running(role) if process.ready]
         if self.random.random() > STARTING_VICTIMS:
-            ready = [member for member in ready if member.has_worked()]
+            ready = [process for process in ready if process.has_worked()]
         return self.random.choice(ready) if ready else None
 
     def _kill(self, role: str) -> bool:
@@ -136,7 +136,7 @@ class Campaign:
             return False
         if role == "worker":
             _wait_until_busy(victim)
-        with self.scene.fault(f"kill {role}", victim.name):
+        with self.scenario.fault(f"kill {role}", victim.name):
             victim.kill()
         return True
 
@@ -145,7 +145,7 @@ class Campaign:
         if not children:
             return False
         victim = self.random.choice(children)
-        with self.scene.fault("kill supervised worker", victim.name):
+        with self.scenario.fault("kill supervised worker", victim.name):
             victim.kill()
         return True
 
@@ -154,33 +154,33 @@ class Campaign:
         if not children:
             return False
         (supervisor,) = self.processes.running("supervisor")
-        with self.scene.fault("kill supervisor", supervisor.name):
+        with self.scenario.fault("kill supervisor", supervisor.name):
             supervisor.kill()
-            expect_workers_stopped(self.scene, children)
+            expect_workers_stopped(self.scenario, children)
         return True
 
     def _children(self) -> list[SupervisedWorker]:
         return [
             child
-            for member in self.processes.running("supervisor")
-            for child in children_of(member)
+            for process in self.processes.running("supervisor")
+            for child in children_of(process)
         ]
 
     def _pause(self) -> bool:
         victim = self._victim("worker")
         if victim is None:
             return False
-        end = self.scene.begin_fault(f"{PAUSE} worker past its leases", victim.name)
+        end = self.scenario.begin_fault(f"{PAUSE} worker past its leases", victim.name)
         victim.send(signal.SIGSTOP)
         span = self.plan.lease * self.random.uniform(1.3, 2.5)
-        # By a timer: a lock that the stopped process holds may keep this very thread waiting.
-        timer = threading.Timer(span, self.scene.resume, (victim, end))
+        # By a timer: this thread may have to wait for a lock that the stopped process holds.
+        timer = threading.Timer(span, self.scenario.resume, (victim, end))
         timer.start()
         self._paused.append(timer)
         return True
 
     def _crash(self) -> bool:
-        crash_producer(self.scene, random_crash_point(self.random))
+        crash_producer(self.scenario, random_crash_point(self.random))
         return True
 
 
@@ -206,23 +206,23 @@ def random_crash_point(random: random.Random) -> CrashPoint:
     return CrashPoint(file, operation, random.randint(1, most))
 
 
-def crash_producer(scene: Scenario, point: CrashPoint) -> ManagedProcess:
+def crash_producer(scenario: Scenario, point: CrashPoint) -> ManagedProcess:
     """Let a process die at a point, and check that it leaves nothing locked."""
-    crasher = scene.start("crashing_producer", crash=str(point))
-    crasher.wait()
-    scene.probe(f"{crasher.name}, killed at {point}")
-    return crasher
+    producer = scenario.start("crashing_producer", crash=str(point))
+    producer.wait()
+    scenario.probe(f"{producer.name}, killed at {point}")
+    return producer
 
 
 def expect_workers_stopped(
-    scene: Scenario, children: list[SupervisedWorker], patience: float = STOP_TIMEOUT
+    scenario: Scenario, children: list[SupervisedWorker], timeout: float = STOP_TIMEOUT
 ) -> None:
-    """Complain if workers of a killed supervisor do not end by themselves."""
-    until = time.monotonic() + patience
+    """Report a violation if workers of a killed supervisor do not stop by themselves."""
+    until = time.monotonic() + timeout
     while time.monotonic() < until:
         if not any(child.alive for child in children):
             return
         time.sleep(0.02)
     for child in children:
         if child.alive:
-            scene.report_violation(ORPHANED, child.name, f"still runs after {patience:g} s")
+            scenario.report_violation(ORPHANED, child.name, f"still runs after {timeout:g} s")

@@ -30,35 +30,35 @@ _WORK = {
     "producer": (StepType.ENQUEUE, Phase.OK),
     "worker": (StepType.DELIVERY, Phase.INVOKE),
 }
-"""The step in the history of a process that shows that it is at work, by role."""
+"""The step in the history of a process that shows that it is working, by role."""
 
 
 class ConditionTimeout(AssertionError):
     """A condition did not hold in time."""
 
 
-def wait_for(goal: str, condition: Callable[[], bool], patience: float = TIMEOUT) -> None:
+def wait_for(goal: str, condition: Callable[[], bool], timeout: float = TIMEOUT) -> None:
     """Wait until a condition holds."""
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > until:
-            raise ConditionTimeout(f"waited {patience:g} s for {goal}")
+            raise ConditionTimeout(f"waited {timeout:g} s for {goal}")
         time.sleep(0.01)
 
 
 class ManagedProcess:
-    """One process of the crew."""
+    """One process of the group."""
 
-    def __init__(self, role: str, assignment: ProgramOptions) -> None:
+    def __init__(self, role: str, options: ProgramOptions) -> None:
         self.role = role
-        self.assignment = assignment
-        self.name = assignment.name
+        self.options = options
+        self.name = options.name
         self.stopped = False
         # Its standard input closes when this process ends: then it stops by itself. It has a
         # process group of its own, because the system wakes and ends an orphaned stopped group.
         self._process = subprocess.Popen(
-            assignment.command(role),
-            env=assignment.environment(),
+            options.command(role),
+            env=options.environment(),
             stdin=subprocess.PIPE,
             process_group=0,
         )
@@ -78,7 +78,7 @@ class ManagedProcess:
 
     @property
     def folder(self) -> Path:
-        return Path(self.assignment.folder)
+        return Path(self.options.folder)
 
     def steps(self) -> list[Step]:
         """What it has done so far."""
@@ -93,7 +93,7 @@ class ManagedProcess:
 
     @property
     def ready(self) -> bool:
-        """Whether it is up and at work."""
+        """Whether it has started and is running."""
         return self.alive and path_of(self.folder, self.name).exists()
 
     def has_worked(self, since: float = 0.0) -> bool:
@@ -105,34 +105,34 @@ class ManagedProcess:
 
     @property
     def busy(self) -> bool:
-        """Whether a worker has a job in hand."""
+        """Whether a worker is running a job."""
         deliveries = [step for step in self.steps() if step.type is StepType.DELIVERY]
-        begun = sum(step.phase is Phase.INVOKE for step in deliveries)
-        return 2 * begun > len(deliveries)
+        started = sum(step.phase is Phase.INVOKE for step in deliveries)
+        return 2 * started > len(deliveries)
 
     def wait_until_ready(self) -> None:
         wait_for(f"{self.name} to start", lambda: self.ready or not self.alive)
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal, if it still lives."""
+        """Send a signal if it is running."""
         if self.alive:
             self._process.send_signal(number)
             self.stopped = {signal.SIGSTOP: True, signal.SIGCONT: False}.get(number, self.stopped)
 
     def kill(self) -> None:
-        """SIGKILL, and wait for its end."""
+        """SIGKILL, and wait until it has exited."""
         self._process.kill()
         self.wait()
 
-    def stop(self, patience: float = TIMEOUT) -> None:
-        """Ask it to end in good order, and wait for it."""
+    def stop(self, timeout: float = TIMEOUT) -> None:
+        """Stop it gracefully, and wait until it has exited."""
         self.send(signal.SIGCONT)
         self.send(signal.SIGTERM)
-        self.wait(patience)
+        self.wait(timeout)
 
-    def wait(self, patience: float = TIMEOUT) -> None:
-        """Wait for its end."""
-        self._process.wait(patience)
+    def wait(self, timeout: float = TIMEOUT) -> None:
+        """Wait until it has exited."""
+        self._process.wait(timeout)
         if self._process.stdin is not None:
             self._process.stdin.close()
 
@@ -143,14 +143,14 @@ class ProcessGroup:
     def __init__(self) -> None:
         self.processes: list[ManagedProcess] = []
 
-    def start(self, role: str, assignment: ProgramOptions) -> ManagedProcess:
+    def start(self, role: str, options: ProgramOptions) -> ManagedProcess:
         """Start one more process."""
-        member = ManagedProcess(role, assignment)
-        self.processes.append(member)
-        return member
+        process = ManagedProcess(role, options)
+        self.processes.append(process)
+        return process
 
     def running(self, role: str) -> list[ManagedProcess]:
-        """The processes of a role that live and are not stopped."""
+        """The processes of a role that are running and not suspended."""
         return [m for m in self.processes if m.role == role and m.alive and not m.stopped]
 
     def __enter__(self) -> Self:
@@ -158,19 +158,19 @@ class ProcessGroup:
 
     def __exit__(self, *_error: object) -> None:
         supervisors = self.running("supervisor")
-        children = [child for member in supervisors for child in children_of(member)]
-        for member in supervisors:
+        children = [child for process in supervisors for child in children_of(process)]
+        for process in supervisors:
             # A killed one might just have started a child that is not known yet.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                member.stop(patience=10.0)
-        for member in self.processes:
-            member.kill()
+                process.stop(timeout=10.0)
+        for process in self.processes:
+            process.kill()
         for child in children:
             child.kill()
 
 
 class SupervisedWorker:
-    """A worker that a supervisor of the crew has started."""
+    """A worker that a supervisor of the group has started."""
 
     def __init__(self, supervisor: ManagedProcess, started: Step) -> None:
         self.name = started.worker
@@ -189,7 +189,7 @@ class SupervisedWorker:
 
 
 def children_of(supervisor: ManagedProcess) -> Iterator[SupervisedWorker]:
-    """The living workers of a supervisor."""
+    """The running workers of a supervisor."""
     if supervisor.role != "supervisor":
         return
     for path in sorted(supervisor.folder.glob("*.jsonl")):

@@ -104,12 +104,12 @@ MAX_TRIES = 20
 class ProxyListener:
     """Listens on a port, a free one unless it is given, until it is closed."""
 
-    def __init__(self, let_in: Callable[[socket.socket], None], port: int = 0) -> None:
-        self._on_connection = let_in
+    def __init__(self, on_connection: Callable[[socket.socket], None], port: int = 0) -> None:
+        self._on_connection = on_connection
         self._listener = _listen(port)
         self.port: int = self._listener.getsockname()[1]
         self._inside, self._outside = socket.socketpair()
-        self._thread = threading.Thread(target=self._accept, name="proxy door", daemon=True)
+        self._thread = threading.Thread(target=self._accept, name="proxy listener", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -162,14 +162,14 @@ class Proxy:
         self._on_cut = on_cut
         self._links: set[ProxiedConnection] = set()
         self._lock = threading.Lock()
-        self._door: ProxyListener | None = None
+        self._listener: ProxyListener | None = None
         self._port = 0
 
     def start(self) -> Self:
         """Listen on a free port."""
         self.flowing.set()
-        self._door = ProxyListener(self._let_in)
-        self._port = self._door.port
+        self._listener = ProxyListener(self._connect)
+        self._port = self._listener.port
         return self
 
     def stop(self) -> None:
@@ -199,7 +199,7 @@ class Proxy:
     # --- faults ---
 
     def cut_next(self, moment: CutPoint, **details: Any) -> None:
-        """Cut the connection of the next exchanges; the details are those of a `Cut`."""
+        """Cut the connection of the next exchanges; the details are those of a `ConnectionCut`."""
         self.cuts.add(ConnectionCut(moment, **details))
 
     def cut_at_random(self, probability: float, seed: int) -> None:
@@ -213,17 +213,17 @@ class Proxy:
 
     def refuse(self) -> None:
         """Refuse new connections, as a machine does on which nothing listens."""
-        if self._door is not None:
-            self._door.close()
-            self._door = None
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
 
     def accept(self) -> None:
         """Accept new connections again, at the old address."""
-        if self._door is None:
-            self._door = ProxyListener(self._let_in, self._port)
+        if self._listener is None:
+            self._listener = ProxyListener(self._connect, self._port)
 
     def stall(self) -> None:
-        """Hold everything back, in both directions; what was sent arrives after `resume`."""
+        """Delay everything, in both directions; what was sent arrives after `resume`."""
         self.flowing.clear()
 
     def resume(self) -> None:
@@ -242,7 +242,7 @@ class Proxy:
         with self._lock:
             return list(self._links)
 
-    def _let_in(self, client: socket.socket) -> None:
+    def _connect(self, client: socket.socket) -> None:
         try:
             server = socket.create_connection(self.upstream, timeout=5)
         except OSError:

@@ -1,4 +1,4 @@
-"""Writes into the history what a store is asked to do, and what it answers."""
+"""Records in the history what is requested of a store, and what it answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.harness.faults.wrapped_store import WrappedStore
 
 
 class RecordingStore(WrappedStore):
-    """Every enqueue and every settling is noted before it is sent and when it is answered."""
+    """Every enqueue and settling is recorded before it is sent and when it is answered."""
 
     def __init__(self, inner: Store, history: History) -> None:
         super().__init__(inner)

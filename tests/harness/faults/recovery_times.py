@@ -1,6 +1,6 @@
 """How long a job waits after its worker is gone: `python -m tests.harness.faults.recovery_times`.
 
-For each way in which it comes back, on each store, with real processes and signals.
+For each recovery path, on each store, with real processes and signals.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHORT, LONG = 0.7, 30.0
 """Leases, in seconds: one to wait for, one so long that something else frees the job."""
 
 SLOW_SWEEP = 5.0
-"""Seconds between sweeps of a queue that asks for fewer."""
+"""Seconds between sweeps of a queue with an interval of its own."""
 
 ALL_STORES = ("sqlite", "redis", "postgresql")
 
@@ -134,38 +134,38 @@ RECOVERY_PATHS = (
 
 def measure(way: RecoveryPath, url: str, folder: Path, samples: int = 5) -> RecoveryTimes:
     """End `samples` workers, one after the other, each in the middle of a job."""
-    with Scenario(url, folder, lease=way.lease) as scene:
-        scene.queue.configure(sweep_every=way.sweep_every)
+    with Scenario(url, folder, lease=way.lease) as scenario:
+        scenario.queue.configure(sweep_every=way.sweep_every)
         for number in range(samples):
-            scene.enqueue(f"job-{number}", FOREVER, kind=ASYNC)
-        victims = _victims(scene, way, samples)
+            scenario.enqueue(f"job-{number}", FOREVER, kind=ASYNC)
+        victims = _victims(scenario, way, samples)
         details = {"maintenance": way.maintenance, "variant": way.variant}
-        rescuer = scene.start("worker", concurrency=samples, **details)
-        wait_for("the rescuer", lambda: rescuer.name in _workers(scene))
+        rescuer = scenario.start("worker", concurrency=samples, **details)
+        wait_for("the rescuer", lambda: rescuer.name in _workers(scenario))
         for victim in victims:
-            with scene.fault("end worker", victim.name):
+            with scenario.fault("end worker", victim.name):
                 way.end(victim)
             time.sleep(0.05)
         wait_for("all jobs to be started again", lambda: _started(folder, 2) == samples, 60.0)
-        name = scene.queue.store.capabilities.name
+        name = scenario.queue.store.capabilities.name
         return RecoveryTimes(way, name, tuple(_delays(read_all(folder))))
 
 
-def _victims(scene: Scenario, way: RecoveryPath, samples: int) -> Sequence[Victim]:
+def _victims(scenario: Scenario, way: RecoveryPath, samples: int) -> Sequence[Victim]:
     details = {"concurrency": 1, "grace": 0.0, "maintenance": False}
     victims: Sequence[Victim]
     if way.role == "supervisor":
-        supervisor = scene.start(way.role, processes=samples, **details)
+        supervisor = scenario.start(way.role, processes=samples, **details)
     else:
-        victims = [scene.start(way.role, **details) for _ in range(samples)]
-    wait_for("all jobs to be started", lambda: _started(scene.folder, 1) == samples)
+        victims = [scenario.start(way.role, **details) for _ in range(samples)]
+    wait_for("all jobs to be started", lambda: _started(scenario.folder, 1) == samples)
     if way.role == "supervisor":
         victims = list(children_of(supervisor))
     return victims
 
 
-def _workers(scene: Scenario) -> set[str]:
-    return {worker.heartbeat.id for worker in scene.queue.workers()}
+def _workers(scenario: Scenario) -> set[str]:
+    return {worker.heartbeat.id for worker in scenario.queue.workers()}
 
 
 def _started(folder: Path, times: int) -> int:
@@ -191,7 +191,7 @@ def _delays(steps: Sequence[Step]) -> list[float]:
 
 
 def table(measured: Sequence[RecoveryTimes]) -> str:
-    """The measurements in Markdown: a line for each way, a column for each store."""
+    """The measurements in Markdown: a line for each recovery path, a column for each store."""
     stores = [name for name in ALL_STORES if any(result.store == name for result in measured)]
     cells_by_place = {(result.way.name, result.store): str(result) for result in measured}
     lines = [["way", "detects", *stores], ["---"] * (2 + len(stores))]
@@ -206,20 +206,20 @@ def table(measured: Sequence[RecoveryTimes]) -> str:
 
 @contextlib.contextmanager
 def sqlite(place: Path) -> Iterator[Callable[[int], str]]:
-    """A file for each way."""
+    """A file for each recovery path."""
     yield lambda number: f"sqlite:///{place}/jobs-{number}.db"
 
 
 @contextlib.contextmanager
 def redis(_place: Path) -> Iterator[Callable[[int], str]]:
-    """A server that loses nothing; a prefix for each way."""
+    """A server that loses nothing; a prefix for each recovery path."""
     with RedisServer(persistence="always") as server:
         yield lambda number: f"{server.url}?prefix=way{number}"
 
 
 @contextlib.contextmanager
 def postgresql(_place: Path) -> Iterator[Callable[[int], str]]:
-    """A server that loses nothing; a schema for each way."""
+    """A server that loses nothing; a schema for each recovery path."""
     with PostgresServer(fsync=True) as server:
         yield lambda number: f"{server.url}?schema=way{number}"
 
@@ -232,7 +232,7 @@ SERVERS: Mapping[str, Callable[[Path], contextlib.AbstractContextManager[Callabl
 
 
 def measure_store(store: str, ways: Sequence[RecoveryPath], samples: int) -> list[RecoveryTimes]:
-    """Measure every way that a store has, each on an empty store."""
+    """Measure every recovery path of a store, each on an empty store."""
     measured = []
     with (
         tempfile.TemporaryDirectory(prefix="ackline-recovery-") as folder,
@@ -246,7 +246,7 @@ def measure_store(store: str, ways: Sequence[RecoveryPath], samples: int) -> lis
 
 
 def main() -> None:
-    """Measure every way on every store, and print the table."""
+    """Measure every recovery path on every store, and print the table."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.harness.faults.recovery_times", description=__doc__
     )

@@ -36,7 +36,7 @@ BULK, PAUSE_SECONDS = 20, 0.01
 """Jobs that are enqueued at once, and the seconds in between."""
 
 LONG = 60.0
-"""The lease of the workers, in seconds: no worker is struck, so no lease may lapse."""
+"""The lease of the workers, in seconds: no worker is killed, so no lease may expire."""
 
 
 class RelayPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,15 +70,15 @@ class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
         return checked and not (self.lost or self.twice or self.unexpected)
 
     def __str__(self) -> str:
-        struck = ", ".join(f"{count} times {name}" for name, count in sorted(self.faults.items()))
+        injected = ", ".join(f"{count} times {name}" for name, count in sorted(self.faults.items()))
         return (
-            f"{self.enqueued:,} jobs, {struck}: {len(self.lost)} lost, {len(self.twice)} run "
+            f"{self.enqueued:,} jobs, {injected}: {len(self.lost)} lost, {len(self.twice)} run "
             f"twice, {len(self.unexpected)} unexpected"
         )
 
 
 class RelayCampaign:
-    """Enqueues in one store, works in the other, and strikes the relays in between."""
+    """Enqueues in one store, works in the other, and kills and stops the relays in between."""
 
     def __init__(self, plan: RelayPlan, folder: Path) -> None:
         self._plan = plan
@@ -88,22 +88,22 @@ class RelayCampaign:
         self._enough = threading.Event()
 
     def run(self) -> RelayReport:
-        """Strike, let everything arrive, count."""
-        with ackline.open(self._plan.source) as opened, self._scene as scene:
+        """Inject the faults, let everything arrive, count."""
+        with ackline.open(self._plan.source) as opened, self._scene as scenario:
             source = opened[QUEUE]
             target = msgspec.structs.replace(policy(LONG), result_ttl=self._plan.keep)
-            scene.queue.configure(policy=target)
+            scenario.queue.configure(policy=target)
             producer = threading.Thread(target=self._produce, args=[source])
             producer.start()
             try:
-                scene.start("worker", concurrency=16)
+                scenario.start("worker", concurrency=16)
                 for _ in range(self._plan.faults):
                     self._inject_fault()
             finally:
                 self._enough.set()
                 producer.join()
             self._replace_relays()
-            wait_for("all to arrive", lambda: not _live(source) and not scene.live(), 90.0)
+            wait_for("all to arrive", lambda: not _live(source) and not scenario.live(), 90.0)
             return msgspec.structs.replace(self._count(), report=self._check())
 
     def _produce(self, source: Queue[Any, Any]) -> None:
@@ -131,9 +131,9 @@ class RelayCampaign:
     def _active_relay(self, since: float) -> ManagedProcess | None:
         """The relay that was the last to pass jobs on; the others stand by."""
         last: dict[float, ManagedProcess] = {
-            step.at: member
-            for member in self._scene.processes.running("relay")
-            for step in member.steps()
+            step.at: process
+            for process in self._scene.processes.running("relay")
+            for step in process.steps()
             if step.type is StepType.ENQUEUE and step.at > since
         }
         return last[max(last)] if last else None

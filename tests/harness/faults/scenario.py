@@ -1,4 +1,4 @@
-"""One store under test: its processes, the faults they meet, and what is known in the end."""
+"""One store under test, its processes, their faults, and the evidence at the end."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ PROBE_TIMEOUT = 4.0
 class Scenario:
     """Enter it with an empty store and a folder for the histories; leaving ends all processes.
 
-    >>> with Scene("sqlite:///jobs.db", folder) as scene:  # doctest: +SKIP
-    ...     worker = scene.start("worker")
+    >>> with Scenario("sqlite:///jobs.db", folder) as scenario:  # doctest: +SKIP
+    ...     worker = scenario.start("worker")
     """
 
     has_one_queue = True
@@ -75,18 +75,18 @@ class Scenario:
     # --- processes ---
 
     def start(self, role: str, **details: Any) -> ManagedProcess:
-        """Start a process of this role; every one has a name of its own."""
+        """Start a process of this role, with a unique name."""
         name = f"{role}-{next(self._numbers)}"
-        assignment = ProgramOptions(
+        options = ProgramOptions(
             name=name, store=self.url, folder=str(self.folder), seed=self.seed, **details
         )
-        return self.processes.start(role, assignment)
+        return self.processes.start(role, options)
 
-    def drain(self, *, patience: float = TIMEOUT, **details: Any) -> bool:
-        """Let a new worker finish all jobs; False if it could not."""
+    def drain(self, *, timeout: float = TIMEOUT, **details: Any) -> bool:
+        """Let a new worker finish all jobs; False if it did not in time."""
         worker = self.start("worker", concurrency=16, **details)
         try:
-            wait_for("the drain", lambda: not self.live(), patience)
+            wait_for("the drain", lambda: not self.live(), timeout)
         except ConditionTimeout:
             return False
         finally:
@@ -97,59 +97,59 @@ class Scenario:
         return True
 
     def live(self) -> int:
-        """How many jobs are not finished."""
+        """The number of unfinished jobs."""
         return sum(count for state, count in self.queue.counts().items() if state in LIVE)
 
     # --- faults ---
 
     @contextlib.contextmanager
     def fault(self, act: str, victim: str, note: str = "") -> Iterator[None]:
-        """Note a fault, from before it strikes until it is over."""
+        """Record a fault, from before it happens until it has ended."""
         end = self.begin_fault(act, victim, note)
         yield
         self.history.write(end)
 
     def begin_fault(self, act: str, victim: str, note: str = "") -> Step:
-        """Note the beginning of a fault; write the returned step when it is over."""
+        """Record the start of a fault; write the returned step when it has ended."""
         id = f"fault-{next(self._numbers)}"
         end = Step(type=StepType.FAULT, phase=Phase.OK, id=id, act=act, worker=victim)
         self.history.write(msgspec.structs.replace(end, phase=Phase.INVOKE, note=note))
         return end
 
     def report_violation(self, act: str, about: str, note: str) -> None:
-        """Note an effect of a fault that must not be; the checker will report it."""
+        """Record a forbidden effect of a fault, which the checker will report."""
         self.history.write(
             Step(type=StepType.PROCESS, phase=Phase.FAIL, act=act, worker=about, note=note)
         )
 
-    def probe(self, after: str, patience: float = PROBE_TIMEOUT) -> threading.Thread:
-        """Check that the store takes jobs; complains if it does not within a few seconds."""
-        thread = self._try_to_enqueue(patience)
+    def probe(self, after: str, timeout: float = PROBE_TIMEOUT) -> threading.Thread:
+        """Check that the store accepts jobs; reports a violation if it does not in time."""
+        thread = self._try_to_enqueue(timeout)
         if thread.is_alive():
-            self.report_violation(BLOCKED, after, f"no enqueue for {patience:g} s")
+            self.report_violation(BLOCKED, after, f"no enqueue for {timeout:g} s")
         return thread
 
-    def pause(self, member: ManagedProcess) -> Step:
-        """Stop a process while it holds nothing locked; returns the step that ends the fault."""
+    def pause(self, process: ManagedProcess) -> Step:
+        """Suspend a process while it has no lock; returns the step that ends the fault."""
         for _ in range(20):
-            end = self.begin_fault(f"{PAUSE} {member.role}", member.name)
-            member.send(signal.SIGSTOP)
+            end = self.begin_fault(f"{PAUSE} {process.role}", process.name)
+            process.send(signal.SIGSTOP)
             attempt = self._try_to_enqueue(0.3)
             if not attempt.is_alive():
                 return end
-            self.resume(member, end)
+            self.resume(process, end)
             attempt.join()
-        raise ConditionTimeout(f"{member.name} was never met without a lock")
+        raise ConditionTimeout(f"{process.name} was never met without a lock")
 
-    def resume(self, member: ManagedProcess, end: Step) -> None:
-        """Let a stopped process go on."""
-        member.send(signal.SIGCONT)
+    def resume(self, process: ManagedProcess, end: Step) -> None:
+        """Resume a suspended process."""
+        process.send(signal.SIGCONT)
         self.history.write(end)
 
-    def _try_to_enqueue(self, patience: float) -> threading.Thread:
+    def _try_to_enqueue(self, timeout: float) -> threading.Thread:
         thread = threading.Thread(target=self._enqueue_one, daemon=True)
         thread.start()
-        thread.join(patience)
+        thread.join(timeout)
         return thread
 
     def enqueue(self, id: str, task: Task, kind: str = SYNC) -> None:
@@ -157,7 +157,7 @@ class Scenario:
         self.queue.enqueue({"seconds": task.seconds, "failures": task.failures}, id=id, kind=kind)
 
     def _enqueue_one(self) -> None:
-        # On an error the outcome is unknown, and noted so.
+        # On an error the outcome is unknown, and recorded as such.
         with contextlib.suppress(StoreError):
             self.enqueue(f"probe-{next(self._numbers)}", Task())
 

@@ -1,4 +1,4 @@
-"""The jobs of a campaign: what a payload asks for, and the handlers that do it."""
+"""The jobs of a campaign: their payloads, and the handlers that run them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PlannedFailure(Exception):
-    """The failure that the task asks for."""
+    """The failure that the task requests."""
 
 
 def random_job(random: random.Random, id: str) -> NewJob[Any]:

@@ -15,7 +15,7 @@ _chance = random.SystemRandom()
 
 
 def free_port() -> int:
-    """A port that nobody listens on right now."""
+    """A port that is free right now."""
     while True:
         port = _chance.randrange(LOWEST, HIGHEST)
         with socket.socket() as probe:

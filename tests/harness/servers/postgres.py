@@ -73,7 +73,7 @@ class PostgresServer(PrivateServer):
         self._end_by(signal.SIGQUIT)
 
     def stop_fast(self) -> None:
-        """End it in good order; clients are cut off."""
+        """Stop it gracefully; clients are disconnected."""
         self._end_by(signal.SIGINT)
 
     def pause(self) -> None:

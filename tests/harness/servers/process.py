@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 STOP_TIMEOUT = 10.0
-"""Seconds for a server to end in good order."""
+"""Seconds for a server to stop gracefully."""
 
 # Reads until the pipe closes, which it does when the process that holds its other end is gone.
 GUARD = 'read _; kill -9 "$0"'
@@ -44,7 +44,7 @@ class ServerProcess:
         return self._process.poll() is None
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal, if it still lives."""
+        """Send a signal if it is running."""
         if self.alive:
             self._process.send_signal(number)
 
@@ -55,7 +55,7 @@ class ServerProcess:
         self._process.wait()
 
     def stop(self) -> None:
-        """Ask it to end; kill it if it does not."""
+        """Stop it; kill it if it does not stop."""
         self.send(signal.SIGCONT)
         self.send(signal.SIGTERM)
         try:

@@ -55,7 +55,7 @@ class PrivateServer(ABC):
         self._start_process(same_port=True)
 
     def stop(self) -> None:
-        """End it in good order; a folder of its own is deleted."""
+        """Stop it gracefully; a folder of its own is deleted."""
         if self._process is not None:
             self._end()
             self._process = None

@@ -46,10 +46,10 @@ def test_a_url_names_a_service(url, address, location):
     [
         (f"https://{SECRET}@jobs.example.com", "token does not belong in a URL"),
         (f"https://user:{SECRET}@jobs.example.com/api", "token does not belong in a URL"),
-        ("http://localhost:800000", "cannot be read"),
+        ("http://localhost:800000", "not a valid URL"),
         ("http://localhost/a b", "characters"),
         ("http://localhost/api?tls=no", "'tls'"),
-        ("http://localhost/api?ca=x.pem", "starts with https"),
+        ("http://localhost/api?ca=x.pem", "must start with https"),
     ],
 )
 def test_a_mistake_is_named_and_a_token_is_not(url, says):

@@ -27,7 +27,7 @@ def refuse_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "read", read)
 
 
-def test_jobs_are_answered_though_the_look_after_them_fails(
+def test_claimed_jobs_are_returned_if_lapsed_leases_cannot_be_read(
     work: Queue[Any, Any], store: PostgresStore, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     work.enqueue(1, id="a", max_attempts=1)
@@ -39,7 +39,7 @@ def test_jobs_are_answered_though_the_look_after_them_fails(
     assert "the next claim will: the connection broke" in caplog.text
 
 
-def test_verdicts_are_answered_too(
+def test_verdicts_are_returned_too(
     work: Queue[Any, Any], store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work.enqueue(1, id="a")
@@ -52,7 +52,7 @@ def test_verdicts_are_answered_too(
     assert [verdict.applied for verdict in claimed.verdicts] == [True]
 
 
-def test_a_claim_that_brought_nothing_says_that_it_failed(
+def test_a_claim_without_jobs_or_verdicts_raises_the_error(
     work: Queue[Any, Any], store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work.enqueue(1, kind="other")
@@ -71,7 +71,7 @@ def put_poison(store: PostgresStore, queue: QueueKey) -> None:
 
 
 @pytest.mark.parametrize("way", ["claim", "recover"])
-def test_a_lease_that_cannot_be_taken_back_holds_up_no_other(
+def test_a_locked_lapsed_lease_blocks_no_other(
     work: Queue[Any, Any], store: PostgresStore, way: str, caplog: Any
 ) -> None:
     put_poison(store, work.key)
@@ -86,7 +86,7 @@ def test_a_lease_that_cannot_be_taken_back_holds_up_no_other(
     poison = work.status("poison")
     assert poison is not None
     assert poison.state is State.PROCESSING
-    assert "job 'poison' of work cannot be taken back" in caplog.text
+    assert "cannot expire the lease of job 'poison' of work" in caplog.text
 
 
 def enqueued_anew(here: Queue[Any, Any], there: Queue[Any, Any], *ids: str) -> list[Any]:
@@ -100,7 +100,7 @@ def enqueued_anew(here: Queue[Any, Any], there: Queue[Any, Any], *ids: str) -> l
     return there.claim(len(ids))
 
 
-def test_a_live_lease_is_not_called_lost_by_who_remembers_an_earlier_job(
+def test_an_outdated_cache_reports_no_live_lease_as_lost(
     work: Queue[Any, Any], open_store: OpenStore
 ) -> None:
     """Two replicas of a service: one claims, and the other is asked to keep it."""

@@ -36,7 +36,7 @@ def test_a_higher_priority_of_another_process_overtakes_at_once(
     assert ids(take(one, queue))[-1] == "idle"
 
 
-def test_a_late_committer_is_found_although_others_were_claimed_past_it(
+def test_a_job_committed_late_is_found_after_later_ones_were_claimed(
     open_store: OpenStore, server: PostgresServer, queue: QueueKey
 ) -> None:
     one, other = open_store(), open_store()
@@ -48,7 +48,7 @@ def test_a_late_committer_is_found_although_others_were_claimed_past_it(
     assert ids(take(one, queue)) == ["late"]
 
 
-def test_a_late_committer_is_soon_found_while_there_is_more_to_do(
+def test_a_job_committed_late_is_found_soon_by_busy_claims(
     open_store: OpenStore, server: PostgresServer, queue: QueueKey
 ) -> None:
     one, other = open_store(), open_store()
@@ -117,7 +117,7 @@ class TestScanPositions:
         assert scan.full
         assert set(scan.ranks) == {-math.inf}
 
-    def test_the_next_begins_behind_what_was_taken(self) -> None:
+    def test_the_next_scan_starts_after_claimed_jobs(self) -> None:
         positions = ScanPositions()
         scan = self._scan(positions)
         positions.advance(scan, {(self.KIND_ID, 5): (3.0, 9)})
@@ -131,7 +131,7 @@ class TestScanPositions:
 
         assert self._first(positions, UNORDERED_LANE) == -math.inf
 
-    def test_a_job_that_comes_to_stand_before_the_hint_lowers_it(self) -> None:
+    def test_a_job_added_before_the_position_moves_it_back(self) -> None:
         positions = ScanPositions()
         places = {(self.KIND_ID, FIRST_PROMOTED_LANE): (3.0, 9), (self.KIND_ID, 5): (7.0, 9)}
         positions.advance(self._scan(positions), places)
@@ -151,7 +151,7 @@ class TestScanPositions:
 
         assert self._first(positions, 5) == 2.0
 
-    def test_what_was_taken_before_a_reset_raises_nothing(self) -> None:
+    def test_a_scan_from_before_a_reset_advances_nothing(self) -> None:
         positions = ScanPositions()
         positions.advance(self._scan(positions), {(self.KIND_ID, 5): (2.0, 9)})
         scan = self._scan(positions)
@@ -168,7 +168,7 @@ class TestScanPositions:
         assert not positions.start_scan([self.KIND_ID]).full
         assert not positions.rescan([self.KIND_ID]).full
 
-    def test_a_cheap_one_follows_whenever_nothing_was_found(self) -> None:
+    def test_a_cheap_full_scan_follows_a_scan_that_found_nothing(self) -> None:
         positions = ScanPositions()
         scan = self._scan(positions, cost=0.001)
         positions.advance(scan, {})
@@ -178,7 +178,7 @@ class TestScanPositions:
 
 @pytest.mark.parametrize("options", [NO_OPTIONS, Options(lease=9.0)], ids=["at once", "in steps"])
 @pytest.mark.usefixtures("without_full_scans", "without_steps_back")
-def test_a_claim_that_is_run_again_passes_nothing_over(
+def test_a_retried_claim_skips_no_jobs(
     store: PostgresStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch, options: Options
 ) -> None:
     for id in ("zeroth", "first", "second", "third"):  # each with a rank of its own

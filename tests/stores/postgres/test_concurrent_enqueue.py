@@ -64,7 +64,7 @@ def test_ids_are_inserted_in_one_order_whatever_order_they_come_in(
     assert accepted(brought) == [False, False]
 
 
-def test_who_is_in_a_ring_all_the_same_looks_first(
+def test_a_producer_in_a_deadlock_looks_existing_jobs_up(
     store: PostgresStore,
     work: Queue[Any, Any],
     server: PostgresServer,
@@ -89,7 +89,7 @@ def test_who_is_in_a_ring_all_the_same_looks_first(
     assert accepted(brought) == [False, True, False]
 
 
-def test_nobody_waits_for_ever_for_an_id(
+def test_waits_for_an_id_time_out(
     open_store: OpenStore,
     work: Queue[Any, Any],
     threads: ThreadPoolExecutor,
@@ -106,7 +106,7 @@ def test_nobody_waits_for_ever_for_an_id(
     assert not receipt.accepted
 
 
-def test_who_waits_for_an_id_leaves_connections_to_heartbeats_and_settling(
+def test_producers_that_wait_for_an_id_leave_connections_for_heartbeats(
     open_store: OpenStore,
     work: Queue[Any, Any],
     server: PostgresServer,

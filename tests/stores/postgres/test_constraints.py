@@ -91,7 +91,7 @@ def test_every_check_is_tried_here(tables: psycopg.Connection, schema: str) -> N
     assert {name for (name,) in rows} == VIOLATIONS.keys()
 
 
-def test_what_must_be_there_once_cannot_be_there_twice(tables: psycopg.Connection) -> None:
+def test_duplicates_are_refused(tables: psycopg.Connection) -> None:
     for name, sql in TWICE.items():
         with pytest.raises(psycopg.errors.UniqueViolation) as refusal:
             tables.execute(sql.encode())

@@ -60,7 +60,9 @@ def _claims_at_once(store: PostgresStore, queue: QueueKey, sent: list[str]) -> S
     return [name == "claim_jobs" for name in sent if name in ("claim_jobs", "take_jobs")]
 
 
-def test_both_ways_write_the_same_journal(store: PostgresStore, queue: QueueKey) -> None:
+def test_claims_in_one_statement_and_in_steps_write_the_same_journal(
+    store: PostgresStore, queue: QueueKey
+) -> None:
     put(store, queue, "short", "x" * 31, "x" * 32, "ä" * 100, "x" * 255, "ü" * 128)
     apart = QueueKey(queue.tenant, "apart")
     put(store, apart, "short", "x" * 31, "x" * 32, "ä" * 100, "x" * 255, "ü" * 128)

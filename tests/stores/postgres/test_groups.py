@@ -38,7 +38,7 @@ def ahead(store: PostgresStore, queue: QueueKey) -> None:
 
 
 @pytest.mark.usefixtures("ahead")
-def test_what_stands_behind_a_full_group_is_reached_in_short_transactions(
+def test_jobs_after_a_full_group_are_reached_in_short_transactions(
     store: PostgresStore, queue: QueueKey, parked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(claim, "PARK_LIMIT", 50)
@@ -51,7 +51,7 @@ def test_what_stands_behind_a_full_group_is_reached_in_short_transactions(
 
 
 @pytest.mark.usefixtures("ahead")
-def test_control_fewer_are_put_aside_at_once(
+def test_control_fewer_jobs_are_parked_in_one_transaction(
     store: PostgresStore, queue: QueueKey, parked: list[int]
 ) -> None:
     assert ids(take(store, queue, 1)) == ["other"]

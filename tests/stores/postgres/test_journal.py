@@ -52,7 +52,7 @@ def test_the_end_of_the_journal_is_before_what_is_not_committed(
     assert [event.id for event in store.events(queue, end, 10)] == ["late", "early"]
 
 
-def test_nothing_is_dropped_that_a_late_committer_comes_before(
+def test_no_batch_is_trimmed_after_a_running_transaction(
     store: PostgresStore, server: PostgresServer, queue: QueueKey
 ) -> None:
     put(store, queue, "first")

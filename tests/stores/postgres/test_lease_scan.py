@@ -17,13 +17,13 @@ NOW = 1000.0
 
 
 class TestAhead:
-    def test_at_first_all_leases_are_looked_at(self) -> None:
+    def test_the_first_scan_reads_all_leases(self) -> None:
         ahead = LeaseScan()
 
         assert ahead.is_due(NOW)
         assert ahead.start == -math.inf
 
-    def test_then_from_the_first_deadline_on(self) -> None:
+    def test_later_scans_start_at_the_first_deadline(self) -> None:
         ahead = LeaseScan()
 
         ahead.finished(NOW + 30.0, NOW, cost=0.0)
@@ -32,7 +32,7 @@ class TestAhead:
         assert not ahead.is_due(NOW + LEASE_SCAN_INTERVAL / 2)
         assert ahead.is_due(NOW + LEASE_SCAN_INTERVAL)
 
-    def test_what_costs_much_is_done_seldom(self) -> None:
+    def test_costly_scans_are_rare(self) -> None:
         ahead = LeaseScan()
 
         ahead.finished(None, NOW, cost=0.1)
@@ -40,7 +40,7 @@ class TestAhead:
         assert not ahead.is_due(NOW + 0.1 * LEASE_SCAN_SHARE - 0.01)
         assert ahead.is_due(NOW + 0.1 * LEASE_SCAN_SHARE)
 
-    def test_a_shorter_lease_of_its_own_is_not_passed(self) -> None:
+    def test_a_shorter_lease_of_the_same_process_is_not_skipped(self) -> None:
         ahead = LeaseScan()
         ahead.finished(NOW + 30.0, NOW, cost=0.0)
 
@@ -48,7 +48,7 @@ class TestAhead:
 
         assert ahead.start == NOW + 5.0
 
-    def test_a_clock_that_was_put_back_means_a_new_look(self) -> None:
+    def test_all_leases_are_scanned_after_the_clock_was_set_back(self) -> None:
         ahead = LeaseScan()
 
         ahead.finished(NOW + 30.0, NOW, cost=0.0)
@@ -56,7 +56,7 @@ class TestAhead:
         assert ahead.is_due(NOW - 1.0)
 
 
-def test_a_shorter_lease_of_another_process_is_told_of_when_it_lapses(
+def test_a_shorter_lease_of_another_process_is_reported_when_it_lapses(
     open_store: OpenStore, queue: QueueKey
 ) -> None:
     clock = ManualClock()
@@ -71,7 +71,7 @@ def test_a_shorter_lease_of_another_process_is_told_of_when_it_lapses(
     assert [job.id for job in here.claim(queue, short).lapsed] == ["b"]
 
 
-def test_between_two_looks_at_all_of_them_a_claim_begins_at_the_first_deadline(
+def test_between_full_scans_a_claim_starts_at_the_first_deadline(
     open_store: OpenStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts: list[float] = []

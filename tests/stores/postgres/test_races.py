@@ -147,7 +147,7 @@ class Player:
 
 
 @pytest.mark.parametrize("seed", [5, 7])
-def test_the_tables_are_right_whatever_happens_at_once(
+def test_the_tables_stay_consistent_under_concurrency(
     open_store: OpenStore, server: PostgresServer, schema: str, seed: int
 ) -> None:
     stores = [open_store(), open_store()]
@@ -175,7 +175,7 @@ def test_the_tables_are_right_whatever_happens_at_once(
     require_counted(stores[0])
 
 
-def test_a_deadlock_is_tried_again(engine: Engine) -> None:
+def test_a_deadlock_is_retried(engine: Engine) -> None:
     both_have_one, tries = threading.Barrier(2), Counter[int]()
 
     def lock(first: int, second: int) -> None:

@@ -15,7 +15,7 @@ def set_back(server: PostgresServer, schema: str, seconds: int) -> None:
         connection.execute(f"""SELECT setval('"{schema}".token', 1)""")
 
 
-def test_a_restored_copy_gives_out_no_token_again(
+def test_a_restored_copy_issues_no_token_again(
     open_store: OpenStore, server: PostgresServer, schema: str, queue: QueueKey
 ) -> None:
     lost = open_store()
@@ -41,7 +41,7 @@ def test_a_token_is_above_those_that_the_job_had(
     assert job.token > 2**52
 
 
-def test_a_token_fits_in_every_language(store: PostgresStore, queue: QueueKey) -> None:
+def test_a_token_fits_in_a_double(store: PostgresStore, queue: QueueKey) -> None:
     put(store, queue, "a")
 
     assert 0 < take(store, queue)[0].token < 2**53

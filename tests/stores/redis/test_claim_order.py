@@ -31,8 +31,8 @@ class Pair:
         self.held: list[tuple[Record, Record]] = []
         self._next = 0
 
-    def both(self, ask: Callable[[Store], object]) -> None:
-        one, other = map(ask, self.stores)
+    def both(self, call: Callable[[Store], object]) -> None:
+        one, other = map(call, self.stores)
         assert one == other
 
     def enqueue(self) -> None:
@@ -73,7 +73,7 @@ class Pair:
         ]
         assert answers[0] == answers[1]
 
-    def meddle(self) -> None:
+    def operate(self) -> None:
         id = str(self.chance.randrange(self._next + 1))
         step = self.chance.choice(
             (
@@ -91,7 +91,7 @@ class Pair:
     def pass_time(self) -> None:
         self.clock.advance(self.chance.choice((0.0, 0.5, 3.0)))
 
-    def look(self) -> None:
+    def compare_queries(self) -> None:
         pages = [store.page(QUEUE, QUEUED, None, 1000).jobs for store in self.stores]
         assert [job.id for job in pages[0]] == [job.id for job in pages[1]]
 
@@ -111,17 +111,17 @@ def later(job: Record) -> Transition:
 @pytest.mark.parametrize("seed", range(6))
 def test_claims_come_in_the_same_order(timed, clock, seed):
     pair = Pair(timed, clock, seed)
-    acts = [pair.enqueue, pair.claim, pair.settle, pair.pass_time, pair.meddle]
+    acts = [pair.enqueue, pair.claim, pair.settle, pair.pass_time, pair.operate]
     for _ in range(120):
         pair.chance.choice(acts)()
     pair.change_settings()
     for _ in range(40):
         pair.chance.choice(acts)()
-    pair.look()
+    pair.compare_queries()
 
 
 def test_lists_of_kinds_and_groups_never_collide(timed):
-    """Rule 11: names that look like the key of another list."""
+    """Rule 11: names that compare_queries like the key of another list."""
     kinds = ["mail", "a:b", "1:g:mail", "b"]
     groups = ["g", "1:g:mail", "1:g:a:b", "1:g", "g:1", "3:a:b", "a", "a:b"]
     batch = [

@@ -35,7 +35,7 @@ def fields(**more: bytes) -> dict[bytes, bytes]:
     return {b"n": b"4", b"e": packed} | {name.encode(): value for name, value in more.items()}
 
 
-def told(name: str, values: list[Any]) -> list[Entry]:
+def with_values(name: str, values: list[Any]) -> list[Entry]:
     pairs = zip(ENTRIES, values, strict=True)
     return [msgspec.structs.replace(entry, **{name: value}) for entry, value in pairs]
 
@@ -59,7 +59,7 @@ def test_runs_share_what_they_have_in_common():
 def test_priorities_at_the_end_may_be_left_out(digits, priorities):
     _, found = read_batch(fields(p=digits), 4)
 
-    assert list(found) == told("priority", priorities)
+    assert list(found) == with_values("priority", priorities)
 
 
 def test_callbacks_are_found_by_the_numbers_of_their_entries():
@@ -67,7 +67,7 @@ def test_callbacks_are_found_by_the_numbers_of_their_entries():
 
     _, found = read_batch(fields(c=packed), 4)
 
-    assert list(found) == told("callback_url", [None, "https://b", None, "https://d"])
+    assert list(found) == with_values("callback_url", [None, "https://b", None, "https://d"])
 
 
 def many(*runs: tuple[Any, ...], **more: bytes) -> Sequence[Entry]:
@@ -76,8 +76,8 @@ def many(*runs: tuple[Any, ...], **more: bytes) -> Sequence[Entry]:
     packed = msgspec.msgpack.encode(
         [2, *(["claim", 1, 2, 7, "w", "", "", *run[:2], [*islice(ids, run[2])]] for run in runs)]
     )
-    told = {name.encode(): value for name, value in more.items()}
-    return read_batch({b"e": packed} | told, sum(run[2] for run in runs))[1]
+    with_values = {name.encode(): value for name, value in more.items()}
+    return read_batch({b"e": packed} | with_values, sum(run[2] for run in runs))[1]
 
 
 def ids_in_rows(batch: Sequence[Entry]) -> list[tuple[Entry, list[str]]]:

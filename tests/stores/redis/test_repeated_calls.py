@@ -47,7 +47,7 @@ def proxy(server) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def behind(proxy, prefix, open_store, clock, client) -> RedisStore:
+def proxied_store(proxy, prefix, open_store, clock, client) -> RedisStore:
     """A store that reaches its server through the proxy."""
     load_scripts(client, *VERBS)
     host, port = proxy.address
@@ -71,7 +71,7 @@ def sent(proxy, monkeypatch) -> list[bytes]:
     return requests
 
 
-def lose_the_answer(proxy: Proxy, verb: str, call: Callable[[], object]) -> None:
+def lose_answer(proxy: Proxy, verb: str, call: Callable[[], object]) -> None:
     """The server executes it, but the caller gets no answer."""
     proxy.cut_next("after", matching=script(verb).sha.encode())
     with pytest.raises(StoreUnavailable):
@@ -81,39 +81,41 @@ def lose_the_answer(proxy: Proxy, verb: str, call: Callable[[], object]) -> None
 class TestSentOnce:
     @pytest.mark.parametrize("verb", VERBS)
     def test_a_lost_answer_is_reported_and_the_command_is_sent_once(
-        self, proxy, behind, sent, verb
+        self, proxy, proxied_store, sent, verb
     ):
-        lose_the_answer(proxy, verb, lambda: VERBS[verb](behind))
+        lose_answer(proxy, verb, lambda: VERBS[verb](proxied_store))
 
         assert proxy.done["after"] == 1
         assert times_sent(verb, sent) == 1
 
     @pytest.mark.parametrize("verb", VERBS)
-    def test_a_lost_command_is_reported_and_changes_nothing(self, proxy, behind, sent, verb):
-        before = state_of(behind)
+    def test_a_lost_command_is_reported_and_changes_nothing(self, proxy, proxied_store, sent, verb):
+        before = state_of(proxied_store)
         proxy.cut_next("before", matching=script(verb).sha.encode())
 
         with pytest.raises(StoreUnavailable):
-            VERBS[verb](behind)
+            VERBS[verb](proxied_store)
 
-        assert state_of(behind) == before
+        assert state_of(proxied_store) == before
         assert times_sent(verb, sent) == 1
 
-    def test_the_next_call_has_a_new_connection(self, proxy, behind):
-        lose_the_answer(proxy, "claim", lambda: behind.claim(QUEUE, wants(1)))
+    def test_the_next_call_has_a_new_connection(self, proxy, proxied_store):
+        lose_answer(proxy, "claim", lambda: proxied_store.claim(QUEUE, wants(1)))
 
-        assert behind.promote(QUEUE, 1) == 0
+        assert proxied_store.promote(QUEUE, 1) == 0
 
-    def test_a_connection_that_died_in_the_pool_is_not_used(self, proxy, behind, monkeypatch):
+    def test_a_connection_that_died_in_the_pool_is_not_used(
+        self, proxy, proxied_store, monkeypatch
+    ):
         monkeypatch.setattr("ackline.stores.redis.io.client.ALIVE_FOR", 0.0)
         proxy.cut_all()
 
-        assert behind.enqueue(QUEUE, drafts(1, start=100))[0].accepted
+        assert proxied_store.enqueue(QUEUE, drafts(1, start=100))[0].accepted
 
     @pytest.mark.parametrize("mode", ["single", "sentinel", "cluster"])
     def test_no_client_sends_a_cut_command_again(self, open_store, mode):
         with FakeServer({"EVALSHA": CUT}) as server:
-            server.answers |= as_every_mode(server.port)
+            server.answers |= answers_of_any_mode(server.port)
             store = open_store(url_of(mode, server.port))
 
             with pytest.raises(StoreUnavailable):
@@ -131,7 +133,7 @@ def times_sent(verb: str, requests: list[bytes]) -> int:
     )
 
 
-def as_every_mode(port: int) -> dict[str, bytes]:
+def answers_of_any_mode(port: int) -> dict[str, bytes]:
     """Answers that make a server look like its own sentinel, and like a cluster."""
     master = {"name": "main", "ip": HOST, "port": port, "flags": "master", "num-other-sentinels": 0}
     node = array(bulk(HOST), b":%d\r\n" % port, bulk("id"))
@@ -167,102 +169,105 @@ def state_of(store: RedisStore) -> object:
     )
 
 
-class TestSentAgain:
+class TestRepeated:
     """Rule 12: every mutation is safe to send again after an unknown outcome."""
 
-    def test_enqueue_answers_duplicate(self, proxy, behind):
-        lose_the_answer(proxy, "enqueue", lambda: VERBS["enqueue"](behind))
+    def test_enqueue_answers_duplicate(self, proxy, proxied_store):
+        lose_answer(proxy, "enqueue", lambda: VERBS["enqueue"](proxied_store))
 
-        [receipt] = behind.enqueue(QUEUE, drafts(1, start=100))
+        [receipt] = proxied_store.enqueue(QUEUE, drafts(1, start=100))
 
         assert (receipt.accepted, receipt.state) == (False, State.QUEUED)
-        assert len(steps(behind, "id100")) == 1
+        assert len(steps(proxied_store, "id100")) == 1
 
     @pytest.mark.parametrize("step", ["complete", "fail", "release"])
-    def test_settling_answers_applied(self, proxy, behind, step):
-        [job] = behind.claim(QUEUE, wants(1)).jobs
+    def test_settling_answers_applied(self, proxy, proxied_store, step):
+        [job] = proxied_store.claim(QUEUE, wants(1)).jobs
         settle = {
             "complete": done(job),
             "fail": bury(job, BOOM, DEFAULTS),
             "release": release(job, DEFAULTS),
         }[step]
-        lose_the_answer(proxy, "apply", lambda: behind.apply(QUEUE, [settle]))
-        before = state_of(behind)
+        lose_answer(proxy, "apply", lambda: proxied_store.apply(QUEUE, [settle]))
+        before = state_of(proxied_store)
 
-        [verdict] = behind.apply(QUEUE, [settle])
+        [verdict] = proxied_store.apply(QUEUE, [settle])
 
         assert verdict.applied
-        assert state_of(behind) == before
+        assert state_of(proxied_store) == before
 
-    def test_the_jobs_of_a_claim_come_back_when_their_lease_lapses(self, proxy, behind, clock):
-        lose_the_answer(proxy, "claim", lambda: behind.claim(QUEUE, wants(2)))
-        assert [job.id for job in behind.claim(QUEUE, wants(9)).jobs] == ["id2"]
+    def test_the_jobs_of_a_claim_come_back_when_their_lease_lapses(
+        self, proxy, proxied_store, clock
+    ):
+        lose_answer(proxy, "claim", lambda: proxied_store.claim(QUEUE, wants(2)))
+        assert [job.id for job in proxied_store.claim(QUEUE, wants(9)).jobs] == ["id2"]
 
         clock.advance(30.0)
-        lapsed = [job for job in behind.leases(QUEUE) if job.id != "id2"]
+        lapsed = [job for job in proxied_store.leases(QUEUE) if job.id != "id2"]
         assert (
-            behind.apply(QUEUE, [lapse(job) for job in lapsed]) == [Verdict(True, State.QUEUED)] * 2
+            proxied_store.apply(QUEUE, [lapse(job) for job in lapsed])
+            == [Verdict(True, State.QUEUED)] * 2
         )
 
-        again = behind.claim(QUEUE, wants(9)).jobs
+        again = proxied_store.claim(QUEUE, wants(9)).jobs
         assert [(job.id, job.attempts) for job in again] == [("id0", 2), ("id1", 2)]
 
-    def test_settling_and_claiming_in_one_call(self, proxy, behind):
+    def test_settling_and_claiming_in_one_call(self, proxy, proxied_store):
         """What was settled stays settled; what was claimed waits until its lease lapses."""
-        [job] = behind.claim(QUEUE, wants(1)).jobs
-        lose_the_answer(proxy, "claim", lambda: behind.claim(QUEUE, wants(1), [done(job)]))
+        [job] = proxied_store.claim(QUEUE, wants(1)).jobs
+        lose_answer(proxy, "claim", lambda: proxied_store.claim(QUEUE, wants(1), [done(job)]))
 
-        claimed = behind.claim(QUEUE, wants(1), [done(job)])
+        claimed = proxied_store.claim(QUEUE, wants(1), [done(job)])
 
         assert claimed.verdicts == [Verdict(True, State.COMPLETED)]
         assert [job.id for job in claimed.jobs] == ["id2"]
-        assert len(steps(behind, job.id)) == 3
+        assert len(steps(proxied_store, job.id)) == 3
 
     @pytest.mark.parametrize("step", ["complete", "fail", "release"])
-    def test_a_claim_that_settles_again_is_one_round_trip(self, behind, sent, step):
+    def test_a_claim_that_settles_again_is_one_round_trip(self, proxied_store, sent, step):
         """A second one could fail, and nobody would have the jobs that the first has leased."""
-        [job] = behind.claim(QUEUE, wants(1)).jobs
+        [job] = proxied_store.claim(QUEUE, wants(1)).jobs
         settle = {
             "complete": done(job),
             "fail": bury(job, BOOM, DEFAULTS),
             "release": release(job, DEFAULTS),
         }[step]
-        behind.apply(QUEUE, [settle])
+        proxied_store.apply(QUEUE, [settle])
         sent.clear()
 
-        claimed = behind.claim(QUEUE, wants(1), [settle, done(job, b"another")])
+        claimed = proxied_store.claim(QUEUE, wants(1), [settle, done(job, b"another")])
 
         assert [verdict.applied for verdict in claimed.verdicts] == [True, False]
         assert len(claimed.jobs) == 1
         assert len(sent) == 1
 
-    def test_a_repeated_heartbeat_extends_the_same_leases(self, proxy, behind, clock):
-        [job] = behind.claim(QUEUE, wants(1)).jobs
+    def test_a_repeated_heartbeat_extends_the_same_leases(self, proxy, proxied_store, clock):
+        [job] = proxied_store.claim(QUEUE, wants(1)).jobs
         holds = [LeaseExtension(job.id, job.token, 60.0)]
-        lose_the_answer(proxy, "heartbeat", lambda: behind.heartbeat(QUEUE, BEAT, holds))
+        lose_answer(proxy, "heartbeat", lambda: proxied_store.heartbeat(QUEUE, BEAT, holds))
 
-        assert behind.heartbeat(QUEUE, BEAT, holds).lost == []
-        assert leased(behind, job).deadline == clock.now() + 60.0
+        assert proxied_store.heartbeat(QUEUE, BEAT, holds).lost == []
+        assert leased(proxied_store, job).deadline == clock.now() + 60.0
 
-    def test_promote_queues_once(self, proxy, behind, clock):
+    def test_promote_queues_once(self, proxy, proxied_store, clock):
         clock.advance(60.0)
-        lose_the_answer(proxy, "promote", lambda: VERBS["promote"](behind))
+        lose_answer(proxy, "promote", lambda: VERBS["promote"](proxied_store))
 
-        assert behind.promote(QUEUE, 10) == 0
-        assert len(steps(behind, "later")) == 2
+        assert proxied_store.promote(QUEUE, 10) == 0
+        assert len(steps(proxied_store, "later")) == 2
 
-    def test_purge_deletes_once(self, proxy, behind):
-        lose_the_answer(proxy, "purge", lambda: VERBS["purge"](behind))
+    def test_purge_deletes_once(self, proxy, proxied_store):
+        lose_answer(proxy, "purge", lambda: VERBS["purge"](proxied_store))
 
-        assert VERBS["purge"](behind) == 0
-        assert len(steps(behind, "id1")) == 2
+        assert VERBS["purge"](proxied_store) == 0
+        assert len(steps(proxied_store, "id1")) == 2
 
-    def test_a_key_is_written_once(self, proxy, behind):
+    def test_a_key_is_written_once(self, proxy, proxied_store):
         write = [KeyWrite(key=("a",), value=b"1", version=0)]
-        lose_the_answer(proxy, "write_keys", lambda: behind.write_keys("default", write))
+        lose_answer(proxy, "write_keys", lambda: proxied_store.write_keys("default", write))
 
-        assert not behind.write_keys("default", write)
-        assert [key.value for key in behind.read_keys("default", (), 10)] == [b"1"]
+        assert not proxied_store.write_keys("default", write)
+        assert [key.value for key in proxied_store.read_keys("default", (), 10)] == [b"1"]
 
 
 def steps(store: RedisStore, id: str) -> list[object]:

@@ -11,8 +11,7 @@ import pytest
 
 from ackline import HandlersHang, State
 from ackline.worker import Worker
-
-SOON = 10.0
+from tests.waiting import TIMEOUT
 
 
 async def exit_soon() -> None:
@@ -54,15 +53,13 @@ def test_a_handler_that_ends_the_loop_ends_neither_its_job_nor_others(
 
     queue.enqueue("beside", kind="good", id="beside")
     start(queue)
-    assert queue.enqueue_and_wait(1, kind="rude", timeout=SOON) == "went on"
-    assert queue.result("beside", timeout=SOON) == "beside"
-    assert queue.enqueue_and_wait("after", kind="good", timeout=SOON) == "after"
-    assert "loop goes on" in caplog.text
+    assert queue.enqueue_and_wait(1, kind="rude", timeout=TIMEOUT) == "went on"
+    assert queue.result("beside", timeout=TIMEOUT) == "beside"
+    assert queue.enqueue_and_wait("after", kind="good", timeout=TIMEOUT) == "after"
+    assert "was restarted" in caplog.text
 
 
-def test_a_loop_that_is_broken_ends_the_worker_which_gives_back_its_jobs(
-    queue, caplog, monkeypatch
-):
+def test_a_broken_event_loop_stops_the_worker_which_releases_its_jobs(queue, caplog, monkeypatch):
     monkeypatch.setattr("ackline.worker.heartbeat.HEARTBEAT_INTERVAL", 0.05)
     monkeypatch.setattr("ackline.worker.worker.INTERRUPT_SECONDS", 0.05)
 
@@ -82,7 +79,7 @@ def test_a_loop_that_is_broken_ends_the_worker_which_gives_back_its_jobs(
     assert {job.attempts for job in queue.jobs().jobs} == {0}
 
 
-def test_what_handlers_left_behind_is_cancelled_at_the_stop(queue):
+def test_tasks_started_by_handlers_are_cancelled_at_the_stop(queue):
     cancelled = threading.Event()
 
     async def left_behind() -> None:
@@ -100,7 +97,7 @@ def test_what_handlers_left_behind_is_cancelled_at_the_stop(queue):
 
     worker = Worker(queue)
     worker.start()
-    queue.enqueue_and_wait(1, timeout=SOON)
+    queue.enqueue_and_wait(1, timeout=TIMEOUT)
     worker.stop()
     assert cancelled.is_set()
 
@@ -118,8 +115,8 @@ def test_blocking_calls_share_a_few_threads_that_no_process_waits_for(queue, sta
         return [len(set(seen)) <= 40, all(thread.daemon for thread in seen)]
 
     start(queue)
-    assert queue.enqueue_and_wait(1, timeout=SOON) == [True, True]
-    assert queue.enqueue_and_wait(2, timeout=SOON) == [True, True]
+    assert queue.enqueue_and_wait(1, timeout=TIMEOUT) == [True, True]
+    assert queue.enqueue_and_wait(2, timeout=TIMEOUT) == [True, True]
 
 
 def test_the_threads_of_blocking_calls_end_with_the_worker(queue):
@@ -131,8 +128,8 @@ def test_the_threads_of_blocking_calls_end_with_the_worker(queue):
 
     worker = Worker(queue)
     worker.start()
-    queue.enqueue_and_wait(1, timeout=SOON)
+    queue.enqueue_and_wait(1, timeout=TIMEOUT)
     worker.stop()
     for thread in threads:
-        thread.join(SOON)
+        thread.join(TIMEOUT)
         assert not thread.is_alive()

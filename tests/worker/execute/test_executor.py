@@ -1,4 +1,4 @@
-"""What an executor makes of jobs that are told to stop before their handlers begin."""
+"""Jobs that are interrupted before their handlers start."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from ackline.worker.execute.thread_executor import ThreadExecutor
 from ackline.worker.hooks import NO_HOOKS
 from ackline.worker.leased_jobs import LeasedJob
 from ackline.worker.timers import Timers
-
-SOON = 10.0
+from tests.waiting import TIMEOUT
 
 
 class ExecutorFixture:
@@ -52,7 +51,7 @@ class ExecutorFixture:
         return LeasedJob(self.queue, record, handler, self.queue.policies.of(record))
 
     def next_outcome(self) -> tuple[str, Act]:
-        transition = self.outcomes.get(timeout=SOON)
+        transition = self.outcomes.get(timeout=TIMEOUT)
         return transition.id, transition.act
 
 
@@ -63,10 +62,10 @@ def scene(queue: Queue[Any, Any], request: pytest.FixtureRequest) -> Iterator[Ex
     scene.executor.stop()
 
 
-def test_a_job_that_is_told_to_stop_before_its_first_step_is_given_back(
+def test_a_job_interrupted_before_it_starts_is_released(
     scene: ExecutorFixture,
 ) -> None:
-    """As by a lease that could not be kept; else it would be held, and kept alive, for ever."""
+    """As for a lease that could not be extended; otherwise it would stay leased forever."""
     first, second = scene.held("first"), scene.held("second")
     scene.executor.interrupt(first, StopReason.LEASE_LOST)
     scene.executor.submit([first, second])
@@ -79,7 +78,7 @@ def test_a_job_that_is_told_to_stop_before_its_first_step_is_given_back(
     assert scene.called == ["second"]
 
 
-def test_a_job_that_is_told_to_stop_once_it_is_submitted_is_settled(scene: ExecutorFixture) -> None:
+def test_a_job_interrupted_once_it_is_submitted_is_settled(scene: ExecutorFixture) -> None:
     held = scene.held("a")
     scene.executor.start()
 

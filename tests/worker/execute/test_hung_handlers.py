@@ -1,4 +1,4 @@
-"""Handlers that never stop: a worker that has too many of them ends, instead of going deaf."""
+"""Handlers that never stop: a worker with too many of them stops, instead of hanging."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 from ackline import HandlersHang, State
 from ackline.worker import Worker
-
-SOON = 10.0
+from tests.waiting import TIMEOUT
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +40,12 @@ def run_until_it_ends(worker: Worker) -> BaseException | None:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(SOON)
+    thread.join(TIMEOUT)
     assert ended, "it still runs"
     return ended[0]
 
 
-def test_a_worker_whose_handlers_hang_ends_and_leaves_the_rest_to_others(queue, go_on, caplog):
+def test_a_worker_with_too_many_hung_handlers_stops(queue, go_on, caplog):
     ran = []
 
     @queue.handler(timeout=0.05, max_attempts=1)
@@ -59,14 +58,14 @@ def test_a_worker_whose_handlers_hang_ends_and_leaves_the_rest_to_others(queue, 
     assert isinstance(error, HandlersHang)
     assert "'work' hang" in str(error)
     assert caplog.text.count("is stopping: too many handlers") == 1
-    # One, and two that took its place: no more may hang.
+    # One, and two that took its slot: no more may hang.
     assert len(ran) == 3
     counts = queue.counts()
     assert (counts[State.FAILED], counts[State.QUEUED]) == (3, 7)
     assert {job.attempts for job in queue.jobs(states=["queued"]).jobs} == {0}
 
 
-def test_an_event_loop_that_a_handler_blocks_ends_the_worker_too(queue, go_on):
+def test_a_handler_that_blocks_the_event_loop_stops_the_worker(queue, go_on):
     @queue.handler(timeout=0.05, max_attempts=1)
     async def block(job):
         go_on.wait(1.5)
@@ -77,7 +76,7 @@ def test_an_event_loop_that_a_handler_blocks_ends_the_worker_too(queue, go_on):
     assert queue.status("a").state is State.FAILED
 
 
-def test_control_fewer_are_borne_and_the_worker_goes_on(queue, go_on, start):
+def test_control_a_worker_with_fewer_hung_handlers_goes_on(queue, go_on, start):
     @queue.handler(timeout=0.05, max_attempts=1)
     def hang_twice(job):
         if job.payload == "hang":
@@ -87,12 +86,12 @@ def test_control_fewer_are_borne_and_the_worker_goes_on(queue, go_on, start):
     for number in range(2):
         queue.enqueue("hang", id=f"hang-{number}")
     start(queue, concurrency=1)
-    assert queue.enqueue_and_wait("fine", timeout=SOON) == "done"
-    time.sleep(0.3)  # some beats later
-    assert queue.enqueue_and_wait("fine", timeout=SOON) == "done"
+    assert queue.enqueue_and_wait("fine", timeout=TIMEOUT) == "done"
+    time.sleep(0.3)  # some heartbeats later
+    assert queue.enqueue_and_wait("fine", timeout=TIMEOUT) == "done"
 
 
-def test_one_that_gave_up_can_be_started_again(queue, go_on):
+def test_a_worker_that_stopped_can_be_started_again(queue, go_on):
     @queue.handler(timeout=0.05, max_attempts=1)
     def hang(job):
         if job.payload == "hang":
@@ -106,5 +105,5 @@ def test_one_that_gave_up_can_be_started_again(queue, go_on):
     assert isinstance(trouble, HandlersHang)
     worker.start()
     assert worker.error is None
-    assert queue.enqueue_and_wait("fine", timeout=SOON) == "done"
+    assert queue.enqueue_and_wait("fine", timeout=TIMEOUT) == "done"
     worker.stop()

@@ -20,7 +20,7 @@ from tests.waiting import until
 
 
 class InlineFixture(SlowHandler):
-    """A queue with a handler that is quick, unless it is told to wait."""
+    """A queue with a handler that is quick, unless it has to wait."""
 
     def __init__(self, queue, **options):
         super().__init__()
@@ -42,7 +42,7 @@ class InlineFixture(SlowHandler):
         return not self.queue.counts()[State.PROCESSING]
 
 
-def test_a_slow_job_is_run_by_a_lane(queue, start):
+def test_a_slow_job_is_not_run_inline(queue, start):
     @queue.handler
     def slow(job):
         time.sleep(0.003)  # longer than what counts as quick
@@ -53,24 +53,24 @@ def test_a_slow_job_is_run_by_a_lane(queue, start):
     assert not [name for name in ran_in if "claims" in name]
 
 
-def test_a_job_that_is_not_quick_after_all_keeps_no_other_waiting(queue, start, monkeypatch):
-    # Only news makes a thread claim, not the time.
+def test_a_slow_inline_job_does_not_delay_others(queue, start, monkeypatch):
+    # Only a notification makes a thread claim, not the time.
     monkeypatch.setattr("ackline.queue.consume.MAX_POLL_INTERVAL", 60.0)
     monkeypatch.setattr("ackline.worker.claim_loop.MAX_POLL_INTERVAL", 60.0)
     scene = InlineFixture(queue)
     start(queue)
     scene.slow_inline()
 
-    # One at a time: news of each has to be heard while that thread is away.
+    # One at a time: each notification has to arrive while that thread is busy.
     ran_in = [queue.enqueue_and_wait("quick", timeout=SOON) for _ in range(5)]
 
-    # The other thread must not run any: nobody would hear of the next.
+    # The other thread must not run any: no thread would listen for the next.
     assert not [name for name in ran_in if "claims" in name]
     scene.go_on.set()
     assert "claims" in queue.result("slow", timeout=SOON)
 
 
-def test_what_was_claimed_with_it_does_not_wait_for_its_end(queue, start):
+def test_jobs_claimed_together_are_not_run_inline(queue, start):
     scene = InlineFixture(queue)
 
     @queue.handler("async")
@@ -84,7 +84,7 @@ def test_what_was_claimed_with_it_does_not_wait_for_its_end(queue, start):
     scene.go_on.set()
 
 
-def test_the_place_of_a_lane_that_was_called_is_not_taken(queue, monkeypatch):
+def test_the_slot_of_a_notified_thread_is_not_taken(queue, monkeypatch):
     monkeypatch.setattr(thread_executor, "QUICK_SECONDS", SOON)
     executor = ThreadExecutor(1, ExecutorContext(lambda *_: None, NO_HOOKS, Timers(), lambda: None))
     scene = InlineFixture(queue)
@@ -96,7 +96,7 @@ def test_the_place_of_a_lane_that_was_called_is_not_taken(queue, monkeypatch):
     executor.submit([first])
     until(lambda: scene.most == 1 and executor.running_count == 0)
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(SOON)  # no lane wakes meanwhile
+    sys.setswitchinterval(SOON)  # no thread wakes up meanwhile
     try:
         executor.submit([second])
         executor.take_buffered()
@@ -110,7 +110,7 @@ def test_the_place_of_a_lane_that_was_called_is_not_taken(queue, monkeypatch):
 
 
 @pytest.mark.parametrize("concurrency", [1, 2])
-def test_no_more_run_at_once_than_may(queue, start, concurrency):
+def test_an_inline_job_counts_towards_the_concurrency(queue, start, concurrency):
     scene = InlineFixture(queue)
     start(queue, concurrency=concurrency)
     scene.slow_inline()
@@ -122,9 +122,7 @@ def test_no_more_run_at_once_than_may(queue, start, concurrency):
     assert scene.most == concurrency
 
 
-def test_one_that_ignores_its_timeout_is_replaced_and_its_place_goes_back(
-    queue, start, monkeypatch
-):
+def test_an_inline_job_that_ignores_its_timeout_frees_its_slot(queue, start, monkeypatch):
     monkeypatch.setattr(executor, "STOP_TIMEOUT", 0.05)
     scene = InlineFixture(queue, timeout=0.3, max_attempts=1)
     start(queue, concurrency=1)
@@ -142,7 +140,7 @@ def test_one_that_ignores_its_timeout_is_replaced_and_its_place_goes_back(
     assert scene.most == 1
 
 
-def test_a_stop_leaves_it_behind(queue, monkeypatch):
+def test_a_stop_leaves_a_hung_inline_job_behind(queue, monkeypatch):
     monkeypatch.setattr("ackline.worker.worker.INTERRUPT_SECONDS", 0.05)
     scene = InlineFixture(queue)
     worker = Worker(queue, grace=0.05)

@@ -1,4 +1,4 @@
-"""Lanes are counted when they are there."""
+"""Threads are counted only if they were started."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from ackline.worker.execute.thread_executor import ThreadExecutor
 from ackline.worker.hooks import NO_HOOKS
 from ackline.worker.leased_jobs import LeasedJob
 from ackline.worker.timers import Timers
-
-SOON = 10.0
+from tests.waiting import TIMEOUT
 
 
 class ThreadLimit:
-    """A system that has no more threads, until it is told otherwise."""
+    """A system at its thread limit, until the limit is raised."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full, self.refused = True, threading.Event()
         really_start = threading.Thread.start
 
         def start(thread: threading.Thread) -> None:
-            if self.full and "ackline lane " in thread.name:
+            if self.full and "ackline handlers " in thread.name:
                 self.refused.set()
                 raise RuntimeError("can't start new thread")
             really_start(thread)
@@ -33,7 +32,7 @@ class ThreadLimit:
         monkeypatch.setattr(threading.Thread, "start", start)
 
 
-def test_a_lane_that_cannot_be_started_is_started_later(
+def test_a_thread_that_cannot_be_started_is_started_later(
     queue: Queue[Any, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ran = threading.Event()
@@ -47,13 +46,13 @@ def test_a_lane_that_cannot_be_started_is_started_later(
 
     executor.submit([held])
     system.refused.clear()
-    assert system.refused.wait(SOON)  # it is tried again, for the job waits
+    assert system.refused.wait(TIMEOUT)  # it is tried again, for the job waits
     assert executor.running_count == 0
     assert [record.message for record in caplog.records] == [
-        "a worker with 0 of 1 threads gets no more (can't start new thread): its jobs wait for "
-        "those it has; raise the limit of the system, or lower the concurrency"
+        "could not start thread 1 of 1 (can't start new thread): jobs wait for the running "
+        "threads; raise the thread limit of the system, or lower the concurrency"
     ]
     system.full = False
 
-    assert ran.wait(SOON)
+    assert ran.wait(TIMEOUT)
     executor.stop()

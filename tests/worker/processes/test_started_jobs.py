@@ -1,4 +1,4 @@
-"""What a supervisor knows of a dead process: which of its jobs had begun."""
+"""Which jobs of a dead process had started, as its supervisor knows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def claim(queue: Queue[Any, Any], count: int) -> list[LeasedJob]:
     return [LeasedJob(queue, job.record, handler, queue.policies.of(job.record)) for job in jobs]
 
 
-def test_what_has_begun_and_is_not_settled_is_known(queue, started, writer):
+def test_started_and_unsettled_jobs_are_known(queue, started, writer):
     first, second, third = claim(queue, 3)
     writer.add(first)
     writer.add(second)
@@ -52,7 +52,7 @@ def test_what_has_begun_and_is_not_settled_is_known(queue, started, writer):
     assert started.never_started(records) == [second.record, third.record]
 
 
-def test_a_mark_is_wiped_once_for_its_slot_may_be_another_jobs_by_then(queue, started, writer):
+def test_a_mark_is_removed_only_once(queue, started, writer):
     first, second = claim(queue, 2)
     writer.add(first)
     first.forget()
@@ -72,7 +72,7 @@ def test_a_job_that_was_lost_before_its_mark_keeps_no_slot(queue, started, write
     assert started.never_started([job.record]) == [job.record]
 
 
-def test_an_outcome_on_its_way_is_not_lost_as_well(queue):
+def test_a_job_that_is_being_settled_cannot_be_lost(queue):
     [job] = claim(queue, 1)
     buffer = SettleBuffer(1, lambda: False)
 
@@ -84,7 +84,7 @@ def test_an_outcome_on_its_way_is_not_lost_as_well(queue):
     assert len(buffer) == 1
 
 
-def test_of_a_lost_lease_no_outcome_is_sent(queue):
+def test_no_outcome_of_a_lost_lease_is_sent(queue):
     [job] = claim(queue, 1)
     buffer = SettleBuffer(1, lambda: False)
     assert job.mark_lost()
@@ -95,7 +95,7 @@ def test_of_a_lost_lease_no_outcome_is_sent(queue):
     assert len(buffer) == 0
 
 
-def test_to_those_that_had_not_begun_a_death_costs_nothing(queue, started, writer):
+def test_unstarted_jobs_are_released_without_an_attempt(queue, started, writer):
     first, second, third = claim(queue, 3)
     writer.add(first)
 
@@ -110,17 +110,17 @@ def test_to_those_that_had_not_begun_a_death_costs_nothing(queue, started, write
         assert queue.status(spared.id).attempts == 0
 
 
-def test_control_without_it_all_of_them_pay(queue):
+def test_control_without_marks_all_jobs_lose_an_attempt(queue):
     claim(queue, 3)
     assert expire_worker(queue, "w", "killed") == RecoveredJobs(expired=3)
 
 
-def test_a_process_that_marks_nothing_may_have_begun_anything(queue, started):
+def test_a_process_without_marks_may_have_started_any_job(queue, started):
     jobs = claim(queue, 2)
     assert started.never_started([one.record for one in jobs]) == []
 
 
-def test_when_there_is_no_room_for_a_mark_anything_may_have_begun(queue, started, monkeypatch):
+def test_with_all_slots_used_any_job_may_have_started(queue, started, monkeypatch):
     monkeypatch.setattr(module, "SLOTS", 2)
     writer = StartedJobsWriter(mmap.mmap(started.file, SIZE))
     jobs = claim(queue, 3)
@@ -130,7 +130,7 @@ def test_when_there_is_no_room_for_a_mark_anything_may_have_begun(queue, started
     assert SLOTS > 1000
 
 
-def test_a_process_writes_only_on_the_board_that_is_meant(started, monkeypatch):
+def test_a_process_writes_only_to_its_own_file(started, monkeypatch):
     inherited_writer.cache_clear()
     [(name, value)] = started.environment.items()
     number, device, inode = value.split()

@@ -28,12 +28,12 @@ STARTED = """
 import queue, signal
 from ackline.worker.processes.stop_signals import handle_stop_signals
 signal.signal(signal.SIGHUP, signal.{how})
-heard = queue.SimpleQueue()
-deafen = handle_stop_signals(heard.put)
+received = queue.SimpleQueue()
+restore = handle_stop_signals(received.put)
 signal.raise_signal(signal.SIGHUP)
 signal.raise_signal(signal.SIGTERM)
-first = heard.get(timeout=10)
-deafen()
+first = received.get(timeout=10)
+restore()
 print(signal.Signals(first).name, signal.getsignal(signal.SIGHUP).name)
 """
 
@@ -48,19 +48,19 @@ def run(install: str, patience: float) -> str:
     return run_program(INTERRUPTED.format(install=install), patience)
 
 
-def test_it_is_heard_all_the_same():
+def test_a_signal_during_a_lock_is_handled():
     assert run(HEARD, patience=30) == "True"
 
 
-def test_control_a_handler_that_takes_the_lock_hangs():
+def test_control_a_signal_handler_that_acquires_the_lock_hangs():
     with pytest.raises(subprocess.TimeoutExpired):
         run(CONTROL, patience=1)
 
 
-def test_one_that_is_ignored_stays_so():
-    """As with `nohup`: the terminal is closed, and the worker goes on."""
+def test_an_ignored_signal_stays_ignored():
+    """As with `nohup`: the terminal is closed, and the worker continues."""
     assert run_program(STARTED.format(how="SIG_IGN"), 30) == "SIGTERM SIG_IGN"
 
 
-def test_control_one_that_is_not_ignored_is_heard():
+def test_control_a_signal_that_is_not_ignored_is_handled():
     assert run_program(STARTED.format(how="SIG_DFL"), 30) == "SIGHUP SIG_DFL"

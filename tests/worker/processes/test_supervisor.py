@@ -54,30 +54,30 @@ from ackline.worker.processes import child_process
 
 child_process.PING_INTERVAL = 0.05
 id, folder = sys.argv[1:]
-first = not pathlib.Path(folder, "begun").exists()
-pathlib.Path(folder, "begun").touch()
+first = not pathlib.Path(folder, "started").exists()
+pathlib.Path(folder, "started").touch()
 queue = ackline.open(f"sqlite:///{folder}/jobs.db")["work"]
 stopping = threading.Event()
 
-def begin():
+def claim():
     jobs = queue.claim(1, lease=600, worker=id)
-    print(os.getpid(), "began with", len(jobs), file=sys.stderr, flush=True)
+    print(os.getpid(), "claimed", len(jobs), file=sys.stderr, flush=True)
 """
 
 SEND_PINGS = "child_process.stop_with_parent(stopping.set)\n"
 OBEY = "signal.signal(signal.SIGTERM, lambda *_: os._exit(0))\n"
-LIVE = "begin()\nstopping.wait(30)\n"
+LIVE = "claim()\nstopping.wait(30)\n"
 
 HEALTHY = CHILD + SEND_PINGS + OBEY + LIVE
 SENDS_NO_PINGS = CHILD + OBEY + LIVE
 IGNORES_SIGTERM = CHILD + SEND_PINGS + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + LIVE
 # In native code that keeps the interpreter's lock, as a regular expression may.
 HANGS_ONCE = (
-    CHILD + SEND_PINGS + OBEY + "begin()\ntime.sleep(0.3)\n"
+    CHILD + SEND_PINGS + OBEY + "claim()\ntime.sleep(0.3)\n"
     "if first: ctypes.PyDLL(None).sleep(30)\nstopping.wait(30)\n"
 )
 KILLS_ITSELF_ONCE = (
-    CHILD + SEND_PINGS + OBEY + "begin()\n"
+    CHILD + SEND_PINGS + OBEY + "claim()\n"
     "if first: os.kill(os.getpid(), signal.SIGRTMIN + 2)\nstopping.wait(30)\n"
 )
 
@@ -103,8 +103,8 @@ class Supervised:
         raise AssertionError(f"{words!r} never came: {''.join(seen)}")
 
     def child(self) -> int:
-        """The process that begins next."""
-        return int(self.wait_for("began").split()[0])
+        """The process that claims next."""
+        return int(self.wait_for("claimed").split()[0])
 
     def stop(self, signals: int = 1, within: float = 5.0) -> str:
         """What it says until its end."""
@@ -152,20 +152,20 @@ def gone(pid: int) -> bool:
 # --- processes that hang ---
 
 
-def test_a_process_that_hangs_is_replaced_and_its_jobs_are_freed(supervise, queue):
+def test_a_hung_process_is_restarted_and_its_jobs_are_taken_back(supervise, queue):
     queue.enqueue(1, id="a", backoff=[0])
     supervisor = supervise(HANGS_ONCE)
     hung = supervisor.child()
-    assert f"{hung} gave no sign of life for 0.5 s" in supervisor.wait_for("killing it")
+    assert f"{hung} did not respond for 0.5 s" in supervisor.wait_for("killing it")
     assert supervisor.child() != hung
     assert gone(hung)
     freed = next(event for event in queue.events(follow_for=5) if event.act is Act.EXPIRE)
-    assert "gave no sign of life" in freed.note
-    assert "no sign of life" not in supervisor.stop()
+    assert "did not respond" in freed.note
+    assert "did not respond" not in supervisor.stop()
 
 
 @pytest.mark.parametrize("conduct", [HEALTHY, SENDS_NO_PINGS], ids=["speaks", "never spoke"])
-def test_control_others_are_left_alone(supervise, conduct):
+def test_control_a_healthy_process_is_left_alone(supervise, conduct):
     """One that never gave a sign has been started by a command that knows nothing of them."""
     supervisor = supervise(conduct)
     child = supervisor.child()
@@ -175,7 +175,7 @@ def test_control_others_are_left_alone(supervise, conduct):
     assert gone(child)
 
 
-def test_a_machine_that_stood_still_is_not_taken_for_a_process_that_hangs(supervise):
+def test_a_suspended_machine_is_not_mistaken_for_a_hung_process(supervise):
     supervisor = supervise(HEALTHY)
     both = (supervisor.child(), supervisor.process.pid)
     time.sleep(0.3)
@@ -188,12 +188,12 @@ def test_a_machine_that_stood_still_is_not_taken_for_a_process_that_hangs(superv
     assert "killed" not in supervisor.stop()
 
 
-def test_control_one_that_alone_stands_still_is_killed(supervise):
+def test_control_a_process_suspended_alone_is_killed(supervise):
     supervisor = supervise(HEALTHY)
     child = supervisor.child()
     time.sleep(0.3)
     os.kill(child, signal.SIGSTOP)
-    assert str(child) in supervisor.wait_for("no sign of life")
+    assert str(child) in supervisor.wait_for("did not respond")
     assert supervisor.child() != child
     supervisor.stop()
 
@@ -201,7 +201,7 @@ def test_control_one_that_alone_stands_still_is_killed(supervise):
 # --- processes that do not stop ---
 
 
-def test_one_that_does_not_stop_is_killed_after_its_grace(supervise, queue):
+def test_a_process_that_does_not_stop_is_killed_after_its_grace_period(supervise, queue):
     queue.enqueue(1, id="a")
     supervisor = supervise(IGNORES_SIGTERM, grace=0.1)
     child = supervisor.child()
@@ -210,31 +210,31 @@ def test_one_that_does_not_stop_is_killed_after_its_grace(supervise, queue):
     assert queue.status("a").state is not State.PROCESSING
 
 
-def test_control_its_grace_is_left_to_it(supervise):
+def test_control_it_is_not_killed_within_its_grace_period(supervise):
     supervisor = supervise(IGNORES_SIGTERM, grace=60)
     supervisor.child()
     with pytest.raises(subprocess.TimeoutExpired):
         supervisor.stop(within=1)
 
 
-def test_a_second_signal_does_not_wait_for_the_grace(supervise):
+def test_a_second_signal_does_not_wait_for_the_grace_period(supervise):
     supervisor = supervise(IGNORES_SIGTERM, grace=60)
     child = supervisor.child()
     assert "did not stop in time" in supervisor.stop(signals=2)
     assert gone(child)
 
 
-def test_nor_does_it_wait_for_a_store_that_does_not_answer(supervise):
+def test_a_second_signal_does_not_wait_for_a_store_that_does_not_respond(supervise):
     supervisor = supervise(HEALTHY, grace=60, store="stalled")
     child = supervisor.child()
-    assert "may not be free yet" in supervisor.stop(signals=2)
+    assert "may still be leased" in supervisor.stop(signals=2)
     assert gone(child)
 
 
 # --- processes that die ---
 
 
-def test_a_signal_without_a_name_ends_one_process_and_not_the_fleet(supervise, queue):
+def test_a_real_time_signal_ends_one_process_and_not_the_supervisor(supervise, queue):
     queue.enqueue(1, id="a")
     supervisor = supervise(KILLS_ITSELF_ONCE)
     dead = supervisor.child()
@@ -246,9 +246,9 @@ def test_a_signal_without_a_name_ends_one_process_and_not_the_fleet(supervise, q
     supervisor.stop()
 
 
-def test_a_store_that_is_away_holds_up_no_replacement(supervise):
+def test_an_unavailable_store_does_not_delay_a_restart(supervise):
     supervisor = supervise(KILLS_ITSELF_ONCE, store="away")
     dead = supervisor.child()
-    supervisor.wait_for("could not be freed")
+    supervisor.wait_for("could not take back the jobs")
     assert supervisor.child() != dead
     supervisor.stop()

@@ -106,11 +106,11 @@ def list_tokens(session: Session) -> None:
     if not found:
         session.print("No API keys in this store.")
         return
-    columns = ("id", "name", "tenant", "scopes", "only", "expires")
+    columns = ("id", "name", "tenant", "scopes", "restricted to", "expires")
     table = new_table(
         *columns,
-        shrinkable=[("only", 8), ("scopes", 8), ("name", 8), ("tenant", 8)],
-        fold=["only", "scopes", "name", "tenant"],
+        shrinkable=[("restricted to", 8), ("scopes", 8), ("name", 8), ("tenant", 8)],
+        fold=["restricted to", "scopes", "name", "tenant"],
     )
     for key in found:
         ends = "never" if key.expires is None else f"{key.expires:%Y-%m-%d %H:%M}"

@@ -1,4 +1,4 @@
-"""How much is stored in one step: enough to be fast, too little to keep anybody else waiting."""
+"""Batches of drafts: large enough to be fast, small enough not to block others."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ BATCH_BYTES = 8 << 20
 
 
 def payload_size(draft: Draft) -> int:
-    """How much a job adds to a chunk."""
+    """How many bytes a job adds to a batch."""
     return len(draft.payload)
 
 
 def fills_batch(drafts: Sequence[Draft]) -> bool:
-    """Whether these jobs fill a step of their own."""
+    """Whether these jobs fill a batch."""
     return len(drafts) >= BATCH_JOBS or sum(map(payload_size, drafts)) >= BATCH_BYTES
 
 
 def in_batches(
     items: Iterable[T], size_of: Callable[[T], int], max_items: int = BATCH_JOBS
 ) -> Iterator[list[T]]:
-    """The items as they come, in chunks that end when full; the last may be smaller."""
+    """Group items into batches as they arrive; the last may be smaller."""
     chunk: list[T] = []
     size = 0
     for item in items:

@@ -1,4 +1,4 @@
-"""Has this process seen a job before? A rotating Bloom filter that answers "surely not" fast."""
+"""A rotating Bloom filter: which jobs this process has certainly not enqueued before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ackline.core.fork_safety import renew_locks_after_fork
 
 
 class _BloomFilter:
-    """One Bloom filter: each key has some of the bits, which are set once it was seen."""
+    """One Bloom filter: adding a key sets some of its bits."""
 
     def __init__(self, capacity: int, error_rate: float) -> None:
         bits = -capacity * math.log(error_rate) / math.log(2) ** 2
@@ -24,7 +24,7 @@ class _BloomFilter:
         self.count = 0
 
     def test_and_add(self, first: int, second: int) -> bool:
-        """Add a key given by two hashes; True if it may have been there before."""
+        """Add a key given by two hashes; True if it may have been added before."""
         bits, mask, there = self._bits, self._mask, True
         for _ in range(self._probes):
             place = first & mask
@@ -54,8 +54,8 @@ class RotatingBloomFilter:
     It only ever saves work: a job that is surely new to this process takes the store's
     blind insert, and the store still finds the jobs that another process has enqueued.
 
-    >>> seen = RotatingBloomFilter()
-    >>> seen.add("a"), seen.add("a")
+    >>> known = RotatingBloomFilter()
+    >>> known.add("a"), known.add("a")
     (True, False)
     """
 
@@ -76,7 +76,7 @@ class RotatingBloomFilter:
         self._rotated_at = now()
 
     def add(self, key: Hashable) -> bool:
-        """Remember a key; True if this process surely has not seen it before."""
+        """Add a key; True if it was certainly not added before."""
         # The hash of a str is salted per process, which suits a filter that is per process too.
         first = hash(key)
         second = (first >> 17) | 1
@@ -97,6 +97,6 @@ _filters: weakref.WeakKeyDictionary[object, RotatingBloomFilter] = weakref.WeakK
 
 
 def filter_for_store(store: object) -> RotatingBloomFilter:
-    """The filter shared by all queues of an open store: it is large, and queues may be many."""
+    """The filter that all queues of an open store share, as it is large."""
     found = _filters.get(store)
     return found if found is not None else _filters.setdefault(store, RotatingBloomFilter())

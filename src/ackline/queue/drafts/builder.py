@@ -1,4 +1,4 @@
-"""Turns a payload and its options into a draft that a store takes."""
+"""Builds the draft of a job from its payload and options."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_TIMESTAMP = 1e11
 """Seconds since 1970: a later `run_at` is more likely in milliseconds."""
 
 MIN_AWAITED_RESULT_TTL = 1.0
-"""Seconds that a result must be kept at least if somebody waits for it."""
+"""Minimum seconds to keep a result that is waited for."""
 
 
 class CallOptions(TypedDict, total=False):
@@ -72,7 +72,7 @@ class NewJob(Generic[T]):
 
 
 class DraftBuilder:
-    """Checks and encodes the jobs of one queue."""
+    """Validates and encodes the jobs of one queue."""
 
     def __init__(
         self, store: Store, key: QueueKey, serdes: Serdes[Any], handlers: Handlers
@@ -152,7 +152,7 @@ class DraftBuilder:
 
     @functools.cached_property
     def _dedup(self) -> RotatingBloomFilter:
-        """Which jobs this process has enqueued; created on first use, because it is large."""
+        """The jobs that this process has enqueued; created on first use, as it is large."""
         return filter_for_store(self._store)
 
     def _options(self, options: CallOptions) -> Options:

@@ -42,7 +42,7 @@ def follow(
 
 
 def require_event_type(what: State | Act | str, callback: Callable[..., Any]) -> None:
-    """Refuse anything but a state or an act, and a callback that cannot be called."""
+    """Raise for anything but a state or an act, and for a callback that cannot be called."""
     known = sorted({*State, *Act})
     if what not in known:
         raise InvalidOption(
@@ -54,7 +54,7 @@ def require_event_type(what: State | Act | str, callback: Callable[..., Any]) ->
 
 
 class Watcher:
-    """Calls back for events of one sort, in a thread of its own, until it is closed."""
+    """Calls a function for events of one type, in its own thread, until it is closed."""
 
     def __init__(
         self,
@@ -91,27 +91,27 @@ class Watcher:
         self._listener.close()
 
     def _run(self) -> None:
-        troubled = False
+        logged = False
         while not self._closed.is_set():
             try:
                 events = self._next()
-                troubled = False
+                logged = False
             except EventsDropped as error:
-                logger.warning("callbacks for %s events were missed: %s", self._what, error)
+                logger.warning("callbacks for %s events were skipped: %s", self._what, error)
                 self._cursor = error.cursor
                 continue
             except StoreClosed:
                 logger.warning("callbacks for %s events end: the store is closed", self._what)
                 return
             except Exception as error:
-                if not troubled:
+                if not logged:
                     logger.warning(
                         "the journal of %s could not be read; trying again: %s",
                         self._key,
                         error,
                         exc_info=None if isinstance(error, TRANSIENT_ERRORS) else error,
                     )
-                troubled = True
+                logged = True
                 self._closed.wait(MAX_WAIT)
                 continue
             for event in events:
@@ -119,7 +119,7 @@ class Watcher:
                 self._call(event)
 
     def _next(self) -> Sequence[Event]:
-        """The events since the last call; if there are none, wait a while for the next."""
+        """The events since the last call; waits a while if there are none."""
         events = self._store.events(self._key, self._cursor, PAGE_SIZE)
         if not events:
             self._listener.wait(MAX_WAIT)

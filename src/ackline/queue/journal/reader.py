@@ -30,13 +30,13 @@ class ReaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str
     saved_at: float
     every_queue: bool = False
-    """Whether this is its place in all queues where it has none of its own, later ones too."""
+    """Whether this applies to all queues, also later ones, where it has no cursor of its own."""
 
 
 class JournalReader:
-    """Reads a queue's journal on from where this name last saved; for one thread at a time.
+    """Reads a queue's journal from where this name last saved; for one thread at a time.
 
-    From its first read on, nothing that it has not saved is dropped for its age.
+    From its first read on, events that it has not saved are not dropped for their age.
 
     >>> reader = queue.reader("audit")  # doctest: +SKIP
     >>> for event in reader.read():  # doctest: +SKIP
@@ -56,7 +56,7 @@ class JournalReader:
 
     @property
     def cursor(self) -> str | None:
-        """After which event it continues; set it to read from elsewhere. None before it began."""
+        """The event after which it continues; set it to read from elsewhere. None at first."""
         return self._cursor
 
     @cursor.setter
@@ -78,15 +78,15 @@ class JournalReader:
         return events
 
     def save(self) -> None:
-        """Note that all that was read is done: from now on this name continues after it.
+        """Save the cursor: from now on this name continues after what was read.
 
-        Raises `ReaderMoved`, and changes nothing, if someone else saved under this name in the
-        meantime, or forgot it.
+        Raises `ReaderMoved`, and changes nothing, if another process saved under this name in the
+        meantime, or deleted it.
         """
         self._place.save(self._begin())
 
     def forget(self) -> None:
-        """Give the name up: nothing is kept for it any more, and the next read starts over."""
+        """Delete the reader: no events are kept for it any more, and its next read starts over."""
         self._place.forget()
         self._cursor = None
 
@@ -109,7 +109,7 @@ def registered_readers(store: Store, key: QueueKey) -> list[ReaderInfo]:
 
 
 def readers_of_every_queue(store: Store, tenant: str) -> list[ReaderInfo]:
-    """The readers of all queues of a tenant, and where each begins in a queue new to it."""
+    """The readers of all queues of a tenant, and where each starts in a new queue."""
     return _registered(store, tenant, ALL_QUEUES)
 
 

@@ -1,4 +1,4 @@
-"""Where readers of the journal continue, as the store keeps it under their names."""
+"""The saved cursors of the journal's readers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ackline.core.limits import RESERVED_KEY_PREFIX, require_name
 from ackline.stores.contract import KeyWrite, Store, find_key
 
 ALL_QUEUES = ""
-"""In place of a queue's name, which is never empty: all queues that a reader has not met yet."""
+"""Stands for all queues in which a reader has no cursor yet; no queue has an empty name."""
 
 
 class SavedCursor(msgspec.Struct, frozen=True):
-    """Where a reader continues, as the store keeps it; `by` identifies who wrote it."""
+    """Where a reader continues, as stored; `saved_by` identifies the process that wrote it."""
 
     cursor: str
     saved_at: float
@@ -26,7 +26,7 @@ class SavedCursor(msgspec.Struct, frozen=True):
 
 
 def decode_saved_cursor(value: bytes) -> SavedCursor:
-    """Decode a stored place; raises if the value is something else."""
+    """Decode a saved cursor; raises if the value is invalid."""
     place = msgspec.json.decode(value, type=SavedCursor)
     read_cursor(place.cursor)
     return place
@@ -38,13 +38,13 @@ def reader_keys(queue: str) -> tuple[str, ...]:
 
 
 def cursor_write(queue: str, name: str, place: SavedCursor, version: int | None = None) -> KeyWrite:
-    """The write that stores a reader's place; without a version, wherever it was before."""
+    """The write that saves a reader's cursor; without a version, unconditionally."""
     key = (*reader_keys(queue), name)
     return KeyWrite(key=key, value=msgspec.json.encode(place), version=version)
 
 
 class ReaderCursor:
-    """The place of a reader in one queue, or in all it has not met: stored as a tenant's key."""
+    """The cursor of a reader in one queue, or in all that it has not read yet."""
 
     def __init__(self, store: Store, tenant: str, queue: str, name: str) -> None:
         require_name("reader", name)
@@ -57,7 +57,7 @@ class ReaderCursor:
         self._saved: SavedCursor | None = None
 
     def load(self, first: Callable[[], str]) -> str:
-        """Where this name last saved; a new name is registered at the place `first` returns."""
+        """Where this name last saved; a new name starts at the cursor that `first` returns."""
         while self._saved is None:
             self._saved, version = self._find()
             if self._saved is None:
@@ -65,7 +65,7 @@ class ReaderCursor:
         return self._saved.cursor
 
     def save(self, cursor: str) -> None:
-        """Move it to a cursor, after `begin`; `ReaderMoved` if someone else moved or forgot it."""
+        """Save a cursor, after `load`; `ReaderMoved` if another process saved or deleted it."""
         assert self._saved is not None
         if cursor == self._saved.cursor:
             return
@@ -81,7 +81,7 @@ class ReaderCursor:
                 return
 
     def forget(self) -> None:
-        """Keep nothing for this name any more."""
+        """Delete the saved cursor of this name."""
         self._store.write_keys(self._tenant, [KeyWrite(key=self._path, value=None)])
         self._saved = None
 

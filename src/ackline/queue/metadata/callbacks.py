@@ -1,4 +1,4 @@
-"""Which tenants have jobs that want a callback, so that services know to make them."""
+"""Which queues have jobs that want a callback, so that services know to make the calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ackline.core.limits import RESERVED_KEY_PREFIX
 from ackline.stores.contract import KeyWrite, Store
 
 CALLBACK_KEYS = (RESERVED_KEY_PREFIX, "callbacks")
-"""Keys under it hold, for each queue with such jobs, the journal's end before the first one."""
+"""Prefix of the keys that hold, by queue, the journal's end before the first such job."""
 
 RELAYED_NOTE = "relayed"
 """The note of a completion by a relay: the job goes on, and calls back, in another store."""
@@ -27,7 +27,7 @@ def any_callback(drafts: Iterable[Draft]) -> bool:
 
 
 def record_callbacks(store: Store, queue: QueueKey) -> None:
-    """Note that jobs of this queue want callbacks; to be called before they are enqueued."""
+    """Record that jobs of this queue want callbacks; called before they are enqueued."""
     value = store.info().cursor.encode()
     write = KeyWrite(key=(*CALLBACK_KEYS, queue.name), value=value, version=0)
     store.write_keys(queue.tenant, [write])
@@ -42,7 +42,7 @@ def callbacks_since(store: Store, tenant: str) -> str | None:
 
 
 def decode_cursor(value: bytes) -> str:
-    """Decode the cursor of a note; raises if it is something else."""
+    """Decode a recorded cursor; raises if the value is invalid."""
     cursor = value.decode()
     read_cursor(cursor)
     return cursor

@@ -1,8 +1,8 @@
-"""How many attempts single processes give jobs by their own options, noted beside their queue.
+"""The `max_attempts` that single processes set by their own options, recorded beside the queue.
 
 A queue's stored settings hold for all processes. The options of a handler or a service are known
 only to its own process, and hold there as long as it lives, whatever others store meanwhile. So
-each process notes its attempts before it applies them, and an audit holds a job to the highest
+each process records its attempts before it applies them, and an audit holds a job to the highest
 number that was noted.
 """
 
@@ -18,7 +18,7 @@ from ackline.core.limits import RESERVED_KEY_PREFIX
 from ackline.stores.contract import KeyWrite, Store, find_key
 
 ALL_KINDS = ""
-"""In place of a kind, whose name is never empty: all kinds that have no number of their own."""
+"""Stands for all kinds that have no number of their own; no kind has an empty name."""
 
 METADATA_KEY = "attempts"
 
@@ -26,17 +26,17 @@ _Attempts = dict[str, Annotated[int, msgspec.Meta(ge=0)]]
 
 
 def decode_max_attempts(value: bytes) -> Mapping[str, int]:
-    """Decode noted attempts by kind; raises if the value is something else."""
+    """Decode the recorded attempts by kind; raises if the value is invalid."""
     return msgspec.json.decode(value, type=_Attempts)
 
 
 def load_max_attempts(store: Store, queue: QueueKey) -> Mapping[str, int]:
-    """The most attempts that processes have given jobs, by kind; 0 leaves them to the queue."""
+    """The highest `max_attempts` that processes have set, by kind; 0 leaves it to the queue."""
     return _read(store, queue)[0]
 
 
 def record_max_attempts(store: Store, queue: QueueKey, own: Mapping[str, int]) -> None:
-    """Note the attempts that this process gives jobs, where they are more than any noted so far."""
+    """Record the attempts that this process sets, where they are more than recorded so far."""
     while own and not _try_record(store, queue, own):
         continue
 

@@ -1,4 +1,4 @@
-"""Jobs that were taken back from workers: how many, in which way, and which ones still are not."""
+"""Counts of recovered jobs, and the leases that are overdue."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ logger = logging.getLogger("ackline")
 
 
 class RecoveredBy(enum.StrEnum):
-    """How a job came back from a worker that did not settle it."""
+    """What recovered a job from a worker that did not settle it."""
 
     MONITOR = "monitor"
     """The supervisor saw the worker's process die, or the service saw its stream end."""
     HEARTBEAT = "heartbeat"
-    """The worker gave no sign of life any more."""
+    """The worker sent no more heartbeats."""
     SWEEP = "sweep"
     """A maintenance loop found the lease past its deadline."""
     CLAIM = "claim"
-    """A claim came across the lapsed lease."""
+    """A claim found the lease past its deadline."""
     HAND = "hand"
-    """Somebody asked for it: `recover`, or `expire`."""
+    """An operator called `recover` or `expire`."""
 
 
 MAX_COUNT = 2**53
-"""More than that, and a float could not tell one from the next."""
+"""The largest integer that a float represents exactly."""
 
 SAVE_ATTEMPTS = 3
-"""How often counts are written that other processes are writing, too."""
+"""How often to try to write counts that other processes write, too."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """How many jobs came back by one way, how many of them to the DLQ, and when the last did."""
+    """How many jobs one source recovered, how many went to the DLQ, and when the last one did."""
 
     jobs: Count
     dead_lettered: Count
@@ -54,24 +54,24 @@ class Recovered(msgspec.Struct, frozen=True):
 
 
 class RecoveryStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What was recovered in a queue since it exists, and what waits to be."""
+    """What was recovered since the queue was created, and what is overdue."""
 
     by_source: Mapping[RecoveredBy, Recovered]
     overdue: int
-    """Leases past their deadline that nobody has taken back yet; counted up to 200."""
+    """Leases past their deadline that are not recovered yet; counted up to 200."""
     longest_overdue: float
     """Seconds since the earliest of their deadlines."""
     stuck: tuple[str, ...]
-    """The jobs whose lease is overdue for longer than the queue's `stuck_after`."""
+    """Jobs whose lease has been overdue for longer than the queue's `stuck_after`."""
 
     @property
     def jobs(self) -> int:
-        """How many came back by any way."""
+        """The number of recovered jobs, from all sources."""
         return sum(recovered.jobs for recovered in self.by_source.values())
 
 
 _Counts = dict[str, Recovered]
-"""As stored: a newer Ackline may know more ways."""
+"""As stored; a newer Ackline may know more sources."""
 
 
 def decode_recovery_counts(value: bytes) -> _Counts:
@@ -80,17 +80,17 @@ def decode_recovery_counts(value: bytes) -> _Counts:
 
 
 def load_recovery_counts(store: Store, queue: QueueKey) -> Mapping[RecoveredBy, Recovered]:
-    """How many jobs of a queue came back, by way; ways without any are left out."""
+    """The number of recovered jobs of a queue by source; sources without any are left out."""
     ways = _read(store, queue)[0]
     return {way: ways[way] for way in RecoveredBy if way in ways}
 
 
 class RecoveryCounts:
-    """Counts what one process takes back in a queue.
+    """Counts what one process recovers in a queue.
 
-    A claim only notes it in memory: it must not wait for a count that other claims write, too. The
-    maintenance loops save the notes, and at the latest the queue does when it is closed. A process
-    that is killed in between leaves some uncounted; the journal has every one.
+    A claim only counts in memory: it must not wait for a key that other claims write, too. The
+    maintenance loops save the counts, and at the latest the queue does when it is closed. If a
+    process is killed in between, some are not counted; the journal has every one.
     """
 
     def __init__(self, store: Store, queue: QueueKey) -> None:
@@ -102,7 +102,7 @@ class RecoveryCounts:
         renew_locks_after_fork(self, "_lock")
 
     def add(self, way: RecoveredBy, verdicts: Sequence[Verdict]) -> None:
-        """Remember the leases that were taken back, until they are saved."""
+        """Count recovered leases in memory, until they are saved."""
         applied = [verdict for verdict in verdicts if verdict.applied]
         if applied:
             dead = sum(verdict.state is State.FAILED for verdict in applied)
@@ -113,13 +113,13 @@ class RecoveryCounts:
             self._unsaved = _add_counts(self._own(), ways)
 
     def _own(self) -> _Counts:
-        """What this process noted; a forked child leaves its parent's notes to the parent."""
+        """The unsaved counts of this process; a forked child leaves its parent's to the parent."""
         if self._process != os.getpid():
             self._process, self._unsaved = os.getpid(), {}
         return self._unsaved
 
     def save(self) -> None:
-        """Add what was noted to the stored counts; what fails is left to the next time."""
+        """Add the unsaved counts to the stored ones; what fails is left to the next time."""
         with self._lock:
             noted, self._unsaved = self._own(), {}
         if not noted:

@@ -95,12 +95,12 @@ class EventDocument(msgspec.Struct):
     note: str
     by: str
     moved_from: str | None
-    """The queue that a moved job has left; the events of both queues name both."""
+    """The queue that a moved job came from; the events of both queues name both."""
     moved_to: str | None
 
 
 class JobDocument(msgspec.Struct, kw_only=True):
-    """All about one job; times are in seconds since 1970, spans in seconds."""
+    """Everything about one job; times are in seconds since 1970, durations in seconds."""
 
     queue: str
     id: str
@@ -140,7 +140,7 @@ class JobDocument(msgspec.Struct, kw_only=True):
 def job_document(
     record: Record, queue: str, kind: type[JobDocument] = JobDocument, *, exact: bool = False
 ) -> JobDocument:
-    """A job as it stands.
+    """The document of a job.
 
     If it is `exact`, a payload that is not JSON comes as its bytes, so that it can be stored again;
     otherwise so that people can read it, if that is possible.

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ackline.queue.base import QueueBase
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""Some editors begin a text with it."""
+"""Byte order mark, with which some editors start a file."""
 
 IGNORED = frozenset(JobDocument.__struct_fields__) - {
     "payload",
     "codec",
     *EnqueueOptions.__annotations__,
 }
-"""What an export says about a job's life so far."""
+"""Fields of an export that describe a job's history; an import ignores them."""
 
 _FIELDS = [
     ("payload", msgspec.Raw, msgspec.Raw()),
@@ -80,7 +80,7 @@ def _decode_packed(payload: msgspec.Raw) -> bytes:
 
 
 class ImportCounts(msgspec.Struct):
-    """What became of the lines so far."""
+    """Counts of the lines so far."""
 
     lines: int = 0
     enqueued: int = 0
@@ -89,7 +89,7 @@ class ImportCounts(msgspec.Struct):
 
 
 class Import:
-    """Numbers the lines, gathers their jobs into steps, and counts what became of them."""
+    """Numbers the lines, groups their jobs into batches, and counts the results."""
 
     def __init__(self, counts: ImportCounts) -> None:
         self.counts = counts
@@ -121,7 +121,7 @@ class Import:
         return drafts
 
     def count(self, receipts: Iterable[Receipt]) -> None:
-        """Note what the store answered."""
+        """Count the store's receipts."""
         for receipt in receipts:
             if receipt.accepted:
                 self.counts.enqueued += 1

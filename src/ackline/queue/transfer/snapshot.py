@@ -1,4 +1,4 @@
-"""Reading all jobs of a queue that is in use, each of them once."""
+"""Reads all jobs of a queue in use, each exactly once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _ChangedJobs:
         self._cursor = store.info().cursor
         self.ids: set[str] = set()
         self.complete = True
-        """False if the journal of this queue was too short to tell them all."""
+        """False if the journal of this queue no longer has all changes."""
 
     def read(self) -> None:
         """Add the jobs that something has happened to by now."""
@@ -98,7 +98,7 @@ def _size(job: Record) -> int:
 def _second_pass(
     store: Store, queue: QueueKey, which: Filter, size: int, yielded: set[int]
 ) -> Iterator[list[Record]]:
-    """A second look at all pages, because the journal could not tell which jobs have changed."""
+    """Read all pages again, because the journal does not say which jobs have changed."""
     for page in _pages(store, queue, which, size):
         jobs = [job for job in page if hash(job.id) not in yielded]
         yielded.update(hash(job.id) for job in jobs)

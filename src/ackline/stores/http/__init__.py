@@ -1,4 +1,4 @@
-"""Jobs in a store that a service (`ackline serve`) keeps: the same verbs, over HTTP."""
+"""Jobs in the store of a service (`ackline serve`), over HTTP."""
 
 from ackline.stores.http.store import HttpStore
 

@@ -1,4 +1,4 @@
-"""Read `https://jobs.example.com/api?timeout=10&ca=ca.pem`."""
+"""Parse URLs such as `https://jobs.example.com/api?timeout=10&ca=ca.pem`."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from ackline.stores.shared.url_options import (
 
 PORTS = {"http": 80, "https": 443}
 BASE = "/api"
-"""The path where a service answers, unless it is configured otherwise."""
+"""The default base path of a service."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Which service, and how to talk to it. The token is not part of it."""
+    """Where a service is, and how to connect to it; without the token."""
 
     host: str
     port: int
     tls: bool = False
     base: str = BASE
     timeout: float = 10.0
-    """Seconds until a service that does not answer counts as gone."""
+    """Seconds until an unresponsive service counts as unavailable."""
     ca: str | None = None
     """A file with the certificates to trust; None trusts those of the system."""
     plaintext: bool = False
-    """Whether a token may be sent unencrypted to another machine."""
+    """Whether a token may be sent to another machine without encryption."""
 
     @property
     def location(self) -> str:
-        """Where it is."""
+        """The URL of the service."""
         scheme = "https" if self.tls else "http"
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == PORTS[scheme] else f":{self.port}"
@@ -45,12 +45,12 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def private(self) -> bool:
-        """Whether nobody between here and there can read what is sent."""
-        return self.tls or self.plaintext or _is_here(self.host)
+        """Whether nobody on the way can read what is sent."""
+        return self.tls or self.plaintext or _is_loopback(self.host)
 
 
 def read_address(url: str) -> Address:
-    """Read a URL; for a mistake in it, raises a ConfigError that says what is wrong."""
+    """Parse a URL; raises a ConfigError that says what is wrong with it."""
     parts = _split(url)
     given: dict[str, object] = {
         "host": parts.hostname or "localhost",
@@ -61,13 +61,13 @@ def read_address(url: str) -> Address:
     options = parse_qsl(parts.query, keep_blank_values=True)
     address = Address(**given | parse_options("http", _OPTIONS, options))  # type: ignore[arg-type]
     if address.ca and not address.tls:
-        raise ConfigError("ca is for TLS: the URL then starts with https")
+        raise ConfigError("ca requires TLS: the URL must start with https")
     return address
 
 
 def _split(url: str) -> SplitResult:
     if "@" in url:
-        # The URL is not shown: messages are printed, and a token may be in this one.
+        # The message does not show the URL, which may have a token.
         raise ConfigError(
             "a token does not belong in a URL: pass token=… or set ACKLINE_TOKEN, "
             "and name the service as https://host/api"
@@ -76,13 +76,13 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise ConfigError(f"{url!r} cannot be read: {error}") from None
+        raise ConfigError(f"{url!r} is not a valid URL: {error}") from None
     if any(not 32 < ord(char) < 127 for char in parts.netloc + parts.path):
-        raise ConfigError(f"{url!r} has characters that a URL cannot have")
+        raise ConfigError(f"{url!r} has characters that are not allowed in a URL")
     return parts
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -96,4 +96,4 @@ _OPTIONS: dict[str, OptionParser] = {
     "ca": parse_file,
     "plaintext": parse_bool,
 }
-"""The options that a URL's query may have, and how they are read."""
+"""The options in the query of a URL, with their parsers."""

@@ -1,4 +1,4 @@
-"""Verbs as requests to a service, split into several where its limits require that."""
+"""Call the methods of a service's store, in several requests where its limits require that."""
 
 from __future__ import annotations
 
@@ -24,77 +24,79 @@ class StoreClient:
         self._limits: Handshake | None = None
 
     def handshake(self) -> Handshake:
-        """Learn the service's tenant, capabilities and limits, before the first call."""
-        answer = self._connections.post("handshake", b"")
-        self._limits = self._read(answer.body, _decode_handshake)
+        """Get the service's tenant, capabilities and limits, before the first call."""
+        response = self._connections.post("handshake", b"")
+        self._limits = self._read(response.body, _decode_handshake)
         return self._limits
 
     @property
     def limits(self) -> Handshake:
-        """What the service reported about itself."""
+        """The limits of the service, its tenant and its capabilities."""
         if self._limits is None:
             raise StoreClosed(f"the store at {self._connections.where} was never opened")
         return self._limits
 
-    def ask(self, method: Callable[..., T], **arguments: Any) -> T:
-        """Run one verb of the service's store, in one request."""
+    def call(self, method: Callable[..., T], **arguments: Any) -> T:
+        """Call a method of the service's store, in one request."""
         verb = VERBS[method.__name__]
-        answer: T = self._send(verb, verb.pack(arguments), arguments)
-        return answer
+        result: T = self._send(verb, verb.pack(arguments), arguments)
+        return result
 
-    def ask_each(self, method: Callable[..., list[T]], part: str, **arguments: Any) -> list[T]:
-        """Run a verb on all items of the argument `part`, in several requests if need be."""
-        items, answers = arguments[part], list[T]()
+    def call_each(self, method: Callable[..., list[T]], part: str, **arguments: Any) -> list[T]:
+        """Call a method with all items of the argument `part`, in several requests if necessary."""
+        items, results = arguments[part], list[T]()
         while True:
-            rest = {**arguments, part: items[len(answers) :]}
-            answers += self.ask_first(method, part, **rest)
-            if len(answers) >= len(items):
-                return answers
+            rest = {**arguments, part: items[len(results) :]}
+            results += self.call_first(method, part, **rest)
+            if len(results) >= len(items):
+                return results
 
-    def ask_first(self, method: Callable[..., list[T]], part: str, **arguments: Any) -> list[T]:
-        """Run a verb on as many of the items of the argument `part` as fit in one request.
+    def call_first(self, method: Callable[..., list[T]], part: str, **arguments: Any) -> list[T]:
+        """Call a method with as many items of the argument `part` as fit in one request.
 
-        Its answer may have a limit, too: then it is about the first of them.
+        The response may have a limit, too: then it is about the first of them.
         """
         verb, items = VERBS[method.__name__], arguments[part]
         size = min(len(items), self.limits.max_batch)
         while True:
             first = {**arguments, part: items[:size]}
             body = verb.pack(first)
-            if size < 2 or not self.too_many(first[part], body):
-                answers: list[T] = self._send(verb, body, first)
-                return answers
+            if size < 2 or not self.exceeds_limits(first[part], body):
+                results: list[T] = self._send(verb, body, first)
+                return results
             size = -(-size // 2)
 
-    def ask_in_rounds(self, method: Callable[..., int], limit: int, **arguments: Any) -> int:
-        """Run a verb on up to `limit` jobs, in several requests if need be; returns how many."""
+    def call_until_done(self, method: Callable[..., int], limit: int, **arguments: Any) -> int:
+        """Call a method for up to `limit` jobs, in several requests if needed; returns how many."""
         done = 0
         while True:
-            at_once = self.clamp_limit(limit - done)
-            count = self.ask(method, limit=at_once, **arguments)
+            per_call = self.clamp_limit(limit - done)
+            count = self.call(method, limit=per_call, **arguments)
             done += count
-            if count < at_once or done == limit:
+            if count < per_call or done == limit:
                 return done
 
     def clamp_limit(self, limit: int) -> int:
-        """The limit cut down to what fits in one answer; callers that want more ask again."""
+        """The limit, reduced to what fits in one response."""
         return min(limit, self.limits.max_answer)
 
-    def too_many(self, items: Sequence[object], body: bytes) -> bool:
-        """Whether the service would refuse these items, or a body of this size, in one request."""
+    def exceeds_limits(self, items: Sequence[object], body: bytes) -> bool:
+        """Whether the service would refuse these items or this body in one request."""
         return len(items) > self.limits.max_batch or len(body) > self.limits.max_body
 
     def _send(self, verb: Verb, body: bytes, arguments: Mapping[str, Any]) -> Any:
         tenant = tenant_of(arguments)
-        answer = self._connections.post(verb.name, body, tenant)
-        while answer.continue_after is not None:
-            body = verb.pack({**arguments, "after": answer.continue_after})
-            answer = self._connections.post(verb.name, body, tenant)
-        return self._read(answer.body, verb.formats[MSGPACK].responses.decode)
+        response = self._connections.post(verb.name, body, tenant)
+        while response.continue_after is not None:
+            body = verb.pack({**arguments, "after": response.continue_after})
+            response = self._connections.post(verb.name, body, tenant)
+        return self._read(response.body, verb.formats[MSGPACK].responses.decode)
 
-    def _read(self, answer: bytes, decode: Callable[[bytes], T]) -> T:
+    def _read(self, body: bytes, decode: Callable[[bytes], T]) -> T:
         try:
-            return decode(answer)
+            return decode(body)
         except msgspec.DecodeError as error:
             where = self._connections.where
-            raise StoreMismatch(f"{where} speaks another Ackline's language: {error}") from None
+            raise StoreMismatch(
+                f"{where} sent an unexpected response; it may run another version: {error}"
+            ) from None

@@ -1,4 +1,4 @@
-"""Failures of the service, or on the way there, as Ackline's errors."""
+"""Translate failures of the service or the connection into Ackline's errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ackline.core import errors
 from ackline.core.errors import AcklineError, StoreError, StoreMismatch, StoreUnavailable
 
 TYPE_PREFIX = "urn:ackline:problem:"
-"""The beginning of the type of every problem that a service reports."""
+"""The prefix of the type of every problem that a service reports."""
 
 ERROR_TYPES: Mapping[str, type[AcklineError]] = {
     "bad-body": errors.InvalidOption,
@@ -30,14 +30,14 @@ ERROR_TYPES: Mapping[str, type[AcklineError]] = {
     "store-read-only": errors.StoreReadOnly,
     "store-mismatch": errors.StoreMismatch,
 }
-"""The error from which the service made a problem, by the problem's type."""
+"""The error that a service reports as a problem of this type."""
 
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
-"""Statuses that may go away at the next try, whether the service or a proxy answered."""
+"""Statuses of errors that may be temporary, from the service or a proxy."""
 
 
 class Problem(msgspec.Struct):
-    """The fields of a problem (RFC 9457) that are read."""
+    """The used fields of a problem (RFC 9457)."""
 
     type: str = ""
     detail: str = ""
@@ -45,15 +45,14 @@ class Problem(msgspec.Struct):
 
 
 def error_of(where: str, status: int, body: bytes) -> AcklineError:
-    """The error that an answer stands for."""
+    """The error for a response."""
     problem = _read(body)
     kind = ERROR_TYPES.get(problem.type.removeprefix(TYPE_PREFIX))
     if kind is not None and problem.type.startswith(TYPE_PREFIX):
         return _rebuild(kind, problem)
     if status == 401:
         return StoreError(
-            f"{where} wants a token that it knows ({problem.detail}): "
-            "pass token=… or set ACKLINE_TOKEN"
+            f"{where} requires a valid token ({problem.detail}): pass token=… or set ACKLINE_TOKEN"
         )
     if status == 403:
         return errors.StoreForbidden(f"{where} does not allow this: {problem.detail}")
@@ -63,36 +62,40 @@ def error_of(where: str, status: int, body: bytes) -> AcklineError:
             "does the URL end with its base path, as in https://host/api?"
         )
     if status == 413:
-        why = problem.detail or "send less at once"
-        return errors.InvalidPayload(f"{where} takes no request of this size: {why}")
+        advice = problem.detail or "send less in one call"
+        return errors.InvalidPayload(f"{where} does not accept a request of this size: {advice}")
     if status in TRANSIENT_STATUSES:
-        return StoreUnavailable(f"{where} cannot do it now ({status}): {problem.detail}")
-    return StoreError(f"{where} failed ({status}): {problem.detail or 'its log may say why'}")
+        return StoreUnavailable(f"{where} is temporarily unavailable ({status}): {problem.detail}")
+    return StoreError(f"{where} failed ({status}): {problem.detail or 'see its log'}")
 
 
 def connection_error(where: str, error: Exception) -> StoreError:
-    """The error for a connection that could not be made, or was cut."""
+    """The error for a connection that could not be established or was lost."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return StoreError(
-            f"the certificate of {where} cannot be trusted: {error.verify_message}. "
-            "?ca=FILE names the authority that issued it"
+            f"the certificate of {where} is not trusted: {error.verify_message}. "
+            "Name the authority that issued it with ?ca=FILE"
         )
     if isinstance(error, TimeoutError):
-        return StoreUnavailable(f"{where} did not answer in time; what was sent may be done")
+        return StoreUnavailable(
+            f"{where} did not respond in time; the request may have been processed"
+        )
     if isinstance(error, OSError):
         return StoreUnavailable(f"{where} cannot be reached: {error}")
-    return StoreUnavailable(f"{where} was cut off; what was sent may be done: {error!r}")
+    return StoreUnavailable(
+        f"lost the connection to {where}; the request may have been processed: {error!r}"
+    )
 
 
 def _read(body: bytes) -> Problem:
     try:
         return msgspec.json.decode(body, type=Problem)
     except msgspec.DecodeError:
-        return Problem()  # perhaps a proxy's answer, which has its own format
+        return Problem()  # perhaps a response of a proxy
 
 
 def _rebuild(kind: type[AcklineError], problem: Problem) -> AcklineError:
-    """An error with its original message; its constructor would make a new one."""
+    """An error with its original message; its constructor would build a new one."""
     error = kind.__new__(kind)
     error.args = (problem.detail,)
     if isinstance(error, errors.EventsDropped):

@@ -1,4 +1,4 @@
-"""Wake-ups by server-sent events: each listener has a stream, and a thread that reads it."""
+"""Notifications by server-sent events: each listener has a stream and a thread that reads it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from ackline.stores.wire import LISTENING, NOTIFICATION
 logger = logging.getLogger("ackline")
 
 POLL_INTERVAL = 1.0
-"""Seconds after which whoever subscribes looks for itself."""
+"""Seconds between the polls of a subscription."""
 
 RECONNECT_DELAYS = (0.05, 2.0)
-"""Seconds between tries to listen again: doubled each time, up to the last."""
+"""Seconds between attempts to reconnect: the first and the last delay, doubled in between."""
 
-_LISTENING, _NEWS = (f"event: {word}".encode() for word in (LISTENING, NOTIFICATION))
+_LISTENING, _NOTIFICATION = (f"event: {word}".encode() for word in (LISTENING, NOTIFICATION))
 
 
 class HttpListener:
-    """Waits for the news of one stream.
+    """Waits for the notifications of one stream.
 
-    A broken stream is requested again. News may have been missed meanwhile, so the wait then
-    ends as if there were news: no listener stays deaf.
+    A broken stream is requested again. Notifications may have been lost meanwhile, so `wait` then
+    returns as if there were one.
     """
 
     def __init__(
@@ -50,26 +50,26 @@ class HttpListener:
         self._silence = silence
         """Seconds after which a silent stream counts as dead."""
         self._forget = forget
-        self._news = threading.Event()
+        self._woken = threading.Event()
         self._closing = threading.Event()
         self._connection, self._stream = self._subscribe()
-        threading.Thread(target=self._run, name="ackline http news", daemon=True).start()
+        threading.Thread(target=self._run, name="ackline http notifications", daemon=True).start()
 
     def wait(self, timeout: float) -> bool:
-        if not self._news.wait(timeout):
+        if not self._woken.wait(timeout):
             return False
         if not self._closing.is_set():
-            self._news.clear()
+            self._woken.clear()
         return True
 
     def wake(self) -> None:
-        self._news.set()
+        self._woken.set()
 
     def close(self) -> None:
         if self._closing.is_set():
             return
         self._closing.set()
-        self._news.set()
+        self._woken.set()
         _hang_up(self._connection)
         self._forget(self)
 
@@ -82,7 +82,7 @@ class HttpListener:
     # --- the stream ---
 
     def _subscribe(self) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """Request the stream; once it has begun, no news is missed."""
+        """Request the stream; once it has started, no notification is lost."""
         connection = self._connections.connect(self._connections.address.timeout)
         try:
             headers = {**self._connections.headers(self._tenant), "Connection": "close"}
@@ -99,7 +99,7 @@ class HttpListener:
         except BaseException:
             connection.close()
             raise
-        # The response took the socket over; it is needed again to hang up.
+        # The response has taken over the socket, which is needed to end the stream.
         connection.sock = sock
         return connection, stream
 
@@ -107,35 +107,35 @@ class HttpListener:
         while not self._closing.is_set():
             try:
                 while not self._closing.is_set():
-                    _read_until(self._stream, _NEWS)
-                    self._news.set()
+                    _read_until(self._stream, _NOTIFICATION)
+                    self._woken.set()
             except (OSError, http.client.HTTPException, ValueError) as error:
                 if not self._closing.is_set():
                     where = self._connections.where
-                    logger.warning("%s: the stream of news ended: %r", where, error)
-            self._let_go()
-            self._news.set()
-            self._listen_again()
-        self._let_go()
+                    logger.warning("%s: the notification stream ended: %r", where, error)
+            self._close_stream()
+            self._woken.set()
+            self._reconnect()
+        self._close_stream()
 
-    def _listen_again(self) -> None:
-        pauses = ExponentialDelay(*RECONNECT_DELAYS)
-        while not self._closing.wait(pauses.next()):
+    def _reconnect(self) -> None:
+        delays = ExponentialDelay(*RECONNECT_DELAYS)
+        while not self._closing.wait(delays.next()):
             with suppress(AcklineError):
                 self._connection, self._stream = self._subscribe()
-                self._news.set()
+                self._woken.set()
                 return
 
-    def _let_go(self) -> None:
+    def _close_stream(self) -> None:
         with suppress(OSError, ValueError):
             self._stream.close()
         self._connection.close()
 
 
 class HttpSubscription:
-    """Hears nothing: a stream of news has fixed queues, and does not say which of them it is about.
+    """Reports once a second that anything may have happened.
 
-    So anything may have happened once a second.
+    A notification stream has fixed queues, and its events do not say which of them they concern.
     """
 
     def __init__(self) -> None:
@@ -155,8 +155,8 @@ class HttpSubscription:
 
     def wait(self, timeout: float) -> Collection[Subject] | None:
         if self._added:
-            news, self._added = self._added, set()
-            return news
+            added, self._added = self._added, set()
+            return added
         if not self._subjects:
             self._woken.wait(timeout)
         else:
@@ -181,14 +181,14 @@ class HttpSubscription:
 
 
 def _read_until(stream: http.client.HTTPResponse, wanted: bytes) -> None:
-    """Read up to an event of this name; pings and data are skipped."""
+    """Read up to an event of this name, skipping pings and data."""
     while (line := stream.readline()).rstrip() != wanted:
         if not line:
             raise http.client.IncompleteRead(b"")
 
 
 def _hang_up(connection: http.client.HTTPConnection) -> None:
-    """End the read under way in another thread."""
+    """End the read in another thread."""
     sock = connection.sock
     if sock is not None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The verbs of the store over HTTP."""
+"""The store over HTTP."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from ackline.stores.wire import LISTEN, VERBS, tenant_of
 
 
 class HttpStore:
-    """Keeps jobs in a service. What the service's own store promises holds here as well.
+    """Keeps jobs in a service, with the guarantees of the service's own store.
 
     >>> store = HttpStore(read_address("https://jobs.example.com/api"), token)  # doctest: +SKIP
     """
@@ -57,17 +57,17 @@ class HttpStore:
     capabilities = Capabilities(
         name="http", persistent=True, shared=True, batch_size=200, max_journal=1_000_000
     )
-    """Used until it is open; from then on, the service's."""
+    """Used until the store is open; then those of the service."""
 
     def __init__(self, address: Address, token: str | None = None) -> None:
         self._connections = ConnectionPool(address, token)
-        self._calls = StoreClient(self._connections)
+        self._client = StoreClient(self._connections)
         self._listeners: set[HttpListener] = set()
 
     def open(self) -> None:
         self._connections.open()
         try:
-            self.capabilities = self._calls.handshake().capabilities
+            self.capabilities = self._client.handshake().capabilities
         except BaseException:
             self._connections.close()
             raise
@@ -79,53 +79,54 @@ class HttpStore:
 
     @property
     def tenant(self) -> str:
-        """The tenant whose queues the token opens."""
-        return self._calls.limits.tenant
+        """The tenant whose queues the token gives access to."""
+        return self._client.limits.tenant
 
     def info(self) -> StoreInfo:
-        info = self._calls.ask(Store.info)
+        info = self._client.call(Store.info)
         return msgspec.structs.replace(
             info,
             name="http",
             location=self._connections.where,
-            version=f"{self._calls.limits.version} over {info.name} {info.version}",
+            version=f"{self._client.limits.version} over {info.name} {info.version}",
         )
 
     def now(self) -> float:
-        return self._calls.ask(Store.now)
+        return self._client.call(Store.now)
 
-    # --- jobs in, out and through ---
+    # --- producing and consuming ---
 
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
         if keys:
             # The keys are written together with all the jobs or not at all: in one request.
-            return self._calls.ask(Store.enqueue, queue=queue, drafts=drafts, keys=keys)
-        return self._calls.ask_each(Store.enqueue, "drafts", queue=queue, drafts=drafts)
+            return self._client.call(Store.enqueue, queue=queue, drafts=drafts, keys=keys)
+        return self._client.call_each(Store.enqueue, "drafts", queue=queue, drafts=drafts)
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> ClaimResult:
-        request = msgspec.structs.replace(request, limit=self._calls.clamp_limit(request.limit))
+        request = msgspec.structs.replace(request, limit=self._client.clamp_limit(request.limit))
         arguments = {"queue": queue, "request": request, "transitions": transitions}
-        if transitions and self._calls.too_many(transitions, VERBS["claim"].pack(arguments)):
+        if transitions and self._client.exceeds_limits(transitions, VERBS["claim"].pack(arguments)):
             verdicts = self.apply(queue, transitions)
             return msgspec.structs.replace(self.claim(queue, request), verdicts=verdicts)
-        return self._calls.ask(Store.claim, **arguments)
+        return self._client.call(Store.claim, **arguments)
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
-        return self._calls.ask_each(
+        return self._client.call_each(
             Store.apply, "transitions", queue=queue, transitions=transitions
         )
 
     def heartbeat(
         self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
     ) -> HeartbeatReply:
-        lost, cancelled, most = list[int](), list[int](), self._calls.limits.max_batch
-        for start in range(0, max(1, len(extensions)), most):
-            part = extensions[start : start + most]
-            reply = self._calls.ask(
+        lost, cancelled = list[int](), list[int]()
+        batch_size = self._client.limits.max_batch
+        for start in range(0, max(1, len(extensions)), batch_size):
+            part = extensions[start : start + batch_size]
+            reply = self._client.call(
                 Store.heartbeat, queue=queue, heartbeat=heartbeat, extensions=part
             )
             lost += [start + index for index in reply.lost]
@@ -143,31 +144,33 @@ class HttpStore:
         found = dict[QueueKey, NextDue]()
         for tenant in dict.fromkeys(queue.tenant for queue in queues):
             own = [queue for queue in queues if queue.tenant == tenant]
-            due = self._calls.ask_each(Store.next_due, "queues", queues=own)
+            due = self._client.call_each(Store.next_due, "queues", queues=own)
             found.update(zip(own, due, strict=True))
         return [found[queue] for queue in queues]
 
     def promote(self, queue: QueueKey, limit: int) -> int:
-        return self._calls.ask_in_rounds(Store.promote, limit, queue=queue)
+        return self._client.call_until_done(Store.promote, limit, queue=queue)
 
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
     ) -> list[Record]:
-        if worker is not None and limit > self._calls.limits.max_answer:
+        if worker is not None and limit > self._client.limits.max_answer:
             return list(itertools.islice(self._leases_of_worker(queue, worker), limit))
-        limit = self._calls.clamp_limit(limit)
-        return self._calls.ask(Store.leases, queue=queue, worker=worker, limit=limit)
+        limit = self._client.clamp_limit(limit)
+        return self._client.call(Store.leases, queue=queue, worker=worker, limit=limit)
 
     def prune(self, queue: QueueKey, limit: int, needed_after: str | None = None) -> int:
-        return self._calls.ask_in_rounds(Store.prune, limit, queue=queue, needed_after=needed_after)
+        return self._client.call_until_done(
+            Store.prune, limit, queue=queue, needed_after=needed_after
+        )
 
-    # --- looking ---
+    # --- reading ---
 
     def get(
         self, queue: QueueKey, ids: Sequence[str], max_bytes: int | None = None
     ) -> list[Record | None]:
-        ask = self._calls.ask_each if max_bytes is None else self._calls.ask_first
-        return ask(Store.get, "ids", queue=queue, ids=ids, max_bytes=max_bytes)
+        call = self._client.call_each if max_bytes is None else self._client.call_first
+        return call(Store.get, "ids", queue=queue, ids=ids, max_bytes=max_bytes)
 
     def page(
         self,
@@ -178,12 +181,12 @@ class HttpStore:
         newest_first: bool = False,
         max_bytes: int = MAX_ANSWER_BYTES,
     ) -> Page:
-        return self._calls.ask(
+        return self._client.call(
             Store.page,
             queue=queue,
             job_filter=job_filter,
             cursor=cursor,
-            limit=self._calls.clamp_limit(limit),
+            limit=self._client.clamp_limit(limit),
             newest_first=newest_first,
             max_bytes=max_bytes,
         )
@@ -191,13 +194,13 @@ class HttpStore:
     def describe(
         self, tenant: str | None, name: str | None = None, *, include_dropped: bool = False
     ) -> list[QueueInfo]:
-        """All queues of the token's tenant; no token opens those of every tenant."""
-        return self._calls.ask(
+        """All queues of the token's tenant; no token gives access to those of every tenant."""
+        return self._client.call(
             Store.describe, tenant=tenant, name=name, include_dropped=include_dropped
         )
 
     def workers(self, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
-        return self._calls.ask_each(Store.workers, "queues", queues=queues)
+        return self._client.call_each(Store.workers, "queues", queues=queues)
 
     def events(
         self,
@@ -208,16 +211,16 @@ class HttpStore:
         tenant: str | None = None,
     ) -> Sequence[Event]:
         """The journal after a cursor; without a queue, of all queues of the token's tenant."""
-        limit = self._calls.clamp_limit(limit)
-        return self._calls.ask(Store.events, queue=queue, after=after, limit=limit, tenant=tenant)
+        limit = self._client.clamp_limit(limit)
+        return self._client.call(Store.events, queue=queue, after=after, limit=limit, tenant=tenant)
 
     def listen(
         self, queues: Sequence[QueueKey], topic: Topic, kinds: frozenset[str] | None = None
     ) -> Listener:
-        # News of queues beyond the service's limit is missed, as any news may be.
-        heard = queues[: self._calls.limits.max_listened_queues]
-        arguments: dict[str, Any] = {"queues": heard, "topic": topic, "kinds": kinds}
-        silence = 2 * self._calls.limits.ping_every + self._connections.address.timeout
+        # Queues beyond the service's limit get no notifications: listeners must not rely on them.
+        listened = queues[: self._client.limits.max_listened_queues]
+        arguments: dict[str, Any] = {"queues": listened, "topic": topic, "kinds": kinds}
+        silence = 2 * self._client.limits.ping_every + self._connections.address.timeout
         listener = HttpListener(
             self._connections,
             LISTEN.pack(arguments),
@@ -242,19 +245,19 @@ class HttpStore:
         expected: QueueSettings | None = None,
     ) -> bool:
         changed = validated_settings(settings)
-        return self._calls.ask(
+        return self._client.call(
             Store.configure, queue=queue, settings=changed, by=by, expected=expected
         )
 
     def purge(self, queue: QueueKey, job_filter: Filter, limit: int, by: str = "") -> int:
-        return self._calls.ask_in_rounds(
+        return self._client.call_until_done(
             Store.purge, limit, queue=queue, job_filter=job_filter, by=by
         )
 
     def drop(self, queue: QueueKey, by: str = "") -> bool:
-        return self._calls.ask(Store.drop, queue=queue, by=by)
+        return self._client.call(Store.drop, queue=queue, by=by)
 
-    # --- the small key-value room ---
+    # --- the key-value store ---
 
     def read_keys(
         self,
@@ -264,45 +267,42 @@ class HttpStore:
         after: tuple[str, ...] | None = None,
         max_bytes: int | None = None,
     ) -> list[KeyValue]:
-        keys, budget, most = (
-            list[KeyValue](),
-            ByteLimit(max_bytes),
-            self._calls.limits.max_answer_bytes,
-        )
+        keys, byte_limit = list[KeyValue](), ByteLimit(max_bytes)
+        max_response = self._client.limits.max_answer_bytes
         while True:
-            at_once = self._calls.clamp_limit(limit - len(keys))
-            within = min(budget.remaining or most, most)
+            per_call = self._client.clamp_limit(limit - len(keys))
+            max_size = min(byte_limit.remaining or max_response, max_response)
             where = {"tenant": tenant, "prefix": prefix, "after": after}
-            page = self._calls.ask(Store.read_keys, limit=at_once, max_bytes=within, **where)
+            page = self._client.call(Store.read_keys, limit=per_call, max_bytes=max_size, **where)
             keys += page
             size = sum(len(entry.value) for entry in page)
-            budget.add(size)
-            ended = len(page) < at_once and size < within
-            if ended or budget.reached or len(keys) == limit:
+            byte_limit.add(size)
+            at_end = len(page) < per_call and size < max_size
+            if at_end or byte_limit.reached or len(keys) == limit:
                 return keys
             after = page[-1].key
 
     def write_keys(self, tenant: str, writes: Sequence[KeyWrite]) -> bool:
-        return self._calls.ask(Store.write_keys, tenant=tenant, writes=writes)
+        return self._client.call(Store.write_keys, tenant=tenant, writes=writes)
 
     def _leases_of_worker(self, queue: QueueKey, worker: str) -> Iterator[Record]:
-        """All jobs that a worker holds, by `page`: `leases` has no cursor to read on from."""
-        which, cursor = Filter(states=frozenset({State.PROCESSING})), None
+        """All jobs leased by a worker, from pages: `leases` has no cursor."""
+        job_filter, cursor = Filter(states=frozenset({State.PROCESSING})), None
         while True:
-            page = self.page(queue, which, cursor, self._calls.limits.max_answer)
-            held = (job.without_data() for job in page.jobs if job.worker == worker)
-            yield from (msgspec.structs.replace(job, history=()) for job in held)
+            page = self.page(queue, job_filter, cursor, self._client.limits.max_answer)
+            leased = (job.without_data() for job in page.jobs if job.worker == worker)
+            yield from (msgspec.structs.replace(job, history=()) for job in leased)
             cursor = page.cursor
             if cursor is None:
                 return
 
 
 TOKEN_VARIABLE = "ACKLINE_TOKEN"
-"""The environment variable with the token, if the caller passes none."""
+"""The environment variable with the token, used if none is passed."""
 
 
 def from_url(url: str, clock: Clock | None = None, token: str | None = None) -> HttpStore:
-    """The store that a URL names: `http://` or `https://`, up to the service's base path."""
+    """The store of a URL: `http://` or `https://`, up to the base path of the service."""
     if clock is not None:
-        raise ConfigError("over HTTP, the clock is that of the service's store: leave it out")
+        raise ConfigError("a store over HTTP uses the clock of the service: leave out the clock")
     return HttpStore(read_address(url), token or os.environ.get(TOKEN_VARIABLE))

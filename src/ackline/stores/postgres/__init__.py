@@ -1,4 +1,4 @@
-"""Jobs in PostgreSQL: beside your own tables, in your own transactions."""
+"""The PostgreSQL store: jobs next to your own tables, in your own transactions."""
 
 from ackline.stores.postgres.store import PostgresStore
 

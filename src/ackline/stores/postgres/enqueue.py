@@ -87,9 +87,9 @@ def _insert_without_lookup(
     if not rows or rows[0][0] is None:
         return None
     now: float = rows[0][0]
-    for line, priority in {(cached.kind_ids[draft.kind], draft.priority) for draft in drafts}:
+    for kind_id, priority in {(cached.kind_ids[draft.kind], draft.priority) for draft in drafts}:
         cached.positions.step_back_to(
-            line, priority, (rank(now, priority, cached.settings.ageing), 0)
+            kind_id, priority, (rank(now, priority, cached.settings.ageing), 0)
         )
     return plan.receipts
 

@@ -56,7 +56,7 @@ class _NotifyListener:
         self._woken_subjects: set[contract.Subject] = set()
         self._missed = False
         self._polled_at = time.monotonic()
-        """When its caller was last told to check everything, because no notifications arrive."""
+        """When its caller last checked everything, because no notifications arrive."""
         self._woken = threading.Event()
         self._closed = False
 
@@ -351,8 +351,8 @@ class NotificationThread:
     def _deliver(self, connection: Connection, message: str) -> None:
         topic, *words = message.split()
         if topic == POSITION_MESSAGE:
-            line, lane, rank, job = words
-            self._engine.queues.step_back_to(int(line), int(lane), (float(rank), int(job)))
+            kind_id, lane, rank, job = words
+            self._engine.queues.step_back_to(int(kind_id), int(lane), (float(rank), int(job)))
         else:
             [hash_hex] = words
             self._wake(connection, (bytes.fromhex(hash_hex), int(topic)))
@@ -459,8 +459,8 @@ class Notifier:
         messages = [f"{topic} {hash.hex()}" for hash, topic in subjects]
         # The positions come first, so that a claim that is woken finds the jobs.
         messages[:0] = [
-            f"{POSITION_MESSAGE} {line} {lane} {rank!r} {job}"
-            for (line, lane), (rank, job) in tx.added_positions.items()
+            f"{POSITION_MESSAGE} {kind_id} {lane} {rank!r} {job}"
+            for (kind_id, lane), (rank, job) in tx.added_positions.items()
         ]
         tx.send("notify_at_commit", {"channel": self.channel, "messages": messages})
 

@@ -1,4 +1,4 @@
-"""Looking at jobs, queues and workers."""
+"""Read jobs, queues and workers."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def get(
     cached = queues.find(tx, queue)
     if cached is None:
         return [None] * len(ids)
-    looked_up, count = _read_rows(tx, cached, ids, max_bytes)
-    rows = [row for row in looked_up if not _past_retention(row, tx.now)]
+    current, count = _read_rows(tx, cached, ids, max_bytes)
+    rows = [row for row in current if not _past_retention(row, tx.now)]
     found = {record.id: record for record in _records(tx, rows)}
     return [found.get(id) for id in ids[:count]]
 
 
 def read_rows(tx: Transaction, cached: CachedQueue, ids: Sequence[str]) -> Iterator[Row]:
-    """Rows of the jobs of these ids, as they stand now; only a few large ones are read at once."""
+    """The rows of the jobs of these ids, read in parts of limited size."""
     while ids:
         rows, count = _read_rows(tx, cached, ids, MAX_ANSWER_BYTES)
         yield from rows
@@ -69,7 +69,7 @@ def read_rows(tx: Transaction, cached: CachedQueue, ids: Sequence[str]) -> Itera
 def _read_rows(
     tx: Transaction, cached: CachedQueue, ids: Sequence[str], max_bytes: int | None
 ) -> tuple[list[Row], int]:
-    """Rows of the jobs of the first of these ids, and how many ids that are."""
+    """The rows of the first of these ids, and how many ids that are."""
     encoded = ByteStrings([id.encode() for id in dict.fromkeys(ids)])
     most = ByteLimit(max_bytes).remaining
     rows = tx.rows("read_jobs", {"queue": cached.num, "ids": encoded, "max_bytes": most})
@@ -80,15 +80,15 @@ def _read_rows(
 
 
 def _with_leases(tx: Transaction, cached: CachedQueue, rows: list[Row]) -> list[Row]:
-    homeless = [row[_NUM] for row in rows if row[_STATE] is None]
-    if not homeless:
+    without_table = [row[_NUM] for row in rows if row[_STATE] is None]
+    if not without_table:
         return rows
-    values = {"queue": cached.num, "jobs": Ints(homeless)}
+    values = {"queue": cached.num, "jobs": Ints(without_table)}
     leased = {row[0]: row[1:] for row in tx.rows("leases_of_jobs", values)}
     return [
         row if row[_STATE] is not None else _with_lease(row, leased[row[_NUM]])
         for row in rows
-        # A job without a table is just gone.
+        # A job in no table was deleted meanwhile.
         if row[_STATE] is not None or row[_NUM] in leased
     ]
 
@@ -104,7 +104,7 @@ def _past_retention(row: Row, now: float) -> bool:
 
 
 def _records(tx: Transaction, rows: Sequence[Row]) -> list[Record]:
-    """Rows as records, each with its ended attempts."""
+    """Rows as records, with their failed attempts."""
     history: dict[int, list[Failure]] = {}
     if rows:
         nums = Ints([row[_NUM] for row in rows])
@@ -116,7 +116,7 @@ def _records(tx: Transaction, rows: Sequence[Row]) -> list[Record]:
 def leases(
     tx: Transaction, queues: QueueCache, queue: QueueKey, worker: str | None, limit: int
 ) -> list[Record]:
-    """Leased jobs that have lapsed, or all of one worker."""
+    """Jobs whose leases have lapsed, or all leased jobs of one worker."""
     cached = queues.find(tx, queue)
     if cached is None:
         return []
@@ -152,7 +152,7 @@ def page(
 
 
 def find_ids(tx: Transaction, cached: CachedQueue, which: Filter, limit: int) -> list[str]:
-    """The ids of the first jobs that match, also of those whose retention is over."""
+    """The ids of the first jobs that match, including those past their retention."""
     ids, after, more = list[str](), None, True
     while more and len(ids) < limit:
         left = limit - len(ids)
@@ -172,10 +172,10 @@ def _matching(
     max_bytes: int,
     now: float,
 ) -> tuple[list[Row], bool]:
-    """The first rows of jobs that match, by state, then in the order of their line.
+    """The rows of the first jobs that match, sorted by state, then as in the list of the state.
 
-    Without the jobs whose retention is over by `now`. Also returns whether it has ended early
-    because of their size.
+    Jobs past their retention at `now` are left out. Also returns whether the limit of bytes was
+    reached.
     """
     if which.ids is not None:
         return _of_ids(tx, cached, which, limit, after, newest_first, max_bytes, now)
@@ -199,15 +199,15 @@ def _of_ids(
     max_bytes: int,
     now: float,
 ) -> tuple[list[Row], bool]:
-    """First only their places are kept, then as many jobs are read again as are wanted."""
-    placed = sorted(
+    """Read all to sort them, but keep only their keys; then read the wanted ones again."""
+    sorted_ids = sorted(
         (_sort_key(row, newest_first), row[_ID].decode())
         for row in read_rows(tx, cached, sorted(which.ids or ()))
         if which.matches(record_of(row)) and not _past_retention(row, now)
     )
-    behind = [id for place, id in placed if after is None or place > after][: max(limit, 0)]
-    rows, count = _read_rows(tx, cached, behind, max_bytes)
-    return rows, count < len(behind)
+    following = [id for key, id in sorted_ids if after is None or key > after][: max(limit, 0)]
+    rows, count = _read_rows(tx, cached, following, max_bytes)
+    return rows, count < len(following)
 
 
 def _in_state(
@@ -255,7 +255,7 @@ def _sort_key(row: Row, newest_first: bool) -> SortKey:
 def describe(
     tx: Transaction, tenant: str | None, name: str | None, dropped: bool
 ) -> tuple[list[QueueInfo], list[int]]:
-    """Queues with their counts, and the numbers of those whose counts should be folded."""
+    """Queues with their counts, and the numbers of those whose counts should be compacted."""
     values = {
         "tenant": None if tenant is None else tenant.encode(),
         "name": None if name is None else name.encode(),
@@ -264,8 +264,8 @@ def describe(
     sums = {row[0]: row for row in tx.rows("counts", {"queues": Ints([row[0] for row in rows])})}
     infos = []
     for num, owner, title, settings in rows:
-        sum_ = sums.get(num, (num, *[0] * len(STATES_BY_CODE)))
-        counts = dict(zip(STATES_BY_CODE, sum_[1 : len(STATES_BY_CODE) + 1], strict=True))
+        row = sums.get(num, (num, *[0] * len(STATES_BY_CODE)))
+        counts = dict(zip(STATES_BY_CODE, row[1 : len(STATES_BY_CODE) + 1], strict=True))
         if settings == DROPPED_QUEUE and not dropped and not any(counts.values()):
             continue
         infos.append(
@@ -273,18 +273,18 @@ def describe(
                 key=decode_queue(owner, title), settings=decode_settings(settings), counts=counts
             )
         )
-    to_fold = [row[0] for row in sums.values() if row[-1] > COMPACT_FROM]
-    return sorted(infos, key=lambda info: info.key), to_fold
+    to_compact = [row[0] for row in sums.values() if row[-1] > COMPACT_FROM]
+    return sorted(infos, key=lambda info: info.key), to_compact
 
 
 COMPACT_FROM = 500
-"""A queue with more changes of its counts than this should have them folded into one."""
+"""A queue with more count changes than this should be compacted."""
 
 
 def now(tx: Transaction) -> float:
-    """The server's time, or that of the clock given for tests."""
-    [(moment,)] = tx.rows("now", {"now": tx.clock})
-    return float(moment)
+    """The time of the server, or of the clock given for tests."""
+    [(time,)] = tx.rows("now", {"now": tx.clock})
+    return float(time)
 
 
 def next_due(tx: Transaction, queues: Sequence[QueueKey]) -> list[NextDue]:
@@ -294,16 +294,16 @@ def next_due(tx: Transaction, queues: Sequence[QueueKey]) -> list[NextDue]:
 
 
 def workers(tx: Transaction, queues: Sequence[QueueKey]) -> list[list[WorkerRecord]]:
-    """For each queue, its workers with the number of jobs that each holds."""
+    """For each queue, its workers with the number of jobs that each has leased."""
     found: list[list[WorkerRecord]] = [[] for _ in queues]
-    for place, beat, seen, expires, holds in tx.rows("workers", _named(queues)):
+    for n, heartbeat, last_heartbeat, expires, leases_held in tx.rows("workers", _named(queues)):
         record = WorkerRecord(
-            heartbeat=decode_heartbeat(beat),
-            last_heartbeat_at=seen,
+            heartbeat=decode_heartbeat(heartbeat),
+            last_heartbeat_at=last_heartbeat,
             expires_at=expires,
-            leases=holds,
+            leases=leases_held,
         )
-        found[place - 1].append(record)
+        found[n - 1].append(record)
     return [sorted(records, key=lambda worker: worker.heartbeat.id) for records in found]
 
 

@@ -1,4 +1,4 @@
-"""What a server is, how it fares, when a job is safe on it, and what an operator should mend."""
+"""The server: its version and state, its durability, and health issues with advice."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ackline.stores.postgres.journal import journal_end
 from ackline.stores.postgres.notify import POLL_INTERVAL
 
 MAX_TABLES = 6
-"""How many tables are reported."""
+"""How many tables are reported at most."""
 
 
 class OpenTransaction(msgspec.Struct, frozen=True):
-    """A session, slot or prepared transaction that keeps a transaction open."""
+    """A session, replication slot or prepared transaction that keeps a snapshot open."""
 
     who: str
     state: str
     seconds: float | None
-    """For how long already; None if the server does not say."""
+    """How long it has been open; None if unknown."""
     transactions: int | None
     writes: bool
 
 
 class Table(msgspec.Struct, frozen=True):
-    """How one of the tables fares."""
+    """The statistics of a table."""
 
     name: str
     live: int
@@ -40,12 +40,12 @@ class Table(msgspec.Struct, frozen=True):
     vacuumed: float | None
     """Seconds since the last vacuum; None if there was none."""
     own_settings: bool
-    unattended: bool
-    """Whether autovacuum was turned off for it."""
+    autovacuum_off: bool
+    """Whether autovacuum is turned off for it."""
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read from a server."""
+    """Settings and statistics of a server."""
 
     version: str
     schema: int
@@ -57,19 +57,19 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     synchronous_standbys: bool
     replicas: int
     autovacuum: bool
-    sees_all: bool
-    """Whether this user is shown what the sessions of others do."""
+    sees_all_sessions: bool
+    """Whether this user may see the sessions of other users."""
     pooled: bool
-    """Whether there is a pooler between this process and the server."""
-    holders: tuple[OpenTransaction, ...] = ()
+    """Whether a connection pooler stands between this process and the server."""
+    open_transactions: tuple[OpenTransaction, ...] = ()
     tables: tuple[Table, ...] = ()
 
 
 def read_facts(tx: Transaction, schema: str, *, pooled: bool) -> ServerFacts:
-    """Ask the server."""
+    """Read the facts from the server."""
     [row] = tx.rows("server_facts")
     version, migrated, encoding, standby, commit, fsync, pages, names, replicas = row[:9]
-    autovacuum, sees_all = row[9:]
+    autovacuum, sees_all_sessions = row[9:]
     return ServerFacts(
         version=version,
         schema=migrated,
@@ -81,9 +81,11 @@ def read_facts(tx: Transaction, schema: str, *, pooled: bool) -> ServerFacts:
         synchronous_standbys=names != "",
         replicas=replicas,
         autovacuum=autovacuum,
-        sees_all=sees_all,
+        sees_all_sessions=sees_all_sessions,
         pooled=pooled,
-        holders=tuple(OpenTransaction(*holder) for holder in tx.rows("open_transactions")),
+        open_transactions=tuple(
+            OpenTransaction(*transaction) for transaction in tx.rows("open_transactions")
+        ),
         tables=tuple(Table(*table) for table in tx.rows("tables", {"schema": schema})),
     )
 
@@ -96,7 +98,7 @@ _REMOTE = {
 
 
 def durability_text(facts: ServerFacts) -> str:
-    """In words: what an answered job survives."""
+    """What a committed job survives, in text."""
     if not facts.fsync:
         return (
             "none: fsync is off, so a crash of the server's machine may lose or damage everything"
@@ -104,20 +106,20 @@ def durability_text(facts: ServerFacts) -> str:
     commit = facts.synchronous_commit
     if commit == "off":
         return (
-            "synchronous_commit off: an answered job survives a crash of this process; a crash "
-            "of the server may lose the last moments"
+            "synchronous_commit off: an answered job survives a crash of this process; a crash of "
+            "the server may lose the last moments"
         )
-    words = (
+    text = (
         f"synchronous_commit {commit}: an answered job survives a crash of the server "
         "and the loss of power"
     )
     if facts.synchronous_standbys and commit in _REMOTE:
-        words += f", {_REMOTE[commit]}"
-    return words
+        text += f", {_REMOTE[commit]}"
+    return text
 
 
 def server_details(facts: ServerFacts, address: Address) -> Mapping[str, str]:
-    """The facts by name, in words."""
+    """The facts by name, as text."""
     own = sum(table.own_settings for table in facts.tables)
     named = ", synchronous ones are named" if facts.synchronous_standbys else ""
     details = {
@@ -128,8 +130,8 @@ def server_details(facts: ServerFacts, address: Address) -> Mapping[str, str]:
         "full_page_writes": _on(facts.full_page_writes),
         "replicas": f"{facts.replicas}{named}",
         "wake-ups": "LISTEN" if address.uses_listen else f"polling every {POLL_INTERVAL:g} s",
-        "pooler": f"{'in between' if facts.pooled else 'none seen'}, pooler={address.pooler}",
-        "autovacuum": f"{_on(facts.autovacuum)}, with settings of their own for {own} tables",
+        "pooler": f"{'detected' if facts.pooled else 'none detected'}, pooler={address.pooler}",
+        "autovacuum": f"{_on(facts.autovacuum)}, {own} tables have settings of their own",
         "open transactions": _open_transactions(facts),
     }
     return details | {f"table {table.name}": _table(table) for table in facts.tables[:MAX_TABLES]}
@@ -140,15 +142,18 @@ def _on(value: bool) -> str:
 
 
 def _open_transactions(facts: ServerFacts) -> str:
-    if not facts.sees_all:
-        return "not shown to this user: GRANT pg_read_all_stats"
-    if not facts.holders:
+    if not facts.sees_all_sessions:
+        return "not visible to this user: GRANT pg_read_all_stats"
+    if not facts.open_transactions:
         return "none"
-    idle = sum(holder.state.startswith("idle in transaction") for holder in facts.holders)
-    oldest = facts.holders[0]
+    idle = sum(
+        transaction.state.startswith("idle in transaction")
+        for transaction in facts.open_transactions
+    )
+    oldest = facts.open_transactions[0]
     since = "unknown" if oldest.seconds is None else f"{oldest.seconds:,.0f} s"
     behind = f"{oldest.transactions or 0:,} transactions"
-    return f"{len(facts.holders)}, {idle} of them idle; the oldest {since}, {behind} ago"
+    return f"{len(facts.open_transactions)}, {idle} of them idle; the oldest {since}, {behind} ago"
 
 
 def _table(table: Table) -> str:
@@ -158,81 +163,87 @@ def _table(table: Table) -> str:
 
 
 OLD_TRANSACTIONS = 5_000_000
-"""A transaction this many behind counts as old if no time is known."""
+"""An open transaction is old if this many others have started since and its age is unknown."""
 
 MAX_DEAD_ROWS = 1_000_000
-"""With more dead rows than this, autovacuum does not keep up with a table."""
+"""A table with more dead rows than this has a health issue."""
 
 
 def health_issues(facts: ServerFacts, address: Address) -> tuple[HealthIssue, ...]:
-    """Everything that is not as it should be, the worst first."""
-    troubles = [*_of_server(facts), *_old_transactions(facts, address), *_of_vacuum(facts)]
-    troubles += _of_pooler(facts, address)
-    return tuple(sorted(troubles, key=lambda trouble: not trouble.critical))
+    """The health issues of the server, critical ones first."""
+    issues = [*_of_server(facts), *_old_transactions(facts, address), *_of_vacuum(facts)]
+    issues += _of_pooler(facts, address)
+    return tuple(sorted(issues, key=lambda issue: not issue.critical))
 
 
 def _of_server(facts: ServerFacts) -> Iterator[HealthIssue]:
     if facts.standby:
-        yield HealthIssue("store", "it is a standby: nothing can be enqueued", "name its primary")
+        yield HealthIssue(
+            "store", "it is a standby: nothing can be enqueued", "connect to its primary"
+        )
     if facts.fsync and not facts.full_page_writes:
         yield HealthIssue(
             "durability",
-            "full_page_writes is off: a crash may leave a page half written",
-            "turn it on, unless the file system cannot tear a page",
+            "full_page_writes is off: a crash may leave a half-written page",
+            "turn it on, unless the file system writes pages atomically",
             critical=False,
         )
 
 
 def _old_transactions(facts: ServerFacts, address: Address) -> Iterator[HealthIssue]:
-    old = [holder for holder in facts.holders if _is_old(holder, address.alert_after)]
+    old = [
+        transaction
+        for transaction in facts.open_transactions
+        if _is_old(transaction, address.alert_after)
+    ]
     if not old:
         return
     first = old[0]
     others = f", and {len(old) - 1} more" if len(old) > 1 else ""
-    waits = ", and who follows events waits for it" if any(one.writes for one in old) else ""
+    delay = ", and readers of the journal wait for it" if any(one.writes for one in old) else ""
     yield HealthIssue(
         "snapshot",
         f"{first.who}, {first.state}, has kept a transaction open for {_since(first)}{others}: "
-        f"rows that are done with cannot be removed, so tables grow{waits}",
+        f"dead rows cannot be removed, so tables grow{delay}",
         _how_to_end(first),
     )
 
 
-def _is_old(holder: OpenTransaction, limit: float) -> bool:
-    if holder.seconds is not None:
-        return holder.seconds >= limit
-    return (holder.transactions or 0) >= OLD_TRANSACTIONS
+def _is_old(transaction: OpenTransaction, limit: float) -> bool:
+    if transaction.seconds is not None:
+        return transaction.seconds >= limit
+    return (transaction.transactions or 0) >= OLD_TRANSACTIONS
 
 
-def _since(holder: OpenTransaction) -> str:
-    if holder.seconds is None:
-        return f"{holder.transactions:,} transactions"
-    minutes = holder.seconds / 60
-    return f"{minutes:,.0f} min" if minutes >= 1 else f"{holder.seconds:,.0f} s"
+def _since(transaction: OpenTransaction) -> str:
+    if transaction.seconds is None:
+        return f"{transaction.transactions:,} transactions"
+    minutes = transaction.seconds / 60
+    return f"{minutes:,.0f} min" if minutes >= 1 else f"{transaction.seconds:,.0f} s"
 
 
-def _how_to_end(holder: OpenTransaction) -> str:
-    match holder.who.split()[0]:
+def _how_to_end(transaction: OpenTransaction) -> str:
+    match transaction.who.split()[0]:
         case "session":
-            number = holder.who.split()[1]
+            number = transaction.who.split()[1]
             return (
                 f"end it: SELECT pg_terminate_backend({number}). "
-                "idle_in_transaction_session_timeout ends such sessions by itself"
+                "idle_in_transaction_session_timeout ends such sessions automatically"
             )
         case "replication":
-            return "drop the slot if nobody needs it: pg_drop_replication_slot"
+            return "drop the slot if it is not needed: pg_drop_replication_slot"
         case _:
             return "COMMIT PREPARED or ROLLBACK PREPARED"
 
 
 def _of_vacuum(facts: ServerFacts) -> Iterator[HealthIssue]:
-    unattended = [table.name for table in facts.tables if table.unattended]
+    autovacuum_off = [table.name for table in facts.tables if table.autovacuum_off]
     if not facts.autovacuum:
         yield HealthIssue(
             "autovacuum", "it is off: tables grow with every job", "set autovacuum and track_counts"
         )
-    elif unattended:
-        names = ", ".join(unattended)
+    elif autovacuum_off:
+        names = ", ".join(autovacuum_off)
         yield HealthIssue(
             "autovacuum", f"it is off for {names}: they grow", "RESET (autovacuum_enabled)"
         )
@@ -241,8 +252,8 @@ def _of_vacuum(facts: ServerFacts) -> Iterator[HealthIssue]:
         worst = max(behind, key=lambda table: table.dead)
         yield HealthIssue(
             "autovacuum",
-            f"table {worst.name} has {worst.dead:,} dead rows: it does not keep up",
-            "raise autovacuum_max_workers or its cost limit, and look for old transactions",
+            f"table {worst.name} has {worst.dead:,} dead rows: vacuum does not keep up",
+            "raise autovacuum_max_workers or its cost limit, and check for old transactions",
             critical=False,
         )
 
@@ -251,26 +262,26 @@ def _of_pooler(facts: ServerFacts, address: Address) -> Iterator[HealthIssue]:
     if facts.pooled and address.keeps_sessions:
         yield HealthIssue(
             "pooler",
-            "one is in between, and the URL does not say so",
-            "if it pools by transaction, add ?pooler=transaction; if by session, all is well",
+            "there is a connection pooler, and the URL does not say so",
+            "if it pools transactions, add ?pooler=transaction; if it pools sessions, ignore this",
             critical=False,
         )
 
 
 FACTS_TTL = 10.0
-"""Seconds for which facts are not read again: some callers ask for the time every second."""
+"""Seconds for which facts are cached."""
 
 
 class ServerInfo:
-    """Describes a store; reads the facts about the server only now and then."""
+    """Describes the store, with facts about the server that are cached for `FACTS_TTL`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._facts: ServerFacts | None = None
-        self._looked_at = 0.0
+        self._read_at = 0.0
 
     def info(self, tx: Transaction) -> StoreInfo:
-        """What the store is, where, and how it fares."""
+        """The store's location, durability, details and health issues."""
         address, facts = self._engine.address, self._fresh(tx)
         now = queries.now(tx)
         return StoreInfo(
@@ -286,8 +297,8 @@ class ServerInfo:
         )
 
     def _fresh(self, tx: Transaction) -> ServerFacts:
-        if self._facts is None or time.monotonic() - self._looked_at > FACTS_TTL:
+        if self._facts is None or time.monotonic() - self._read_at > FACTS_TTL:
             engine = self._engine
             self._facts = read_facts(tx, engine.address.schema, pooled=engine.pooled)
-            self._looked_at = time.monotonic()
+            self._read_at = time.monotonic()
         return self._facts

@@ -14,14 +14,14 @@ from ackline.testing.conformance.driver import QueueDriver
 
 
 class StoreCase:
-    """Opens the store that a subclass names, anew for each case."""
+    """Opens the store of a subclass, a new one for each case."""
 
     def make_store(self, clock: Clock, path: Path) -> Store:
-        """Your store, not yet open; it uses `clock` and keeps its data under `place`.
+        """Return your store, not yet open; it uses `clock` and keeps its data under `path`.
 
-        The same place is the same data; another place is empty.
+        The same path has the same data; another path is empty.
         """
-        raise NotImplementedError(f"{type(self).__name__} must say which store it is for")
+        raise NotImplementedError(f"{type(self).__name__} must implement make_store()")
 
     @pytest.fixture
     def clock(self) -> ManualClock:

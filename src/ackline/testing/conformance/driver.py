@@ -1,4 +1,4 @@
-"""One queue of a store under test, with short words for what a case does to it."""
+"""One queue of a store under test, with short methods for what the cases do."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class QueueDriver:
         """The queue's workers, as the store knows them."""
         return self.store.workers([self.queue])[0]
 
-    # --- in and out ---
+    # --- enqueue and claim ---
 
     def enqueue(self, id: str, **more: Any) -> Receipt:
         """Enqueue one job."""
@@ -99,7 +99,7 @@ class QueueDriver:
         max_bytes: int | None = None,
         ignore_group_limit: bool = False,
     ) -> ClaimResult:
-        """Claim, and return the whole answer of the store."""
+        """Claim, and return the whole result."""
         request = ClaimRequest(
             worker=worker,
             limit=limit,
@@ -115,7 +115,7 @@ class QueueDriver:
         return self.claim(limit, **more).jobs
 
     def claim_one(self, **more: Any) -> Record:
-        """Claim the one job that must be there."""
+        """Claim one job, which must exist."""
         [job] = self.claim_jobs(1, **more)
         return job
 
@@ -124,13 +124,13 @@ class QueueDriver:
         return [job.id for job in self.claim_jobs(limit, **more)]
 
     def enqueue_and_claim(self, id: str, **more: Any) -> Record:
-        """A job that was just enqueued and claimed."""
+        """Enqueue and claim a job."""
         self.enqueue(id, **more)
         job = self.claim_one()
         assert job.id == id
         return job
 
-    # --- through ---
+    # --- transitions ---
 
     def apply(self, *transitions: Transition) -> list[Verdict]:
         """Apply transitions in one batch."""
@@ -141,50 +141,50 @@ class QueueDriver:
         return self.apply(transition)[0]
 
     def complete(self, job: Record, result: bytes | None = b"1") -> Verdict:
-        """Report a job done."""
+        """Complete a job."""
         return self.apply_one(complete(job, result, policy_of(job)))
 
     def fail(self, job: Record, delay: float | None = None) -> Verdict:
-        """Report an attempt failed."""
+        """Fail an attempt."""
         step = fail(job, failure(job), policy_of(job), random.Random(0), delay)
         return self.apply_one(step)
 
     def expire(self, *jobs: Record) -> list[Verdict]:
-        """Expire leases as they were seen."""
+        """Expire leases as they were read."""
         return self.apply(*(expire(job, policy_of(job)) for job in jobs))
 
     def sweep(self) -> list[Verdict]:
-        """Expire lapsed leases, as the maintenance loop does."""
+        """Expire leases past their deadline, as the maintenance loop does."""
         return self.expire(*self.store.leases(self.queue))
 
     def dead_letter(self, id: str, **more: Any) -> Record:
-        """A job that was enqueued, and has spent its one attempt."""
+        """Enqueue a job whose only attempt fails."""
         job = self.enqueue_and_claim(id, **{"max_attempts": 1, **more})
         assert self.fail(job) == Verdict(True, State.FAILED)
         return job
 
     def heartbeat(self, *jobs: Record, worker: str = "w1", ttl: float = 15.0) -> HeartbeatReply:
-        """Send a sign of life that asks for a full lease on each of the jobs."""
-        beat = Heartbeat(
+        """Send a heartbeat that extends the lease of each of the jobs."""
+        heartbeat = Heartbeat(
             id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=ttl
         )
-        holds = [LeaseExtension(job.id, job.token, LEASE) for job in jobs]
-        return self.store.heartbeat(self.queue, beat, holds)
+        extensions = [LeaseExtension(job.id, job.token, LEASE) for job in jobs]
+        return self.store.heartbeat(self.queue, heartbeat, extensions)
 
-    # --- looking ---
+    # --- reading ---
 
     def find(self, id: str) -> Record | None:
-        """A job as it stands, if it is there."""
+        """A job as stored, or None."""
         return self.store.get(self.queue, [id])[0]
 
     def get(self, id: str) -> Record:
-        """A job as it stands; it must be there."""
+        """A job as stored; it must exist."""
         job = self.find(id)
         assert job is not None, f"the store has no job {id!r}"
         return job
 
     def state(self, id: str) -> State | None:
-        """The state of a job, if it is there."""
+        """The state of a job, or None."""
         job = self.find(id)
         return job.state if job is not None else None
 

@@ -1,4 +1,4 @@
-"""Async handlers: tasks on an event loop."""
+"""Runs async handlers as tasks of an event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ackline.worker.timers import STOP_TIMEOUT
 logger = logging.getLogger("ackline")
 
 START_SECONDS = 0.005
-"""Seconds for which new jobs are begun before the loop looks after those that run."""
+"""Seconds for which new jobs are started before the loop runs those that are waiting."""
 
 
 def _new_task(
@@ -27,25 +27,27 @@ def _new_task(
     loop: asyncio.AbstractEventLoop,
     context: contextvars.Context,
 ) -> asyncio.Task[None]:
-    """A task of a job's own; where Python can, it runs at once as far as it gets."""
+    """Create a task; on Python 3.12 and later it starts to run immediately."""
     if sys.version_info >= (3, 12):
         return asyncio.Task(coroutine, loop=loop, context=context, eager_start=True)
     return loop.create_task(coroutine, context=context)
 
 
 class AsyncExecutor(Executor):
-    """An event loop in a thread of its own, a task for each running job."""
+    """An event loop in a background thread, with a task for each running job."""
 
-    def __init__(self, limit: int, setting: ExecutorContext) -> None:
-        super().__init__(limit, setting)
+    def __init__(self, limit: int, context: ExecutorContext) -> None:
+        super().__init__(limit, context)
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(DaemonThreadPool())
         self._stopped = False
-        self._thread = threading.Thread(target=self._run_loop, name="ackline loop", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run_loop, name="ackline event loop", daemon=True
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = 0
         self._not_yet_started = 0
-        """How many of the running tasks have not taken their first step yet."""
+        """How many of the running tasks have not started to run yet."""
         self._starting = False
 
     def start(self) -> None:
@@ -56,9 +58,9 @@ class AsyncExecutor(Executor):
         self._buffer_jobs(batch)
         self._call_soon(self._start_buffered)
 
-    def interrupt(self, held: LeasedJob, reason: StopReason) -> None:
-        held.signal.set(reason)
-        self._call_soon(self._cancel, held)
+    def interrupt(self, job: LeasedJob, reason: StopReason) -> None:
+        job.signal.set(reason)
+        self._call_soon(self._cancel, job)
 
     @property
     def running_count(self) -> int:
@@ -75,7 +77,7 @@ class AsyncExecutor(Executor):
         try:
             self._loop.call_soon_threadsafe(callback, *args)
         except RuntimeError:
-            # That the loop is closed is known already: it is stuck, or the worker has stopped.
+            # A closed loop is expected: it was blocked for good, or the worker has stopped.
             if not self._loop.is_closed():
                 raise
 
@@ -87,32 +89,32 @@ class AsyncExecutor(Executor):
             ending.add_done_callback(lambda _: self._loop.stop())
             self._run_until(ending.done)
         except Exception:
-            # For example, a handler has closed its selector: no job can go on here.
+            # For example, a handler has closed its selector: no job can continue here.
             self.blocked_by_hung_handlers = True
             logger.exception("the event loop of async handlers is broken")
         finally:
             self._loop.close()
 
-    def _run_until(self, over: Callable[[], bool]) -> None:
-        """Run the loop, even if a handler ends it, as by `sys.exit` in a task: others go on."""
-        while not over():
+    def _run_until(self, ended: Callable[[], bool]) -> None:
+        """Run the loop again if a handler stops it, for example by `sys.exit` in a task."""
+        while not ended():
             try:
                 self._loop.run_forever()
             except (SystemExit, KeyboardInterrupt) as error:
                 logger.exception(
-                    "a task or callback that a handler began raised %s; the event loop goes on",
+                    "a task or callback of a handler raised %s; the event loop was restarted",
                     type(error).__name__,
                 )
             else:
-                if not over():
-                    logger.error("a handler stopped the event loop of its worker; the loop goes on")
+                if not ended():
+                    logger.error("a handler stopped the event loop of its worker; it was restarted")
 
     def _stop_loop(self) -> None:
         self._stopped = True
         self._loop.stop()
 
     async def _cancel_tasks(self) -> None:
-        """Cancel the remaining tasks: jobs, and what handlers have begun beside them."""
+        """Cancel the remaining tasks: jobs, and tasks that handlers have started."""
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -121,78 +123,76 @@ class AsyncExecutor(Executor):
 
     def _start_buffered(self) -> None:
         if self._starting:
-            # Called by a job that ended within `_begin`: the loop below goes on with the next.
+            # Called by a job that ended within `_start_task`: the loop below starts the next.
             return
         self._starting = True
         until = self._loop.time() + START_SECONDS
         try:
             while self._running < self.limit:
                 try:
-                    held = self.buffer.popleft()
+                    job = self.buffer.popleft()
                 except IndexError:
                     return
-                self._start_task(held)
+                self._start_task(job)
                 if self._loop.time() > until:
                     self._loop.call_soon(self._start_buffered)
                     return
         finally:
             self._starting = False
 
-    def _start_task(self, held: LeasedJob) -> None:
+    def _start_task(self, job: LeasedJob) -> None:
         self._running += 1
         self._not_yet_started += 1
-        task = held.task = _new_task(self._run(held), self._loop, self._context.copy())
+        task = job.task = _new_task(self._run(job), self._loop, self._context.copy())
         if not task.done():
             self._tasks.add(task)
 
-    async def _run(self, held: LeasedJob) -> None:
+    async def _run(self, job: LeasedJob) -> None:
         self._not_yet_started -= 1
-        held.task_started = True
+        job.task_started = True
         try:
-            if not self.may_start(held):
+            if not self.may_start(job):
                 return
             if self._started_jobs is not None:
-                self._started_jobs.add(held)
-            if self.hooks.before or held.policy.timeout is not None:
-                self.before_handler(held)
-            function = held.handler.function
+                self._started_jobs.add(job)
+            if self.hooks.before or job.policy.timeout is not None:
+                self.before_handler(job)
+            function = job.handler.function
             if self._spans is None:
-                result = await function(held)
+                result = await function(job)
             else:
-                result = await self._spans.run_async(
-                    function, held, held.home_queue.key, held.record
-                )
+                result = await self._spans.run_async(function, job, job.home_queue.key, job.record)
         except BaseException as error:
-            self.end_handler(held, None, error)
+            self.end_handler(job, None, error)
         else:
-            self.end_handler(held, result, None)
+            self.end_handler(job, result, None)
         finally:
-            held.handler_ended = True
-            if not held.given_up:
+            job.handler_ended = True
+            if not job.given_up:
                 self._running -= 1
-            if held.task is not None:
-                self._tasks.discard(held.task)
+            if job.task is not None:
+                self._tasks.discard(job.task)
             if self.buffer:
                 self._start_buffered()
 
-    def give_up_on(self, held: LeasedJob) -> None:
-        self._call_soon(self._give_up_on, held)
-        self._timekeeper.call_later(STOP_TIMEOUT, lambda: self._check_loop_responds(held))
+    def give_up_on(self, job: LeasedJob) -> None:
+        self._call_soon(self._give_up_on, job)
+        self._timers.call_later(STOP_TIMEOUT, lambda: self._check_loop_responds(job))
 
-    def _check_loop_responds(self, held: LeasedJob) -> None:
-        # If the loop has not come round to it, a handler blocks all the others.
+    def _check_loop_responds(self, job: LeasedJob) -> None:
+        # If the loop has not run `_give_up_on` by now, a handler blocks all the others.
         self.blocked_by_hung_handlers = self.blocked_by_hung_handlers or not (
-            held.handler_ended or held.given_up
+            job.handler_ended or job.given_up
         )
 
-    def _give_up_on(self, held: LeasedJob) -> None:
-        if held.task is not None and not held.handler_ended and not held.given_up:
-            held.given_up = True
+    def _give_up_on(self, job: LeasedJob) -> None:
+        if job.task is not None and not job.handler_ended and not job.given_up:
+            job.given_up = True
             self._running -= 1
             self._start_buffered()
 
-    def _cancel(self, held: LeasedJob) -> None:
-        # A task that is cancelled before its first step never runs: its job would stay unsettled.
-        # Once it runs, it sees for itself that it was told to stop.
-        if held.task is not None and held.task_started and not held.task.done():
-            held.task.cancel()
+    def _cancel(self, job: LeasedJob) -> None:
+        # A task that is cancelled before it starts never runs: its job would stay unsettled.
+        # Once it runs, `may_start` sees that it was interrupted.
+        if job.task is not None and job.task_started and not job.task.done():
+            job.task.cancel()

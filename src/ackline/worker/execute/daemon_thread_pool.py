@@ -1,4 +1,4 @@
-"""Threads for what blocks in async handlers: `asyncio.to_thread`, `run_in_executor(None, …)`."""
+"""Threads for blocking calls of async handlers: `asyncio.to_thread`, `run_in_executor(None, …)`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Call = tuple[Future[Any], Callable[[], Any]]
 
 
 class DaemonThreadPool(ThreadPoolExecutor):
-    """Threads that the process does not wait for when it ends, unlike those of other pools.
+    """Daemon threads, which do not keep the process running, unlike those of other pools.
 
-    The job of a call that hangs was given back long before, as that of a sync handler is.
+    The job of a call that hangs has been released long before, like that of a sync handler.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class DaemonThreadPool(ThreadPoolExecutor):
         future: Future[T] = Future()
         with self._closing:
             if self._closed:
-                raise RuntimeError("the worker has stopped: it makes no more blocking calls")
+                raise RuntimeError("the worker has stopped and runs no more blocking calls")
             self._calls.put((future, partial(fn, *args, **kwargs)))
             if not self._idle.acquire(blocking=False) and self._started < self._max_workers:
                 name = f"ackline blocking {self._started}"
@@ -42,7 +42,7 @@ class DaemonThreadPool(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
-        """Take no more calls, and let each thread end after its last; never waits for them."""
+        """Refuse new calls, and end each thread after its last one, without waiting for them."""
         with self._closing:
             self._closed = True
             for _ in range(self._started):
@@ -51,7 +51,7 @@ class DaemonThreadPool(ThreadPoolExecutor):
     def _run_calls(self) -> None:
         while (call := self._calls.get()) is not None:
             _run_call(*call)
-            del call  # or this thread would keep its result until the next call
+            del call  # or this thread would reference its result until the next call
             self._idle.release()
 
 

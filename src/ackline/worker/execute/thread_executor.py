@@ -1,4 +1,4 @@
-"""Sync handlers: lanes of threads."""
+"""Runs sync handlers on threads."""
 
 from __future__ import annotations
 
@@ -14,86 +14,86 @@ from ackline.worker.leased_jobs import LeasedJob
 logger = logging.getLogger("ackline")
 
 STALL_SECONDS, BUSY_RATE = 0.002, 20
-"""If no job was taken up in `STALL` seconds, or fewer than `BRISK` while the process idled, more
-lanes help."""
+"""If no job was started in `STALL_SECONDS`, or fewer than `BUSY_RATE` while the process idled,
+more threads help."""
 
 QUICK_SECONDS = 0.002
-"""Seconds that the last job may have taken at most, for the next one to be run inline."""
+"""The next job may run inline if the last one took no more than these seconds."""
 
 MAX_HUNG_FACTOR = 4
-"""How many times the limit of lanes may hang in handlers that do not stop."""
+"""How many times the limit of threads may be occupied by handlers that do not stop."""
 
 
 class ThreadExecutor(Executor):
-    """Lanes of threads. Quick handlers share few lanes, slow ones get as many as allowed.
+    """Runs quick jobs on few threads, and slow ones on as many as the limit allows.
 
-    Waking a thread for each job would cost more than a quick job itself. So one lane takes
-    job after job, and only when it has taken none for a moment do others join in. A quick job
-    that comes alone is run inline, by the thread that claimed it, in the place of an idle lane.
+    Waking a thread for each job would cost more than a quick job itself. So one thread takes
+    job after job, and only if it has taken none for a moment do others join in. A quick job that
+    arrives alone is run inline, by the thread that claimed it, in the slot of an idle thread.
     """
 
-    def __init__(self, limit: int, setting: ExecutorContext) -> None:
-        super().__init__(limit, setting)
+    def __init__(self, limit: int, context: ExecutorContext) -> None:
+        super().__init__(limit, context)
         self._work = threading.Condition()
         self._idle = 0
         self._threads = 0
         self._taken = 0
         self._hung = 0
         self._thread_refused = False
-        """Whether the system had no thread for the last lane that was wanted."""
+        """Whether the system refused to start the last thread."""
         self._last_was_quick = False
-        """Whether the last job that came alone was quick."""
+        """Whether the last job that arrived alone was quick."""
         self._notified = 0
-        """Lanes that still wait, but have been called already."""
+        """Threads that were notified, but have not woken up yet."""
         self._inline: LeasedJob | None = None
-        """The job that is run inline, in the place of an idle lane."""
+        """The job that is running inline, in the slot of an idle thread."""
         self._stopped = False
         self._stalled = threading.Event()
 
     def start(self) -> None:
         threading.Thread(
-            target=self._add_threads_when_stalled, name="ackline lanes", daemon=True
+            target=self._add_threads_when_stalled, name="ackline thread control", daemon=True
         ).start()
 
-    def run_inline(self, held: LeasedJob) -> bool:
-        if not self._start_inline(held):
+    def run_inline(self, job: LeasedJob) -> bool:
+        if not self._start_inline(job):
             return False
         try:
             self._check_tracing()
-            # First of all: if the job takes long after all, another thread serves the queue.
-            self._before_running()
-            self._run_timed(held)
+            # First: another thread serves the queue if the job takes long after all.
+            self._before_inline_run()
+            self._run_timed(job)
         finally:
-            self._end_inline(held)
+            self._end_inline(job)
         return True
 
     def submit(self, batch: Sequence[LeasedJob]) -> None:
         self._check_tracing()
         self._buffer_jobs(batch)
         if not self._add_threads(1) or len(self.buffer) > 1:
-            # Jobs beyond the one that a woken lane takes may get stuck behind a slow one.
+            # Jobs beyond the one that a woken thread takes may get stuck behind a slow one.
             self._stalled.set()
 
-    def interrupt(self, held: LeasedJob, reason: StopReason) -> None:
-        held.signal.set(reason)
+    def interrupt(self, job: LeasedJob, reason: StopReason) -> None:
+        job.signal.set(reason)
 
     @property
     def running_count(self) -> int:
         return self._threads - self._idle - self._hung
 
-    def give_up_on(self, held: LeasedJob) -> None:
+    def give_up_on(self, job: LeasedJob) -> None:
         with self._work:
-            if held.given_up or held.handler_ended:
+            if job.given_up or job.handler_ended:
                 return
-            if held is self._inline:
-                # The lane in whose place it runs is still there.
+            if job is self._inline:
+                # The thread in whose slot it runs is still there.
                 self._idle += 1
             elif self._hung >= MAX_HUNG_FACTOR * self.limit:
                 self.blocked_by_hung_handlers = True
                 return
             else:
                 self._hung += 1
-            held.given_up = True
+            job.given_up = True
         self._add_threads(1)
 
     def stop(self) -> None:
@@ -103,10 +103,10 @@ class ThreadExecutor(Executor):
         self._stalled.set()
 
     def _add_threads(self, threads: int) -> int:
-        """Have up to `lanes` more lanes take up jobs; returns how many of them were idle."""
+        """Wake or start up to this many threads; returns how many of them were idle."""
         with self._work:
             woken = min(threads, self._idle)
-            # Now, not when they wake: until then, they would be counted as idle.
+            # Now, not when they wake up: until then, they would be counted as idle.
             self._idle -= woken
             self._notified += woken
             self._work.notify(woken)
@@ -116,16 +116,16 @@ class ThreadExecutor(Executor):
             return woken
 
     def _start_thread(self) -> bool:
-        """Start a lane; False if the system, at its limit of threads, refuses it for now."""
-        name = f"ackline lane {self._threads + 1}"
+        """Start a thread; False if the system is at its thread limit."""
+        name = f"ackline handlers {self._threads + 1}"
         try:
             threading.Thread(target=self._run_thread, name=name, daemon=True).start()
         except RuntimeError as error:
             if not self._thread_refused:
                 logger.warning(
-                    "a worker with %d of %d threads gets no more (%s): its jobs wait for those it "
-                    "has; raise the limit of the system, or lower the concurrency",
-                    self._threads,
+                    "could not start thread %d of %d (%s): jobs wait for the running threads; "
+                    "raise the thread limit of the system, or lower the concurrency",
+                    self._threads + 1,
                     self.limit,
                     error,
                 )
@@ -143,23 +143,23 @@ class ThreadExecutor(Executor):
                 taken, busy = self._taken, time.process_time()
                 time.sleep(STALL_SECONDS)
                 taken, busy = self._taken - taken, time.process_time() - busy
-                # More lanes gain nothing while the present ones compute, but do while these wait.
+                # More threads help only if the running ones wait, not if they compute.
                 if not taken or (taken < BUSY_RATE and busy < STALL_SECONDS / 2):
                     self._add_threads(len(self.buffer))
 
     def _run_thread(self) -> None:
         while not self._stopped:
             try:
-                held = self.buffer.popleft()
+                job = self.buffer.popleft()
             except IndexError:
                 self._wait_for_job()
                 continue
             self._taken += 1
             if self.buffer:
-                self._context.copy().run(self._run, held)
+                self._context.copy().run(self._run, job)
             else:
-                self._run_timed(held)
-            if not self._keep_thread(held):
+                self._run_timed(job)
+            if not self._keep_thread(job):
                 return
 
     def _wait_for_job(self) -> None:
@@ -171,60 +171,60 @@ class ThreadExecutor(Executor):
             if not self._stopped:
                 self._notified -= 1
 
-    def _start_inline(self, held: LeasedJob) -> bool:
-        """Whether a job may be run inline: only a quick one, and only one at a time."""
+    def _start_inline(self, job: LeasedJob) -> bool:
+        """Reserve a slot to run a job inline: only a quick one, and only one at a time."""
         if not self._last_was_quick:
             return False
         with self._work:
             if self._inline is not None or not self._idle or self.buffer or self._stopped:
                 return False
-            self._inline = held
+            self._inline = job
             self._idle -= 1
         return True
 
-    def _end_inline(self, held: LeasedJob) -> None:
+    def _end_inline(self, job: LeasedJob) -> None:
         with self._work:
-            held.handler_ended = True
+            job.handler_ended = True
             self._inline = None
-            if not held.given_up:
+            if not job.given_up:
                 self._idle += 1
         if self.buffer:
             self._add_threads(1)
 
-    def _run_timed(self, held: LeasedJob) -> None:
-        """Run a job that came alone, and note whether it was quick, as the next may be."""
-        began = time.monotonic()
-        self._context.copy().run(self._run, held)
-        self._last_was_quick = time.monotonic() - began < QUICK_SECONDS
+    def _run_timed(self, job: LeasedJob) -> None:
+        """Run a job that arrived alone, and record whether it was quick, as the next may be."""
+        started = time.monotonic()
+        self._context.copy().run(self._run, job)
+        self._last_was_quick = time.monotonic() - started < QUICK_SECONDS
 
-    def _keep_thread(self, held: LeasedJob) -> bool:
-        """A handler has ended; False if this lane was replaced meanwhile and so must end."""
-        if not held.stop_requested:
-            # Only a handler that was told to stop is written off, and not at once.
-            held.handler_ended = True
+    def _keep_thread(self, job: LeasedJob) -> bool:
+        """Record that a handler ended; False if its thread was replaced meanwhile and must end."""
+        if not job.stop_requested:
+            # Only interrupted handlers are given up on, and not immediately.
+            job.handler_ended = True
             return True
         with self._work:
-            held.handler_ended = True
-            if not held.given_up:
+            job.handler_ended = True
+            if not job.given_up:
                 return True
             self._hung -= 1
             self._threads -= 1
         return False
 
-    def _run(self, held: LeasedJob) -> None:
-        if not self.may_start(held):
+    def _run(self, job: LeasedJob) -> None:
+        if not self.may_start(job):
             return
         try:
             if self._started_jobs is not None:
-                self._started_jobs.add(held)
-            if self.hooks.before or held.policy.timeout is not None:
-                self.before_handler(held)
-            function = held.handler.function
+                self._started_jobs.add(job)
+            if self.hooks.before or job.policy.timeout is not None:
+                self.before_handler(job)
+            function = job.handler.function
             if self._spans is None:
-                result = function(held)
+                result = function(job)
             else:
-                result = self._spans.run(function, held, held.home_queue.key, held.record)
+                result = self._spans.run(function, job, job.home_queue.key, job.record)
         except BaseException as error:
-            self.end_handler(held, None, error)
+            self.end_handler(job, None, error)
         else:
-            self.end_handler(held, result, None)
+            self.end_handler(job, result, None)

@@ -1,7 +1,7 @@
-"""A supervised process, from both ends of the line between it and its supervisor.
+"""A supervised worker process, on both sides of the socket between it and its supervisor.
 
-The line is the child's standard input. When it closes, the supervisor is gone. The child writes a
-sign of life to it every second, which needs no store, only a process that does not hang.
+The socket is the child's standard input. When it closes, the supervisor is gone. The child writes
+a ping to it every second, which needs no store, only a process that does not hang.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from ackline.worker.processes.started_jobs import StartedJobs
 
 PING_INTERVAL = 1.0
-"""Seconds between two signs of life."""
+"""Seconds between two pings."""
 
 SIGNAL_NAMES = {known.value: known.name for known in signal.Signals}
 
@@ -33,20 +33,20 @@ class ChildProcess:
         id: str,
         command: Sequence[str],
         pass_fds: Sequence[int] = (),
-        begun: StartedJobs | None = None,
+        started_jobs: StartedJobs | None = None,
     ) -> None:
         self.id = id
-        self.started_jobs = begun
+        self.started_jobs = started_jobs
         self.started = time.monotonic()
-        self._socket, theirs = socket.socketpair()
+        self._socket, child_end = socket.socketpair()
         self._socket.setblocking(False)
-        with theirs:
+        with child_end:
             self.process = subprocess.Popen(
                 command,
-                stdin=theirs.fileno(),
-                pass_fds=(*pass_fds, begun.file) if begun else tuple(pass_fds),
-                env=os.environ | begun.environment if begun else None,
-                # A Ctrl-C at the terminal is for us: we pass it on, once.
+                stdin=child_end.fileno(),
+                pass_fds=(*pass_fds, started_jobs.file) if started_jobs else tuple(pass_fds),
+                env=os.environ | started_jobs.environment if started_jobs else None,
+                # Ctrl-C at the terminal must reach the supervisor only, which passes it on once.
                 process_group=0,
             )
         self._pings = False
@@ -54,12 +54,12 @@ class ChildProcess:
         self._why_killed = ""
 
     def send_signal(self, number: int) -> None:
-        """Pass a signal on."""
+        """Send a signal if the process is running."""
         if self.process.poll() is None:
             self.process.send_signal(number)
 
     def kill(self, why: str) -> bool:
-        """End it by force; False if it has ended, or was killed before."""
+        """Kill the process; False if it has exited, or was killed before."""
         if self._why_killed or self.process.poll() is not None:
             return False
         self._why_killed = why
@@ -67,21 +67,21 @@ class ChildProcess:
         return True
 
     def missed_pings(self) -> int:
-        """How many looks in a row found no sign of life; 0 for a process that never gave any."""
+        """How many checks in a row found no ping; 0 for a process that never sent any."""
         try:
-            signs = self._socket.recv(4096)
+            pings = self._socket.recv(4096)
         except BlockingIOError:
             self._missed += self._pings
             return self._missed
         except ConnectionError:
-            signs = b""
-        # Empty means that the line is closed: by closing standard input, or because it is ending.
-        self._pings = bool(signs)
+            pings = b""
+        # Empty if the socket was closed: the child closed its standard input, or is exiting.
+        self._pings = bool(pings)
         self._missed = 0
         return 0
 
     def close(self) -> None:
-        """Close the line, after the process has ended."""
+        """Release its resources after the process has exited."""
         self._socket.close()
         if self.started_jobs is not None:
             self.started_jobs.close()
@@ -99,24 +99,26 @@ class ChildProcess:
 
 
 def stop_with_parent(stop: Callable[[], None]) -> None:
-    """Give signs of life to the process that started this one; call `stop` when it is gone."""
+    """Send pings to the process that started this one; call `stop` when it is gone."""
 
     def wait_for_end() -> None:
-        # The line is reset if the parent ended without having read all of our signs.
+        # The socket is reset if the parent exited without having read all pings.
         with contextlib.suppress(ConnectionResetError):
             sys.stdin.read()
         stop()
 
     number = sys.stdin.fileno()
     if stat.S_ISSOCK(os.fstat(number).st_mode):
-        # A copy of the line: if someone closes standard input, its number may become another file.
-        line = socket.socket(fileno=os.dup(number))
-        threading.Thread(target=_send_pings, args=[line], name="ackline signs", daemon=True).start()
+        # A duplicate: if someone closes standard input, its number may become another file.
+        parent = socket.socket(fileno=os.dup(number))
+        threading.Thread(
+            target=_send_pings, args=[parent], name="ackline pings", daemon=True
+        ).start()
     threading.Thread(target=wait_for_end, name="ackline parent", daemon=True).start()
 
 
-def _send_pings(line: socket.socket) -> None:
+def _send_pings(parent: socket.socket) -> None:
     # The thread that reads notices if the other end is gone.
-    with line, contextlib.suppress(OSError):
-        while line.send(b"."):
+    with parent, contextlib.suppress(OSError):
+        while parent.send(b"."):
             time.sleep(PING_INTERVAL)

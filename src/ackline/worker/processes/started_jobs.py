@@ -1,9 +1,9 @@
-"""Which jobs a supervised process has begun: its supervisor reads it when the process is dead.
+"""Which jobs a supervised process had started, for its supervisor to read when it is dead.
 
-A worker holds more jobs than it works on. When one of them kills its process, those that had not
-begun cannot have been the cause, so it must not cost them an attempt. The store does not know
-which is which, and telling it would take a write for each job; memory that both processes share
-takes none.
+A worker leases more jobs than it runs. When one of them kills its process, those that had not
+started cannot have been the cause, so it must not cost them an attempt. The store does not know
+which is which, and recording it there would take a write for each job; memory that both processes
+share takes none.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from collections.abc import Iterable
 from ackline.core.job import Record
 from ackline.worker.leased_jobs import LeasedJob
 
-ENVIRONMENT_VARIABLE = "ACKLINE_BEGUN"
-"""Names the shared file to a process: its number, with device and inode to check that it is it."""
+ENVIRONMENT_VARIABLE = "ACKLINE_STARTED_JOBS"
+"""The shared file: its descriptor, then its device and inode, to check that it is the right one."""
 
 SLOTS = 8192
 SIZE = 8 * SLOTS
 
 _ABSENT, _IN_USE, _FULL = 0, 1, 2
-"""Values of the first slot. Unless it is `_IN_USE`, any job may have begun."""
+"""Values of the first slot. Unless it is `_IN_USE`, any job may have been started."""
 
 
 class StartedJobsWriter:
-    """The worker's side: a mark for each job from its beginning until its outcome is stored."""
+    """The worker's side: a mark for each job from its start until its outcome is stored."""
 
     def __init__(self, memory: mmap.mmap) -> None:
         self._slots = memoryview(memory).cast("Q")
         self._slots[0] = _IN_USE
         self._free = deque(range(1, SLOTS))
 
-    def add(self, held: LeasedJob) -> None:
-        """Its handler is about to be called."""
+    def add(self, job: LeasedJob) -> None:
+        """Mark a job whose handler is about to be called."""
         try:
             slot = self._free.pop()
         except IndexError:
             self._slots[0] = _FULL
         else:
-            self._slots[slot] = _mark(held.record)
-            held.on_forgotten = functools.partial(self._remove, slot)
-            if held.lost:
-                # Lost between its last check and this mark: nobody else would wipe it.
-                held.forget()
+            self._slots[slot] = _mark(job.record)
+            job.on_forgotten = functools.partial(self._remove, slot)
+            if job.lost:
+                # Lost since it was last checked: nobody else would remove the mark.
+                job.forget()
 
     def _remove(self, slot: int) -> None:
         self._slots[slot] = 0
@@ -57,7 +57,7 @@ class StartedJobsWriter:
 
 
 class StartedJobs:
-    """The supervisor's side: made before the process, read after its end."""
+    """The supervisor's side: created before the process, read after it has exited."""
 
     def __init__(self) -> None:
         self.file = _anonymous_file()
@@ -71,23 +71,22 @@ class StartedJobs:
         return {ENVIRONMENT_VARIABLE: f"{self.file} {status.st_dev} {status.st_ino}"}
 
     def never_started(self, records: Iterable[Record]) -> list[Record]:
-        """Those of the dead process's jobs that cannot have begun."""
+        """Those of the dead process's jobs that it cannot have started."""
         state, *marks = memoryview(self._memory).cast("Q").tolist()
-        begun = set(marks)
-        return [job for job in records if state == _IN_USE and _mark(job) not in begun]
+        started = set(marks)
+        return [job for job in records if state == _IN_USE and _mark(job) not in started]
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the memory."""
         os.close(self.file)
         self._memory.close()
 
 
 @functools.cache
 def inherited_writer() -> StartedJobsWriter | None:
-    """The board that this process's supervisor reads, if it has one."""
-    described = os.environ.pop(
-        ENVIRONMENT_VARIABLE, None
-    )  # a child of this process must not write on it
+    """The writer for the memory that this process's supervisor reads, if it has one."""
+    # Removed, because a child of this process must not write to it.
+    described = os.environ.pop(ENVIRONMENT_VARIABLE, None)
     if described is None:
         return None
     file, device, inode = map(int, described.split())
@@ -105,6 +104,6 @@ def _mark(record: Record) -> int:
 
 def _anonymous_file() -> int:
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("ackline-begun")
+        return os.memfd_create("ackline-started-jobs")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())

@@ -1,4 +1,4 @@
-"""Signals that ask to stop, handled in a thread of their own."""
+"""Handles the signals that ask a process to stop, in a thread."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from collections.abc import Callable
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def handle_stop_signals(act: Callable[[int], None]) -> Callable[[], None]:
-    """Call `act` with each signal that asks to stop; returns a function that ends this.
+def handle_stop_signals(on_signal: Callable[[int], None]) -> Callable[[], None]:
+    """Call `on_signal` for each stop signal; returns a function that restores the old handlers.
 
-    A signal that is ignored stays so: starting us with `nohup`, or in the background of a shell
-    script, asks for that.
+    A signal that is ignored stays ignored: `nohup`, or a shell script that starts a process in
+    the background, asks for that.
 
-    The main thread must not wait without a time limit: the system may hand a signal to another
+    The main thread must not wait without a timeout: the system may deliver a signal to another
     thread, as it does after SIGSTOP and SIGCONT, and Python handles it when the main thread wakes.
 
-    A handler interrupts the main thread wherever that is, also while it holds a lock. So it must
-    take none: it only notes the signal, and `act` is called in another thread.
+    A handler interrupts the main thread wherever that is, even while it holds a lock. So it must
+    not acquire any: it only queues the signal, and `on_signal` is called in another thread.
 
-    >>> deafen = handle_stop_signals(lambda number: worker.request_stop())  # doctest: +SKIP
+    >>> restore = handle_stop_signals(lambda number: worker.request_stop())  # doctest: +SKIP
     """
-    noted: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+    received: queue.SimpleQueue[int | None] = queue.SimpleQueue()
 
-    def hear() -> None:
-        while (number := noted.get()) is not None:
-            act(number)
+    def call_back() -> None:
+        while (number := received.get()) is not None:
+            on_signal(number)
 
-    thread = threading.Thread(target=hear, name="ackline signals", daemon=True)
+    thread = threading.Thread(target=call_back, name="ackline signals", daemon=True)
     thread.start()
     previous = {
-        number: signal.signal(number, lambda number, _frame: noted.put(number))
+        number: signal.signal(number, lambda number, _frame: received.put(number))
         for number in STOP_SIGNALS
         if signal.getsignal(number) is not signal.SIG_IGN
     }
 
-    def deafen() -> None:
+    def restore_signals() -> None:
         for number, handler in previous.items():
             signal.signal(number, handler)
-        noted.put(None)
+        received.put(None)
         thread.join()
 
-    return deafen
+    return restore_signals

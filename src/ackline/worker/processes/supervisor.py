@@ -1,4 +1,4 @@
-"""Several worker processes, watched: one that dies or hangs is replaced, and its jobs are freed."""
+"""Supervises worker processes: restarts those that die or hang, and takes back their jobs."""
 
 from __future__ import annotations
 
@@ -23,30 +23,29 @@ from ackline.worker.processes.stop_signals import handle_stop_signals
 logger = logging.getLogger("ackline")
 
 MIN_UPTIME = 5.0
-"""A process that lived shorter than this is not replaced at once."""
+"""Seconds; a process that exits sooner is restarted after a delay."""
 
 RESTART_DELAYS = (0.1, 10.0)
-"""Seconds between the death and the replacement of processes that die young."""
+"""First and longest delay in seconds before such a process is restarted."""
 
 PING_TIMEOUT = 3 * HEARTBEAT_TTL
-"""Seconds without a sign of life after which a process counts as hanging. Its jobs go to others
-long before."""
+"""Seconds without a ping after which a process counts as hung; its leases expire long before."""
 
 KILL_AFTER_GRACE = 10.0
-"""Seconds beyond its grace period that a process has to stop."""
+"""Seconds after its grace period at which a process that has not stopped is killed."""
 
 SECOND_SIGNAL_TIMEOUT = 3.0
-"""Seconds that a process has after a second signal; as many more go to freeing its jobs."""
+"""Seconds that a process has to stop after a second signal, and then to take back its jobs."""
 
 
 class Supervisor:
-    """Keeps `processes` workers alive until it is told to stop.
+    """Keeps `processes` workers running until it is stopped.
 
-    `command` gives the command line for a worker id, `grace` is how long a worker may take to
-    stop, and `pass_fds` are the files that it inherits. The queues are listed anew for each dead
-    child. The supervisor never claims itself; it sees the death of a child within milliseconds
-    and expires what the child held, so that nobody has to wait for leases to lapse. Children that
-    run handlers mark the jobs they have begun: a death costs the others no attempt.
+    `command` returns the command line for a worker id, `grace` is how long a worker may take to
+    stop, and `pass_fds` are the files that it inherits. `queues` is iterated again for each dead
+    child. The supervisor claims no jobs itself; it notices the exit of a child within milliseconds
+    and expires its leases, so that nobody has to wait for their deadlines. Children that run
+    handlers mark the jobs they have started: the exit costs the other jobs no attempt.
     """
 
     def __init__(
@@ -73,15 +72,15 @@ class Supervisor:
         self._restart_delay = ExponentialDelay(*RESTART_DELAYS)
 
     def run(self) -> None:
-        """Supervise until SIGTERM, SIGINT or SIGHUP; returns when all children have ended."""
-        deafen = handle_stop_signals(self._on_signal)
+        """Supervise until SIGTERM, SIGINT or SIGHUP; returns when all children have exited."""
+        restore_signals = handle_stop_signals(self._on_signal)
         try:
             for _ in range(self._processes):
                 self._spawn()
             while not self._exiting and (self._children or not self._stopping.is_set()):
                 self._next_callback()()
         finally:
-            deafen()
+            restore_signals()
 
     def _next_callback(self) -> Callable[[], None]:
         try:
@@ -89,9 +88,11 @@ class Supervisor:
         except _queue.Empty:
             return self._check_children
 
-    def _call_later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Do something later, without waiting here: meanwhile other children may die."""
-        timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), self._callbacks.put, [act])
+    def _call_later(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Call back in the main loop after some seconds, without blocking it."""
+        timer = threading.Timer(
+            min(seconds, threading.TIMEOUT_MAX), self._callbacks.put, [callback]
+        )
         timer.daemon = True
         timer.start()
 
@@ -101,17 +102,19 @@ class Supervisor:
         if self._stopping.is_set():
             return
         id = new_worker_id()
-        begun = StartedJobs() if self._runs_handlers else None
-        child = self._children[id] = ChildProcess(id, self._command(id), self._pass_fds, begun)
+        started_jobs = StartedJobs() if self._runs_handlers else None
+        child = self._children[id] = ChildProcess(
+            id, self._command(id), self._pass_fds, started_jobs
+        )
         threading.Thread(target=self._wait_for_exit, args=(child,), daemon=True).start()
         if self._stopping.is_set():
-            # The signal came while the child was being started: it has not had it yet.
+            # The signal arrived while the child was being started, so it was not sent to it.
             child.send_signal(signal.SIGTERM)
 
     def _wait_for_exit(self, child: ChildProcess) -> None:
         child.process.wait()
         self._callbacks.put(lambda: self._restart(child))
-        # In this thread: a store that is away must hold up neither replacements nor the stop.
+        # In this thread: an unavailable store must delay neither restarts nor the shutdown.
         self._recover_jobs(child)
         self._callbacks.put(lambda: self._remove_child(child))
 
@@ -126,32 +129,32 @@ class Supervisor:
             self._call_later(self._restart_delay.next(), self._spawn)
 
     def _recover_jobs(self, child: ChildProcess) -> None:
-        with self._logging_failure(child, "queues could not be listed"):
+        with self._logging_failure(child, "could not list the queues"):
             for queue in self._queues:
                 with self._logging_failure(child, str(queue.key)):
                     self._recover_queue(queue, child)
 
     def _recover_queue(self, queue: Queue[Any, Any], child: ChildProcess) -> None:
         reason = f"worker process {child.exit_reason}"
-        unbegun = child.started_jobs.never_started if child.started_jobs is not None else None
-        freed = expire_worker(queue, child.id, reason, unbegun)
-        if freed.expired or freed.released:
+        never_started = child.started_jobs.never_started if child.started_jobs is not None else None
+        jobs = expire_worker(queue, child.id, reason, never_started)
+        if jobs.expired or jobs.released:
             logger.warning(
-                "%s: freed %d jobs of %s, and %d that it had not begun",
+                "%s: took back %d running and %d unstarted jobs of worker %s",
                 queue.key,
-                freed.expired,
+                jobs.expired,
+                jobs.released,
                 child.id,
-                freed.released,
             )
 
     @contextlib.contextmanager
     def _logging_failure(self, child: ChildProcess, where: str) -> Iterator[None]:
-        """Log an error with one queue, so that the jobs in the others are still freed."""
+        """Log an error of one queue, so that the jobs in the others are still taken back."""
         try:
             yield
         except Exception as error:
             logger.error(
-                "%s: the jobs of dead worker %s could not be freed (%s); their leases will lapse",
+                "%s: could not take back the jobs of dead worker %s (%s); their leases will expire",
                 where,
                 child.id,
                 error,
@@ -161,31 +164,31 @@ class Supervisor:
         child.close()
         del self._children[child.id]
 
-    # --- those that hang ---
+    # --- hung children ---
 
     def _check_children(self) -> None:
-        """Kill children that hang; by looks, not seconds: they may have stood still with us."""
+        """Kill hung children; counted in checks, not seconds: the whole system may have slept."""
         for child in self._children.values():
             if child.missed_pings() * PING_INTERVAL >= PING_TIMEOUT:
-                self._kill(child, f"gave no sign of life for {PING_TIMEOUT:g} s")
+                self._kill(child, f"did not respond for {PING_TIMEOUT:g} s")
         self._check_at = time.monotonic() + PING_INTERVAL
 
     def _kill(self, child: ChildProcess, why: str) -> None:
         if child.kill(why):
             logger.error("worker process %d %s: killing it", child.process.pid, why)
 
-    # --- the stop ---
+    # --- shutdown ---
 
     def _on_signal(self, number: int) -> None:
-        again = self._stopping.is_set()
+        is_second = self._stopping.is_set()
         self._stopping.set()
-        # A second signal reaches the children as their second, and they do not wait.
+        # A second signal is passed on as well, so that the children stop immediately.
         for child in list(self._children.values()):
             child.send_signal(number)
         self._call_later(
-            SECOND_SIGNAL_TIMEOUT if again else self._grace + KILL_AFTER_GRACE, self._kill_all
+            SECOND_SIGNAL_TIMEOUT if is_second else self._grace + KILL_AFTER_GRACE, self._kill_all
         )
-        if again:
+        if is_second:
             self._call_later(2 * SECOND_SIGNAL_TIMEOUT, self._exit_now)
         self._callbacks.put(lambda: None)
 
@@ -195,5 +198,7 @@ class Supervisor:
 
     def _exit_now(self) -> None:
         for child in self._children.values():
-            logger.error("the jobs of worker %s may not be free yet; their leases lapse", child.id)
+            logger.error(
+                "jobs of worker %s may still be leased until their leases expire", child.id
+            )
         self._exiting = True

@@ -22,7 +22,7 @@ from tests.harness.faults.checks.history import Phase, Step, StepType
 from tests.harness.faults.checks.report import Report
 
 MAX_LOG_DELAY = 0.25
-"""Seconds that a busy process may take to note an answer that came before the fault."""
+"""Seconds that a busy process may take to record an answer that came before the fault."""
 
 _NOTE = re.compile(r"may lose ([\d.]+) s")
 
@@ -47,7 +47,7 @@ class LossWindow(msgspec.Struct, frozen=True):
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """How old each lost answer was when its fault struck, in seconds."""
+    """How old each lost answer was at its fault, in seconds."""
 
     enqueues: tuple[float, ...] = ()
     settlings: tuple[float, ...] = ()
@@ -111,7 +111,7 @@ def _is_answer(step: Step) -> bool:
 
 def _is_kept(step: Step, journal: dict[Answer, float], last: dict[Answer, float]) -> bool:
     # An entry later than the answer is not what was answered: the step was done again. A busy
-    # process may note the lost answer only after that; so an entry keeps only the last answer.
+    # process may record the lost answer only after that; so an entry keeps only the last answer.
     answer = _answer(step)
     return journal.get(answer, float("inf")) <= step.at >= last.get(answer, 0.0)
 

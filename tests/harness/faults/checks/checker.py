@@ -1,4 +1,4 @@
-"""The one checker: histories, journal and final state in, verdict out. It touches nothing.
+"""The checker: histories, journal and final state in, verdict out. It changes nothing.
 
 An outcome that was never answered is information, not failure: the job may be there or not,
 the settling may have been applied or not. What was answered must hold.
@@ -24,7 +24,7 @@ _REPORTED = {ORPHANED: Rule.ORPHANED, BLOCKED: Rule.BLOCKED}
 def check(evidence: Evidence, *, seed: int | None = None, title: str = "") -> Report:
     """Check the evidence against all rules."""
     case = SortedEvidence(evidence)
-    struck = Counter(
+    injected = Counter(
         step.act
         for step in evidence.steps
         if step.type is StepType.FAULT and step.phase is Phase.INVOKE
@@ -32,7 +32,7 @@ def check(evidence: Evidence, *, seed: int | None = None, title: str = "") -> Re
     return Report(
         violations=tuple(violation for rule in RULES for violation in rule(case)),
         figures=case.figures(),
-        faults=struck,
+        faults=injected,
         seed=seed,
         title=title,
     )
@@ -103,7 +103,7 @@ def settlings(case: SortedEvidence) -> Iterator[Violation]:
     for key, phases in case.answers.items():
         yield from _settling(key, phases, key in journal)
     for id, token, act in sorted(journal - case.answers.keys()):
-        yield Violation(Rule.DISAGREEMENT, id, f"{act} under {token}: nobody asked for it")
+        yield Violation(Rule.DISAGREEMENT, id, f"{act} under {token}: it was never requested")
 
 
 def _settling(key: SettlingKey, phases: Sequence[Phase], in_journal: bool) -> Iterator[Violation]:
@@ -113,7 +113,7 @@ def _settling(key: SettlingKey, phases: Sequence[Phase], in_journal: bool) -> It
         detail = f"{act} under token {token} was accepted, the journal has no such step"
         yield Violation(Rule.STALE, id, detail)
     if act == Act.EXPIRE:
-        # Two sweepers may both ask; one of them is refused.
+        # Two sweepers may both request it; one of them is refused.
         if applied > 1:
             yield Violation(Rule.DISAGREEMENT, id, f"expired {applied} times under {token}")
     elif Phase.FAIL in phases and in_journal:
@@ -126,7 +126,7 @@ def reused_tokens(case: SortedEvidence) -> Iterator[Violation]:
     starts = Counter((step.id, step.token) for step in case.started)
     for (id, token), count in starts.items():
         if count > 1:
-            yield Violation(Rule.REUSED, id, f"begun {count} times under token {token}")
+            yield Violation(Rule.REUSED, id, f"started {count} times under token {token}")
 
 
 def attempts(case: SortedEvidence) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""The evidence of a campaign, sorted for the questions that the checker asks of it."""
+"""The evidence of a campaign, and the same sorted for the checker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAUSE = "pause"
 """The first word in the act of a fault that stops a process and lets it go on."""
 
 ALL_WORKERS = "everybody"
-"""The victim of a fault that strikes the server, and so all workers that hold a lease."""
+"""The victim of a fault of the server, which affects all workers with leases."""
 
 STALL_SECONDS = 0.2
 """Seconds without a journal entry that may mean that no process could write."""
@@ -41,7 +41,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fault(msgspec.Struct):
-    """Which process it struck, from when until when; a kill takes hardly any time."""
+    """Which process it hit, from when until when; a kill takes hardly any time."""
 
     victim: str
     pause: bool
@@ -56,11 +56,11 @@ class Fault(msgspec.Struct):
         If it was stopped with the store's write lock, no worker could extend a lease: then all
         leases that were in flight meanwhile may be lost.
         """
-        struck = self.stalled or self.victim in (ALL_WORKERS, lease.worker)
-        return struck and lease.in_flight(self.since, self.until)
+        injected = self.stalled or self.victim in (ALL_WORKERS, lease.worker)
+        return injected and lease.in_flight(self.since, self.until)
 
     def note_stall(self, moments: Sequence[float]) -> None:
-        """Note whether the journal stood still meanwhile; `moments` are its times, sorted."""
+        """Record whether the journal stood still meanwhile; `moments` are its sorted times."""
         first, last = bisect_left(moments, self.since), bisect_right(moments, self.until)
         marks = [self.since, *moments[first:last], self.until]
         longest = max(after - before for before, after in itertools.pairwise(marks))

@@ -57,7 +57,7 @@ _decode = msgspec.json.Decoder(Step).decode
 
 
 class History:
-    """The history of one process; the file stays locked for as long as the process lives."""
+    """The history of one process; the file stays locked for as long as the process runs."""
 
     def __init__(self, folder: Path, process: str) -> None:
         self.process = process
@@ -106,7 +106,7 @@ def read_all(folder: Path) -> list[Step]:
 
 
 def is_alive(folder: Path, process: str) -> bool:
-    """Whether the process that writes this history still lives, whoever its parent is."""
+    """Whether the process that writes this history is running, whichever its parent."""
     try:
         file = os.open(path_of(folder, process), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -23,7 +23,7 @@ class Lease:
         self.ended_by: Act | None = None
 
     def in_flight(self, since: float, until: float) -> bool:
-        """Whether it was held at some moment of this span."""
+        """Whether it was leased at any time in this span."""
         return self.claimed_at <= until and self.ended_at >= since
 
 

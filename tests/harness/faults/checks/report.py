@@ -22,7 +22,7 @@ class Rule(enum.StrEnum):
     STALE = "settled under a token that was not the live one"
     REUSED = "two deliveries under one token"
     DISAGREEMENT = "the answers and the journal do not agree"
-    ATTEMPTS = "not the deliveries that max_attempts asks for"
+    ATTEMPTS = "not the deliveries that max_attempts allows"
     ILLEGAL = "a transition that the lifecycle does not allow"
     EXTRA = "more redeliveries than leases were in flight at faults"
     SKIPPED = "a reader of the journal missed or repeated entries"
@@ -60,7 +60,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> frozenset[Rule]:
-        """The rules that do not hold."""
+        """The rules that were broken."""
         return frozenset(violation.rule for violation in self.violations)
 
     def __str__(self) -> str:

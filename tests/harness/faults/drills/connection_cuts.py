@@ -25,27 +25,27 @@ _WHEN = {
 
 
 def cut_connections(
-    order: DrillOptions,
+    options: DrillOptions,
     server: Address,
     url_of: Callable[[Address], str],
     cuts: Sequence[ConnectionCut],
 ) -> Report:
     """Cut `order.count` connections; `url_of` makes a URL of the server's or a proxy's address."""
-    return _cut(order, server, url_of, cuts)
+    return _cut(options, server, url_of, cuts)
 
 
 def cut_producers_that_resend(
-    order: DrillOptions,
+    options: DrillOptions,
     server: Address,
     url_of: Callable[[Address], str],
     cuts: Sequence[ConnectionCut],
 ) -> Report:
-    """The control: a producer that sends again under a new id makes jobs nobody asked for."""
-    return _cut(order, server, url_of, cuts, variant="resends as new")
+    """The control: a producer that resends under a new id makes jobs that were never requested."""
+    return _cut(options, server, url_of, cuts, variant="resends as new")
 
 
 def _cut(
-    order: DrillOptions,
+    options: DrillOptions,
     server: Address,
     url_of: Callable[[Address], str],
     cuts: Sequence[ConnectionCut],
@@ -53,30 +53,31 @@ def _cut(
     variant: str = "",
 ) -> Report:
     with contextlib.ExitStack() as stack:
-        scene = stack.enter_context(
-            ServerScenario(url_of(server), order.folder, seed=order.seed, lease=order.lease)
+        scenario = stack.enter_context(
+            ServerScenario(url_of(server), options.folder, seed=options.seed, lease=options.lease)
         )
         proxies = {
-            role: stack.enter_context(Proxy(server, partial(_note, scene, role))) for role in ROLES
+            role: stack.enter_context(Proxy(server, partial(_note, scenario, role)))
+            for role in ROLES
         }
-        scene.urls_by_role = {role: url_of(proxy.address) for role, proxy in proxies.items()}
-        siege = WorkloadRun(scene, order)
+        scenario.urls_by_role = {role: url_of(proxy.address) for role, proxy in proxies.items()}
+        workload = WorkloadRun(scenario, options)
 
-        def blow() -> None:
-            role = "producer" if variant else siege.random.choice(ROLES)
+        def inject_fault() -> None:
+            role = "producer" if variant else workload.random.choice(ROLES)
             proxy = proxies[role]
             already = proxy.done.total()
-            proxy.cuts.add(siege.random.choice(cuts))
+            proxy.cuts.add(workload.random.choice(cuts))
             wait_for("the cut", lambda: proxy.done.total() > already)
             if variant:
                 # Cutting off what is sent again would hide that it is.
-                siege.wait_for_work(role)
+                workload.wait_for_work(role)
 
-        siege.run(blow, variant=variant)
-        title = f"{order.count} connections cut{' and ' if variant else ''}{variant}"
-        return check(scene.evidence(), seed=order.seed, title=title)
+        workload.run(inject_fault, variant=variant)
+        title = f"{options.count} connections cut{' and ' if variant else ''}{variant}"
+        return check(scenario.evidence(), seed=options.seed, title=title)
 
 
-def _note(scene: ServerScenario, role: str, moment: CutPoint) -> None:
-    with scene.server_fault(f"cut a {role} {_WHEN[moment]}"):
+def _note(scenario: ServerScenario, role: str, moment: CutPoint) -> None:
+    with scenario.server_fault(f"cut a {role} {_WHEN[moment]}"):
         pass

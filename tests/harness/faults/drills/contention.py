@@ -21,15 +21,15 @@ from tests.harness.faults.workload import ASYNC, Task
 CLIENTS = {"producer": 2, "worker": 2, "interfering_client": 3}
 
 LONG_JOBS = 4
-"""Jobs that are added at each look."""
+"""Jobs that are added at each check."""
 
 
-def run_contention(url: str, order: DrillOptions, *, variant: str = "") -> Report:
-    """Run all processes until the meddlers have done `order.count` acts."""
-    with ServerScenario(url, order.folder, seed=order.seed, lease=30.0) as scene:
-        scene.has_one_queue = False
-        members = [
-            scene.start(
+def run_contention(url: str, options: DrillOptions, *, variant: str = "") -> Report:
+    """Run all processes until the clients have done `options.count` acts."""
+    with ServerScenario(url, options.folder, seed=options.seed, lease=30.0) as scenario:
+        scenario.has_one_queue = False
+        processes = [
+            scenario.start(
                 role,
                 max_pause=0.02,
                 concurrency=8,
@@ -38,33 +38,35 @@ def run_contention(url: str, order: DrillOptions, *, variant: str = "") -> Repor
             for role, strength in CLIENTS.items()
             for _ in range(strength)
         ]
-        _wait_for_acts(scene, members, order.count)
-        for member in members:
-            member.stop()
-            if member.status != 0:
-                scene.report_violation(BLOCKED, member.name, f"ended with status {member.status}")
-        _complain_of_errors(scene, members)
-        scene.drain()
-        title = f"{order.count} acts of a crowd"
-        return check(scene.evidence(), seed=order.seed, title=title)
+        _wait_for_acts(scenario, processes, options.count)
+        for process in processes:
+            process.stop()
+            if process.status != 0:
+                scenario.report_violation(
+                    BLOCKED, process.name, f"ended with status {process.status}"
+                )
+        _complain_of_errors(scenario, processes)
+        scenario.drain()
+        title = f"{options.count} concurrent acts"
+        return check(scenario.evidence(), seed=options.seed, title=title)
 
 
-def _wait_for_acts(scene: ServerScenario, members: list[ManagedProcess], count: int) -> None:
+def _wait_for_acts(scenario: ServerScenario, processes: list[ManagedProcess], count: int) -> None:
     numbers = itertools.count()
-    meddlers = [member for member in members if member.role == "interfering_client"]
+    clients = [process for process in processes if process.role == "interfering_client"]
     until = time.monotonic() + 30.0 + count
-    while time.monotonic() < until and all(member.alive for member in members):
-        acts = (step for member in meddlers for step in member.steps())
+    while time.monotonic() < until and all(process.alive for process in processes):
+        acts = (step for process in clients for step in process.steps())
         if count_steps(acts, StepType.FAULT, Phase.OK) >= count:
             return
-        # Held for long, so that a meddler has time to settle them as its own.
+        # Leased for long, so that a client has time to settle them as its own.
         for number in itertools.islice(numbers, LONG_JOBS):
-            scene.enqueue(f"long-{number}", Task((0.4,)), kind=ASYNC)
+            scenario.enqueue(f"long-{number}", Task((0.4,)), kind=ASYNC)
         time.sleep(0.2)
 
 
-def _complain_of_errors(scene: ServerScenario, members: list[ManagedProcess]) -> None:
-    for member in members:
-        errors = {step.note for step in member.steps() if step.phase is Phase.INFO}
+def _complain_of_errors(scenario: ServerScenario, processes: list[ManagedProcess]) -> None:
+    for process in processes:
+        errors = {step.note for step in process.steps() if step.phase is Phase.INFO}
         for error in sorted(errors)[:3]:
-            scene.report_violation(BLOCKED, member.name, f"was not answered: {error}")
+            scenario.report_violation(BLOCKED, process.name, f"was not answered: {error}")

@@ -1,4 +1,4 @@
-"""How soon jobs flow again after a crash of the server, and at full speed, with nobody's help."""
+"""How soon jobs flow again after a crash of the server, and at full speed, without help."""
 
 from __future__ import annotations
 
@@ -57,48 +57,50 @@ class Recovery(msgspec.Struct, frozen=True):
         return f"| {self.name} | {median:.3f} s | {most:.3f} s | {len(self.seconds)} |"
 
 
-def next_job(server: KillableServer, order: DrillOptions, outage: float = 0.0) -> Recovery:
+def next_job(server: KillableServer, options: DrillOptions, outage: float = 0.0) -> Recovery:
     """Take the server down for `outage` seconds, repeatedly, and wait for the next job."""
-    with ServerScenario(server.url, order.folder, seed=order.seed, lease=order.lease) as scene:
+    with ServerScenario(
+        server.url, options.folder, seed=options.seed, lease=options.lease
+    ) as scenario:
 
-        def blow() -> None:
-            _crash(scene, server, outage)
-            _wait_for_a_claim(scene)
+        def inject_fault() -> None:
+            _crash(scenario, server, outage)
+            _wait_for_a_claim(scenario)
 
-        WorkloadRun(scene, order).run(blow)
-        found = recovery_times(scene.evidence(), OUTAGE)
+        WorkloadRun(scenario, options).run(inject_fault)
+        found = recovery_times(scenario.evidence(), OUTAGE)
     name = f"killed, back after {outage:g} s" if outage else "killed and restarted"
     return Recovery(f"server {name}: the next job", tuple(found))
 
 
-def full_speed(server: KillableServer, order: DrillOptions) -> Recovery:
+def full_speed(server: KillableServer, options: DrillOptions) -> Recovery:
     """Crash the server of workers that have more than enough to do."""
-    with ServerScenario(server.url, order.folder, seed=order.seed, lease=30.0) as scene:
-        workers = [scene.start("worker", concurrency=16) for _ in range(2)]
-        for _ in range(order.count):
-            _keep_busy(scene, BEFORE)
-            _crash(scene, server, 0.0)
-            _keep_busy(scene, AFTER)
+    with ServerScenario(server.url, options.folder, seed=options.seed, lease=30.0) as scenario:
+        workers = [scenario.start("worker", concurrency=16) for _ in range(2)]
+        for _ in range(options.count):
+            _keep_busy(scenario, BEFORE)
+            _crash(scenario, server, 0.0)
+            _keep_busy(scenario, AFTER)
         for worker in workers:
             worker.stop()
-        found = _full_speeds(scene.evidence())
+        found = _full_speeds(scenario.evidence())
     return Recovery(f"server killed and restarted: {FULL:.0%} of the speed before", tuple(found))
 
 
-def _crash(scene: ServerScenario, server: KillableServer, outage: float) -> None:
-    with scene.server_fault(OUTAGE):
+def _crash(scenario: ServerScenario, server: KillableServer, outage: float) -> None:
+    with scenario.server_fault(OUTAGE):
         server.kill()
         time.sleep(outage)
         server.restart()
 
 
-def _keep_busy(scene: ServerScenario, seconds: float) -> None:
+def _keep_busy(scenario: ServerScenario, seconds: float) -> None:
     until = time.monotonic() + seconds
     jobs = [NewJob(msgspec.to_builtins(Task()), kind=SYNC) for _ in range(BULK)]
     while time.monotonic() < until:
-        if scene.live() < BACKLOG:
+        if scenario.live() < BACKLOG:
             with contextlib.suppress(StoreError):
-                scene.queue.enqueue_many(jobs)
+                scenario.queue.enqueue_many(jobs)
         else:
             time.sleep(0.02)
 
@@ -118,8 +120,8 @@ def _full_speeds(evidence: Evidence) -> list[float]:
     return found
 
 
-def _wait_for_a_claim(scene: ServerScenario) -> None:
-    store, key = scene.queue.store, scene.queue.key
+def _wait_for_a_claim(scenario: ServerScenario) -> None:
+    store, key = scenario.queue.store, scenario.queue.key
     cursor = retry_while_unavailable(lambda: store.info().cursor)
 
     def claimed() -> bool:

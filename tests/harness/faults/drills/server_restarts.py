@@ -26,24 +26,26 @@ class KillableServer(Protocol):
 
 
 def kill_server(
-    order: DrillOptions,
+    options: DrillOptions,
     server: KillableServer,
     title: str,
     *,
     note: str = "",
-    patience: float = DRAIN_TIMEOUT,
+    timeout: float = DRAIN_TIMEOUT,
 ) -> Report:
-    """Kill it `order.count` times; the note says what that may cost."""
-    with ServerScenario(server.url, order.folder, seed=order.seed, lease=order.lease) as scene:
+    """Kill it `options.count` times; the note says what that may lose."""
+    with ServerScenario(
+        server.url, options.folder, seed=options.seed, lease=options.lease
+    ) as scenario:
 
-        def blow() -> None:
-            with scene.server_fault(KILL, note):
+        def inject_fault() -> None:
+            with scenario.server_fault(KILL, note):
                 server.kill()
                 server.restart()
 
-        WorkloadRun(scene, order).run(blow, patience=patience)
-        evidence = scene.evidence()
+        WorkloadRun(scenario, options).run(inject_fault, timeout=timeout)
+        evidence = scenario.evidence()
     report = check_with_allowed_loss(
-        evidence, seed=order.seed, title=f"{order.count} kills of {title}"
+        evidence, seed=options.seed, title=f"{options.count} kills of {title}"
     )
     return add_recovery(report, evidence, KILL)

@@ -1,4 +1,4 @@
-"""A scene whose server comes and goes."""
+"""A scenario whose server fails."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class ServerScenario(Scenario):
-    """A scene whose harness itself must survive the faults of the server."""
+    """A scenario in which the harness itself has to survive faults of the server."""
 
     urls_by_role: Mapping[str, str] = {}
-    """URLs of roles that do not reach the server by the URL of the scene."""
+    """URLs of roles that do not reach the server by the URL of the scenario."""
 
     def start(self, role: str, **details: Any) -> ManagedProcess:
         """Start a process of this role; every one has a name of its own."""
@@ -38,13 +38,13 @@ class ServerScenario(Scenario):
         return retry_while_unavailable(super().live)
 
     def server_fault(self, act: str, note: str = "") -> AbstractContextManager[None]:
-        """Note a fault of the server: it strikes all workers that hold a lease."""
+        """Record a fault of the server, which affects all workers with leases."""
         return self.fault(act, ALL_WORKERS, note)
 
 
-def retry_while_unavailable(ask: Callable[[], T], patience: float = TIMEOUT) -> T:
-    """Ask until the store can be reached; only for calls that are safe to repeat."""
-    until = time.monotonic() + patience
+def retry_while_unavailable(ask: Callable[[], T], timeout: float = TIMEOUT) -> T:
+    """Retry until the store is available; only for calls that are safe to repeat."""
+    until = time.monotonic() + timeout
     while True:
         try:
             return ask()

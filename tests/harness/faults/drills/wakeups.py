@@ -1,4 +1,4 @@
-"""Idle workers lose the connection by which they hear of new jobs."""
+"""Idle workers lose the connection that notifies them of new jobs."""
 
 from __future__ import annotations
 
@@ -18,52 +18,54 @@ from tests.harness.faults.processes import ConditionTimeout, ManagedProcess, wai
 from tests.harness.faults.workload import Task
 
 START_TIMEOUT = 8.0
-"""Seconds in which each job must begin, however busy the machine is. A worker that does not hear of
-it looks only long after that (`RARELY`)."""
+"""Seconds in which each job must start, however busy the machine is. A worker that is not notified
+polls only long after that (`RARE_POLL_SECONDS`)."""
 
 IDLE_SECONDS = 0.3
 """Seconds after which a worker that has nothing to do listens."""
 
 
 def wake_up(
-    order: DrillOptions,
+    options: DrillOptions,
     url: str,
     act: str,
     cut_listeners: Callable[[], object],
     *,
     variant: str = "",
 ) -> Report:
-    """Cut the listeners `order.count` times; the worker must hear of each next job."""
+    """Cut the listeners `options.count` times; the worker must be notified of each next job."""
     delays = list[float]()
-    # A worker also looks when a lease may lapse: not here.
-    with ServerScenario(url, order.folder, seed=order.seed, lease=RARE_POLL_SECONDS) as scene:
-        scene.enqueue("first", Task())
-        worker = scene.start("worker", variant=variant or "rarely polling")
-        wait_for("the first job to begin", lambda: _start(worker, "first") is not None)
-        for number in range(order.count):
+    # A worker also polls when a lease may expire: not here.
+    with ServerScenario(
+        url, options.folder, seed=options.seed, lease=RARE_POLL_SECONDS
+    ) as scenario:
+        scenario.enqueue("first", Task())
+        worker = scenario.start("worker", variant=variant or "rarely polling")
+        wait_for("the first job to start", lambda: _start(worker, "first") is not None)
+        for number in range(options.count):
             time.sleep(IDLE_SECONDS)
-            with scene.server_fault(act):
+            with scenario.server_fault(act):
                 cut_listeners()
             if len(delays) == number:
-                _wait_for_job(scene, worker, f"job-{number}", delays)
+                _wait_for_job(scenario, worker, f"job-{number}", delays)
         worker.stop()
-        scene.drain()
-        title = f"{order.count} listeners cut{' and ' if variant else ''}{variant}"
-        report = check(scene.evidence(), seed=order.seed, title=title)
+        scenario.drain()
+        title = f"{options.count} listeners cut{' and ' if variant else ''}{variant}"
+        report = check(scenario.evidence(), seed=options.seed, title=title)
     return msgspec.structs.replace(report, figures={**report.figures, **_figures(delays)})
 
 
 def _wait_for_job(
-    scene: ServerScenario, worker: ManagedProcess, id: str, delays: list[float]
+    scenario: ServerScenario, worker: ManagedProcess, id: str, delays: list[float]
 ) -> None:
-    """Enqueue a job, and note how long it took to begin; or complain that it did not."""
+    """Enqueue a job, and record how long it took to start, or that it did not."""
     at = time.time()
-    scene.enqueue(id, Task())
+    scenario.enqueue(id, Task())
     try:
-        wait_for(f"{id} to begin", lambda: _start(worker, id) is not None, START_TIMEOUT)
+        wait_for(f"{id} to start", lambda: _start(worker, id) is not None, START_TIMEOUT)
     except ConditionTimeout:
-        scene.report_violation(
-            BLOCKED, worker.name, f"{id} had not begun after {START_TIMEOUT:g} s"
+        scenario.report_violation(
+            BLOCKED, worker.name, f"{id} had not started after {START_TIMEOUT:g} s"
         )
     else:
         start = _start(worker, id)

@@ -7,16 +7,16 @@ from tests.harness.faults.checks.report import Report
 from tests.harness.faults.drills.drill import DrillOptions
 
 
-def kill_workers(url: str, order: DrillOptions, *, variant: str = "") -> Report:
+def kill_workers(url: str, options: DrillOptions, *, variant: str = "") -> Report:
     """SIGKILL, and SIGSTOP past the lease then SIGCONT."""
     plan = CampaignPlan(
         store=url,
-        faults=order.count,
-        seed=order.seed,
-        seconds=60.0 + 5 * order.count,
-        lease=order.lease,
+        faults=options.count,
+        seed=options.seed,
+        seconds=60.0 + 5 * options.count,
+        lease=options.lease,
         producers=1,
         supervised=0,
         variant=variant,
     )
-    return Campaign(plan, order.folder).run()
+    return Campaign(plan, options.folder).run()

@@ -1,4 +1,4 @@
-"""Producers and workers at full work, while faults strike their server again and again."""
+"""Busy producers and workers, while faults hit their server repeatedly."""
 
 from __future__ import annotations
 
@@ -24,54 +24,59 @@ DRAIN_TIMEOUT = 60.0
 
 
 class WorkloadRun:
-    """No process is replaced here: one that ends or falls silent is a finding."""
+    """No process is replaced here: one that exits or does nothing is a violation."""
 
     def __init__(
-        self, scene: ServerScenario, order: DrillOptions, *, producers: int = 1, workers: int = 2
+        self,
+        scenario: ServerScenario,
+        options: DrillOptions,
+        *,
+        producers: int = 1,
+        workers: int = 2,
     ) -> None:
-        self.scene = scene
-        self.random = random.Random(order.seed)
-        self._count = order.count
+        self.scenario = scenario
+        self.random = random.Random(options.seed)
+        self._count = options.count
         self._process_counts = {"producer": producers, "worker": workers}
         self._members: list[ManagedProcess] = []
 
     def run(
-        self, blow: Callable[[], None], patience: float = DRAIN_TIMEOUT, **details: object
+        self, inject_fault: Callable[[], None], timeout: float = DRAIN_TIMEOUT, **details: object
     ) -> None:
-        """Strike `order.count` times, check that each process makes progress, then drain."""
+        """Inject `options.count` faults, check that each process makes progress, then drain."""
         self._start_processes(details)
         for _ in range(self._count):
-            blow()
+            inject_fault()
             time.sleep(self.random.uniform(*PAUSE_BETWEEN_FAULTS))
         since = time.time()
-        for member in self._members:
-            self._expect_progress(member, since)
-            member.stop()
-        self.scene.drain(patience=patience)
+        for process in self._members:
+            self._expect_progress(process, since)
+            process.stop()
+        self.scenario.drain(timeout=timeout)
 
     def wait_for_work(self, role: str) -> None:
         """Wait until each process of this role has done something from now on."""
         since = time.time()
-        for member in self._members:
-            if member.role == role:
-                wait_for(f"{member.name} to go on", partial(member.has_worked, since))
+        for process in self._members:
+            if process.role == role:
+                wait_for(f"{process.name} to go on", partial(process.has_worked, since))
 
     def _start_processes(self, details: dict[str, object]) -> None:
         self._members = [
-            self.scene.start(role, max_pause=0.02, concurrency=8, **details)
+            self.scenario.start(role, max_pause=0.02, concurrency=8, **details)
             for role, strength in self._process_counts.items()
             for _ in range(strength)
         ]
-        for member in self._members:
-            wait_for(f"{member.name} to work", member.has_worked)
+        for process in self._members:
+            wait_for(f"{process.name} to work", process.has_worked)
 
-    def _expect_progress(self, member: ManagedProcess, since: float) -> None:
+    def _expect_progress(self, process: ManagedProcess, since: float) -> None:
         def goes_on() -> bool:
-            self.scene.enqueue_one()
-            return member.has_worked(since)
+            self.scenario.enqueue_one()
+            return process.has_worked(since)
 
         try:
-            wait_for(f"{member.name} to go on", goes_on, PROGRESS_TIMEOUT)
+            wait_for(f"{process.name} to go on", goes_on, PROGRESS_TIMEOUT)
         except ConditionTimeout as silence:
-            ended = "" if member.alive else f"; it has ended with status {member.status}"
-            self.scene.report_violation(BLOCKED, member.name, f"{silence}{ended}")
+            ended = "" if process.alive else f"; it has ended with status {process.status}"
+            self.scenario.report_violation(BLOCKED, process.name, f"{silence}{ended}")

@@ -1,4 +1,4 @@
-"""Connections are cut: anywhere, around COMMIT's reply, and before COMMIT reaches the server."""
+"""Cut connections: anywhere, around the reply to COMMIT, and before COMMIT reaches the server."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ AROUND_REPLY = (
 )
 
 BEFORE_COMMIT = (ConnectionCut("before", matching=b"COMMIT"),)
-"""Where statements are not prepared, the word itself goes over the wire."""
+"""Statements that are not prepared are sent as text."""
 
 
-def cut(order: DrillOptions) -> Report:
-    """Before or after any request, or COMMIT's reply: a repeated call gets the same answer."""
-    return _cut(order, (*ANYWHERE, *AROUND_REPLY))
+def cut(options: DrillOptions) -> Report:
+    """Before or after any request or the reply to COMMIT; a repeated call gets the same result."""
+    return _cut(options, (*ANYWHERE, *AROUND_REPLY))
 
 
-def cut_commit(order: DrillOptions) -> Report:
-    """Before COMMIT arrives, before its reply does, and after: behind a pooler, without LISTEN."""
-    return _cut(order, (*BEFORE_COMMIT, *AROUND_REPLY), "?pooler=transaction")
+def cut_commit(options: DrillOptions) -> Report:
+    """Before COMMIT arrives, and before or after its reply; behind a pooler, without LISTEN."""
+    return _cut(options, (*BEFORE_COMMIT, *AROUND_REPLY), "?pooler=transaction")
 
 
-def cut_resent(order: DrillOptions) -> Report:
-    """The control: a producer that sends again under a new id makes jobs nobody asked for."""
+def cut_resent(options: DrillOptions) -> Report:
+    """The control: a producer that repeats a job under a new id creates duplicates."""
     with KillablePostgres() as server:
-        return cut_producers_that_resend(order, server.address, url_of, (AROUND_REPLY[0],))
+        return cut_producers_that_resend(options, server.address, url_of, (AROUND_REPLY[0],))
 
 
-def _cut(order: DrillOptions, cuts: tuple[ConnectionCut, ...], options: str = "") -> Report:
+def _cut(options: DrillOptions, cuts: tuple[ConnectionCut, ...], url_options: str = "") -> Report:
     with KillablePostgres() as server:
-        return cut_connections(order, server.address, partial(url_of, options=options), cuts)
+        return cut_connections(
+            options, server.address, partial(url_of, url_options=url_options), cuts
+        )

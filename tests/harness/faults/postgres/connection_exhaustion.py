@@ -1,4 +1,4 @@
-"""There are no connections left: neither in the process, nor on the server."""
+"""No connections are left, neither in the process nor on the server."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.harness.faults.drills.workload_run import WorkloadRun
 from tests.harness.faults.postgres.server import KillablePostgres, url_of
 
 SLOTS = 30
-"""Connections that the server has."""
+"""The connections that the server allows."""
 
-CLIENT_USER = "crew"
-"""The user of all working processes; the harness itself is the superuser."""
+CLIENT_USER = "app"
+"""The user of producers and workers; the harness is the superuser."""
 
 OUTAGE_SECONDS = 2 * EARLY_ANSWER_SECONDS
 """Seconds for which no process can connect."""
@@ -30,43 +30,45 @@ TERMINATE_ALL = (
 )
 
 
-def exhaust(order: DrillOptions) -> Report:
-    """Others take every connection of the server, those of the crew as well, for a while."""
-    return _exhaust(order, "")
+def exhaust(options: DrillOptions) -> Report:
+    """For a while, others take every connection of the server."""
+    return _exhaust(options, "")
 
 
-def exhaust_early(order: DrillOptions) -> Report:
-    """The control: a producer that has answered already, and gets no connection, has lied."""
-    return _exhaust(order, "answers before commit")
+def exhaust_early(options: DrillOptions) -> Report:
+    """The control: a producer that acknowledges jobs before its commit loses them."""
+    return _exhaust(options, "answers before commit")
 
 
-def _exhaust(order: DrillOptions, variant: str) -> Report:
+def _exhaust(options: DrillOptions, variant: str) -> Report:
     with KillablePostgres(max_connections=str(SLOTS)) as server:
         with server.connect() as connection:
             connection.execute(f"CREATE ROLE {CLIENT_USER} LOGIN")
             connection.execute(f"GRANT CREATE ON DATABASE postgres TO {CLIENT_USER}")
-        # Each process has one connection for all its threads, beside the one that listens.
+        # Each process has one connection for all its threads, and one that listens.
         url = url_of(server.address, "?connections=1", user=CLIENT_USER)
-        with ServerScenario(url, order.folder, seed=order.seed, lease=order.lease) as scene:
+        with ServerScenario(
+            url, options.folder, seed=options.seed, lease=options.lease
+        ) as scenario:
 
-            def blow() -> None:
-                with scene.server_fault("no connection left"), _without_connections(server):
+            def exhaust_connections() -> None:
+                with scenario.server_fault("no connections left"), _without_connections(server):
                     time.sleep(OUTAGE_SECONDS)
 
-            WorkloadRun(scene, order).run(blow, variant=variant)
-            title = f"{order.count} times no connection left"
-            return check(scene.evidence(), seed=order.seed, title=title)
+            WorkloadRun(scenario, options).run(exhaust_connections, variant=variant)
+            title = f"{options.count} times no connections left"
+            return check(scenario.evidence(), seed=options.seed, title=title)
 
 
 @contextlib.contextmanager
 def _without_connections(server: KillablePostgres) -> Iterator[None]:
-    with contextlib.ExitStack() as crowd:
-        first = crowd.enter_context(server.connect())
-        # Only until its connections are taken: a process that is cut off would be back before that.
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(server.connect())
+        # Refuse reconnects until all connections are taken.
         first.execute(f"ALTER ROLE {CLIENT_USER} CONNECTION LIMIT 0")
         first.execute(TERMINATE_ALL)
         with contextlib.suppress(psycopg.OperationalError):
             for _ in range(SLOTS):
-                crowd.enter_context(server.connect())
+                stack.enter_context(server.connect())
         first.execute(f"ALTER ROLE {CLIENT_USER} CONNECTION LIMIT -1")
         yield

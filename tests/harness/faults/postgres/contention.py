@@ -1,4 +1,4 @@
-"""A crowd on one queue: the store itself handles deadlocks, which are counted."""
+"""Many processes change the same jobs; the store retries deadlocks, which are counted."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tests.harness.faults.postgres.server import KillablePostgres
 DEADLOCKS = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
 
 STATISTICS_DELAY = 1.5
-"""Seconds after which the server has counted what its sessions did."""
+"""Seconds after which the statistics of the server are up to date."""
 
 
-def contend(order: DrillOptions) -> Report:
-    """Claim, settle, sweep, cancel, redrive, edit, move and prune, all at once."""
-    return _meddle(order, "")
+def contend(options: DrillOptions) -> Report:
+    """Claim, settle, expire, cancel, redrive, edit, move and prune concurrently."""
+    return _contend(options, "")
 
 
-def contend_unfenced(order: DrillOptions) -> Report:
-    """The control: a meddler that settles by id alone settles jobs that others hold."""
-    return _meddle(order, "unfenced")
+def contend_unfenced(options: DrillOptions) -> Report:
+    """The control: a process that settles by id alone settles jobs leased by others."""
+    return _contend(options, "unfenced")
 
 
-def _meddle(order: DrillOptions, variant: str) -> Report:
+def _contend(options: DrillOptions, variant: str) -> Report:
     with KillablePostgres() as server:
-        report = run_contention(server.url, order, variant=variant)
+        report = run_contention(server.url, options, variant=variant)
         time.sleep(STATISTICS_DELAY)
         with server.connect() as connection:
             [(deadlocks,)] = connection.execute(DEADLOCKS).fetchall()
-    figures = {**report.figures, "deadlocks, none of them told": deadlocks}
+    figures = {**report.figures, "deadlocks, all of them retried": deadlocks}
     return msgspec.structs.replace(report, figures=figures)

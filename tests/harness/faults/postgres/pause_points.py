@@ -1,7 +1,7 @@
-"""Make sessions wait in the middle of what they do, so that they can be ended right there.
+"""Make sessions wait in the middle of a transaction, so that they can be terminated there.
 
-A trigger on a table takes an advisory lock, shared. While the harness holds that lock for itself,
-each session that comes to that table waits, with its transaction open, and can be found in
+A trigger on a table takes a shared advisory lock. While the harness has that lock exclusively,
+each session that writes to the table waits with its transaction open, and can be found in
 `pg_locks`.
 """
 
@@ -18,24 +18,24 @@ import psycopg
 from tests.harness.faults.processes import ConditionTimeout
 from tests.harness.servers.postgres import PostgresServer
 
-PATIENCE = 30.0
+WAIT_TIMEOUT = 30.0
 
 
 class PausePoint(msgspec.Struct, frozen=True):
-    """When a session waits: what it has just done to which table."""
+    """A place where sessions wait: after writing to a table."""
 
     name: str
     event: str
     table: str
     condition: str = ""
-    """Of the new row."""
+    """A condition on the new row."""
     deferred: bool = False
     """Whether it waits in its COMMIT."""
 
 
 PAUSE_POINTS = {
-    moment.name: moment
-    for moment in (
+    point.name: point
+    for point in (
         PausePoint("enqueue", "INSERT", "job"),
         PausePoint("claim", "INSERT", "lease"),
         PausePoint("settle", "INSERT", "inactive", "NEW.state = 4"),
@@ -65,7 +65,7 @@ WHERE locktype = 'advisory' AND NOT granted AND objid = %s ORDER BY waitstart LI
 
 
 class PausePoints:
-    """The triggers of one schema, and the locks that make sessions wait there."""
+    """The triggers of one schema, and the locks that make sessions wait."""
 
     def __init__(self, server: PostgresServer, schema: str = "ackline") -> None:
         self._server = server
@@ -73,47 +73,47 @@ class PausePoints:
         self._keys = {name: key for key, name in enumerate(PAUSE_POINTS, 4711)}
 
     def install(self) -> None:
-        """Put the triggers in place; the schema must exist."""
+        """Create the triggers; the schema must exist."""
         with self._server.connect() as connection:
             _run(connection, _FUNCTION.format(schema=self._schema))
-            for name, moment in PAUSE_POINTS.items():
-                _run(connection, self._trigger(moment, self._keys[name]))
+            for name, point in PAUSE_POINTS.items():
+                _run(connection, self._trigger(point, self._keys[name]))
 
-    def _trigger(self, moment: PausePoint, key: int) -> str:
+    def _trigger(self, point: PausePoint, key: int) -> str:
         return _TRIGGER.format(
-            constraint="CONSTRAINT" if moment.deferred else "",
-            name=f'"hold {moment.name}"',
-            event=moment.event,
+            constraint="CONSTRAINT" if point.deferred else "",
+            name=f'"hold {point.name}"',
+            event=point.event,
             schema=self._schema,
-            table=moment.table,
-            deferred="DEFERRABLE INITIALLY DEFERRED" if moment.deferred else "",
-            condition=f"WHEN ({moment.condition})" if moment.condition else "",
+            table=point.table,
+            deferred="DEFERRABLE INITIALLY DEFERRED" if point.deferred else "",
+            condition=f"WHEN ({point.condition})" if point.condition else "",
             key=key,
         )
 
     @contextlib.contextmanager
     def caught(self, name: str) -> Iterator[int]:
-        """The process id of a session that waits there, for as long as the block lasts."""
+        """The process id of a session that waits there until the block is left."""
         key = self._keys[name]
         with self._server.connect() as connection:
             connection.execute("SELECT pg_advisory_lock(%s)", (key,))
-            # The lock goes with the connection.
+            # The lock is released with the connection.
             yield _first_waiting(connection, key, name)
 
     def terminate(self, name: str) -> None:
-        """End a session in the middle of this moment, and wait for its end."""
+        """Terminate a session that waits there."""
         with self.caught(name) as victim, self._server.connect() as connection:
             connection.execute("SELECT pg_terminate_backend(%s, 5000)", (victim,))
 
 
 def _first_waiting(connection: psycopg.Connection[Any], key: int, name: str) -> int:
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
+    deadline = time.monotonic() + WAIT_TIMEOUT
+    while time.monotonic() < deadline:
         row = connection.execute(_WAITING, (key,)).fetchone()
         if row is not None:
             return int(row[0])
         time.sleep(0.002)
-    raise ConditionTimeout(f"nobody came to {name} within {PATIENCE:g} s")
+    raise ConditionTimeout(f"no session reached {name} within {WAIT_TIMEOUT:g} s")
 
 
 def _run(connection: psycopg.Connection[Any], statement: str) -> None:

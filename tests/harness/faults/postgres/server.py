@@ -20,7 +20,7 @@ class KillablePostgres(PostgresServer):
         return HOST, self.port
 
 
-def url_of(address: Address, options: str = "", *, user: str = "postgres") -> str:
+def url_of(address: Address, url_options: str = "", *, user: str = "postgres") -> str:
     """The server at an address, for a store."""
     host, port = address
-    return f"postgresql://{user}@{host}:{port}/postgres{options}"
+    return f"postgresql://{user}@{host}:{port}/postgres{url_options}"

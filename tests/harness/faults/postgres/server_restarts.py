@@ -9,13 +9,13 @@ from tests.harness.faults.drills.server_restarts import kill_server
 from tests.harness.faults.postgres.server import KillablePostgres
 
 
-def stop(order: DrillOptions) -> Report:
+def stop(options: DrillOptions) -> Report:
     """An immediate stop with `synchronous_commit` on: nothing that was answered is lost."""
     with KillablePostgres() as server:
-        return kill_server(order, server, "a server with synchronous_commit on")
+        return kill_server(options, server, "a server with synchronous_commit on")
 
 
-def stop_asynchronous_commit(order: DrillOptions) -> Report:
+def stop_asynchronous_commit(options: DrillOptions) -> Report:
     """The same with `synchronous_commit` off: the control, which must lose."""
     # It answers before anything is written, and writes as late as it can.
     late = KillablePostgres(
@@ -29,7 +29,7 @@ def stop_asynchronous_commit(order: DrillOptions) -> Report:
         # The schema must stay: only answers are to be lost.
         _keep_schema(server)
         return kill_server(
-            order, server, "a server with synchronous_commit off and a late log", patience=3.0
+            options, server, "a server with synchronous_commit off and a late log", timeout=3.0
         )
 
 

@@ -1,4 +1,4 @@
-"""Sessions are ended by `pg_terminate_backend`, each in the middle of what it does."""
+"""Terminate sessions with `pg_terminate_backend`, each in the middle of a transaction."""
 
 from __future__ import annotations
 
@@ -18,73 +18,75 @@ LISTENERS = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE application_name = 'ackline' AND query LIKE 'DELETE FROM %.listener%'
 """
-"""Only a session that listens deletes from the table `listener`, and does nothing after that."""
+"""The last statement of a session that listens is a DELETE from the table `listener`."""
 
 
-def terminate(order: DrillOptions) -> Report:
-    """In the middle of each moment, in turn."""
-    return _terminate(order, list(PAUSE_POINTS))
+def terminate(options: DrillOptions) -> Report:
+    """At each pause point, in turn."""
+    return _terminate(options, list(PAUSE_POINTS))
 
 
-def terminate_claim(order: DrillOptions) -> Report:
-    """The jobs are taken out of their lines, and their leases are not committed yet."""
-    return _terminate(order, ["claim"])
+def terminate_claim(options: DrillOptions) -> Report:
+    """The jobs are no longer ready, and their leases are not committed yet."""
+    return _terminate(options, ["claim"])
 
 
-def terminate_settle(order: DrillOptions) -> Report:
-    """The job is completed, and that is not committed yet."""
-    return _terminate(order, ["settle"])
+def terminate_settle(options: DrillOptions) -> Report:
+    """The completion of the job is not committed yet."""
+    return _terminate(options, ["settle"])
 
 
-def terminate_dead_letter(order: DrillOptions) -> Report:
-    """The last attempt has failed, and the job is on its way to the DLQ."""
-    return _terminate(order, ["dead-letter"])
+def terminate_dead_letter(options: DrillOptions) -> Report:
+    """The last attempt has failed, and the move to the DLQ is not committed yet."""
+    return _terminate(options, ["dead-letter"])
 
 
-def terminate_commit(order: DrillOptions) -> Report:
-    """In COMMIT itself."""
-    return _terminate(order, ["commit"])
+def terminate_commit(options: DrillOptions) -> Report:
+    """During COMMIT."""
+    return _terminate(options, ["commit"])
 
 
-def terminate_early(order: DrillOptions) -> Report:
-    """The control: a producer that answers before its commit loses what is not committed."""
-    return _terminate(order, ["enqueue"], "answers before commit")
+def terminate_early(options: DrillOptions) -> Report:
+    """The control: a producer that acknowledges jobs before its commit loses them."""
+    return _terminate(options, ["enqueue"], "answers before commit")
 
 
-def terminate_listen(order: DrillOptions) -> Report:
-    """A session that listens is ended: its worker listens again, and hears of the next job."""
-    return _terminate_listen(order, "")
+def terminate_listen(options: DrillOptions) -> Report:
+    """A worker whose listening session is terminated listens again, and is woken."""
+    return _terminate_listen(options, "")
 
 
-def terminate_listen_unnotified(order: DrillOptions) -> Report:
-    """The control: a worker that hears nothing is slow."""
-    return _terminate_listen(order, "no notifications")
+def terminate_listen_unnotified(options: DrillOptions) -> Report:
+    """The control: a worker that is not notified is slow."""
+    return _terminate_listen(options, "no notifications")
 
 
-def _terminate(order: DrillOptions, names: Sequence[str], variant: str = "") -> Report:
+def _terminate(options: DrillOptions, names: Sequence[str], variant: str = "") -> Report:
     with (
         KillablePostgres() as server,
-        ServerScenario(server.url, order.folder, seed=order.seed, lease=order.lease) as scene,
+        ServerScenario(
+            server.url, options.folder, seed=options.seed, lease=options.lease
+        ) as scenario,
     ):
-        moments, turn = PausePoints(server), itertools.cycle(names)
-        moments.install()
+        pause_points, next_names = PausePoints(server), itertools.cycle(names)
+        pause_points.install()
 
-        def blow() -> None:
-            name = next(turn)
-            with scene.server_fault(f"terminate a session during {name}"):
-                moments.terminate(name)
+        def terminate_next() -> None:
+            name = next(next_names)
+            with scenario.server_fault(f"terminate a session during {name}"):
+                pause_points.terminate(name)
 
-        WorkloadRun(scene, order).run(blow, variant=variant)
-        title = f"{order.count} sessions terminated"
-        return check(scene.evidence(), seed=order.seed, title=title)
+        WorkloadRun(scenario, options).run(terminate_next, variant=variant)
+        title = f"{options.count} sessions terminated"
+        return check(scenario.evidence(), seed=options.seed, title=title)
 
 
-def _terminate_listen(order: DrillOptions, variant: str) -> Report:
+def _terminate_listen(options: DrillOptions, variant: str) -> Report:
     with KillablePostgres() as server, server.connect() as connection:
         return wakeups.wake_up(
-            order,
+            options,
             server.url,
-            "terminate who listens",
+            "terminate listening sessions",
             lambda: connection.execute(LISTENERS).fetchall(),
             variant=variant,
         )

@@ -8,13 +8,13 @@ from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.postgres.server import KillablePostgres
 
 
-def kill_workers(order: DrillOptions) -> Report:
+def kill_workers(options: DrillOptions) -> Report:
     """SIGKILL, and SIGSTOP past the lease then SIGCONT."""
     with KillablePostgres() as server:
-        return worker_kills.kill_workers(server.url, order)
+        return worker_kills.kill_workers(server.url, options)
 
 
-def kill_early_completing_workers(order: DrillOptions) -> Report:
+def kill_early_completing_workers(options: DrillOptions) -> Report:
     """The control: a worker that acknowledges first loses its jobs when it dies."""
     with KillablePostgres() as server:
-        return worker_kills.kill_workers(server.url, order, variant="completes on claim")
+        return worker_kills.kill_workers(server.url, options, variant="completes on claim")

@@ -1,5 +1,5 @@
 """A producer that dies at a crash point: `python -m
-tests.harness.faults.programs.crashing_producer ASSIGNMENT`."""
+tests.harness.faults.programs.crashing_producer OPTIONS`."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ KILL, STOP = "kill at", f"{PAUSE} at"
 
 def main() -> None:
     """Enqueue in bulk and copy the log back in between, until the crash point is met."""
-    assignment = parse_command_line()
-    point = CrashPoint.parse(assignment.crash)
+    options = parse_command_line()
+    point = CrashPoint.parse(options.crash)
     # `stays` is the control: stopped instead of killed, the process keeps its locks.
-    fault, number = (STOP, signal.SIGSTOP) if assignment.outlives_parent else (KILL, signal.SIGKILL)
+    fault, number = (STOP, signal.SIGSTOP) if options.outlives_parent else (KILL, signal.SIGKILL)
 
     def die() -> None:
         act = f"{fault} {point.file} {point.operation}"
-        post.history.write(
+        program.history.write(
             Step(
                 type=StepType.FAULT,
                 phase=Phase.INVOKE,
-                id=assignment.name,
+                id=options.name,
                 act=act,
                 note=str(point),
             )
@@ -41,22 +41,22 @@ def main() -> None:
         signal_self(number)
 
     trap = CrashTrigger(point, die)
-    trap.armed = assignment.count_from_open
+    trap.armed = options.count_from_open
     files = WatchedFiles(trap)
-    post = Program(assignment)
-    post.open()
+    program = Program(options)
+    program.open()
     trap.armed = True
-    _produce(post)
-    post.close()
+    _produce(program)
+    program.close()
     files.unregister()
 
 
-def _produce(post: Program) -> None:
-    name = post.assignment.name
-    chance = random.Random(f"{post.assignment.seed} {name}")
-    copier = apsw.Connection(post.queue.store.info().location)
+def _produce(program: Program) -> None:
+    name = program.options.name
+    chance = random.Random(f"{program.options.seed} {name}")
+    copier = apsw.Connection(program.queue.store.info().location)
     for number in range(MAX_BULKS):
-        post.queue.enqueue_many(random_job(chance, f"{name}-{number}-{n}") for n in range(5))
+        program.queue.enqueue_many(random_job(chance, f"{name}-{number}-{n}") for n in range(5))
         copier.execute("PRAGMA wal_checkpoint").fetchall()
     copier.close()
 

@@ -1,5 +1,5 @@
-"""Does everything to the jobs of others: `python -m
-tests.harness.faults.programs.interfering_client ASSIGNMENT`."""
+"""Does everything to jobs of other processes: `python -m
+tests.harness.faults.programs.interfering_client OPTIONS`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIDE_QUEUE = "side"
 """The queue that jobs are moved to, and back."""
 
 SHORT_LEASE = 0.03
-"""Seconds for which a meddler leases the jobs that it abandons."""
+"""Seconds for which it leases the jobs that it abandons."""
 
 SAMPLE_SIZE = 8
 
@@ -39,17 +39,17 @@ _STALE = ("fail", "snooze", "release", "extend", "progress")
 class InterferingClient:
     """One of many that sweep, cancel, move and claim the same few jobs."""
 
-    def __init__(self, post: Program) -> None:
-        self._post = post
-        self._store, self._key = post.queues.store, post.queue.key
+    def __init__(self, program: Program) -> None:
+        self._post = program
+        self._store, self._key = program.queues.store, program.queue.key
         self._side = QueueKey(self._key.tenant, SIDE_QUEUE)
-        self._random = random.Random(f"{post.assignment.seed} {post.assignment.name}")
+        self._random = random.Random(f"{program.options.seed} {program.options.name}")
         self._abandoned: list[Record] = []
-        steps = fenced_transitions(post.queue.policies.of, snoozed=0.05, extended=SHORT_LEASE)
+        steps = fenced_transitions(program.queue.policies.of, snoozed=0.05, extended=SHORT_LEASE)
         self._stale = [steps[name] for name in _STALE]
 
     def interfere(self) -> None:
-        """Do one of the acts, and note it."""
+        """Do one of the acts, and record it."""
         acts = (
             self.abandon,
             self.settle_late,
@@ -62,9 +62,9 @@ class InterferingClient:
         done = Step(
             type=StepType.FAULT,
             phase=Phase.OK,
-            id=f"{self._post.assignment.name} {self._random.random()}",
+            id=f"{self._post.options.name} {self._random.random()}",
             act=act.__name__.replace("_", " "),
-            worker=self._post.assignment.name,
+            worker=self._post.options.name,
         )
         # From before the act on: others may expire what it leases before it returns.
         self._post.history.write(msgspec.structs.replace(done, phase=Phase.INVOKE))
@@ -73,13 +73,11 @@ class InterferingClient:
 
     def abandon(self) -> None:
         """Claim jobs for a moment, and forget them."""
-        request = ClaimRequest(
-            worker=self._post.assignment.name, limit=SAMPLE_SIZE, lease=SHORT_LEASE
-        )
+        request = ClaimRequest(worker=self._post.options.name, limit=SAMPLE_SIZE, lease=SHORT_LEASE)
         self._abandoned = self._store.claim(self._key, request).jobs + self._abandoned[:SAMPLE_SIZE]
 
     def settle_late(self) -> None:
-        """Settle the abandoned jobs: other processes hold some of them by now."""
+        """Settle the abandoned jobs: other processes have claimed some of them by now."""
         late, self._abandoned = self._abandoned, []
         self._store.apply(self._key, [self._random.choice(self._stale)(job) for job in late])
 
@@ -129,17 +127,17 @@ class InterferingClient:
 
 
 def main() -> None:
-    """Meddle until told to stop."""
-    post = Program(parse_command_line())
-    post.open()
-    meddler = InterferingClient(post)
-    while not post.stopping.wait(post.assignment.max_pause):
-        meddler.interfere()
-    while post.queues.store.page(
-        QueueKey(post.queue.key.tenant, SIDE_QUEUE), Filter(), None, 1
+    """Interfere until stopped."""
+    program = Program(parse_command_line())
+    program.open()
+    client = InterferingClient(program)
+    while not program.stopping.wait(program.options.max_pause):
+        client.interfere()
+    while program.queues.store.page(
+        QueueKey(program.queue.key.tenant, SIDE_QUEUE), Filter(), None, 1
     ).jobs:
-        meddler.bring_back()
-    post.close()
+        client.bring_back()
+    program.close()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """A process that only reads: `python -m tests.harness.faults.programs.journal_reader
-ASSIGNMENT`."""
+OPTIONS`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ PAGE = 200
 
 def main() -> None:
     """Follow the journal while it grows, and page through the jobs in between."""
-    post = Program(parse_command_line())
-    post.open()
+    program = Program(parse_command_line())
+    program.open()
     cursor: str | None = None
-    while not post.stopping.wait(0.005):
-        cursor = _read_on(post, cursor)
-        post.queue.store.page(post.queue.key, Filter(), None, PAGE)
-    post.close()
+    while not program.stopping.wait(0.005):
+        cursor = _read_on(program, cursor)
+        program.queue.store.page(program.queue.key, Filter(), None, PAGE)
+    program.close()
 
 
-def _read_on(post: Program, cursor: str | None) -> str | None:
-    events = post.queue.store.events(post.queue.key, cursor, PAGE)
+def _read_on(program: Program, cursor: str | None) -> str | None:
+    events = program.queue.store.events(program.queue.key, cursor, PAGE)
     if not events:
         return cursor
     last = events[-1].cursor
-    post.history.write(Step(type=StepType.READ, phase=Phase.OK, attempt=len(events), note=last))
+    program.history.write(Step(type=StepType.READ, phase=Phase.OK, attempt=len(events), note=last))
     return last
 
 

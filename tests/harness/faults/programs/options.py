@@ -1,4 +1,4 @@
-"""The assignment of a process of the harness, which it gets on its command line."""
+"""What every program of the harness needs: its options, history, queue and stop event."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     source: str = ""
     """Where a relay takes its jobs from, to pass them on to the store."""
     variant: str = ""
-    """The name of a control or of a deviation, see `variants`; empty is the store as it is."""
+    """The name of a control or of a deviation, see `broken_stores`; empty is the store as it is."""
     jobs: int = 0
     """How many jobs a producer makes before it ends; 0 is no limit."""
     max_pause: float = 0.01
-    """The longest rest of a producer between two calls."""
+    """The longest pause of a producer between two calls, in seconds."""
     concurrency: int = 4
     grace: float = 5.0
     processes: int = 2
@@ -54,7 +54,7 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     outlives_parent: bool = False
     """The control of a killed supervisor: do not stop with the parent."""
     crash: str = ""
-    """Where a crasher kills itself, as `file.operation.number`."""
+    """Where a crashing producer kills itself, as `file.operation.number`."""
     count_from_open: bool = False
     """Count to the crash point from the opening of the store on, not from the first job on."""
 
@@ -70,7 +70,7 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 def parse_command_line() -> ProgramOptions:
-    """The assignment of this process."""
+    """The options of this process."""
     return msgspec.json.decode(sys.argv[1], type=ProgramOptions)
 
 
@@ -80,46 +80,46 @@ def policy(lease: float) -> Policy:
 
 
 class Program:
-    """What every role needs: its history, its queue, and an event that asks it to stop."""
+    """What every role needs: its history, its queue, and its stop event."""
 
-    def __init__(self, assignment: ProgramOptions) -> None:
-        self.assignment = assignment
-        self.history = History(Path(assignment.folder), assignment.name)
-        store: Store = store_from_url(assignment.store)
-        if assignment.variant:
-            store = VARIANTS[assignment.variant](store)
+    def __init__(self, options: ProgramOptions) -> None:
+        self.options = options
+        self.history = History(Path(options.folder), options.name)
+        store: Store = store_from_url(options.store)
+        if options.variant:
+            store = VARIANTS[options.variant](store)
         self.queues = Queues(RecordingStore(store, self.history))
         self.queue: Queue[Any, Any] = self.queues[QUEUE]
         self.stopping = threading.Event()
 
     def open(self) -> None:
-        """Open the store; from now on SIGTERM, and the parent's end, ask to stop."""
+        """Open the store; from now on, SIGTERM and the exit of the parent stop it."""
         self.log_step("started", str(os.getpid()))
         self.queues.store.open()
         handle_stop_signals(lambda _number: self.stopping.set())
-        if not self.assignment.outlives_parent:
+        if not self.options.outlives_parent:
             stop_with_parent(self.stopping.set)
 
     def wait_until_stopped(self) -> None:
-        """Wait until somebody asks to stop."""
+        """Wait for the stop event."""
         while not self.stopping.wait(0.5):
             pass  # a signal may have come to another thread, see `handle_stop_signals`
 
     def log_step(self, act: str, note: str = "") -> None:
-        """Tell the harness, by the history, that this process has come so far."""
+        """Report to the harness, in the history, that this process got this far."""
         self.history.write(
             Step(
                 type=StepType.PROCESS,
                 phase=Phase.OK,
                 act=act,
-                id=self.assignment.parent,
-                worker=self.assignment.name,
+                id=self.options.parent,
+                worker=self.options.name,
                 note=note,
             )
         )
 
     def close(self) -> None:
-        """End in good order."""
+        """Stop gracefully."""
         self.queues.close()
         self.log_step("stopped")
         self.history.close()

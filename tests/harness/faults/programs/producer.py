@@ -1,4 +1,4 @@
-"""A producer process: `python -m tests.harness.faults.programs.producer ASSIGNMENT`."""
+"""A producer process: `python -m tests.harness.faults.programs.producer OPTIONS`."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ BULK = 20
 
 
 def main() -> None:
-    """Enqueue, one by one and in bulk, until told to stop or all are made."""
-    post = Program(parse_command_line())
-    post.open()
-    produce(post)
-    post.close()
+    """Enqueue, one by one and in bulk, until stopped or finished."""
+    program = Program(parse_command_line())
+    program.open()
+    produce(program)
+    program.close()
 
 
-def produce(post: Program) -> None:
+def produce(program: Program) -> None:
     """Every job has an id of its own, so that it can be accounted for."""
-    assignment = post.assignment
-    chance = random.Random(f"{assignment.seed} {assignment.name}")
+    options = program.options
+    chance = random.Random(f"{options.seed} {options.name}")
     numbers = itertools.count()
     made = 0
-    while not post.stopping.wait(chance.uniform(0.0, assignment.max_pause)):
+    while not program.stopping.wait(chance.uniform(0.0, options.max_pause)):
         size = BULK if chance.random() < 0.2 else 1
-        ids = [f"{assignment.name}-{next(numbers)}" for _ in range(size)]
+        ids = [f"{options.name}-{next(numbers)}" for _ in range(size)]
         jobs = [random_job(chance, id) for id in ids]
-        # On an error the outcome is unknown, and noted so. A real producer would send again.
+        # On an error the outcome is unknown, and recorded as such. A real producer would retry.
         with contextlib.suppress(StoreError):
             if size > 1:
-                post.queue.enqueue_many(jobs)
+                program.queue.enqueue_many(jobs)
             else:
-                post.queue.enqueue(jobs[0].payload, **jobs[0].options)
+                program.queue.enqueue(jobs[0].payload, **jobs[0].options)
         made += size
-        if assignment.jobs and made >= assignment.jobs:
+        if options.jobs and made >= options.jobs:
             return
 
 

@@ -1,4 +1,4 @@
-"""A relay process: `python -m tests.harness.faults.programs.relay ASSIGNMENT`."""
+"""A relay process: `python -m tests.harness.faults.programs.relay OPTIONS`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_LEDGER = "no ledger"
 
 
 class NoLedger(Ledger):
-    """Keeps no record of what was passed on, as most relays do not."""
+    """Keeps no record of what was moved, like most relays."""
 
     must_read = False
 
@@ -34,30 +34,32 @@ class NoLedger(Ledger):
         """An empty page."""
         return LedgerData()
 
-    def enqueue(self, jobs: Sequence[Record], settled: RelayedJobs, reading: int) -> list[Receipt]:
+    def enqueue(
+        self, jobs: Sequence[Record], settled: RelayedJobs, read_count: int
+    ) -> list[Receipt]:
         """Enqueue all jobs, and let their ids prevent duplicates."""
-        del settled, reading
+        del settled, read_count
         return self._target.store.enqueue(self._target.key, list(drafts_of(jobs)))
 
 
 def main() -> None:
-    """Pass jobs on until told to stop."""
-    assignment = parse_command_line()
+    """Move jobs until stopped."""
+    options = parse_command_line()
     # The variant is one of relays here, not one of stores.
-    post = Program(msgspec.structs.replace(assignment, variant=""))
-    post.open()
-    source = Queues(store_from_url(assignment.source))
+    program = Program(msgspec.structs.replace(options, variant=""))
+    program.open()
+    source = Queues(store_from_url(options.source))
     source.store.open()
-    ledger = NoLedger if assignment.variant == NO_LEDGER else Ledger
+    ledger = NoLedger if options.variant == NO_LEDGER else Ledger
     with patch("ackline.relay.pump.Ledger", ledger):
-        relay = Relay(source[QUEUE], post.queue, batch=BATCH, lease=LEASE)
+        relay = Relay(source[QUEUE], program.queue, batch=BATCH, lease=LEASE)
     thread = threading.Thread(target=relay.run)
     thread.start()
-    post.wait_until_stopped()
+    program.wait_until_stopped()
     relay.request_stop()
     thread.join()
     source.close()
-    post.close()
+    program.close()
 
 
 if __name__ == "__main__":

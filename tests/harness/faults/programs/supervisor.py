@@ -1,5 +1,5 @@
 """A supervisor with its workers: `python -m tests.harness.faults.programs.supervisor
-ASSIGNMENT`."""
+OPTIONS`."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from tests.harness.faults.programs.options import Program, parse_command_line
 
 
 def main() -> None:
-    """Supervise until told to stop."""
-    post = Program(parse_command_line())
-    post.open()
+    """Supervise until stopped."""
+    program = Program(parse_command_line())
+    program.open()
 
     def command(id: str) -> list[str]:
-        own = post.assignment
+        own = program.options
         return msgspec.structs.replace(own, name=id, parent=own.name).command("worker")
 
     supervisor = Supervisor(
-        [post.queue], command, processes=post.assignment.processes, grace=post.assignment.grace
+        [program.queue], command, processes=program.options.processes, grace=program.options.grace
     )
-    threading.Thread(target=_pass_on, args=(post,), daemon=True).start()
+    threading.Thread(target=_forward_stop, args=(program,), daemon=True).start()
     supervisor.run()
-    post.close()
+    program.close()
 
 
-def _pass_on(post: Program) -> None:
-    """A supervisor ends only by a signal: send one when this process is asked to stop."""
-    post.wait_until_stopped()
+def _forward_stop(program: Program) -> None:
+    """A supervisor stops only on a signal: send one when this process is stopped."""
+    program.wait_until_stopped()
     os.kill(os.getpid(), signal.SIGTERM)
 
 

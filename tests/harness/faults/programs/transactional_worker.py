@@ -17,18 +17,18 @@ from tests.harness.faults.programs.options import QUEUE, Program, parse_command_
 
 
 def main() -> None:
-    """Begin one job, and hold the transaction open until told to stop, or killed."""
-    post = Program(parse_command_line())
-    post.open()
+    """Start one job, and keep the transaction open until stopped or killed."""
+    program = Program(parse_command_line())
+    program.open()
     # The plain store: steps in a caller's transaction bypass the recording one anyway.
-    plain = Queues(store_from_url(post.assignment.store))
+    plain = Queues(store_from_url(program.options.store))
     plain.store.open()
-    with psycopg.connect(read_address(post.assignment.store).conninfo) as connection:
-        post.history.write(_begun(post, _claim(plain[QUEUE], connection)))
-        post.wait_until_stopped()
+    with psycopg.connect(read_address(program.options.store).conninfo) as connection:
+        program.history.write(_started(program, _claim(plain[QUEUE], connection)))
+        program.wait_until_stopped()
         connection.rollback()
     plain.close()
-    post.close()
+    program.close()
 
 
 def _claim(queue: Queue[Any, Any], connection: psycopg.Connection[Any]) -> Record:
@@ -36,14 +36,14 @@ def _claim(queue: Queue[Any, Any], connection: psycopg.Connection[Any]) -> Recor
     return job.record
 
 
-def _begun(post: Program, job: Record) -> Step:
+def _started(program: Program, job: Record) -> Step:
     return Step(
         type=StepType.DELIVERY,
         phase=Phase.INVOKE,
         id=job.id,
         token=job.token,
         attempt=job.attempts,
-        worker=post.assignment.name,
+        worker=program.options.name,
     )
 
 

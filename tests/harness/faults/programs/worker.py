@@ -1,4 +1,4 @@
-"""A worker process: `python -m tests.harness.faults.programs.worker ASSIGNMENT`."""
+"""A worker process: `python -m tests.harness.faults.programs.worker OPTIONS`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from tests.harness.faults.workload import add_handlers
 
 
 def main() -> None:
-    """Work until told to stop."""
-    post = Program(parse_command_line())
-    post.open()
-    add_handlers(post.queue, post.history)
+    """Work until stopped."""
+    program = Program(parse_command_line())
+    program.open()
+    add_handlers(program.queue, program.history)
     worker = Worker(
-        post.queue,
-        concurrency=post.assignment.concurrency,
-        grace=post.assignment.grace,
-        id=post.assignment.name,
-        maintenance=post.assignment.maintenance,
+        program.queue,
+        concurrency=program.options.concurrency,
+        grace=program.options.grace,
+        id=program.options.name,
+        maintenance=program.options.maintenance,
     )
     worker.start()
-    post.wait_until_stopped()
+    program.wait_until_stopped()
     worker.stop()
-    post.close()
+    program.close()
 
 
 if __name__ == "__main__":

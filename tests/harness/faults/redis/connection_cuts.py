@@ -11,16 +11,16 @@ from tests.harness.servers.redis import RedisServer
 CUTS = (ConnectionCut("before"), ConnectionCut("after"))
 
 
-def cut(order: DrillOptions) -> Report:
+def cut(options: DrillOptions) -> Report:
     """Each cut is survived: a repeated call gets the same answer, and nothing is done twice."""
     with RedisServer() as server:
-        return cut_connections(order, server.address, url_of, CUTS)
+        return cut_connections(options, server.address, url_of, CUTS)
 
 
-def cut_resent(order: DrillOptions) -> Report:
+def cut_resent(options: DrillOptions) -> Report:
     """The control: a producer that retries with a new id creates jobs that nobody wanted."""
     with RedisServer() as server:
-        return cut_producers_that_resend(order, server.address, url_of, CUTS)
+        return cut_producers_that_resend(options, server.address, url_of, CUTS)
 
 
 def url_of(address: Address) -> str:

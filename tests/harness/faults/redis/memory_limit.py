@@ -31,23 +31,23 @@ TOO_MANY = 2_000
 """More jobs than fit."""
 
 
-def fill_memory(order: DrillOptions) -> Report:
+def fill_memory(options: DrillOptions) -> Report:
     """Fill it, settle, cancel, purge, fill it again; then process everything while it is full."""
     with (
         RedisServer(maxmemory=MAXMEMORY) as server,
-        ServerScenario(server.url, order.folder, seed=order.seed, lease=30.0) as scene,
+        ServerScenario(server.url, options.folder, seed=options.seed, lease=30.0) as scenario,
     ):
-        full_queue = FullServerQueue(scene, server)
-        for _ in range(order.count):
-            with scene.server_fault("fill memory"), full_queue.full():
+        full_queue = FullServerQueue(scenario, server)
+        for _ in range(options.count):
+            with scenario.server_fault("fill memory"), full_queue.full():
                 full_queue.act()
                 full_queue.purge()
             full_queue.expect_accepted()
         with full_queue.full():
-            scene.drain(patience=10.0)
-        evidence = _without(scene.evidence(), full_queue.purged)
-    title = f"{order.count} times no memory left"
-    report = check(evidence, seed=order.seed, title=title)
+            scenario.drain(timeout=10.0)
+        evidence = _without(scenario.evidence(), full_queue.purged)
+    title = f"{options.count} times no memory left"
+    report = check(evidence, seed=options.seed, title=title)
     counted = {f"times: {act}": count for act, count in full_queue.done.items()}
     return msgspec.structs.replace(report, figures={**report.figures, **counted})
 
@@ -55,12 +55,12 @@ def fill_memory(order: DrillOptions) -> Report:
 class FullServerQueue:
     """A queue on a server without free memory."""
 
-    def __init__(self, scene: ServerScenario, server: RedisServer) -> None:
+    def __init__(self, scenario: ServerScenario, server: RedisServer) -> None:
         self.purged: set[str] = set()
         self.done: Counter[str] = Counter()
-        self._scene = scene
+        self._scene = scenario
         self._server = server
-        self._queue = scene.queue
+        self._queue = scenario.queue
         self._numbers = itertools.count()
 
     @contextlib.contextmanager

@@ -36,34 +36,36 @@ REPLICA_OPTIONS = "?replicas=1&timeout=2"
 """URL options for a store that answers only once a replica has the change."""
 
 
-def promote_lagging(order: DrillOptions) -> Report:
+def promote_lagging(options: DrillOptions) -> Report:
     """Promote a replica that is behind: what it has not received is lost, and measured."""
-    return _promote(order, "")
+    return _promote(options, "")
 
 
-def promote_awaited(order: DrillOptions) -> Report:
+def promote_awaited(options: DrillOptions) -> Report:
     """Promote a replica that has confirmed each change: nothing that was answered is lost."""
-    return _promote(order, REPLICA_OPTIONS)
+    return _promote(options, REPLICA_OPTIONS)
 
 
-def _promote(order: DrillOptions, options: str) -> Report:
+def _promote(options: DrillOptions, url_options: str) -> Report:
     with ReplicatedPair() as pair:
-        url = url_of(pair.front.address) + options
-        with ServerScenario(url, order.folder, seed=order.seed, lease=order.lease) as scene:
-            workload = WorkloadRun(scene, order)
+        url = url_of(pair.front.address) + url_options
+        with ServerScenario(
+            url, options.folder, seed=options.seed, lease=options.lease
+        ) as scenario:
+            workload = WorkloadRun(scenario, options)
 
             def inject_fault() -> None:
                 since = pair.fall_behind(workload.random.uniform(0.0, MAX_LAG))
                 lag = time.monotonic() - since + MARGIN
-                with scene.server_fault(PROMOTE, "" if options else may_lose(lag)):
+                with scenario.server_fault(PROMOTE, "" if url_options else may_lose(lag)):
                     pair.promote()
-                with scene.server_fault(ALONE):
+                with scenario.server_fault(ALONE):
                     pair.renew()
 
             workload.run(inject_fault)
-            evidence = scene.evidence()
-    title = f"{order.count} promotions{' with ' if options else ''}{options}"
-    report = check_with_allowed_loss(evidence, seed=order.seed, title=title)
+            evidence = scenario.evidence()
+    title = f"{options.count} promotions{' with ' if url_options else ''}{url_options}"
+    report = check_with_allowed_loss(evidence, seed=options.seed, title=title)
     return add_recovery(report, evidence, PROMOTE)
 
 

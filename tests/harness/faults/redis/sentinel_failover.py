@@ -19,43 +19,45 @@ REPLICATION_DELAY = 0.1
 """Seconds that a change may take to reach the replica on a busy machine."""
 
 
-def fail_over(order: DrillOptions) -> Report:
+def fail_over(options: DrillOptions) -> Report:
     """The primary dies, the sentinel promotes its replica, and all clients follow."""
 
-    def inject_fault(servers: RedisSentinel, scene: ServerScenario) -> None:
-        with scene.server_fault(FAIL_OVER, may_lose(REPLICATION_DELAY)):
+    def inject_fault(servers: RedisSentinel, scenario: ServerScenario) -> None:
+        with scenario.server_fault(FAIL_OVER, may_lose(REPLICATION_DELAY)):
             servers.kill_master()
         servers.replica.restart()
         wait_until_synced(servers.replica)
 
-    return _run_with_sentinel(order, "", FAIL_OVER, inject_fault)
+    return _run_with_sentinel(options, "", FAIL_OVER, inject_fault)
 
 
-def sentinel_failover(order: DrillOptions) -> Report:
+def sentinel_failover(options: DrillOptions) -> Report:
     """SENTINEL FAILOVER: the old primary continues for ten seconds, and must not be trusted.
 
     A store that waits for replicas does not trust it, because it has no replica any more.
     """
 
-    def inject_fault(servers: RedisSentinel, scene: ServerScenario) -> None:
-        with scene.server_fault(HAND_OVER):
+    def inject_fault(servers: RedisSentinel, scenario: ServerScenario) -> None:
+        with scenario.server_fault(HAND_OVER):
             servers.promote()
             wait_until_synced(servers.replica)
 
-    return _run_with_sentinel(order, "?replicas=1&timeout=2", HAND_OVER, inject_fault)
+    return _run_with_sentinel(options, "?replicas=1&timeout=2", HAND_OVER, inject_fault)
 
 
 def _run_with_sentinel(
-    order: DrillOptions,
-    options: str,
+    options: DrillOptions,
+    url_options: str,
     act: str,
     inject_fault: Callable[[RedisSentinel, ServerScenario], None],
 ) -> Report:
     with RedisSentinel() as servers:
-        url = servers.url + options
-        with ServerScenario(url, order.folder, seed=order.seed, lease=order.lease) as scene:
-            WorkloadRun(scene, order).run(lambda: inject_fault(servers, scene))
-            evidence = scene.evidence()
-    title = f"{order.count} times {act} by a sentinel"
-    report = check_with_allowed_loss(evidence, seed=order.seed, title=title)
+        url = servers.url + url_options
+        with ServerScenario(
+            url, options.folder, seed=options.seed, lease=options.lease
+        ) as scenario:
+            WorkloadRun(scenario, options).run(lambda: inject_fault(servers, scenario))
+            evidence = scenario.evidence()
+    title = f"{options.count} times {act} by a sentinel"
+    report = check_with_allowed_loss(evidence, seed=options.seed, title=title)
     return add_recovery(report, evidence, act)

@@ -13,28 +13,28 @@ NOTES: dict[Persistence, str] = {"everysec": may_lose(2.0)}
 """What a kill may lose; nothing if it is not listed."""
 
 
-def kill_always(order: DrillOptions) -> Report:
+def kill_always(options: DrillOptions) -> Report:
     """SIGKILL with `appendfsync always`: nothing that was answered is lost."""
-    return _kill(order, "always")
+    return _kill(options, "always")
 
 
-def kill_everysec(order: DrillOptions) -> Report:
+def kill_everysec(options: DrillOptions) -> Report:
     """SIGKILL with `appendfsync everysec`: at most the last two seconds, and it is measured."""
-    return _kill(order, "everysec")
+    return _kill(options, "everysec")
 
 
-def kill_none(order: DrillOptions) -> Report:
+def kill_none(options: DrillOptions) -> Report:
     """SIGKILL with `appendonly no`: the control, which must lose."""
-    return _kill(order, "none")
+    return _kill(options, "none")
 
 
-def _kill(order: DrillOptions, persistence: Persistence) -> Report:
+def _kill(options: DrillOptions, persistence: Persistence) -> Report:
     with RedisServer(persistence=persistence) as server:
         return kill_server(
-            order,
+            options,
             server,
             f"a server with {persistence}",
             note=NOTES.get(persistence, ""),
             # The control also loses the settings of its queue: its leases and backoffs are long.
-            patience=3.0 if persistence == "none" else DRAIN_TIMEOUT,
+            timeout=3.0 if persistence == "none" else DRAIN_TIMEOUT,
         )

@@ -9,13 +9,13 @@ from tests.harness.servers.redis import RedisServer
 from tests.harness.servers.redis_cluster import RedisCluster
 
 
-def kill_workers(order: DrillOptions) -> Report:
+def kill_workers(options: DrillOptions) -> Report:
     """SIGKILL, and SIGSTOP past the lease then SIGCONT."""
     with RedisServer() as server:
-        return worker_kills.kill_workers(server.url, order)
+        return worker_kills.kill_workers(server.url, options)
 
 
-def kill_workers_of_cluster(order: DrillOptions) -> Report:
+def kill_workers_of_cluster(options: DrillOptions) -> Report:
     """The same on a cluster."""
     with RedisCluster() as cluster:
-        return worker_kills.kill_workers(cluster.url, order)
+        return worker_kills.kill_workers(cluster.url, options)

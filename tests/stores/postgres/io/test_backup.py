@@ -47,7 +47,7 @@ def dump(server: PostgresServer, schema: str) -> str:
     return "\n".join(line for line in done.stdout.splitlines() if not line.startswith("\\"))
 
 
-def test_a_restored_dump_goes_on(
+def test_a_restored_dump_continues(
     original: PostgresStore, server: PostgresServer, spare: PostgresServer, schema: str,
     queue: QueueKey,
 ) -> None:  # fmt: skip

@@ -31,7 +31,7 @@ TCP_USER_TIMEOUT = 18
 # --- idle connections ---
 
 
-def test_a_session_that_ended_while_idle_is_not_handed_out(
+def test_a_session_that_ended_while_idle_is_not_lent(
     open_store: OpenStore, queue: QueueKey
 ) -> None:
     store = open_store("&options=-c%20idle_session_timeout%3D200ms")
@@ -51,7 +51,7 @@ def test_control_a_session_that_has_not_ended_is_used_again(
     assert len(connected) == 1
 
 
-def test_a_busy_connection_grows_old_as_well(
+def test_a_busy_connection_is_replaced_in_the_end(
     store: PostgresStore,
     queue: QueueKey,
     connected: list[Connection],
@@ -151,7 +151,7 @@ def test_a_thread_that_gives_up_is_no_longer_waiting(threads: ThreadPoolExecutor
     assert requests.granted(1) == ["a"]
 
 
-def test_a_place_is_given_back_by_who_cannot_connect(
+def test_a_failed_connection_releases_its_slot(
     open_store: OpenStore, queue: QueueKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_store("&connections=1&timeout=1")
@@ -183,11 +183,11 @@ def options_of(url: str) -> dict[str, int]:
         return {name: wire.getsockopt(socket.IPPROTO_TCP, it) for name, it in tcp.items()}
 
 
-def test_a_peer_that_is_gone_is_noticed(server: PostgresServer) -> None:
+def test_a_dead_peer_is_noticed(server: PostgresServer) -> None:
     assert options_of(server.url) == KEEPALIVE_SETTINGS
 
 
-def test_how_soon_can_be_said(server: PostgresServer) -> None:
+def test_keepalives_are_configurable(server: PostgresServer) -> None:
     found = options_of(f"{server.url}?keepalives_idle=77&tcp_user_timeout=9000")
 
     assert found == KEEPALIVE_SETTINGS | {"keepalives_idle": 77, "tcp_user_timeout": 9000}

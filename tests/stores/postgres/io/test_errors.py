@@ -31,7 +31,7 @@ def opening(url: str) -> None:
         store.close()
 
 
-def test_nobody_is_there() -> None:
+def test_no_server_is_running() -> None:
     with pytest.raises(StoreUnavailable, match="reached"):
         opening(f"postgresql://postgres@127.0.0.1:{free_port()}/postgres")
 
@@ -58,7 +58,7 @@ def test_a_user_who_may_not(server: PostgresServer, open_store: OpenStore, schem
         opening(f"{visitor}?schema=another")
 
 
-def test_a_schema_that_is_not_there(server: PostgresServer) -> None:
+def test_a_missing_schema(server: PostgresServer) -> None:
     with pytest.raises(StoreMismatch, match="ackline migrate"):
         opening(f"{server.url}?schema=unmade&migrate=no")
 
@@ -88,7 +88,7 @@ def test_all_connections_in_use(server: PostgresServer) -> None:
     connections.close()
 
 
-def test_who_stands_in_the_way_is_tried_again(engine: Engine) -> None:
+def test_a_conflict_is_retried(engine: Engine) -> None:
     turns = []
 
     def work(tx: Transaction) -> str:
@@ -100,7 +100,7 @@ def test_who_stands_in_the_way_is_tried_again(engine: Engine) -> None:
     assert engine.write(work) == "done"
 
 
-def test_who_always_stands_in_the_way_is_told_of(engine: Engine) -> None:
+def test_a_conflict_that_persists_is_an_error(engine: Engine) -> None:
     def work(tx: Transaction) -> None:
         raise RetryTransaction
 
@@ -127,19 +127,19 @@ def test_each_error_has_its_meaning(error: psycopg.Error, ours: type[StoreError]
 @pytest.mark.parametrize(
     ("words", "ours", "said"),
     [
-        ("FATAL:  the database system is starting up", StoreUnavailable, "being stopped or"),
-        ("FATAL:  the database system is shutting down", StoreUnavailable, "being stopped or"),
-        ("FATAL:  the database system is in recovery mode", StoreUnavailable, "being stopped or"),
+        ("FATAL:  the database system is starting up", StoreUnavailable, "shutting down or"),
+        ("FATAL:  the database system is shutting down", StoreUnavailable, "shutting down or"),
+        ("FATAL:  the database system is in recovery mode", StoreUnavailable, "shutting down or"),
         ("FATAL:  sorry, too many clients already", StoreUnavailable, "max_connections"),
         ('FATAL:  too many connections for role "me"', StoreUnavailable, "max_connections"),
         ("Connection refused", StoreUnavailable, "cannot be reached"),
         ('FATAL:  database "app" does not exist', StoreError, "no such database"),
         ('FATAL:  role "me" does not exist', StoreError, "let this user in"),
         ('FATAL:  password authentication failed for user "me"', StoreError, "user and password"),
-        ("fe_sendauth: no password supplied", StoreError, "wants a password"),
+        ("fe_sendauth: no password supplied", StoreError, "requires a password"),
     ],
 )
-def test_a_refused_connection_is_waited_for_only_if_that_can_help(
+def test_a_refused_connection_is_retried_only_if_that_can_help(
     words: str, ours: type[StoreError], said: str
 ) -> None:
     text = f'connection failed: connection to server at "127.0.0.1", port 5432 failed: {words}'

@@ -40,7 +40,9 @@ def is_told(store: PostgresStore, listener: Listener, queue: QueueKey, id: str) 
     return listener.wait(SOON)
 
 
-def test_a_child_hears_for_itself(store: PostgresStore, wakeups: Notifier, queue: QueueKey) -> None:
+def test_a_forked_child_receives_its_own_notifications(
+    store: PostgresStore, wakeups: Notifier, queue: QueueKey
+) -> None:
     with wakeups.listen([queue], "ready") as mine:
         settle(mine)
 
@@ -54,9 +56,7 @@ def test_a_child_hears_for_itself(store: PostgresStore, wakeups: Notifier, queue
         assert is_told(store, mine, queue, "of the parent")
 
 
-def test_a_listener_that_a_child_inherited_looks_for_itself(
-    store: PostgresStore, queue: QueueKey
-) -> None:
+def test_a_listener_inherited_by_a_child_polls(store: PostgresStore, queue: QueueKey) -> None:
     with store.listen([queue], "ready") as listener:
         settle(listener)
 
@@ -67,7 +67,7 @@ def test_a_listener_that_a_child_inherited_looks_for_itself(
         assert went_well(forked(work))
 
 
-def test_a_childs_end_leaves_its_parents_news_alone(
+def test_the_parent_is_still_notified_after_a_child_ends(
     store: PostgresStore, engine: Engine, wakeups: Notifier, queue: QueueKey
 ) -> None:
     def close() -> bool:

@@ -47,7 +47,7 @@ def migrating_elsewhere(server: PostgresServer, schema: str) -> Iterator[psycopg
 # --- making ---
 
 
-def test_a_schema_is_made_once(server: PostgresServer, schema: str) -> None:
+def test_a_schema_is_created_once(server: PostgresServer, schema: str) -> None:
     store = store_at(server, schema)
 
     assert numbers(store.migrate().steps) == numbers(read_migrations("ackline.stores.postgres"))
@@ -55,7 +55,7 @@ def test_a_schema_is_made_once(server: PostgresServer, schema: str) -> None:
     assert store.pending_migrations().steps == ()
 
 
-def test_looking_changes_nothing(server: PostgresServer, schema: str) -> None:
+def test_pending_migrations_changes_nothing(server: PostgresServer, schema: str) -> None:
     store = store_at(server, schema)
 
     assert store.pending_migrations().schema == 0
@@ -77,14 +77,14 @@ def test_what_a_dry_run_shows_is_all_that_is_needed(
     store.close()
 
 
-def test_an_empty_schema_that_was_made_for_us_is_used(server: PostgresServer, schema: str) -> None:
+def test_an_empty_schema_is_used(server: PostgresServer, schema: str) -> None:
     with server.connect() as connection:
         connection.execute(f'CREATE SCHEMA "{schema}"')
 
     assert store_at(server, schema).migrate().steps
 
 
-def test_many_at_once_take_each_step_once(server: PostgresServer, schema: str) -> None:
+def test_concurrent_migrations_run_each_step_once(server: PostgresServer, schema: str) -> None:
     with ThreadPoolExecutor(6) as threads:
         taken = list(threads.map(lambda _: store_at(server, schema).migrate().steps, range(6)))
 
@@ -94,7 +94,7 @@ def test_many_at_once_take_each_step_once(server: PostgresServer, schema: str) -
 # --- locks ---
 
 
-def test_a_lock_that_is_held_is_waited_for_politely(
+def test_a_migration_retries_while_a_table_is_locked(
     server: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "20ms")
@@ -111,7 +111,7 @@ def test_a_lock_that_is_held_is_waited_for_politely(
     assert store.pending_migrations().steps == ()
 
 
-def test_a_lock_that_is_never_let_go_of_is_told_of(
+def test_a_lock_that_is_never_released_is_an_error(
     server: PostgresServer, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "10ms")
@@ -127,7 +127,7 @@ def test_a_lock_that_is_never_let_go_of_is_told_of(
     assert numbers(store.pending_migrations().steps) == numbers(migrate.migrations())
 
 
-def test_who_waits_for_a_lock_does_not_hold_up_others_for_long(
+def test_a_migration_that_waits_for_a_lock_does_not_block_others_for_long(
     server: PostgresServer, open_store: OpenStore, schema: str, queue: QueueKey,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -221,7 +221,7 @@ class TestOnTheNextSchema(StoreConformance):
         return self.server.connect(autocommit=False)
 
 
-def test_a_schema_that_has_contracted_is_refused(
+def test_a_schema_of_a_newer_release_is_refused(
     server: PostgresServer, open_store: OpenStore, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_store()
@@ -235,7 +235,7 @@ def test_a_schema_that_has_contracted_is_refused(
         store_at(server, schema).migrate()
 
 
-def test_a_process_that_missed_the_contraction_is_told(
+def test_a_process_that_missed_a_migration_gets_an_error(
     server: PostgresServer, open_store: OpenStore, schema: str, queue: QueueKey
 ) -> None:
     running = open_store()
@@ -258,7 +258,7 @@ def test_an_older_schema_is_brought_forward_or_refused(
     assert open_store().info().schema == step.number
 
 
-def test_a_step_that_fails_leaves_nothing_behind(
+def test_a_failed_migration_changes_nothing(
     server: PostgresServer, open_store: OpenStore, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_store().close()
@@ -301,11 +301,11 @@ def test_the_documented_grants_are_enough_and_needed(
     with store.listen([queue], "ready"):
         finish(store, queue, *take(store, queue))
     assert store.prune(queue, 10) == 0
-    assert "not shown to this user" in store.info().details["open transactions"]
+    assert "not visible to this user" in store.info().details["open transactions"]
     store.close()
 
 
-def test_who_may_only_read_can_look(
+def test_a_read_only_user_can_read(
     server: PostgresServer, open_store: OpenStore, schema: str, queue: QueueKey
 ) -> None:
     put(open_store(), queue, "a")

@@ -59,13 +59,13 @@ def drain(store: PostgresStore, queue: QueueKey, jobs: int) -> list[str]:
     return done
 
 
-def test_more_threads_than_sessions_get_along(pooled: PostgresStore, queue: QueueKey) -> None:
+def test_more_threads_than_sessions_work(pooled: PostgresStore, queue: QueueKey) -> None:
     put(pooled, queue, *map(str, range(120)))
 
     assert sorted(drain(pooled, queue, 120), key=int) == [str(n) for n in range(120)]
 
 
-def test_nothing_stays_behind_in_the_sessions(
+def test_nothing_is_left_in_the_sessions(
     pooled: PostgresStore, pooler: PgBouncer, queue: QueueKey
 ) -> None:
     """Others who share them would find our settings, statements and channels."""
@@ -79,7 +79,7 @@ def test_nothing_stays_behind_in_the_sessions(
     assert left == {("on", "on", 0, 0)}
 
 
-def test_who_is_pooled_wakes_who_is_not(
+def test_a_pooled_store_wakes_one_that_is_not(
     pooled: PostgresStore, open_store: OpenStore, queue: QueueKey
 ) -> None:
     """Producers behind the pooler, workers in front of it."""
@@ -100,21 +100,21 @@ def test_a_listener_behind_it_polls(pooled: PostgresStore, queue: QueueKey) -> N
     assert pooled.info().details["wake-ups"] == "polling every 0.25 s"
 
 
-def test_it_is_noticed(pooled: PostgresStore) -> None:
+def test_a_pooler_is_detected(pooled: PostgresStore) -> None:
     info = pooled.info()
 
-    assert info.details["pooler"] == "in between, pooler=transaction"
+    assert info.details["pooler"] == "detected, pooler=transaction"
     assert "pooler" not in {trouble.code for trouble in info.issues}
 
 
-def test_without_the_switch_the_error_names_it(pooler: PgBouncer) -> None:
+def test_without_pooler_transaction_the_error_names_it(pooler: PgBouncer) -> None:
     store = PostgresStore(read_address(pooler.url))
 
     with pytest.raises(StoreError, match=r"\?pooler=transaction"):
         store.open()
 
 
-def test_prepared_statements_where_it_keeps_them(
+def test_prepared_statements_where_the_pooler_supports_them(
     pooler: PgBouncer, schema: str, queue: QueueKey
 ) -> None:
     if pgbouncer_version() < KEEPS_PREPARED:

@@ -98,7 +98,7 @@ class TestRoundTrips:
         assert sent.count("→") == 3
 
 
-def test_answers_are_there_inside_and_afterwards(connection: Connection) -> None:
+def test_rows_can_be_read_inside_and_afterwards(connection: Connection) -> None:
     with Pipeline(connection, STATEMENTS) as talk:
         first = talk.send("double", {"number": 4})
         second = talk.send("double", {"number": 5})
@@ -121,7 +121,7 @@ def test_what_an_error_kept_from_being_prepared_is_prepared_later(connection: Co
     assert said == [[(b"now",)], [(1,)]]
 
 
-def test_an_error_of_ours_leaves_the_session_fit(connection: Connection) -> None:
+def test_an_error_in_python_leaves_the_session_usable(connection: Connection) -> None:
     with pytest.raises(LookupError):
         exchange(connection, ("begin", {}), ("double", {"number": 1}), then=LookupError())
 
@@ -137,7 +137,7 @@ def test_an_interruption_ends_the_session(connection: Connection) -> None:
     assert connection.closed
 
 
-def test_a_cut_session_says_so(connection: Connection, engine: Engine) -> None:
+def test_a_cut_session_raises_an_error(connection: Connection, engine: Engine) -> None:
     with engine.connections.connect() as other:
         other.execute("SELECT pg_terminate_backend(%s::int)", [connection.info.backend_pid])
 
@@ -147,7 +147,7 @@ def test_a_cut_session_says_so(connection: Connection, engine: Engine) -> None:
     assert connection.broken
 
 
-def test_more_than_fits_the_buffers_goes_both_ways_at_once(connection: Connection) -> None:
+def test_more_than_the_buffers_hold_is_sent_and_received(connection: Connection) -> None:
     large = b"x" * 3_000_000
 
     said = exchange(connection, *[("echo", {"text": large})] * 20)
@@ -166,7 +166,7 @@ def test_nothing_is_prepared_where_sessions_change(connection: Connection) -> No
     assert prepared(connection) == ["ackline_0"]
 
 
-def test_a_name_that_comes_twice_is_one_parameter() -> None:
+def test_a_name_used_twice_is_one_parameter() -> None:
     statement = compile_statement("SELECT %(a)b + %(b)s + %(a)b")
 
     assert (statement.text, statement.names) == (b"SELECT $1 + $2 + $1", ("a", "b"))

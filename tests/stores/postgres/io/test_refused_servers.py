@@ -64,9 +64,7 @@ def test_tables_of_another_program_are_left_alone(server: PostgresServer, schema
     assert relations(server, schema) == {"theirs"}
 
 
-def test_a_table_of_the_same_name_does_not_make_it_ours(
-    server: PostgresServer, schema: str
-) -> None:
+def test_a_table_of_the_same_name_is_not_recognized(server: PostgresServer, schema: str) -> None:
     """Other programs keep their migrations in a table of that name, too."""
     with server.connect() as connection:
         connection.execute(f'CREATE SCHEMA "{schema}"')
@@ -174,7 +172,7 @@ def lets_in(url: str) -> bool:
     return True
 
 
-def test_a_disk_that_is_full_takes_no_job_and_still_lets_go_of_some(
+def test_a_full_disk_takes_no_jobs_but_can_be_purged(
     store: PostgresStore, server: PostgresServer, schema: str, queue: QueueKey
 ) -> None:
     """The server's own error, raised where a body would need room."""
@@ -266,14 +264,14 @@ def test_a_standby_without_the_schema_is_not_migrated(primary: PostgresServer) -
         f"postgresql://me:@{SECRET}@h/d",
     ],
 )
-def test_no_mistake_tells_the_password(url: str) -> None:
+def test_no_error_shows_the_password(url: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         read_address(url)
 
     assert SECRET not in "".join(traceback.format_exception(refusal.value))
 
 
-def test_an_address_does_not_tell_its_password() -> None:
+def test_an_address_does_not_show_its_password() -> None:
     address = read_address(f"postgresql://me:{SECRET}@127.0.0.1/db")
 
     assert SECRET in address.conninfo
@@ -284,8 +282,8 @@ def test_an_address_does_not_tell_its_password() -> None:
     ("options", "words"),
     [
         ("schema=", "schema must be 1 to 63 letters"),
-        ("schema=pg_x", "none of PostgreSQL's own"),
-        ("schema=information_schema", "none of PostgreSQL's own"),
+        ("schema=pg_x", "not a schema of PostgreSQL itself"),
+        ("schema=information_schema", "not a schema of PostgreSQL itself"),
         ('schema=a"b', "letters, digits"),
         ("schema=a%00b", "letters, digits"),
         (f"schema={'a' * 64}", "1 to 63"),

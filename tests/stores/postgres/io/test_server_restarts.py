@@ -77,7 +77,7 @@ def test_a_session_that_was_ended_is_replaced(
         assert heard(listener, store, queue)
 
 
-def test_many_make_the_schema_at_once(open_store: OpenStore, queue: QueueKey) -> None:
+def test_many_processes_create_the_schema_at_once(open_store: OpenStore, queue: QueueKey) -> None:
     with ThreadPoolExecutor(6) as threads:
         stores = list(threads.map(lambda _: open_store(), range(6)))
 
@@ -114,7 +114,7 @@ def test_behind_a_pooler_listeners_poll_and_nothing_is_prepared(
     assert session.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
 
 
-def test_who_works_is_not_told_of_each_job(
+def test_busy_workers_are_not_notified_of_each_job(
     open_store: OpenStore, queue: QueueKey, server: PostgresServer, schema: str
 ) -> None:
     """A notification makes commits wait for each other: only who waits is told."""
@@ -130,7 +130,7 @@ def test_who_works_is_not_told_of_each_job(
         assert listener.wait(0)
 
 
-def test_counts_are_folded(
+def test_counts_are_compacted(
     store: PostgresStore, server: PostgresServer, schema: str, queue: QueueKey
 ) -> None:
     for n in range(600):
@@ -144,7 +144,7 @@ def test_counts_are_folded(
     assert store.describe("default")[0].counts[State.QUEUED] == 600
 
 
-def test_nobody_waits_for_a_counter(store: PostgresStore, queue: QueueKey) -> None:
+def test_no_transaction_waits_for_a_counter(store: PostgresStore, queue: QueueKey) -> None:
     """Eight claimers that settle and claim: no lock of one makes another wait for its commit."""
     put(store, queue, *map(str, range(400)), assume_new=True)
     done: list[str] = []

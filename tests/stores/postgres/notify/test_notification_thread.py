@@ -44,7 +44,7 @@ def registered_but_away(wakeups: Notifier, queue: QueueKey, topic: Topic) -> Pos
     return listener
 
 
-def test_news_beside_a_listener_that_is_unregistered_are_not_swallowed(
+def test_notifications_during_an_unregistration_are_not_lost(
     wakeups: Notifier, server: PostgresServer, queue: QueueKey
 ) -> None:
     waiting = wakeups.listen([queue], "finished")
@@ -63,7 +63,7 @@ def test_news_beside_a_listener_that_is_unregistered_are_not_swallowed(
     assert not away.registered
 
 
-def test_who_comes_back_while_it_is_unregistered_is_registered(
+def test_a_listener_that_waits_while_it_is_unregistered_is_registered_again(
     store: PostgresStore,
     wakeups: Notifier,
     server: PostgresServer,
@@ -89,7 +89,7 @@ def test_who_comes_back_while_it_is_unregistered_is_registered(
     assert listener.wait(SOON)
 
 
-def test_what_nobody_understands_is_passed_over(
+def test_unknown_notifications_are_skipped(
     wakeups: Notifier, server: PostgresServer, queue: QueueKey, caplog: pytest.LogCaptureFixture
 ) -> None:
     with wakeups.listen([queue], "ready") as listener, caplog.at_level(logging.WARNING, "ackline"):
@@ -120,7 +120,7 @@ def deaf(server: PostgresServer, store: PostgresStore, schema: str) -> PostgresS
     return PostgresStore(read_address(f"{url}?schema={schema}&migrate=no"))
 
 
-def test_a_wake_up_that_fails_is_no_failed_write(
+def test_a_failed_notification_does_not_fail_the_write(
     deaf: PostgresStore,
     server: PostgresServer,
     schema: str,

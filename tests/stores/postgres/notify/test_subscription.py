@@ -49,7 +49,7 @@ def waiting(server: PostgresServer, schema: str) -> int:
     return int(row[0])
 
 
-def test_a_cut_connection_is_made_anew(store: PostgresStore, server: PostgresServer) -> None:
+def test_a_cut_connection_is_opened_again(store: PostgresStore, server: PostgresServer) -> None:
     with store.subscribe() as subscription:
         subscription.add((queue, "ready") for queue in MANY)
         assert hears(subscription, *((queue, "ready") for queue in MANY))
@@ -66,7 +66,7 @@ def test_a_cut_connection_is_made_anew(store: PostgresStore, server: PostgresSer
         assert hears(subscription, (MANY[-1], "ready"))
 
 
-def test_what_is_added_while_the_server_is_away_is_heard_when_it_is_back(schema: str) -> None:
+def test_subjects_added_while_the_server_is_down_wake_when_it_is_back(schema: str) -> None:
     with PostgresServer() as server:
         store = PostgresStore(read_address(f"{server.socket_url}&schema={schema}"))
         store.open()
@@ -84,7 +84,7 @@ def test_what_is_added_while_the_server_is_away_is_heard_when_it_is_back(schema:
         store.close()
 
 
-def test_it_does_not_spin_while_the_server_is_away(schema: str) -> None:
+def test_it_does_not_spin_while_the_server_is_down(schema: str) -> None:
     with PostgresServer() as server:
         store = PostgresStore(read_address(f"{server.socket_url}&schema={schema}"))
         store.open()
@@ -138,7 +138,7 @@ def test_any_number_of_subjects_takes_one_connection(
         assert waiting(server, schema) == 0
 
 
-def test_where_no_news_arrives_everything_may_have_happened(
+def test_without_notifications_everything_may_have_changed(
     open_store: object, server: PostgresServer, schema: str
 ) -> None:
     address = read_address(f"{server.socket_url}&schema={schema}&notify=no")

@@ -108,7 +108,7 @@ def names(case: Topic | Act) -> str:
 
 
 @pytest.mark.parametrize(("topic", "act"), TOLD, ids=names)
-def test_who_waits_is_told(store: Store, queue: QueueKey, topic: Topic, act: Act) -> None:
+def test_listeners_are_notified(store: Store, queue: QueueKey, topic: Topic, act: Act) -> None:
     prepare(store, queue, act)
     with store.listen([queue], topic) as listener:
         settle(listener)
@@ -118,7 +118,7 @@ def test_who_waits_is_told(store: Store, queue: QueueKey, topic: Topic, act: Act
 
 
 @pytest.mark.parametrize(("topic", "act"), UNTOLD, ids=names)
-def test_control_nobody_is_told_of_what_does_not_concern_it(
+def test_control_listeners_of_other_topics_are_not_notified(
     store: Store, queue: QueueKey, topic: Topic, act: Act
 ) -> None:
     prepare(store, queue, act)
@@ -129,7 +129,7 @@ def test_control_nobody_is_told_of_what_does_not_concern_it(
         assert not listener.wait(QUIET)
 
 
-def test_who_waits_for_changes_is_told_of_a_claim_only_if_it_takes_jobs(
+def test_listeners_for_changes_are_notified_of_a_claim_only_if_it_claims_jobs(
     store: Store, queue: QueueKey
 ) -> None:
     put(store, queue, "a")

@@ -39,7 +39,7 @@ def named(id: str) -> NewJob[Any]:
 # --- claim, work and completion in one ---
 
 
-def test_all_of_it_is_done_by_the_commit(shop: Shop) -> None:
+def test_the_commit_makes_all_of_it_visible(shop: Shop) -> None:
     shop.queue.enqueue({}, id="o-1")
     with shop.connect() as tx:
         [job] = shop.queue.claim(connection=tx)
@@ -54,7 +54,7 @@ def test_all_of_it_is_done_by_the_commit(shop: Shop) -> None:
     assert acts == ["enqueue", "claim", "complete"]
 
 
-def test_a_rollback_puts_it_back_and_costs_no_attempt(shop: Shop) -> None:
+def test_a_rollback_releases_the_job_and_counts_no_attempt(shop: Shop) -> None:
     shop.queue.enqueue({}, id="o-1")
     with shop.connect() as tx:
         [job] = shop.queue.claim(connection=tx)
@@ -66,7 +66,7 @@ def test_a_rollback_puts_it_back_and_costs_no_attempt(shop: Shop) -> None:
     assert again.record.token > job.record.token
 
 
-def test_a_crash_puts_it_back_at_once(shop: Shop, open_store: OpenStore) -> None:
+def test_a_crash_releases_the_job_at_once(shop: Shop, open_store: OpenStore) -> None:
     """The server undoes it when the connection breaks; no lease has to lapse."""
     elsewhere = Queues(open_store())["work"]
     shop.queue.enqueue({}, id="o-1")
@@ -84,7 +84,7 @@ def test_a_crash_puts_it_back_at_once(shop: Shop, open_store: OpenStore) -> None
     assert took < 1.5
 
 
-def test_those_who_claim_meanwhile_get_the_others_in_order(shop: Shop) -> None:
+def test_concurrent_claims_get_the_other_jobs_in_order(shop: Shop) -> None:
     shop.queue.enqueue_many([named(n) for n in "abcd"])
     with shop.connect() as tx:
         [first] = shop.queue.claim(connection=tx)
@@ -95,7 +95,7 @@ def test_those_who_claim_meanwhile_get_the_others_in_order(shop: Shop) -> None:
     assert [job.id for _ in range(2) for job in shop.queue.claim(9)] == ["a", "d"]
 
 
-def test_who_looked_past_an_open_claim_finds_its_job_soon_after_the_rollback(
+def test_a_rolled_back_claim_is_soon_found_by_claims_that_skipped_it(
     shop: Shop, open_store: OpenStore
 ) -> None:
     elsewhere = Queues(open_store())["work"]
@@ -189,7 +189,7 @@ def test_a_claim_in_a_transaction_waits_for_the_first_job(shop: Shop) -> None:
     assert shop.state("o-1") is State.COMPLETED
 
 
-def test_an_empty_claim_leaves_no_transaction_that_others_must_wait_for(shop: Shop) -> None:
+def test_an_empty_claim_writes_nothing_that_readers_must_wait_for(shop: Shop) -> None:
     shop.queue.enqueue({}, kind="other")
     with shop.connect() as tx:
         assert shop.queue.claim(kinds=["mail"], connection=tx) == []
@@ -197,7 +197,7 @@ def test_an_empty_claim_leaves_no_transaction_that_others_must_wait_for(shop: Sh
         assert xid is None
 
 
-def test_lapsed_leases_are_looked_after_outside(shop: Shop) -> None:
+def test_lapsed_leases_are_not_expired_in_a_users_transaction(shop: Shop) -> None:
     shop.queue.enqueue({}, id="o-1")
     shop.queue.claim(lease=0.05)
     time.sleep(0.1)
@@ -221,7 +221,7 @@ def test_jobs_of_a_group_are_not_claimed_in_a_transaction(shop: Shop) -> None:
         assert [job.id for job in quickly(shop.queue.claim)] == ["grouped"]
 
 
-def test_nor_are_those_that_have_just_come_back(
+def test_nor_are_those_that_were_just_promoted(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The claim takes a lapsed lease back and looks again: what it meets then is told."""
@@ -235,7 +235,7 @@ def test_nor_are_those_that_have_just_come_back(
     assert shop.state("grouped") is State.QUEUED
 
 
-def test_a_paused_queue_gives_nothing(shop: Shop) -> None:
+def test_no_jobs_of_a_paused_queue_are_claimed(shop: Shop) -> None:
     shop.queue.enqueue({})
     shop.queue.pause()
     with shop.connect() as tx:
@@ -322,7 +322,7 @@ def test_a_completion_can_be_sent_again(shop: Shop) -> None:
     assert acts.count("complete") == 1
 
 
-def test_whoever_waits_for_the_result_is_woken_by_the_commit(shop: Shop) -> None:
+def test_waiting_for_the_result_ends_with_the_commit(shop: Shop) -> None:
     shop.queue.enqueue({}, id="o-1")
     [job] = shop.queue.claim()
     results: list[Any] = []
@@ -349,7 +349,9 @@ def batch(shop: Shop) -> list[Any]:
     return shop.queue.claim(3, worker="w")
 
 
-def test_jobs_claimed_together_are_settled_beside_it(shop: Shop, batch: list[Any]) -> None:
+def test_jobs_claimed_together_are_settled_during_an_open_transaction(
+    shop: Shop, batch: list[Any]
+) -> None:
     a, b, c = batch
     with shop.connect() as tx, shop.connect() as other:
         a.complete(1, connection=tx)
@@ -359,7 +361,9 @@ def test_jobs_claimed_together_are_settled_beside_it(shop: Shop, batch: list[Any
     assert [shop.queue.result(id) for id in "abc"] == [1, 2, 3]
 
 
-def test_heartbeats_go_on_beside_it(shop: Shop, store: PostgresStore, batch: list[Any]) -> None:
+def test_heartbeats_continue_during_an_open_transaction(
+    shop: Shop, store: PostgresStore, batch: list[Any]
+) -> None:
     beat = beat_of()
     with shop.connect() as tx:
         batch[0].complete(1, connection=tx)
@@ -379,7 +383,7 @@ def beat_of(worker: str = "w") -> Heartbeat:
     return Heartbeat(id=worker, host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
 
 
-def test_a_heartbeat_that_knows_nothing_of_it_does_not_wait_either(
+def test_a_heartbeat_of_another_process_does_not_wait_either(
     shop: Shop, open_store: OpenStore, batch: list[Any]
 ) -> None:
     """It comes through another handle on the store; the others are kept all the same."""
@@ -396,7 +400,7 @@ def test_a_heartbeat_that_knows_nothing_of_it_does_not_wait_either(
     assert [late > early for late, early in zip(after, before[1:], strict=True)] == [True, True]
 
 
-def test_a_handler_that_waits_for_its_own_transaction_is_told(shop: Shop) -> None:
+def test_a_handler_that_waits_for_its_own_transaction_gets_an_error(shop: Shop) -> None:
     shop.queue.enqueue({}, id="o-1")
     [job] = shop.queue.claim()
     with shop.connect() as tx, shop.connect() as other:
@@ -421,7 +425,7 @@ def test_a_handler_that_waits_for_its_own_transaction_is_told(shop: Shop) -> Non
         job.extend(60)
 
 
-def test_a_refused_settling_holds_no_lease(shop: Shop, batch: list[Any]) -> None:
+def test_a_refused_completion_locks_no_lease(shop: Shop, batch: list[Any]) -> None:
     """Nor the rows of others, which a step that does not wait would lock by the way."""
     a, b, c = batch
     with shop.connect() as tx, shop.connect() as other:
@@ -432,7 +436,7 @@ def test_a_refused_settling_holds_no_lease(shop: Shop, batch: list[Any]) -> None
         quickly(shop.queue.complete, c, 3)
 
 
-def test_a_group_is_no_reason_to_wait(shop: Shop, open_store: OpenStore) -> None:
+def test_a_claim_does_not_wait_for_a_locked_group(shop: Shop, open_store: OpenStore) -> None:
     """Who completes its job holds its place until the commit; all others are claimed meanwhile."""
     elsewhere = Queues(open_store())["work"]
     shop.queue.enqueue_many(NewJob({}, id=id, group="g") for id in ("g1", "g2", "g3"))
@@ -510,7 +514,7 @@ def test_the_group_of_a_rolled_back_completion_stays_full(shop: Shop) -> None:
     assert [one.id for one in shop.queue.claim(9)] == ["g2"]
 
 
-def test_sweeps_and_claims_pass_over_it(shop: Shop) -> None:
+def test_expire_and_claims_skip_it(shop: Shop) -> None:
     """Its lease has lapsed, but whoever changes it has it: nobody waits, nobody takes it away."""
     shop.queue.enqueue({}, id="o-1")
     [job] = shop.queue.claim(lease=0.05)
@@ -524,7 +528,7 @@ def test_sweeps_and_claims_pass_over_it(shop: Shop) -> None:
     assert shop.queue.result("o-1") == "late"
 
 
-def test_the_lapsed_lease_of_a_rolled_back_transaction_is_swept(shop: Shop) -> None:
+def test_the_lapsed_lease_of_a_rolled_back_transaction_expires(shop: Shop) -> None:
     shop.queue.enqueue({}, id="o-1")
     [job] = shop.queue.claim(lease=0.05)
     with shop.connect() as tx:
@@ -570,7 +574,7 @@ def complete_in_an_old_snapshot(shop: Shop, job: Any) -> None:
         job.complete(job.id, connection=tx)
 
 
-def test_jobs_leased_together_are_apart_after_the_first_try(
+def test_jobs_leased_together_have_own_rows_after_the_first_attempt(
     shop: Shop, store: PostgresStore, batch: list[Any]
 ) -> None:
     a, b, c = batch

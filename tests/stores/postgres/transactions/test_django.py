@@ -88,7 +88,7 @@ def test_jobs_go_with_an_inner_block(shop: Shop) -> None:
     assert (shop.jobs(), shop.orders()) == ({"stays"}, {"o-1"})
 
 
-def test_models_and_callbacks_go_on_as_ever(shop: Shop) -> None:
+def test_models_and_callbacks_work_as_before(shop: Shop) -> None:
     order, called = order_model(shop), []
     with transaction.atomic():
         transaction.on_commit(lambda: called.append(shop.jobs()))

@@ -30,7 +30,7 @@ from ackline.stores.postgres.transactions import joined
 Work = Queue[Any, Any]
 
 
-def test_a_committed_job_is_there_with_what_was_written_beside_it(shop: Shop) -> None:
+def test_a_job_is_committed_with_the_users_rows(shop: Shop) -> None:
     with shop.connect() as tx:
         tx.execute(shop.insert("o-1"))
         assert shop.queue.enqueue({"n": 1}, id="o-1", connection=tx) == Queued("o-1")
@@ -41,7 +41,7 @@ def test_a_committed_job_is_there_with_what_was_written_beside_it(shop: Shop) ->
     assert job.payload == {"n": 1}
 
 
-def test_a_rolled_back_job_never_was(shop: Shop) -> None:
+def test_a_rolled_back_job_does_not_exist(shop: Shop) -> None:
     with shop.connect() as tx:
         tx.execute(shop.insert("o-1"))
         shop.queue.enqueue({}, id="o-1", connection=tx)
@@ -122,7 +122,7 @@ def test_a_refused_job_refuses_before_the_transaction_is_touched(shop: Shop) -> 
         assert tx.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
-def test_two_who_enqueue_one_id_make_one_job(shop: Shop) -> None:
+def test_two_transactions_with_one_id_enqueue_one_job(shop: Shop) -> None:
     answers: list[Any] = []
     with shop.connect() as first:
         shop.queue.enqueue({"by": 1}, id="o-1", connection=first)
@@ -141,7 +141,7 @@ def test_two_who_enqueue_one_id_make_one_job(shop: Shop) -> None:
     assert shop.queue.counts()[State.QUEUED] == 1
 
 
-def test_who_waited_for_a_rollback_enqueues(shop: Shop) -> None:
+def test_an_enqueue_that_waited_for_a_rollback_inserts(shop: Shop) -> None:
     answers: list[Any] = []
     with shop.connect() as first:
         shop.queue.enqueue({"by": 1}, id="o-1", connection=first)
@@ -235,7 +235,7 @@ def test_the_settings_of_the_session_stay_as_they_were(shop: Shop) -> None:
         assert tx.execute("SHOW enable_seqscan").fetchone() == ("on",)
 
 
-def test_notifications_reach_the_caller(shop: Shop) -> None:
+def test_notifications_reach_the_owner_of_the_connection(shop: Shop) -> None:
     heard: list[str] = []
     with shop.connect(autocommit=True) as tx, shop.connect(autocommit=True) as other:
         tx.add_notify_handler(lambda notify: heard.append(notify.payload))
@@ -251,7 +251,7 @@ def test_notifications_reach_the_caller(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "UTF8"])
-def test_any_client_encoding_will_do(shop: Shop, encoding: str) -> None:
+def test_any_client_encoding_is_accepted(shop: Shop, encoding: str) -> None:
     with shop.connect(client_encoding=encoding) as tx:
         shop.queue.enqueue({"name": "Zoë 文"}, id="é", connection=tx)
         tx.commit()
@@ -260,7 +260,7 @@ def test_any_client_encoding_will_do(shop: Shop, encoding: str) -> None:
 
 
 @pytest.mark.parametrize("level", list(psycopg.IsolationLevel))
-def test_any_isolation_level_will_do_to_enqueue(shop: Shop, level: psycopg.IsolationLevel) -> None:
+def test_enqueue_works_at_any_isolation_level(shop: Shop, level: psycopg.IsolationLevel) -> None:
     shop.queue.enqueue({}, id="before")
     with shop.connect() as tx:
         tx.isolation_level = level
@@ -316,7 +316,7 @@ def test_a_closed_connection_is_refused(shop: Shop) -> None:
         shop.queue.enqueue({}, connection=tx)
 
 
-def test_a_connection_that_the_server_has_ended_is_refused(shop: Shop) -> None:
+def test_a_connection_closed_by_the_server_is_refused(shop: Shop) -> None:
     with shop.connect() as tx, shop.connect(autocommit=True) as other:
         tx.execute("SELECT 1")
         other.execute("SELECT pg_terminate_backend(%s)", [tx.info.backend_pid])
@@ -396,7 +396,7 @@ def test_a_read_only_transaction_is_refused(shop: Shop) -> None:
         assert tx.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_a_user_without_rights_is_told_and_its_transaction_goes_on(shop: Shop) -> None:
+def test_a_user_without_permissions_gets_an_error_and_the_transaction_goes_on(shop: Shop) -> None:
     with shop.connect(autocommit=True) as connection:
         connection.execute(
             "DO $$ BEGIN CREATE ROLE guest; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
@@ -417,7 +417,9 @@ def test_what_is_no_connection_is_refused(work: Work) -> None:
 
 
 @pytest.mark.parametrize("url", ["memory://", "sqlite:///jobs.db"])
-def test_stores_that_cannot_say_which_can(url: str, tmp_path: Any, monkeypatch: Any) -> None:
+def test_stores_that_cannot_join_name_one_that_can(
+    url: str, tmp_path: Any, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     with ackline.open(url) as queues:
         assert not queues.store.capabilities.joins_transactions
@@ -447,7 +449,7 @@ def test_a_full_queue_refuses_and_the_transaction_goes_on(shop: Shop) -> None:
     assert (shop.orders(), shop.jobs()) == ({"o-1"}, {"1", "2"})
 
 
-def test_an_open_transaction_does_not_hold_up_who_enqueues_into_a_full_queue(shop: Shop) -> None:
+def test_an_open_transaction_does_not_block_enqueues_into_a_full_queue(shop: Shop) -> None:
     shop.queue.configure(max_jobs=10)
     with shop.connect() as tx:
         shop.queue.enqueue({}, connection=tx)
@@ -456,7 +458,9 @@ def test_an_open_transaction_does_not_hold_up_who_enqueues_into_a_full_queue(sho
         assert time.monotonic() - started < 5
 
 
-def test_a_new_queue_is_not_held_up_by_who_met_it_first(shop: Shop, store: PostgresStore) -> None:
+def test_a_new_queue_is_not_blocked_by_its_first_transaction(
+    shop: Shop, store: PostgresStore
+) -> None:
     fresh = Queues(store)["fresh"]
     with shop.connect() as tx:
         fresh.enqueue({}, kind="a", connection=tx)
@@ -469,7 +473,7 @@ def test_a_new_queue_is_not_held_up_by_who_met_it_first(shop: Shop, store: Postg
     assert fresh.counts()[State.QUEUED] == 2
 
 
-def test_a_statement_that_runs_out_of_time_leaves_nothing(shop: Shop) -> None:
+def test_a_statement_that_times_out_changes_nothing(shop: Shop) -> None:
     with shop.connect() as first, shop.connect() as second:
         shop.queue.enqueue({}, id="o-1", connection=first)
         second.execute(shop.insert("o-2"))

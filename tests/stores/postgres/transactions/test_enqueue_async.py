@@ -137,7 +137,7 @@ def test_the_loop_goes_on_while_a_call_waits_for_a_lock(play: Play, shop: Shop) 
     assert shop.jobs() == {"o-1"}
 
 
-def test_many_who_wait_do_not_starve_the_one_they_wait_for(play: Play, shop: Shop) -> None:
+def test_many_waiting_calls_do_not_starve_the_one_they_wait_for(play: Play, shop: Shop) -> None:
     """Each call has a thread of its own, else the first could not go on to its commit."""
 
     async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
@@ -206,7 +206,7 @@ def test_calls_cancelled_at_any_moment_are_done_as_a_whole_or_not_at_all(
     assert len(shop.queue.claim(100)) == counted
 
 
-def test_notifications_are_told_on_the_loop(play: Play, shop: Shop) -> None:
+def test_notifications_are_delivered_in_the_event_loop(play: Play, shop: Shop) -> None:
     async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         heard: list[tuple[str, asyncio.AbstractEventLoop]] = []
         tx.add_notify_handler(lambda n: heard.append((n.payload, asyncio.get_running_loop())))
@@ -223,11 +223,11 @@ def test_notifications_are_told_on_the_loop(play: Play, shop: Shop) -> None:
     play(scene)
 
 
-def test_each_face_refuses_the_connections_of_the_other(play: Play, shop: Shop) -> None:
+def test_blocking_and_async_queues_refuse_each_others_connections(play: Play, shop: Shop) -> None:
     async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         with pytest.raises(CannotJoin, match=r"ackline\.aio"):
             shop.queue.enqueue({}, connection=tx)
-        with shop.connect() as blocking, pytest.raises(CannotJoin, match="blocks"):
+        with shop.connect() as blocking, pytest.raises(CannotJoin, match="block the event loop"):
             await queue.enqueue({}, connection=blocking)
 
     play(scene)
@@ -261,7 +261,7 @@ def test_what_cannot_be_joined_is_refused(
     assert shop.jobs() == {"o-1"}
 
 
-def test_a_handler_that_waits_for_its_own_transaction_is_told_here_too(play: Play) -> None:
+def test_an_async_handler_that_waits_for_its_own_transaction_gets_an_error(play: Play) -> None:
     async def scene(queue: AsyncQueue[Any, Any], tx: Connection) -> None:
         await queue.enqueue(1, id="a")
         [job] = await queue.claim()

@@ -151,7 +151,7 @@ class Scene:
         return not any(counts[state] for state in (State.QUEUED, State.PROCESSING, State.FAILING))
 
 
-def test_what_ran_is_what_was_committed(
+def test_the_jobs_that_ran_are_those_committed(
     server: PostgresServer, store: PostgresStore, schema: str
 ) -> None:
     """1,000 transactions, half of them rolled back, processes killed at random."""
@@ -168,7 +168,7 @@ def test_what_ran_is_what_was_committed(
     assert queue.counts()[State.COMPLETED] == len(committed)
 
 
-def test_without_the_transaction_they_part_ways(
+def test_control_without_the_transaction_jobs_and_rows_differ(
     server: PostgresServer, open_store: OpenStore, schema: str
 ) -> None:
     """The control: jobs enqueued beside the transaction run although it was rolled back."""

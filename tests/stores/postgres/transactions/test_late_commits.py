@@ -87,7 +87,7 @@ def comes(id: str, until: float, started: queue.SimpleQueue[str]) -> bool:
 
 
 @pytest.mark.usefixtures("without_full_scans")
-def test_a_late_job_starts_at_once_although_others_were_claimed_past_it(
+def test_a_job_committed_late_starts_at_once(
     shop: Shop, start: Start, open_store: OpenStore
 ) -> None:
     with closing(found(shop, start, open_store, SOON)) as late:
@@ -96,7 +96,7 @@ def test_a_late_job_starts_at_once_although_others_were_claimed_past_it(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_full_scans")
-def test_nobody_would_look_there_if_they_were_not_told(
+def test_control_without_positions_late_jobs_are_not_found_at_once(
     shop: Shop, start: Start, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control. Somebody may come by there all the same, but not each time."""
@@ -107,7 +107,7 @@ def test_nobody_would_look_there_if_they_were_not_told(
 
 
 @pytest.mark.slow
-def test_who_is_not_told_finds_it_with_its_next_full_look(
+def test_without_a_notification_the_next_full_scan_finds_it(
     shop: Shop, start: Start, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a pooler, or when the connection for notifications has just broken."""
@@ -117,7 +117,9 @@ def test_who_is_not_told_finds_it_with_its_next_full_look(
         assert next(late)
 
 
-def test_messages_of_a_commit_tell_places_first(shop: Shop, wakeups: Notifier, schema: str) -> None:
+def test_notifications_of_a_commit_start_with_positions(
+    shop: Shop, wakeups: Notifier, schema: str
+) -> None:
     with shop.connect(autocommit=True) as listener:
         listener.execute(f"LISTEN {wakeups.channel}")
         with shop.connect() as tx:
@@ -131,7 +133,7 @@ def test_messages_of_a_commit_tell_places_first(shop: Shop, wakeups: Notifier, s
     assert sorted(message[0] for message in told[1:]) == ["0", "1"]
 
 
-def test_a_rolled_back_transaction_tells_nothing(shop: Shop, wakeups: Notifier) -> None:
+def test_a_rolled_back_transaction_notifies_nobody(shop: Shop, wakeups: Notifier) -> None:
     with shop.connect(autocommit=True) as listener:
         listener.execute(f"LISTEN {wakeups.channel}")
         with shop.connect() as tx:
@@ -141,7 +143,7 @@ def test_a_rolled_back_transaction_tells_nothing(shop: Shop, wakeups: Notifier) 
         assert list(listener.notifies(timeout=0.5)) == []
 
 
-def test_where_nobody_is_to_be_notified_commits_tell_nothing_and_who_waits_looks(
+def test_with_notify_no_commits_send_nothing_and_listeners_poll(
     shop: Shop, wakeups: Notifier, open_store: OpenStore
 ) -> None:
     quiet = Queues(open_store("&notify=no"), shop.queue.key.tenant)[shop.queue.name]
@@ -157,7 +159,7 @@ def test_where_nobody_is_to_be_notified_commits_tell_nothing_and_who_waits_looks
     assert len(quiet.claim()) == 1
 
 
-def test_news_that_nobody_waits_for_costs_no_write(
+def test_wake_ups_without_listeners_write_nothing(
     shop: Shop, engine: Engine, wakeups: Notifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Borrowed transactions notify every process, also those without registered listeners."""

@@ -143,7 +143,7 @@ def test_a_session_commits_objects_and_jobs_together(shop: Shop, engine: sa.Engi
     assert shop.jobs() == shop.orders() == {"o-1"}
 
 
-def test_a_failed_flush_takes_the_job_along(shop: Shop, engine: sa.Engine) -> None:
+def test_a_failed_flush_rolls_the_job_back(shop: Shop, engine: sa.Engine) -> None:
     with Session(orders(shop, engine)) as session:
         session.add(Order(id="o-1"))
         session.commit()
@@ -158,7 +158,7 @@ def test_a_failed_flush_takes_the_job_along(shop: Shop, engine: sa.Engine) -> No
     assert (shop.jobs(), shop.orders()) == (set(), {"o-1"})
 
 
-def test_a_scoped_session_will_do(shop: Shop, engine: sa.Engine) -> None:
+def test_a_scoped_session_is_accepted(shop: Shop, engine: sa.Engine) -> None:
     session = scoped_session(sessionmaker(orders(shop, engine)))
     session.add(Order(id="o-1"))
     shop.queue.enqueue({}, id="o-1", connection=session)
@@ -304,7 +304,7 @@ def test_async_handlers_complete_in_their_session(
     assert shop.paid() == {"o-1"}
 
 
-def test_async_ones_that_cannot_be_joined(shop: Shop, store: PostgresStore) -> None:
+def test_async_connections_that_cannot_be_joined(shop: Shop, store: PostgresStore) -> None:
     async def main() -> None:
         async with stage(shop, store) as (queue, engine):
             async with engine.connect() as tx:

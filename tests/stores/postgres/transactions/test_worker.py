@@ -67,7 +67,7 @@ def test_the_commit_is_the_completion(
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE_READ", "SERIALIZABLE"])
-def test_higher_isolation_levels_cost_a_few_jobs_an_attempt(
+def test_at_higher_isolation_levels_a_few_jobs_need_another_attempt(
     shop: Shop, start: Start, level: str
 ) -> None:
     """Their leases are parted too late at first, but are found apart by the next attempt."""
@@ -193,7 +193,7 @@ def test_a_handler_that_raises_after_its_commit_has_completed(
     assert "failed after it was settled (RuntimeError: the printer is on fire)" in caplog.text
 
 
-def test_what_else_it_returns_counts_if_it_has_rolled_back(shop: Shop, start: Start) -> None:
+def test_the_outcome_counts_if_the_transaction_was_rolled_back(shop: Shop, start: Start) -> None:
     @shop.queue.handler
     def pay(job: Job[Any]) -> Any:
         with shop.connect() as tx:
@@ -231,7 +231,7 @@ def test_a_stale_handler_writes_nothing(shop: Shop, start: Start) -> None:
     assert len(shop.orders()) == 1
 
 
-def test_a_handler_may_try_its_transaction_again(shop: Shop, start: Start) -> None:
+def test_a_handler_may_retry_its_transaction(shop: Shop, start: Start) -> None:
     @shop.queue.handler(max_attempts=1)
     def pay(job: Job[Any]) -> None:
         for turn in range(3):
@@ -249,7 +249,7 @@ def test_a_handler_may_try_its_transaction_again(shop: Shop, start: Start) -> No
     assert shop.orders() == {"o-1"}
 
 
-def test_the_lease_is_kept_while_it_tries(shop: Shop, start: Start) -> None:
+def test_the_lease_is_extended_while_it_retries(shop: Shop, start: Start) -> None:
     """A rolled back completion leaves the job to its handler, and its heartbeat goes on."""
 
     @shop.queue.handler(lease=1.5, max_attempts=1)
@@ -283,7 +283,7 @@ def test_a_commit_that_takes_longer_than_the_lease_counts(shop: Shop, start: Sta
     assert errors_of(shop, "o-1") == []
 
 
-def test_a_transaction_left_open_holds_up_no_other_job(
+def test_a_transaction_left_open_blocks_no_other_job(
     shop: Shop, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its handler has returned without an end to it: what becomes of the job is up to its lease."""

@@ -100,7 +100,7 @@ def state_of(store: RedisStore, id: str = "id0") -> State:
     return job.state
 
 
-class TestTheWay:
+class TestDelivery:
     def test_a_waiting_worker_gets_the_job_without_a_claim(self, store, waiter, client):
         store.enqueue(QUEUE, drafts(1))
         assert state_of(store) is State.PROCESSING
@@ -199,7 +199,7 @@ class TestTheWay:
         assert sorted(received) == ["id0", "id1", "id2", "id3"]
 
 
-class TestWhatIsNotDelivered:
+class TestNotDelivered:
     def test_to_a_closed_listener(self, store, waiter, client, prefix):
         waiter.listener.close()
         until(lambda: not client.pubsub_channels(f"{prefix}:*"))

@@ -61,13 +61,13 @@ def code_of(text: str) -> str:
     return re.sub(r"""'[^'\n]*'|"[^"\n]*\"""", "''", re.sub(r"--.*", "", text))
 
 
-def stated(header: str, name: str) -> list[tuple[int, int]]:
+def described(header: str, name: str) -> list[tuple[int, int]]:
     """The keys or arguments that a header describes: `ARGV[2]`, or `ARGV[2…]` and on."""
     found = re.findall(rf"^-- +{name}\[(\d+)(…?)\]  ", header, re.MULTILINE)
     return [(int(number), ALL_BEHIND if more else int(number)) for number, more in found]
 
 
-def untold(used: set[int], spans: list[tuple[int, int]]) -> set[int]:
+def undescribed(used: set[int], spans: list[tuple[int, int]]) -> set[int]:
     return {n for n in used if not any(first <= n <= last for first, last in spans)}
 
 
@@ -75,7 +75,7 @@ def numbers(name: str, code: str) -> set[int]:
     return {int(number) for number in re.findall(rf"{name}\[(\d+)\]", code)}
 
 
-def shares_the_first(header: str) -> bool:
+def has_shared_arguments(header: str) -> bool:
     """Whether its first keys and arguments are those that lib/queue.lua describes."""
     return "include lib/queue.lua" in header
 
@@ -89,19 +89,19 @@ def test_a_file_starts_with_its_purpose(path):
 class TestHeader:
     def test_it_describes_the_arguments(self, path):
         header, code = header_of(path), code_of(path.read_text())
-        shared = {1} if shares_the_first(header) else set()
-        spans = stated(header, "ARGV")
+        shared = {1} if has_shared_arguments(header) else set()
+        spans = described(header, "ARGV")
 
-        assert untold(numbers("ARGV", code) - shared, spans) == set()
+        assert undescribed(numbers("ARGV", code) - shared, spans) == set()
         if re.search(r"#ARGV|ARGV\[[a-z]|\(ARGV, |apply_transitions\(|read_runs\(", code):
             assert any(last == ALL_BEHIND for _, last in spans)
 
     def test_it_describes_the_keys(self, path):
         header, code = header_of(path), code_of(path.read_text())
-        shared = {1, 2} if shares_the_first(header) else set()
+        shared = {1, 2} if has_shared_arguments(header) else set()
         used = numbers("KEYS", code) | ({3} if "apply_transitions(" in code else set())
 
-        assert untold(used - shared, stated(header, "KEYS")) == set()
+        assert undescribed(used - shared, described(header, "KEYS")) == set()
 
     def test_it_describes_what_it_returns(self, path):
         answers = re.findall(r"^return (.+)$", path.read_text(), re.MULTILINE)
@@ -211,7 +211,7 @@ class TestText:
         called = set(re.findall(r"(?<![.:\w])([a-zA-Z_]\w*)\(", code))
 
         assert called - declared(code) - GIVEN - WORDS == set()
-        assert called_too_early(code) == set()
+        assert called_out_of_scope(code) == set()
 
 
 TOKEN = re.compile(
@@ -219,7 +219,7 @@ TOKEN = re.compile(
 )
 
 
-def called_too_early(code: str) -> set[str]:
+def called_out_of_scope(code: str) -> set[str]:
     """Functions that are called before their definition or outside their scope."""
     functions = set(re.findall(r"\blocal function (\w+)", code))
     scopes: list[set[str]] = [set()]
@@ -241,9 +241,9 @@ def called_too_early(code: str) -> set[str]:
 def test_the_test_knows_scopes():
     inner = "local function a()\n  local function b()\n  end\n  b()\nend\n"
 
-    assert called_too_early(inner + "a()\n") == set()
-    assert called_too_early(inner + "b()\n") == {"b"}
-    assert called_too_early("a()\n" + inner) == {"a"}
+    assert called_out_of_scope(inner + "a()\n") == set()
+    assert called_out_of_scope(inner + "b()\n") == {"b"}
+    assert called_out_of_scope("a()\n" + inner) == {"a"}
 
 
 def without_tables(code: str) -> str:

@@ -45,7 +45,7 @@ def complete(store, *results: bytes | None) -> None:
     assert all(verdict.applied for verdict in store.apply(QUEUE, steps))
 
 
-class TestWhatIsSaid:
+class TestMessages:
     @pytest.mark.parametrize("result", [b"1", b"", None, b"\x00\xff", b"x" * 4096])
     def test_one_job_is_published_with_its_result(self, store, listener, result):
         complete(store, result)
@@ -111,58 +111,58 @@ class TestWhatIsSaid:
         assert listener.completions() is None
 
 
-class Told:
+class FakeListener:
     """A listener that is notified by the test."""
 
     def __init__(self) -> None:
-        self._news: SimpleQueue[list[Completion] | None] = SimpleQueue()
-        self._heard: list[Completion] | None = None
+        self._notifications: SimpleQueue[list[Completion] | None] = SimpleQueue()
+        self._received: list[Completion] | None = None
 
-    def tell(self, id: str, result: bytes) -> None:
-        self._news.put([Completion(id, result)])
+    def complete(self, id: str, result: bytes) -> None:
+        self._notifications.put([Completion(id, result)])
 
     def wait(self, timeout: float) -> bool:
         with contextlib.suppress(Empty):
-            self._heard = self._news.get(timeout=timeout)
+            self._received = self._notifications.get(timeout=timeout)
             return True
         return False
 
     def completions(self) -> list[Completion] | None:
-        heard, self._heard = self._heard, None
-        return heard
+        received, self._received = self._received, None
+        return received
 
     def wake(self) -> None:
-        self._news.put(None)
+        self._notifications.put(None)
 
     def close(self) -> None:
         self.wake()
 
 
-class Watched:
+class RecordingStore:
     """A store that counts reads of results; its listener can be the test's."""
 
-    def __init__(self, store: RedisStore, told: Told | None = None) -> None:
-        self.looks = 0
-        self.listener: Any = told
+    def __init__(self, store: RedisStore, listener: FakeListener | None = None) -> None:
+        self.reads = 0
+        self.listener: Any = listener
         self._store = store
 
-    def get(self, *given: Any) -> Any:
-        self.looks += 1
-        return self._store.get(*given)
+    def get(self, *arguments: Any) -> Any:
+        self.reads += 1
+        return self._store.get(*arguments)
 
-    def listen(self, *given: Any) -> Any:
-        self.listener = self.listener or self._store.listen(*given)
+    def listen(self, *arguments: Any) -> Any:
+        self.listener = self.listener or self._store.listen(*arguments)
         return self.listener
 
 
 @contextlib.contextmanager
-def waiting_at(store: Any) -> Iterator[ResultWaiter]:
+def result_waiter(store: Any) -> Iterator[ResultWaiter]:
     waiter = ResultWaiter(store, QUEUE)
     yield waiter
     waiter.close()
 
 
-class TestWhoWaits:
+class TestResultWaiter:
     @pytest.fixture
     def queues(self, url):
         with ackline.open(url) as queues:
@@ -172,44 +172,44 @@ class TestWhoWaits:
         queue = queues["mail"]
         queue.handler(lambda job: {"got": job.payload})
         start(queue)
-        looks: list[Any] = []
-        monkeypatch.setattr(queue.store, "get", lambda *given: looks.append(given))
+        reads: list[Any] = []
+        monkeypatch.setattr(queue.store, "get", lambda *given: reads.append(given))
 
         results = [queue.enqueue_and_wait(n, timeout=SOON) for n in range(20)]
 
         assert results == [{"got": n} for n in range(20)]
-        assert looks == []
+        assert reads == []
 
     def test_jobs_of_others_are_not_read(self, store, monkeypatch):
         monkeypatch.setattr(results, "MAX_WAIT", 60.0)
         store.enqueue(QUEUE, [Draft("mine", "mail", b"1", delay=60.0)])
-        watched = Watched(store)
+        recording = RecordingStore(store)
 
-        with waiting_at(watched) as waiter, waiter.expect("mine", only=True):
+        with result_waiter(recording) as waiter, waiter.expect("mine", only=True):
             for n in range(5):
                 end_one(store, n)
             until(lambda: waiter.wakeups)
-            assert watched.looks == 0
+            assert recording.reads == 0
 
-            watched.listener.wake()
-            until(lambda: watched.looks)
+            recording.listener.wake()
+            until(lambda: recording.reads)
 
     def test_a_completion_published_before_anybody_waits_for_it_arrives(self, store, monkeypatch):
         monkeypatch.setattr(results, "MAX_EARLY_COMPLETIONS", 2)
         monkeypatch.setattr(results, "MAX_WAIT", 60.0)
-        told = Told()
-        with waiting_at(Watched(store, told)) as waiter:
+        listener = FakeListener()
+        with result_waiter(RecordingStore(store, listener)) as waiter:
             for id in ("id0", "id1", "id2"):
-                told.tell(id, b'"done"')
-            told.wake()
+                listener.complete(id, b'"done"')
+            listener.wake()
             until(lambda: waiter.wakeups == 4)  # it has come to an end with those before
 
             with waiter.expect("id2", only=True) as expected:
                 assert expected.wait(0.0).result == b'"done"'
             with waiter.expect("id1") as expected:
-                assert not expected.done, "it may be the end of an earlier job of this id"
+                assert not expected.done, "it may be the completion of an earlier job with this id"
             with waiter.expect("id0", only=True) as expected:
-                assert not expected.done, "no more are kept than was said"
+                assert not expected.done, "only so many early completions are kept"
 
     def test_while_nobody_waits_the_server_keeps_no_messages(
         self, queues, store, client, monkeypatch
@@ -268,10 +268,10 @@ class TestWhoWaits:
         """An id that a caller has chosen may just have been that of another job."""
         monkeypatch.setattr(results, "MAX_WAIT", 60.0)
         store.enqueue(QUEUE, drafts(1))
-        told = Told()
-        watched = Watched(store, told)
-        with waiting_at(watched) as waiter, waiter.expect("id0") as expected:
-            told.tell("id0", b'"old"')
-            until(lambda: watched.looks)
+        listener = FakeListener()
+        recording = RecordingStore(store, listener)
+        with result_waiter(recording) as waiter, waiter.expect("id0") as expected:
+            listener.complete("id0", b'"old"')
+            until(lambda: recording.reads)
 
             assert not expected.done

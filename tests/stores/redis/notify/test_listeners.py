@@ -44,7 +44,7 @@ def waiting(listener: Listener) -> Callable[[], bool]:
     return answer
 
 
-def hears(listener: Listener, act: Callable[[], object]) -> bool:
+def is_woken_by(listener: Listener, act: Callable[[], object]) -> bool:
     """Whether a waiting listener is woken by an act."""
     while listener.wait(0.15):
         pass
@@ -101,7 +101,7 @@ class TestBroken:
             client.client_kill_filter(_type="pubsub")
 
             assert answer(), "what was missed is unknown, so it is time to look"
-            assert hears(listener, lambda: store.enqueue(QUEUE, drafts(1)))
+            assert is_woken_by(listener, lambda: store.enqueue(QUEUE, drafts(1)))
 
     @pytest.mark.parametrize("topic", ["ready", "changes"])
     def test_a_connection_killed_while_nobody_waits(self, store, client, topic):
@@ -130,7 +130,7 @@ class TestBroken:
                 client.bgsave()
                 server.wait_for("an answer", lambda: not refuses(client))
 
-                assert hears(listener, lambda: store.enqueue(QUEUE, drafts(1, start=1)))
+                assert is_woken_by(listener, lambda: store.enqueue(QUEUE, drafts(1, start=1)))
 
     def test_all_listeners_reconnect_after_a_kill(self, store, client):
         with contextlib.ExitStack() as stack:
@@ -156,7 +156,7 @@ class TestBroken:
                 server.restart()
                 assert answer()
 
-                assert hears(listener, lambda: store.enqueue(QUEUE, drafts(1, start=2)))
+                assert is_woken_by(listener, lambda: store.enqueue(QUEUE, drafts(1, start=2)))
             store.close()
 
     def test_a_server_outage(self, open_store, server, prefix):
@@ -171,7 +171,7 @@ class TestBroken:
 
                 proxy.accept()
 
-                assert hears(listener, lambda: store.enqueue(QUEUE, drafts(1)))
+                assert is_woken_by(listener, lambda: store.enqueue(QUEUE, drafts(1)))
 
     @pytest.mark.parametrize(("waits", "each"), [(1, 3.0), (60, 0.05)])
     def test_a_silently_dead_connection_is_noticed(
@@ -204,7 +204,7 @@ class TestBroken:
             client.client_kill_filter(_type="pubsub")
             assert listener.wait(SOON)
 
-            assert hears(listener, lambda: store.enqueue(QUEUE, drafts(1)))
+            assert is_woken_by(listener, lambda: store.enqueue(QUEUE, drafts(1)))
 
 
 @contextlib.contextmanager

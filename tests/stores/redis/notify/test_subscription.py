@@ -15,7 +15,7 @@ from ackline.stores.contract import Subject, Subscription
 MANY = [QueueKey("default", f"queue {n}") for n in range(2500)]
 
 
-def hears(subscription: Subscription, *subjects: Subject) -> bool:
+def is_notified_of(subscription: Subscription, *subjects: Subject) -> bool:
     missing, until = set(subjects), time.monotonic() + SOON
     while missing and time.monotonic() < until:
         news = subscription.wait(until - time.monotonic())
@@ -40,13 +40,13 @@ def subscription(store):
 
 def test_a_cut_connection_is_restored_with_all_channels(store, client, subscription):
     subscription.add((queue, "ready") for queue in MANY)
-    assert hears(subscription, *((queue, "ready") for queue in MANY))
+    assert is_notified_of(subscription, *((queue, "ready") for queue in MANY))
 
     client.client_kill_filter(_type="pubsub")
 
     assert until_lost(subscription)
     store.enqueue(MANY[-1], drafts(1))
-    assert hears(subscription, (MANY[-1], "ready"))
+    assert is_notified_of(subscription, (MANY[-1], "ready"))
 
 
 def test_subjects_added_during_an_outage_are_notified_after_it(open_store):
@@ -54,16 +54,16 @@ def test_subjects_added_during_an_outage_are_notified_after_it(open_store):
         store = open_store(server.url)
         with store.subscribe() as subscription:
             subscription.add([(QUEUE, "changes")])
-            assert hears(subscription, (QUEUE, "changes"))
+            assert is_notified_of(subscription, (QUEUE, "changes"))
             server.kill()
             subscription.wait(0.2)
             subscription.add([(MANY[0], "changes")])
             subscription.wait(0.2)
             server.restart()
 
-            assert hears(subscription, (MANY[0], "changes"))
+            assert is_notified_of(subscription, (MANY[0], "changes"))
             store.enqueue(QUEUE, drafts(1))
-            assert hears(subscription, (QUEUE, "changes"))
+            assert is_notified_of(subscription, (QUEUE, "changes"))
         store.close()
 
 
@@ -72,7 +72,7 @@ def test_any_number_of_subjects_takes_one_connection(store, client, subscription
 
     for queue in MANY:
         subscription.add([(queue, "ready"), (queue, "changes")])
-    assert hears(subscription, *((queue, "changes") for queue in MANY))
+    assert is_notified_of(subscription, *((queue, "changes") for queue in MANY))
 
     assert subscribers(client) == 1
     assert descriptors() - before <= 2, "the others are for scripts"
@@ -80,7 +80,7 @@ def test_any_number_of_subjects_takes_one_connection(store, client, subscription
 
 def test_what_was_removed_is_not_subscribed_to(client, prefix, subscription):
     subscription.add((queue, "ready") for queue in MANY)
-    assert hears(subscription, *((queue, "ready") for queue in MANY))
+    assert is_notified_of(subscription, *((queue, "ready") for queue in MANY))
     held = len(client.pubsub_channels(f"{prefix}:*"))
 
     subscription.remove((queue, "ready") for queue in MANY)

@@ -21,7 +21,7 @@ BURSTS = 150
 
 
 @pytest.fixture
-def eavesdropper(client, prefix) -> Iterator[PubSub]:
+def channel(client, prefix) -> Iterator[PubSub]:
     """Receives what is published to waiting workers, without waiting for jobs itself."""
     with client.pubsub(ignore_subscribe_messages=True) as channel:
         channel.subscribe(f"{prefix}:{{default/mail}}:ready")
@@ -30,47 +30,47 @@ def eavesdropper(client, prefix) -> Iterator[PubSub]:
         yield channel
 
 
-def told(eavesdropper: PubSub) -> int:
+def published(channel: PubSub) -> int:
     """How many messages were published since the last call."""
     count = 0
-    while eavesdropper.get_message(timeout=0.05) is not None:
+    while channel.get_message(timeout=0.05) is not None:
         count += 1
     return count
 
 
 class TestQuiet:
-    def test_without_listeners_nothing_is_published(self, store, eavesdropper):
+    def test_without_listeners_nothing_is_published(self, store, channel):
         store.enqueue(QUEUE, drafts(1))
-        told(eavesdropper)
+        published(channel)
 
         for n in range(1, 20):
             store.enqueue(QUEUE, drafts(1, start=n))
 
-        assert told(eavesdropper) == 0
+        assert published(channel) == 0
 
-    def test_a_listener_is_notified_once(self, store, eavesdropper):
+    def test_a_listener_is_notified_once(self, store, channel):
         store.enqueue(QUEUE, drafts(1))
-        told(eavesdropper)
+        published(channel)
 
         with store.listen([QUEUE], "ready"):
             for n in range(1, 20):
                 store.enqueue(QUEUE, drafts(1, start=n))
 
-        assert told(eavesdropper) == 1
+        assert published(channel) == 1
 
-    def test_a_full_claim_requests_no_wake_up(self, store, eavesdropper):
+    def test_a_full_claim_requests_no_wake_up(self, store, channel):
         store.enqueue(QUEUE, drafts(5))
-        told(eavesdropper)
+        published(channel)
 
         store.claim(QUEUE, wants(2))
         store.enqueue(QUEUE, drafts(1, start=5))
 
-        assert told(eavesdropper) == 0
+        assert published(channel) == 0
 
-    @pytest.mark.parametrize("way", ["empty", "too few", "other kinds", "paused"])
-    def test_a_claim_that_got_too_little_requests_a_wake_up(self, store, eavesdropper, way):
+    @pytest.mark.parametrize("cause", ["empty", "too few", "other kinds", "paused"])
+    def test_a_claim_that_got_too_little_requests_a_wake_up(self, store, channel, cause):
         store.enqueue(QUEUE, drafts(1))
-        match way:
+        match cause:
             case "empty":
                 store.claim(QUEUE, wants(1))
                 store.claim(QUEUE, wants(1))
@@ -81,11 +81,11 @@ class TestQuiet:
             case _:
                 store.configure(QUEUE, QueueSettings(paused=True))
                 store.claim(QUEUE, wants(1))
-        told(eavesdropper)
+        published(channel)
 
         store.enqueue(QUEUE, drafts(1, start=1))
 
-        assert told(eavesdropper) == 1
+        assert published(channel) == 1
 
     def test_one_more_waiter_does_not_silence_the_others(self, store):
         """The first job wakes both and one claims it; the second job must wake the other."""
@@ -115,7 +115,7 @@ class TestQuiet:
             assert len(store.claim(QUEUE, wants(1, kinds=mail)).jobs) == 1
 
 
-class Crew:
+class ClaimingThreads:
     """Threads that claim, and wait while there is no job for them."""
 
     def __init__(self, store: RedisStore, kinds: list[frozenset[str] | None]) -> None:
@@ -159,7 +159,7 @@ class Crew:
 )
 def test_no_wake_up_is_missed(store, kinds):
     """Each burst comes when all threads wait, or are just about to."""
-    crew, chance, number = Crew(store, kinds), random.Random(7), 0
+    crew, chance, number = ClaimingThreads(store, kinds), random.Random(7), 0
     crew.start()
     began = time.monotonic()
     for _ in range(BURSTS):

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The connection to the server: URL, connections, pipelined statements, errors and migrations."""

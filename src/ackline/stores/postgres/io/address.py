@@ -1,4 +1,4 @@
-"""Read `postgresql://user@host/database?schema=ackline`."""
+"""Parse URLs like `postgresql://user@host/database?schema=ackline`."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from ackline.stores.shared.url_options import (
 
 Pooler = Literal["none", "transaction"]
 
-LONGEST_SCHEMA = 63
-"""Characters of a schema's name; PostgreSQL itself cuts names at 63 bytes."""
+MAX_SCHEMA_LENGTH = 63
+"""The longest name of a schema; PostgreSQL truncates names to 63 bytes."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Which database and schema, and how to talk to the server."""
+    """A database and schema, and how to use the server."""
 
     conninfo: str
     schema: str = "ackline"
     migrate: bool = True
-    """Whether to bring an older schema to this release's when the store opens."""
+    """Whether to migrate an older schema when the store opens."""
     pooler: Pooler = "none"
-    """`transaction`: a pooler like PgBouncer gives each transaction another session."""
+    """`transaction` if a pooler such as PgBouncer may run each transaction in another session."""
     prepare: bool = False
-    """Whether the pooler keeps prepared statements, as PgBouncer does from 1.21 on."""
+    """Whether the pooler supports prepared statements, as PgBouncer does since 1.21."""
     notify: bool = True
     """Whether listeners are woken by NOTIFY; if not, they poll."""
     connections: int = 10
-    """The most connections that one process uses, beside one that listens."""
+    """How many connections one process uses at most, in addition to one that listens."""
     timeout: float = 10.0
-    """Seconds to wait for a connection, and for what another session has locked."""
+    """Seconds to wait for a connection, and for a lock."""
     alert_after: int = 300
-    """Seconds after which a transaction that others leave open is reported."""
+    """Seconds after which an open transaction is reported as a health issue."""
 
     @property
     def keeps_sessions(self) -> bool:
-        """Whether a session lasts, so that its settings and its LISTEN stay."""
+        """Whether a connection keeps its session, with its settings and its LISTEN."""
         return self.pooler == "none"
 
     @property
@@ -63,7 +63,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def location(self) -> str:
-        """Where it is; never the password."""
+        """Host, port, database and schema, without user and password."""
         parts = conninfo_to_dict(self.conninfo)
         host, port = parts.get("host") or "localhost", parts.get("port") or "5432"
         database = parts.get("dbname") or parts.get("user") or ""
@@ -77,7 +77,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_address(url: str) -> Address:
-    """Read a URL; for a mistake, raises a ConfigError that says what, but never the password."""
+    """Parse a URL; raises a ConfigError that does not contain the password."""
     parts = _split(url)
     ours: list[tuple[str, str]] = []
     others: list[tuple[str, str]] = []
@@ -93,23 +93,24 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
     except ValueError:
         raise _unreadable() from None
-    # What follows a character that should have been escaped may be a part of the password.
-    astray = parts.fragment or "@" in parts.path or parts.netloc.count("@") > 1
-    if astray or "@" in parts.query.partition("=")[0]:
+    # The text after an unescaped character may be a part of the password.
+    unescaped = parts.fragment or "@" in parts.path or parts.netloc.count("@") > 1
+    if unescaped or "@" in parts.query.partition("=")[0]:
         raise _unreadable()
     return parts
 
 
 def _conninfo(plain: str) -> str:
     try:
-        # This also parses it, so that a mistake is found here.
+        # This also validates it.
         conninfo = make_conninfo(plain)
     except psycopg.Error as error:
         if "query parameter" not in str(error):
             raise _unreadable() from None
         known = ", ".join(_OPTIONS)
         raise ConfigError(
-            f"{str(error).strip()}. Beside the parameters of libpq, a postgresql URL knows {known}"
+            f"{str(error).strip()}. In addition to the parameters of libpq, a postgresql URL may "
+            f"have {known}"
         ) from None
     ports = str(conninfo_to_dict(conninfo).get("port") or "").split(",")
     if not all(port.isdigit() or not port for port in ports):
@@ -118,7 +119,7 @@ def _conninfo(plain: str) -> str:
 
 
 def _unreadable() -> ConfigError:
-    # The URL is not shown: it may contain a password.
+    # Without the URL, which may contain a password.
     return ConfigError(
         "the URL of the PostgreSQL store cannot be read: postgresql://user:password@host:5432/"
         "database, and in a user or password write / ? # [ ] @ : % as %2F %3F %23 %5B %5D %40 "
@@ -127,11 +128,11 @@ def _unreadable() -> ConfigError:
 
 
 def _schema(name: str, value: str) -> str:
-    fits = re.fullmatch(rf"(?!pg_)[A-Za-z0-9_.\-]{{1,{LONGEST_SCHEMA}}}", value)
+    fits = re.fullmatch(rf"(?!pg_)[A-Za-z0-9_.\-]{{1,{MAX_SCHEMA_LENGTH}}}", value)
     if not fits or value == "information_schema":
         raise ConfigError(
-            f"{name} must be 1 to {LONGEST_SCHEMA} letters, digits, '_', '-' or '.', and none of "
-            f"PostgreSQL's own, not {value!r}"
+            f"{name} must be 1 to {MAX_SCHEMA_LENGTH} letters, digits, '_', '-' or '.', and not a "
+            f"schema of PostgreSQL itself, not {value!r}"
         )
     return value
 
@@ -146,4 +147,4 @@ _OPTIONS: dict[str, OptionParser] = {
     "timeout": parse_seconds,
     "alert_after": parse_int(1, 7 * 86400),
 }
-"""The options of a URL beside the parameters of libpq, and how they are read."""
+"""The options of a URL in addition to libpq's, and how they are parsed."""

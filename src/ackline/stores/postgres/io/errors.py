@@ -1,4 +1,4 @@
-"""The client's errors as Ackline's, which say what to do."""
+"""Translate psycopg's errors into Ackline's, which say what to do."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from ackline.core.errors import (
 )
 
 RETRYABLE = frozenset({"40001", "40P01"})
-"""Errors caused by another transaction that got in the way: another try may succeed."""
+"""Conflicts with other transactions, after which a retry may succeed."""
 
 Meaning = tuple[type[StoreError], str]
 
 _BY_CODE: dict[str, Meaning] = {
     "25006": (StoreReadOnly, "it is a standby, or this user may only read: name the primary, or "
               "several hosts with ?target_session_attrs=read-write"),
-    "53100": (StoreFull, "its disk is full: make room. Pruning and purging free some for new jobs"),
+    "53100": (StoreFull, "its disk is full: free some space. Pruning and purging also "
+              "make space for new jobs"),
     "53200": (StoreFull, "it is out of memory"),
-    "53300": (StoreUnavailable, "it has no connection left: raise max_connections, "
+    "53300": (StoreUnavailable, "it has no free connections: raise max_connections, "
               "or lower ?connections=…"),
     "42501": (StoreError, "this user may not do that: the owner of the schema can grant it, "
               "or run `ackline migrate` once as that owner"),
@@ -39,34 +40,37 @@ _BY_CODE: dict[str, Meaning] = {
     "3D000": (StoreError, "there is no such database: create it, or see the URL"),
     "28P01": (StoreError, "it does not accept this user and password: see the URL"),
     "28000": (StoreError, "it does not let this user in: see the URL, and its pg_hba.conf"),
-    "25P02": (StoreError, "the transaction had failed already: roll it back; nothing was done"),
+    "25P02": (StoreError, "the transaction has already failed: roll it back; nothing was changed"),
     "55P03": (StoreUnavailable, "another session holds a lock that is needed, "
-              "for longer than ?timeout=…: end its transaction, or try again; nothing was done"),
+              "for longer than ?timeout=…: end its transaction, or try again; nothing was changed"),
     "57014": (StoreUnavailable, "the statement was cancelled, or took longer than "
               "statement_timeout allows"),
-    "40001": (StoreUnavailable, "others kept changing the same jobs"),
-    "40P01": (StoreUnavailable, "others kept locking the same jobs"),
-    "26000": (StoreError, "a prepared statement is gone: behind a pooler add ?pooler=transaction, "
-              "and prepare=yes only if it keeps them"),
-    "42P05": (StoreError, "a prepared statement is there twice: behind a pooler add "
-              "?pooler=transaction, and prepare=yes only if it keeps them"),
+    "40001": (StoreUnavailable, "other transactions kept changing the same jobs"),
+    "40P01": (StoreUnavailable, "other transactions kept locking the same jobs"),
+    "26000": (StoreError, "a prepared statement does not exist: behind a pooler add "
+              "?pooler=transaction, and prepare=yes only if it supports them"),
+    "42P05": (StoreError, "a prepared statement already exists: behind a pooler add "
+              "?pooler=transaction, and prepare=yes only if it supports them"),
     "22021": (StoreError, "the database has an encoding other than UTF8: create it with UTF8"),
 }  # fmt: skip
 
 _BY_CLASS: dict[str, Meaning] = {
-    "08": (StoreUnavailable, "the connection broke; what was sent may be done"),
-    "57": (StoreUnavailable, "it is being stopped or started, or ended the connection"),
-    "53": (StoreUnavailable, "it is short of something"),
+    "08": (StoreUnavailable, "the connection broke; the last change may have been committed"),
+    "57": (StoreUnavailable, "it is shutting down or starting up, or closed the connection"),
+    "53": (StoreUnavailable, "it lacks a resource"),
     "58": (StoreUnavailable, "its machine has a problem: see its log"),
     "XX": (StoreError, "it has an internal error: see its log"),
 }
 
-# Only the message says why a connection was refused. Names are in quotes there: without the quote,
-# "the database system is starting up" would look like a missing database.
+# Only the message says why a connection was refused. The quotes tell names from words, such as in
+# "the database system is starting up".
 _BY_TEXT: tuple[tuple[str, Meaning], ...] = (
     ("too many connections for", _BY_CODE["53300"]),
     ("password authentication failed", _BY_CODE["28P01"]),
-    ("no password supplied", (StoreError, "it wants a password: postgresql://USER:PASSWORD@HOST")),
+    (
+        "no password supplied",
+        (StoreError, "it requires a password: postgresql://USER:PASSWORD@HOST"),
+    ),
     ("pg_hba.conf", _BY_CODE["28000"]),
     ('role "', _BY_CODE["28000"]),
     ('database "', _BY_CODE["3D000"]),
@@ -77,14 +81,14 @@ _BY_TEXT: tuple[tuple[str, Meaning], ...] = (
     ("server is in hot standby", _BY_CODE["25006"]),
     (
         "unsupported startup parameter",
-        (StoreError, "a pooler is in between: add ?pooler=transaction"),
+        (StoreError, "this is a connection pooler: add ?pooler=transaction"),
     ),
 )
 
 
 @contextlib.contextmanager
 def translate_errors(where: str) -> Iterator[None]:
-    """Raise Ackline's errors instead of the client's."""
+    """Raise Ackline's errors instead of psycopg's."""
     try:
         yield
     except psycopg.Error as error:
@@ -94,7 +98,7 @@ def translate_errors(where: str) -> Iterator[None]:
 
 
 def translate_error(error: psycopg.Error, where: str) -> StoreError:
-    """Ackline's error for an error of the client."""
+    """Ackline's error for an error of psycopg."""
     text = " ".join(str(error).split())
     kind, meaning = _meaning_of(error, text)
     return kind(f"{where}: {meaning} ({text})")
@@ -111,4 +115,4 @@ def _meaning_of(error: psycopg.Error, text: str) -> Meaning:
             if sign in text:
                 return meaning
         return StoreUnavailable, "it cannot be reached, or the connection broke"
-    return StoreError, "it refused"
+    return StoreError, "the statement failed"

@@ -1,4 +1,4 @@
-"""Bring a schema to the version that this release uses, or say why that is not possible."""
+"""Migrate a schema to the version that this release uses."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from ackline.stores.postgres.sql import in_schema, statements
 MIN_SERVER_VERSION = 130000
 
 LOCK_TIMEOUT = "2s"
-"""How long a step waits for a table that others use: meanwhile, others wait behind it."""
+"""How long a migration waits for a lock on a table; meanwhile, others wait behind it."""
 
 LOCK_ATTEMPTS, FIRST_DELAY, MAX_DELAY = 15, 0.5, 5.0
-"""How often a step is tried while a lock is held; seconds in between, doubled, up to the last."""
+"""How often a migration is tried while a table is locked; the first and the longest delay."""
 
 COLUMNS = {"num", "name", "at", "compatible_from"}
-"""The columns of the table by which a schema is known to be Ackline's."""
+"""The columns of the table `migration`, which mark a schema as Ackline's."""
 
 
 class SchemaState(NamedTuple):
-    """The state in which a schema was found."""
+    """How far a schema has been migrated."""
 
-    there: bool
+    exists: bool
     number: int
     compatible_from: int
 
 
 def migrations() -> tuple[Migration, ...]:
-    """All steps in order."""
+    """All migrations in order."""
     return read_migrations("ackline.stores.postgres")
 
 
 class Migrator:
-    """The schema of one store, and how to bring it forward."""
+    """Migrates the schema of one store."""
 
     def __init__(self, connection: Connection, address: Address) -> None:
         self._connection = connection
@@ -48,18 +48,18 @@ class Migrator:
         self._statements = statements(address.schema)
 
     def found(self) -> SchemaState:
-        """How far the schema has been migrated; refuses one that this release cannot use."""
-        [(there, relations, columns)] = self._rows("schema_state", schema=self._address.schema)
+        """How far the schema has been migrated; raises if this release cannot use it."""
+        [(exists, relations, columns)] = self._rows("schema_state", schema=self._address.schema)
         if set(columns) >= COLUMNS:
-            found = SchemaState(there, *self._rows("last_migration")[0])
+            found = SchemaState(exists, *self._rows("last_migration")[0])
             self._require_compatible(found)
             return found
         if relations:
             raise StoreMismatch(
                 f"{self._address}: this schema has tables of another program. Nothing was "
-                "changed: give another ?schema=…"
+                "changed: choose another ?schema=…"
             )
-        return SchemaState(there, 0, 0)
+        return SchemaState(exists, 0, 0)
 
     def _require_compatible(self, found: SchemaState) -> None:
         newest = migrations()[-1].number
@@ -67,11 +67,11 @@ class Migrator:
             raise StoreMismatch(
                 f"{self._address} was migrated by a newer Ackline (schema {found.number}, for "
                 f"releases that know {found.compatible_from} or later; this one knows {newest}): "
-                "upgrade this installation, or give another ?schema=…"
+                "upgrade this installation, or choose another ?schema=…"
             )
 
     def require_usable(self) -> None:
-        """Bring an older schema forward, or refuse it where that is not wanted."""
+        """Migrate an older schema, or refuse it if `?migrate=no`."""
         found, newest = self.found(), migrations()[-1].number
         if found.number >= newest:
             return
@@ -79,29 +79,29 @@ class Migrator:
             self.migrate()
             return
         state = f"is at {found.number}, and this release needs {newest}"
-        state = state if found.number else "is not there"
+        state = state if found.number else "does not exist"
         raise StoreMismatch(f"{self._address}: its schema {state}: run `ackline migrate`")
 
     def pooled(self) -> bool:
-        """Whether a pooler is in between: a pooler gives sessions numbers of its own."""
+        """Whether there is a connection pooler: a pooler has process ids of its own."""
         return bool(self._connection.info.backend_pid != self._rows("session_number")[0][0])
 
     def pending(self) -> MigrationPlan:
-        """The missing steps, each with all its SQL."""
+        """The missing migrations, each with all its SQL."""
         found = self.found()
         scripts: list[Migration] = []
         for step in self._missing(found):
-            sql = self._script(step, add_schema=not found.there and not scripts)
+            sql = self._script(step, add_schema=not found.exists and not scripts)
             scripts.append(msgspec.structs.replace(step, sql=sql))
         return self._migrated(found, scripts)
 
     def migrate(self) -> MigrationPlan:
-        """Take the missing steps, each in a transaction of its own."""
-        found, taken = self.found(), list[Migration]()
+        """Run the missing migrations, each in a transaction of its own."""
+        found, done = self.found(), list[Migration]()
         while steps := self._missing(self.found()):
-            if self._patiently(steps[0]):
-                taken.append(steps[0])
-        return self._migrated(found, taken)
+            if self._run_with_retries(steps[0]):
+                done.append(steps[0])
+        return self._migrated(found, done)
 
     def _missing(self, found: SchemaState) -> list[Migration]:
         return [step for step in migrations() if step.number > found.number]
@@ -114,28 +114,28 @@ class Migrator:
             steps=tuple(steps),
         )
 
-    def _patiently(self, step: Migration) -> bool:
-        """Take a step, unless another process has; while a lock is held, retry after a pause."""
-        pause = FIRST_DELAY
+    def _run_with_retries(self, step: Migration) -> bool:
+        """Run a migration unless another process has; retry while a table is locked."""
+        delay = FIRST_DELAY
         for _ in range(LOCK_ATTEMPTS - 1):
             try:
-                return self._take(step)
+                return self._run(step)
             except psycopg.errors.LockNotAvailable:
-                time.sleep(pause)
-                pause = min(MAX_DELAY, 2 * pause)
-        return self._take(step)
+                time.sleep(delay)
+                delay = min(MAX_DELAY, 2 * delay)
+        return self._run(step)
 
-    def _take(self, step: Migration) -> bool:
+    def _run(self, step: Migration) -> bool:
         with self._connection.transaction():
             self._connection.execute(self._guards().encode(), prepare=False)
             found = self.found()
             if found.number >= step.number:
                 return False
-            changes = self._changes(step, add_schema=not found.there)
+            changes = self._changes(step, add_schema=not found.exists)
             self._connection.execute(changes.encode(), prepare=False)
             return True
 
-    # --- SQL, as it is sent and as it is shown ---
+    # --- SQL ---
 
     def _script(self, step: Migration, *, add_schema: bool) -> str:
         changes = self._changes(step, add_schema=add_schema)
@@ -162,7 +162,7 @@ class Migrator:
 
 
 def require_server(connection: Connection, address: Address) -> None:
-    """Refuse a server or a database that this store cannot use."""
+    """Raise if the store cannot use this server or database."""
     version = connection.info.server_version
     if version < MIN_SERVER_VERSION:
         raise StoreMismatch(f"{address} is PostgreSQL {version // 10000}: it must be 13 or newer")

@@ -1,9 +1,9 @@
-"""Statements to the server and their answers, in as few messages as possible.
+"""Send statements to the server, and read their results, in as few messages as possible.
 
-The client's own pipeline wakes the server with every statement. Here statements are sent together:
-when an answer is needed, or at the end. Each is prepared once on a connection. Lists are sent in
-PostgreSQL's binary form and of one type each: the client would derive the type from the values, so
-that an empty list, or one of small numbers, would need another prepared statement.
+psycopg's own pipeline sends every statement at once. Here, statements are sent together when rows
+are needed, or at the end. Each is prepared once per connection. Lists are sent in PostgreSQL's
+binary format with a fixed type, because psycopg would derive it from the values: an empty list, or
+one of small numbers, would need another prepared statement.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NULL = _LENGTH(-1)
 
 
 class Ints:
-    """Whole numbers, as bigint[]."""
+    """Integers, sent as bigint[]."""
 
     oid = 1016
     __slots__ = ("values",)
@@ -45,7 +45,7 @@ class Ints:
 
 
 class Floats:
-    """Times, as double precision[]."""
+    """Floats, sent as double precision[]."""
 
     oid = 1022
     __slots__ = ("values",)
@@ -58,7 +58,7 @@ class Floats:
 
 
 class ByteStrings:
-    """Bytes or nothing, as bytea[]."""
+    """Byte strings or None, sent as bytea[]."""
 
     oid = 1001
     __slots__ = ("values",)
@@ -71,7 +71,7 @@ class ByteStrings:
 
 
 def dump_texts(values: Sequence[str]) -> bytes:
-    """Plain strings, as text[]."""
+    """Encode strings as text[]."""
     return _of_any_length(25, [value.encode() for value in values])
 
 
@@ -93,7 +93,7 @@ def _of_any_length(kind: int, values: Sequence[bytes | None]) -> bytes:
 
 
 class _ListDumper(Dumper):
-    """Lets the client's own cursors send these lists."""
+    """Lets psycopg's cursors send these lists."""
 
     format = Format.BINARY
 
@@ -109,23 +109,23 @@ class _FloatsDumper(_ListDumper):
     oid = Floats.oid
 
 
-class _BlobsDumper(_ListDumper):
+class _ByteStringsDumper(_ListDumper):
     oid = ByteStrings.oid
 
 
 def register_adapters(context: AdaptContext) -> None:
-    """Let a connection send these lists, and plain numbers as bigint."""
+    """Let a connection send these lists, and any int as bigint."""
     adapters = context.adapters
     adapters.register_dumper(Ints, _IntsDumper)
     adapters.register_dumper(Floats, _FloatsDumper)
-    adapters.register_dumper(ByteStrings, _BlobsDumper)
+    adapters.register_dumper(ByteStrings, _ByteStringsDumper)
     adapters.register_dumper(int, Int8BinaryDumper)
 
 
 Row = tuple[Any, ...]
 
 Signature = tuple[str, tuple[int, ...]]
-"""The name of a statement, and the types of its parameters."""
+"""The name of a statement and the types of its parameters."""
 
 NO_VALUES: Mapping[str, Any] = {}
 
@@ -146,23 +146,23 @@ _DUMPED: Mapping[type, tuple[int, Callable[[Any], bytes | None]]] = {
     Floats: (Floats.oid, Floats.dump),
     ByteStrings: (ByteStrings.oid, ByteStrings.dump),
 }
-"""Python type → PostgreSQL's type, and how a value of it is written."""
+"""Python type → the type in PostgreSQL, and the function that encodes a value."""
 
 _OIDS = {kind: oid for kind, (oid, _) in _DUMPED.items()}
 _DUMPS = {kind: dump for kind, (_, dump) in _DUMPED.items()}
 
 
 class Statement(NamedTuple):
-    """A statement as the server takes it, and the names of its parameters in their order."""
+    """A statement with numbered parameters, and their names in order."""
 
     text: bytes
     names: tuple[str, ...]
     formats: list[Format]
-    """All parameters are sent in binary form."""
+    """All parameters are sent in binary format."""
 
 
 def compile_statement(text: str) -> Statement:
-    """A statement with numbers instead of the names of its parameters."""
+    """Number the parameters of a statement."""
     names = tuple(dict.fromkeys(_PARAMETER.findall(text)))
     numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
     numbered = _PARAMETER.sub(lambda match: numbers[match[1]], text)
@@ -170,16 +170,16 @@ def compile_statement(text: str) -> Statement:
 
 
 class Reply:
-    """The answer to one statement, waited for only when its rows are fetched."""
+    """The result of one statement; `fetchall` waits for it."""
 
     __slots__ = ("_pipeline", "number", "prepares", "rows")
 
-    def __init__(self, exchange: Pipeline, number: int) -> None:
-        self._pipeline = exchange
+    def __init__(self, pipeline: Pipeline, number: int) -> None:
+        self._pipeline = pipeline
         self.number = number
         self.rows: list[Row] | None = None
         self.prepares: Signature | None = None
-        """The statement that the session has prepared once this is answered."""
+        """The statement that is prepared once this result arrives."""
 
     def fetchall(self) -> list[Row]:
         """Its rows."""
@@ -187,23 +187,23 @@ class Reply:
 
 
 class Connection(psycopg.Connection[Row]):
-    """A session of the store, with the statements that it knows already."""
+    """A connection of the store, with the statements that it has prepared."""
 
     def __init__(self, pgconn: PGconn) -> None:
         super().__init__(pgconn)
         self.prepared: dict[Signature, bytes] | None = {}
-        """None if each transaction may get another session of the server."""
+        """None if each transaction may run in another session of the server."""
         self.may_block = False
-        """Whether its caller may have to wait for somebody's open transaction."""
-        self._made_at = time.monotonic()
+        """Whether its caller may have to wait for a user's open transaction."""
+        self._created_at = time.monotonic()
         self._loader: abc.Transformer | None = None
 
     def age(self) -> float:
-        """Seconds since it was made."""
-        return time.monotonic() - self._made_at
+        """Seconds since it was opened."""
+        return time.monotonic() - self._created_at
 
     def is_quiet(self) -> bool:
-        """Whether nothing has come unasked: mostly that is the server closing the connection."""
+        """Whether nothing has arrived while it was idle, such as the server closing it."""
         poll = select.poll()
         poll.register(self.pgconn.socket, select.POLLIN)
         return not poll.poll(0)
@@ -216,7 +216,7 @@ class Connection(psycopg.Connection[Row]):
 
 
 class Pipeline:
-    """Statements sent together: all of them are answered when the block is left."""
+    """Statements that are sent together; leaving the block reads all results."""
 
     def __init__(self, connection: Connection, statements: Mapping[str, Statement]) -> None:
         self.connection = connection
@@ -226,13 +226,13 @@ class Pipeline:
         self._preparing: dict[Signature, bytes] = {}
         self._sent = 0
         self._flushed_up_to = 0
-        """The number of the last statement whose answer the server was asked to send at once."""
+        """The number of the last statement that the server was told to flush."""
         self._needed = math.inf
         self.ignored_error: psycopg.Error | None = None
-        """Why a statement sent after `conclude` failed."""
+        """The first error of the statements sent after `ignore_later_errors`."""
 
     def ignore_later_errors(self) -> None:
-        """Allow statements sent from here on to fail: what matters is done without them."""
+        """Ignore errors of the statements that are sent from now on."""
         self._needed = self._sent
 
     def __enter__(self) -> Self:
@@ -246,11 +246,11 @@ class Pipeline:
             with contextlib.suppress(psycopg.Error):
                 self._finish()
         else:
-            # Interrupted at any point: the server rolls back what was under way.
+            # Interrupted: the server rolls the transaction back.
             self.connection.close()
 
     def _finish(self) -> None:
-        """Read all answers left; of errors that follow from one another, raise the first."""
+        """Read the remaining results; of several errors, raise the first."""
         failure: psycopg.Error | None = None
         self._pgconn.pipeline_sync()
         self._flush()
@@ -265,7 +265,7 @@ class Pipeline:
                 else:
                     failure = failure or error
         if not self.connection.broken:
-            # The sync itself is answered, too.
+            # The result of the sync itself.
             self._read()
             self._pgconn.exit_pipeline_mode()
         if failure is not None:
@@ -274,7 +274,7 @@ class Pipeline:
     # --- sending ---
 
     def send(self, name: str, values: Mapping[str, Any] = NO_VALUES) -> Reply:
-        """Add a statement to those that are sent."""
+        """Add a statement to those to send."""
         statement = self._statements[name]
         given = [values[parameter] for parameter in statement.names]
         kinds = tuple([_OIDS[type(value)] for value in given])
@@ -290,7 +290,7 @@ class Pipeline:
         return self._expect()
 
     def send_early(self) -> None:
-        """Let the server begin; bytes that cannot be sent at once follow with the rest."""
+        """Send what the socket takes now; the rest follows with later statements."""
         self._pgconn.flush()
 
     def _prepare(
@@ -313,7 +313,7 @@ class Pipeline:
     # --- receiving ---
 
     def rows(self, reply: Reply) -> list[Row]:
-        """The rows of an answer; waits for it if need be."""
+        """The rows of a result; waits for it if necessary."""
         if reply.number > self._flushed_up_to:
             self._pgconn.send_flush_request()
             self._flush()
@@ -323,23 +323,23 @@ class Pipeline:
         return reply.rows
 
     def _receive(self) -> None:
-        """Read the next answer into the reply that expects it."""
+        """Read the next result into its reply."""
         result = self._read()
         if result is None:
             raise psycopg.OperationalError(self._pgconn.get_error_message())
         reply = self._expected.popleft()
-        # A null marks the end of the answer.
+        # A null marks the end of the result.
         self._read()
         if result.status not in _SUCCESS:
             raise psycopg.errors.error_from_result(result)
-        # Now, because the connection may soon be another caller's.
+        # Loaded now, because the connection may soon be lent to another caller.
         reply.rows = self.connection.load(result) if result.ntuples else []
         if reply.prepares is not None and self.connection.prepared is not None:
             self.connection.prepared[reply.prepares] = self._preparing.pop(reply.prepares)
 
     def _flush(self) -> None:
         while self._pgconn.flush():
-            # The server may take no more before we have read an answer.
+            # The server may read no more before a result has been read.
             self._wait(select.POLLIN | select.POLLOUT)
 
     def _read(self) -> PGresult | None:

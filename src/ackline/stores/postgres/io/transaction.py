@@ -1,4 +1,4 @@
-"""One transaction: its statements, journal entries and counts, and the listeners to wake."""
+"""A transaction: its statements, journal entries, changed counts and wake-ups."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ackline.stores.shared.journal_batches import pack_entries
 from ackline.stores.shared.record_encoding import STATE_CODES, STATES_BY_CODE
 
 EVENTS_INDEX = len(STATES_BY_CODE)
-"""The index of the number of events, behind the counts of the states."""
+"""The index of the number of events, after the counts of the states."""
 
 
 SEND_EARLY_FROM = 50
-"""From this many rows on, it pays to send a statement before the next ones are known."""
+"""A statement with this many rows or more is sent before the next ones are prepared."""
 
 
 class RetryTransaction(Exception):
-    """Raised if another transaction was quicker: the whole transaction has to run again."""
+    """Raised if another transaction was faster, so that this one has to run again."""
 
 
 class QueueChanges:
-    """What a transaction has changed in one queue: its journal entries and its counts."""
+    """The journal entries and the changed counts of one queue in a transaction."""
 
     __slots__ = ("count_changes", "entries", "if_inserted", "key", "num")
 
@@ -37,18 +37,18 @@ class QueueChanges:
         self.num = num
         self.entries: list[Entry] = []
         self.if_inserted = False
-        """Whether they count only if the server has found all jobs of `insert_new` to be new."""
+        """Whether they are written only if `insert_one` or `insert_new` has inserted the jobs."""
         self.count_changes = [0] * len(STATES_BY_CODE)
 
 
 class PendingRows(Protocol):
-    """A statement that was sent; its rows are waited for when they are fetched."""
+    """The rows of a statement that was sent; `fetchall` waits for them."""
 
     def fetchall(self) -> list[Row]: ...
 
 
 class Sender(Protocol):
-    """What takes statements to the server."""
+    """Sends statements to the server."""
 
     @property
     def connection(self) -> psycopg.Connection[Any]: ...
@@ -59,32 +59,32 @@ class Sender(Protocol):
 
 
 class Transaction:
-    """A transaction under way. Answers are waited for only when needed, so round trips are few."""
+    """A running transaction; it waits for rows only when they are needed."""
 
     is_borrowed = False
-    """Whether it is a caller's own, which may stay open for long."""
+    """Whether it runs in a user's transaction, which may stay open for long."""
 
     def __init__(self, sender: Sender, clock: float | None) -> None:
         self.clock = clock
         self.now = 0.0
         self.created_queue = False
-        """Whether it has made a queue or a line, which others cannot see yet."""
+        """Whether it has created a queue or a kind, which others cannot see yet."""
         self.wakeups: set[tuple[Topic, QueueKey]] = set()
         self.notify_if_claimed = False
-        """Whether it is news only if a `claim_jobs` of this transaction took any jobs."""
+        """Whether listeners are notified only if `claim_jobs` has claimed any jobs."""
         self.added_positions: dict[tuple[int, int], tuple[float, int]] = {}
-        """Line and lane → the first place in it where this transaction has put a job."""
+        """Kind and lane → the first position where this transaction has added a job."""
         self.on_commit: list[Callable[[], None]] = []
         self._sender = sender
         self.connection = sender.connection
         self._changes: dict[int, QueueChanges] = {}
 
     def send(self, name: str, values: Mapping[str, Any] = NO_VALUES) -> PendingRows:
-        """Send a statement, without waiting for its answer."""
+        """Send a statement, without waiting for its rows."""
         return self._sender.send(name, values)
 
     def send_early(self, rows: int) -> None:
-        """If there are many rows, let the server begin, though nobody waits for its answer yet."""
+        """If there are many rows, let the server start on them now."""
         if rows >= SEND_EARLY_FROM:
             self._sender.send_early()
 
@@ -98,7 +98,7 @@ class Transaction:
         return int(token)
 
     def changes_of(self, key: QueueKey, num: int) -> QueueChanges:
-        """The changes of a queue; they are written in the order of the first such calls."""
+        """The changes of a queue; queues are written in the order of these calls."""
         changes = self._changes.get(num)
         if changes is None:
             changes = self._changes[num] = QueueChanges(key, num)
@@ -107,15 +107,15 @@ class Transaction:
     def change_counts(
         self, num: int, source: State | None, to: State | None, count: int = 1
     ) -> None:
-        """Count jobs of a queue out of one state and into another."""
-        shifts = self._changes[num].count_changes
+        """Record that jobs of a queue have left one state for another."""
+        counts = self._changes[num].count_changes
         if source is not None:
-            shifts[STATE_CODES[source]] -= count
+            counts[STATE_CODES[source]] -= count
         if to is not None:
-            shifts[STATE_CODES[to]] += count
+            counts[STATE_CODES[to]] += count
 
     def flush(self) -> None:
-        """Write the journal and the counts."""
+        """Write the journal entries and the changed counts."""
         for changes in self._changes.values():
             if changes.entries:
                 values = {

@@ -1,14 +1,15 @@
--- The first schema. What each table is for, and why it is shaped so:
+-- The tables, and why they are shaped as they are:
 --
--- A job's body (job) is written once; it stands in exactly one home, a small row elsewhere:
--- ready (it can be claimed), parked (queued, but its group is full), lease (one row for each
--- claimed batch, so that a batch costs one row and not a hundred), or rest (everything else).
--- Whoever changes a job holds the lock of its home. Names are bytes, for text has no NUL.
+-- What hardly ever changes about a job is in `job`. Its current state is a small row in one other
+-- table: `ready` (it can be claimed), `parked` (queued, but its group is full), `lease` (one
+-- row for a whole claimed batch), or `inactive` (all other states). To change a job, lock that row.
+-- Names are bytea, because text cannot contain NUL.
 --
 -- States: 0 scheduled, 1 queued, 2 processing, 3 failing, 4 completed, 5 failed, 6 cancelled.
--- Acts that ended a lease: 0 complete, 1 fail, 2 snooze, 3 release, 4 expire, 5 cancel.
+-- Acts that end a lease: 0 complete, 1 fail, 2 snooze, 3 release, 4 expire, 5 cancel.
 
--- `compatible_from` is the oldest schema whose code can use the tables after this step.
+-- `compatible_from` is the oldest schema version whose code can use the tables after this
+-- migration.
 CREATE TABLE ackline.migration (
     num integer PRIMARY KEY,
     name text NOT NULL,
@@ -21,12 +22,12 @@ CREATE SEQUENCE ackline.job_num;
 CREATE SEQUENCE ackline.lease_num;
 CREATE SEQUENCE ackline.key_version;
 
--- A token is base * 2^11 + the next of this sequence. The base is raised when somebody connects,
--- to the milliseconds of the clock, so that tokens grow also in a copy that was restored.
+-- A token is base * 2^11 + the next number of this sequence. Each new connection raises the base to
+-- the time in milliseconds, so that tokens also grow in a restored copy.
 CREATE SEQUENCE ackline.token;
 
--- The era is raised when the journal comes from another server, whose transactions were numbered
--- otherwise.
+-- The era is raised when the journal comes from another server, which numbers its transactions
+-- independently.
 CREATE TABLE ackline.epoch (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     base bigint NOT NULL CHECK (base >= 0),
@@ -34,8 +35,8 @@ CREATE TABLE ackline.epoch (
 );
 INSERT INTO ackline.epoch (base, era) VALUES (0, 0);
 
--- The version changes with the settings and with the lines, so that what a process remembers of
--- a queue can be checked by one number.
+-- The version changes with the settings and the kinds, so that a process can check by one number
+-- whether its cache of the queue is current.
 CREATE TABLE ackline.queue (
     num integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     tenant bytea NOT NULL,
@@ -45,7 +46,7 @@ CREATE TABLE ackline.queue (
     UNIQUE (tenant, name)
 );
 
--- A line of queued jobs: one for each kind of a queue.
+-- The kinds of a queue. Each has its own list of ready jobs.
 CREATE TABLE ackline.queue_kind (
     num integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue integer NOT NULL REFERENCES ackline.queue,
@@ -66,9 +67,9 @@ CREATE TABLE ackline.job (
     UNIQUE (queue, id)
 );
 
--- A lane holds jobs that came in the order of their rank, so that a claimer can begin where it
--- left off: 0-9 those enqueued with this priority, 10-19 those promoted, 20 all that came back
--- to an old place. What follows `job` tells of an earlier lease.
+-- A lane has the jobs that were added in the order of their rank, so that a claim can start after
+-- the jobs claimed last: lanes 0-9 have those enqueued with that priority, 10-19 those promoted,
+-- and 20 all that returned to an earlier rank. The columns after `job` describe its last lease.
 CREATE TABLE ackline.ready (
     kind_id integer NOT NULL,
     lane smallint NOT NULL CHECK (lane BETWEEN 0 AND 20),
@@ -88,7 +89,7 @@ CREATE TABLE ackline.ready (
 );
 CREATE UNIQUE INDEX ready_job ON ackline.ready (job);
 
--- Queued jobs that a full group holds back.
+-- Queued jobs whose group is full.
 CREATE TABLE ackline.parked (
     queue integer NOT NULL,
     job_group bytea NOT NULL,
@@ -108,8 +109,9 @@ CREATE TABLE ackline.parked (
 );
 CREATE UNIQUE INDEX parked_job ON ackline.parked (job);
 
--- Jobs of one claim with one deadline; those settled leave the arrays. It lives too shortly to be
--- worth compressing, which would cost more than all else that is done to it.
+-- Jobs of one claim with one deadline; settled jobs are removed from the arrays. Rows are
+-- short-lived, so they are not compressed, which would cost more than everything else done with
+-- them.
 CREATE TABLE ackline.lease (
     num bigint PRIMARY KEY DEFAULT nextval('ackline.lease_num'),
     token bigint NOT NULL,
@@ -122,7 +124,8 @@ CREATE TABLE ackline.lease (
         CONSTRAINT lease_attempts_check CHECK (cardinality(attempts) = cardinality(jobs)),
     ranks double precision[] NOT NULL
         CONSTRAINT lease_ranks_check CHECK (cardinality(ranks) = cardinality(jobs)),
-    cancel_requested bigint[] NOT NULL CONSTRAINT lease_cancel_requested_check CHECK (cancel_requested <@ jobs)
+    cancel_requested bigint[] NOT NULL
+        CONSTRAINT lease_cancel_requested_check CHECK (cancel_requested <@ jobs)
 ) WITH (
     fillfactor = 50, toast_tuple_target = 8160,
     autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
@@ -132,8 +135,8 @@ CREATE TABLE ackline.lease (
 CREATE INDEX lease_token ON ackline.lease (token);
 CREATE INDEX lease_deadline ON ackline.lease (queue, deadline);
 
--- Jobs that are neither queued nor leased. `at` is when a waiting one is due, or when the
--- retention of a terminal one ends.
+-- Jobs that are neither queued nor leased. `at` is when a scheduled or failing job is due, or when
+-- the retention of a terminal one ends.
 CREATE TABLE ackline.inactive (
     job bigint NOT NULL,
     queue integer NOT NULL,
@@ -152,11 +155,11 @@ CREATE TABLE ackline.inactive (
     autovacuum_vacuum_cost_delay = 0
 );
 CREATE INDEX inactive_queue_state ON ackline.inactive (queue, state, at, job);
--- Made last: where two indexes seem alike, as in a table that is still empty, the planner takes
--- the younger, and a plan that finds a job by the other would read all of it for ever.
+-- Created last: of two indexes that seem equal, as they do in an empty table, the planner takes the
+-- newer one, and a cached plan that finds jobs by the other one would go on reading all of it.
 ALTER TABLE ackline.inactive ADD PRIMARY KEY (job);
 
--- The attempts that ended without completing, the oldest first.
+-- Attempts that failed, the oldest first.
 CREATE TABLE ackline.attempt (
     job bigint NOT NULL,
     n integer NOT NULL,
@@ -164,14 +167,14 @@ CREATE TABLE ackline.attempt (
     PRIMARY KEY (job, n)
 );
 
--- How far a job said it was, good for the lease of this token only.
+-- The last progress that a handler reported, valid only for the lease of this token.
 CREATE TABLE ackline.progress (
     job bigint PRIMARY KEY,
     token bigint NOT NULL,
     data bytea NOT NULL
 );
 
--- Live leases of a group.
+-- How many jobs of a group are leased.
 CREATE TABLE ackline.job_group (
     queue integer NOT NULL,
     name bytea NOT NULL,
@@ -188,12 +191,12 @@ CREATE TABLE ackline.worker (
     PRIMARY KEY (queue, id)
 ) WITH (fillfactor = 50);
 
--- One row for each transaction and queue, written last, when all that it tells of is locked.
+-- One row for each transaction and queue, written last, when all its rows are locked.
 --
--- `now` is above its own transaction and every one that had begun to write before it. So a
--- transaction that saw another's work has no lower one, and with `num` it comes behind. And a
--- row that a reader cannot see yet has a moment above the oldest transaction that still runs:
--- who reads up to that one, in the order of (era, moment, num), skips no late committer.
+-- `moment` is above the id of its own transaction and of every one that had started to write
+-- before. So a transaction that has seen the work of another one has no lower moment, and with
+-- `num` it sorts after it. A row that a reader cannot see yet has a moment above the oldest running
+-- transaction: a reader that stops there, in the order of (era, moment, num), skips no late commit.
 CREATE SEQUENCE ackline.journal_num;
 CREATE TABLE ackline.journal (
     era integer NOT NULL,
@@ -207,7 +210,7 @@ CREATE TABLE ackline.journal (
 );
 CREATE INDEX journal_queue ON ackline.journal (queue, era, moment, num);
 
--- The last batch that was dropped of a queue's journal.
+-- The last batch that was trimmed from a queue's journal.
 CREATE TABLE ackline.trimmed (
     queue integer PRIMARY KEY,
     era integer NOT NULL,
@@ -216,8 +219,8 @@ CREATE TABLE ackline.trimmed (
     size integer NOT NULL
 );
 
--- How the numbers of jobs by state, and of journal events, have changed: appended, so that nobody
--- waits for a counter, and folded now and then.
+-- Changes of the number of jobs by state, and of events. Rows are appended, so that no transaction
+-- waits for a counter, and compacted from time to time.
 CREATE TABLE ackline.count_change (
     queue integer NOT NULL,
     num bigint GENERATED ALWAYS AS IDENTITY,
@@ -237,7 +240,7 @@ CREATE TABLE ackline.key_value (
     PRIMARY KEY (tenant, key)
 );
 
--- Who waits for news of what, until when. It need not survive a crash.
+-- Which process waits for which wake-ups, and until when. It need not survive a crash.
 CREATE UNLOGGED TABLE ackline.listener (
     queue_hash bytea NOT NULL,
     topic smallint NOT NULL,
@@ -246,14 +249,13 @@ CREATE UNLOGGED TABLE ackline.listener (
     PRIMARY KEY (queue_hash, topic, process)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
--- Inserts jobs that are believed to be new, all or none. It is a function so that an id that is
--- known after all undoes everything without an error: the client has sent its COMMIT already, and
--- the server would log the error. The journal's row, which is written apart, asks for
--- `ackline_transaction.added`.
+-- Inserts jobs that are believed to be new, all or none. It is a function, so that an id that
+-- exists rolls everything back without an error: the client has already sent its COMMIT, and the
+-- server would log the error. `append_journal` checks `ackline_transaction.inserted`.
 --
--- The arrays are unnested side by side: in FROM, each of them would be copied first. Jobs are
--- numbered in the given order, but inserted in the order of their ids, so that two transactions
--- with the same ids wait for each other in the same order.
+-- The arrays are unnested in SELECT; in FROM, each would be copied first. Jobs are numbered in the
+-- given order, but inserted in the order of their ids, so that two transactions with the same ids
+-- wait for each other in the same order.
 CREATE FUNCTION ackline.insert_new(
     in_queue integer, in_version bigint, clock double precision, ageing double precision,
     ids bytea[], kinds bytea[], groups bytea[], priorities bigint[],
@@ -275,7 +277,8 @@ BEGIN
                    unnest(kind_ids) AS kind_id
         ) g
     ), bodies AS (
-        INSERT INTO ackline.job (num, queue, id, kind, job_group, priority, created, options, payload)
+        INSERT INTO ackline.job
+            (num, queue, id, kind, job_group, priority, created, options, payload)
         SELECT g.num, in_queue, g.id, g.kind, g.job_group, g.priority, g.now, g.options, g.payload
         FROM given g ORDER BY g.id
     ), queued AS (
@@ -294,7 +297,7 @@ EXCEPTION WHEN unique_violation THEN
 END
 $$;
 
--- As msgpack, in which the journal keeps its entries: a text, and a number that is not negative.
+-- Encode a text, and a number that is not negative, as msgpack, the format of journal entries.
 CREATE FUNCTION ackline.msgpack_text(utf8 bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN length(utf8) < 32 THEN set_byte('\x00', 0, 160 + length(utf8))
                 WHEN length(utf8) < 256 THEN set_byte('\xd900', 1, length(utf8))

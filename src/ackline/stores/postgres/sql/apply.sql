@@ -1,8 +1,8 @@
 -- Transitions.
 --
--- `queue + 0` is an expression that no index matches, so that rows are found by the keys that name
--- them. In a table that is still empty all indexes seem alike, and a plan that was made then might
--- otherwise read a whole queue to find one job, for as long as its session lasts.
+-- `queue + 0` matches no index, so that rows are found by the other columns. In an empty table, all
+-- indexes seem equal, and a plan cached then might read a whole queue to find one job, for as long
+-- as its session lasts.
 
 -- name: add_ready
 INSERT INTO ackline.ready (kind_id, lane, rank, job, attempts, token, worker, started, act)
@@ -33,8 +33,8 @@ FROM unnest(%(jobs)b::bigint[], %(ats)b::float8[], %(attempts)b::bigint[], %(res
      p(job, at, attempts, result);
 
 -- name: lock_jobs
--- The jobs of these ids, and where they stand unless they are leased; locked there. A job that
--- has just left its home, or its queue, is answered without one.
+-- The jobs of these ids; rows in other tables than `lease` are locked. A job that has just left its
+-- table, or its queue, is returned without one.
 WITH wanted AS MATERIALIZED (
     SELECT j.* FROM unnest(%(ids)b::bytea[]) i(id)
     CROSS JOIN LATERAL (
@@ -62,7 +62,7 @@ FROM wanted w LEFT JOIN (
 ) h ON h.job = w.num;
 
 -- name: find_jobs
--- The same without locks, as it is at this moment: for transitions that can change only a lease.
+-- The same without locks, for transitions that can change only a lease.
 SELECT j.num, j.id, j.kind, j.job_group, j.priority, h.in_table, h.state, h.at, h.attempts, h.token,
        h.worker, h.started, h.act, h.finished
 FROM unnest(%(ids)b::bytea[]) i(id)
@@ -83,30 +83,30 @@ LEFT JOIN LATERAL (
 ) h ON true;
 
 -- name: priorities
--- Read when the jobs are locked: before, somebody may have been changing them.
+-- Read once the jobs are locked, because they may have changed before.
 SELECT num, priority FROM ackline.job WHERE num = ANY (%(jobs)b::bigint[]);
 
 -- name: options_of
--- Of the jobs that have any options.
+-- Only of jobs that have options.
 SELECT num, options FROM ackline.job
 WHERE num = ANY (%(jobs)b::bigint[]) AND options IS NOT NULL;
 
 -- name: lock_leases
--- Of these tokens; if jobs are named, only those that hold one of them.
+-- Of these tokens; if jobs are given, only the leases that have one of them.
 SELECT num, token, worker, started, deadline, jobs, attempts, ranks, cancel_requested
 FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[])
 ORDER BY num + 0 FOR UPDATE;
 
 -- name: lock_free_leases
--- The same, without the leases that another transaction has locked.
+-- The same, without leases that another transaction has locked.
 SELECT num, token, worker, started, deadline, jobs, attempts, ranks, cancel_requested
 FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[])
 ORDER BY num + 0 FOR UPDATE SKIP LOCKED;
 
 -- name: read_leases
--- The same without locks, as they were committed last.
+-- The same without locks, as last committed.
 SELECT num, token, worker, started, deadline, jobs, attempts, ranks, cancel_requested
 FROM ackline.lease WHERE token = ANY (%(tokens)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (%(jobs)b::bigint[] IS NULL OR jobs && %(jobs)b::bigint[]);
@@ -122,9 +122,11 @@ FROM ackline.lease WHERE queue = %(queue)b::int AND jobs && %(jobs)b::bigint[]
 ORDER BY num FOR UPDATE SKIP LOCKED;
 
 -- name: add_lease
-INSERT INTO ackline.lease (token, queue, worker, started, deadline, jobs, attempts, ranks, cancel_requested)
+INSERT INTO ackline.lease
+    (token, queue, worker, started, deadline, jobs, attempts, ranks, cancel_requested)
 VALUES (%(token)b::bigint, %(queue)b::int, %(worker)b, %(started)b::float8, %(deadline)b::float8,
-        %(jobs)b::bigint[], %(attempts)b::bigint[], %(ranks)b::float8[], %(cancel_requested)b::bigint[]);
+        %(jobs)b::bigint[], %(attempts)b::bigint[], %(ranks)b::float8[],
+        %(cancel_requested)b::bigint[]);
 
 -- name: set_lease
 UPDATE ackline.lease
@@ -145,7 +147,7 @@ DELETE FROM ackline.parked WHERE job = ANY (%(jobs)b::bigint[]);
 DELETE FROM ackline.inactive WHERE job = ANY (%(jobs)b::bigint[]);
 
 -- name: update_inactive
--- From one rest to another.
+-- From one inactive state to another.
 UPDATE ackline.inactive r
 SET state = p.state, at = p.at, attempts = p.attempts, finished = nullif(p.finished, '-infinity')
 FROM unnest(%(jobs)b::bigint[], %(states)b::bigint[], %(ats)b::float8[], %(attempts)b::bigint[],
@@ -165,12 +167,13 @@ ON CONFLICT (job) DO UPDATE SET token = excluded.token, data = excluded.data;
 -- name: add_attempts
 INSERT INTO ackline.attempt (job, n, failure)
 SELECT p.job,
-       coalesce((SELECT a.n FROM ackline.attempt a WHERE a.job = p.job ORDER BY n DESC LIMIT 1), 0) + 1,
+       coalesce((SELECT a.n FROM ackline.attempt a WHERE a.job = p.job
+                 ORDER BY n DESC LIMIT 1), 0) + 1,
        p.failure
 FROM unnest(%(jobs)b::bigint[], %(failures)b::bytea[]) p(job, failure);
 
 -- name: trim_attempts
--- Of each job, only the last ones are kept.
+-- Keep only the last failures of each job.
 DELETE FROM ackline.attempt a
 USING (SELECT num FROM unnest(%(jobs)b::bigint[]) j(num)) j
 WHERE a.job = j.num AND a.n <= (
@@ -193,8 +196,8 @@ FROM ackline.job WHERE num = %(job)b::bigint
 ON CONFLICT (tenant, key) DO UPDATE SET value = excluded.value, version = excluded.version;
 
 -- name: move_job
--- Its row is written anew: no row is returned, and the job is lost unless the transaction is rolled
--- back, if another transaction has just inserted this id there.
+-- Deletes and inserts the row. If another transaction has just inserted the same id in the target,
+-- no row is returned and the transaction must be rolled back, because the job is deleted.
 WITH deleted AS (
     DELETE FROM ackline.job WHERE num = %(job)b::bigint
     RETURNING num, id, kind, job_group, priority, created, options, payload

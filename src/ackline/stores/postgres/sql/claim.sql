@@ -1,12 +1,12 @@
--- Leases.
+-- Claims.
 
 -- name: next_jobs
--- The next jobs, locked: how `take_jobs`, its twin `take_jobs_within` and `claim_jobs` begin. Nothing is found if the
--- queue has changed since it was looked at, or if jobs are due that must be promoted first.
+-- The next jobs, locked: the first part of `take_jobs`, `take_jobs_within` and `claim_jobs`. Finds
+-- nothing if the queue has changed since it was cached, or if jobs are due that must be promoted.
 --
--- First, each lane is read from its bound on, without locks, to find how many jobs to take of
--- which; then those are locked, skipping jobs that others have locked. `take_jobs_within` stops after so
--- many bytes: it has `within_bytes` in each row_id that is marked.
+-- First, each lane is read from a position on, without locks, to find how many jobs to take of
+-- each. Then these are locked, skipping jobs that others have locked. `take_jobs_within` has
+-- `within_bytes` in the marked places, to stop after a number of bytes.
 gate AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM ackline.queue
                    WHERE num = %(queue)b::int AND version = %(version)b::bigint) AS same,
@@ -25,13 +25,15 @@ gate AS MATERIALIZED (
                       %(jobs)b::bigint[]) b(kind_id, lane, rank, job)
     CROSS JOIN LATERAL (
         SELECT rank, job FROM ackline.ready
-        WHERE kind_id = b.kind_id::int AND lane = b.lane::smallint AND (rank, job) >= (b.rank, b.job)
+        WHERE kind_id = b.kind_id::int AND lane = b.lane::smallint
+          AND (rank, job) >= (b.rank, b.job)
         ORDER BY rank, job LIMIT %(limit)b::bigint
     ) r
     WHERE g.same AND (g.promoted OR NOT g.due)
     ORDER BY r.rank, r.job LIMIT %(limit)b::bigint
 ), shares AS MATERIALIZED (
-    SELECT kind_id, lane, min(rank) AS rank, count(*) AS n FROM scanned /*within_bytes*/ GROUP BY kind_id, lane
+    SELECT kind_id, lane, min(rank) AS rank, count(*) AS n FROM scanned /*within_bytes*/
+    GROUP BY kind_id, lane
 ), locked AS MATERIALIZED (
     SELECT s.kind_id, s.lane, r.* FROM shares s CROSS JOIN LATERAL (
         SELECT ctid AS row_id, rank, job, attempts, token FROM ackline.ready
@@ -41,9 +43,9 @@ gate AS MATERIALIZED (
 );
 
 -- name: take_jobs
--- Take the next jobs out of their lines. The first row says whether the queue is as it was, whether
--- jobs are due, and how many jobs were scanned. Jobs are deleted by the ctid of rows that are already
--- locked and counted: a join could delete more.
+-- Take the next jobs out of `ready`. The first row says whether the queue is unchanged, whether
+-- jobs are due, and how many jobs were read. Jobs are deleted by the ctid of rows that are already
+-- locked and counted; a join could delete more.
 WITH /*next_jobs*/, taken AS (
     DELETE FROM ackline.ready WHERE ctid = ANY (ARRAY(SELECT row_id FROM locked /*within_bytes*/))
     RETURNING kind_id, lane, rank, job, attempts, token, worker, started, act
@@ -60,13 +62,12 @@ FROM gate g LEFT JOIN (
 ) ON true;
 
 -- name: claim_jobs
--- A whole claim in one statement: the next jobs leave their lines, are leased, noted in the journal
--- and counted, if all of them are without options (a group is one) and had lower tokens. If not,
--- nothing is done. A claim sees only what was committed when its one snapshot was taken, so its
--- journal entry rightly takes its moment from it, too.
+-- A whole claim in one statement: the next jobs are leased, journaled and counted, if none of them
+-- has options (a group is one) or a higher last token. If not, nothing is changed. All of it sees
+-- one snapshot, so the journal entries may take their moment from it.
 --
--- The entries are written as `shared/journal_batches.py` packs them: `head` and `tail` are what is the same
--- in all. A session notes whether it took any, for `notify`.
+-- The entries are encoded as in `shared/journal_batches.py`; `head` and `tail` are the same in all
+-- of them. A setting of the session tells `notify` whether any jobs were claimed.
 WITH /*next_jobs*/, bodies AS MATERIALIZED (
     SELECT l.*, j.* FROM locked l CROSS JOIN LATERAL (
         SELECT id, kind, job_group, priority, created, options, payload
@@ -111,7 +112,7 @@ SELECT g.same, g.due, (SELECT count(*) FROM scanned), b.rank, b.job, b.kind_id, 
 FROM gate g LEFT JOIN (lot l CROSS JOIN bodies b) ON true;
 
 -- name: within_bytes
--- The first of some jobs, up to the one with which they have so many bytes.
+-- The first of some jobs, up to the one that reaches the limit of bytes.
 SELECT * FROM (
     SELECT f.*, sum(octet_length(j.payload) + coalesce(octet_length(j.options), 0)) OVER (
         ORDER BY f.rank, f.job ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -122,7 +123,7 @@ SELECT * FROM (
 ) g WHERE coalesce(before, 0) < %(max_bytes)b::bigint;
 
 -- name: next_times
--- The times of the first scheduled, the first failing and the first leased job. (see scan_position.py)
+-- The times of the first scheduled, failing and leased job (see scan_position.py).
 SELECT (SELECT at FROM ackline.inactive WHERE queue = %(queue)b::int AND state = 0
         ORDER BY at, job LIMIT 1),
        (SELECT at FROM ackline.inactive WHERE queue = %(queue)b::int AND state = 3
@@ -132,7 +133,7 @@ SELECT (SELECT at FROM ackline.inactive WHERE queue = %(queue)b::int AND state =
         ORDER BY deadline LIMIT 1);
 
 -- name: promote
--- Due jobs, the earliest first, go in line by the time they were due. (`+ 0`: see apply.sql)
+-- Due jobs, the earliest first, ranked by the time they were due. (`+ 0`: see apply.sql)
 WITH due AS MATERIALIZED (
     SELECT d.job FROM (
         (SELECT job, at FROM ackline.inactive
@@ -168,12 +169,13 @@ WITH due AS MATERIALIZED (
 SELECT at, job, id, kind, priority, state, attempts, kind_id FROM bodies;
 
 -- name: lapsed
--- Leased jobs past their deadline, the earliest first, without payload, progress and result: many
--- large jobs may have lapsed, and expiring them needs none of that.
+-- Leased jobs past their deadline, the earliest first; without payload, progress and result, which
+-- may be large and are not needed to expire them.
 SELECT o.job, j.id, j.kind, ''::bytea, j.priority, j.options, j.created, o.deadline, o.attempts,
        o.token, o.worker, o.started, o.cancel_requested, NULL::bytea
 FROM (
-    SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.cancel_requested) AS cancel_requested
+    SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started,
+           u.job = ANY (l.cancel_requested) AS cancel_requested
     FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
     WHERE l.queue = %(queue)b::int AND l.deadline <= %(now)b::float8
     ORDER BY l.deadline, u.job LIMIT %(limit)b::bigint
@@ -184,11 +186,12 @@ CROSS JOIN LATERAL (
 ORDER BY o.deadline, o.job;
 
 -- name: leases_of_worker
--- The jobs that one worker holds, as `lapsed` has them.
+-- The jobs leased by one worker, with the columns of `lapsed`.
 SELECT o.job, j.id, j.kind, ''::bytea, j.priority, j.options, j.created, o.deadline, o.attempts,
        o.token, o.worker, o.started, o.cancel_requested, NULL::bytea
 FROM (
-    SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.cancel_requested) AS cancel_requested
+    SELECT l.deadline, u.job, u.attempts, l.token, l.worker, l.started,
+           u.job = ANY (l.cancel_requested) AS cancel_requested
     FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
     WHERE l.queue = %(queue)b::int AND l.worker = %(worker)b
     ORDER BY u.job LIMIT %(limit)b::bigint
@@ -202,7 +205,8 @@ ORDER BY o.job;
 INSERT INTO ackline.worker (queue, id, heartbeat, last_heartbeat, expires)
 VALUES (%(queue)b::int, %(id)b, %(heartbeat)b, %(last_heartbeat)b::float8, %(expires)b::float8)
 ON CONFLICT (queue, id) DO UPDATE
-SET heartbeat = excluded.heartbeat, last_heartbeat = excluded.last_heartbeat, expires = excluded.expires;
+SET heartbeat = excluded.heartbeat, last_heartbeat = excluded.last_heartbeat,
+    expires = excluded.expires;
 
 -- name: remove_worker
 DELETE FROM ackline.worker WHERE queue = %(queue)b::int AND id = %(id)b;

@@ -1,8 +1,8 @@
--- Jobs into the store.
+-- Inserting jobs.
 
 -- name: insert_one
--- One job that is believed to be new: returns when it was inserted. No row, and nothing is done, if
--- its id is known, or if the queue has changed since it was looked at.
+-- One job that is believed to be new; returns when it was inserted. Returns no row, and changes
+-- nothing, if its id exists, or if the queue has changed since it was cached.
 WITH moment AS (
     SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8) AS now
     FROM ackline.queue WHERE num = %(queue)b::int AND version = %(version)b::bigint
@@ -24,8 +24,8 @@ WITH moment AS (
 SELECT created, set_config('ackline_transaction.inserted', 'yes', true) FROM body;
 
 -- name: insert_new
--- Jobs that are all new: returns when they were inserted; NULL, and does nothing, if an id is known,
--- or if the queue has changed since it was looked at.
+-- Several jobs that are believed to be new; returns when they were inserted. Returns NULL, and
+-- changes nothing, if an id exists, or if the queue has changed since it was cached.
 SELECT ackline.insert_new(
     %(queue)b::int, %(version)b::bigint, %(now)b::float8, %(ageing)b::float8,
     %(ids)b::bytea[], %(kinds)b::bytea[], %(groups)b::bytea[], %(priorities)b::bigint[],
@@ -33,7 +33,7 @@ SELECT ackline.insert_new(
 );
 
 -- name: find_existing
--- Where the jobs of these ids stand, as of one moment.
+-- The jobs of these ids, with their states, in one snapshot.
 SELECT j.id, j.num, j.kind, r.state, r.at, r.result, q.queued IS NOT NULL
 FROM unnest(%(ids)b::bytea[]) i(id)
 CROSS JOIN LATERAL (
@@ -43,7 +43,7 @@ LEFT JOIN LATERAL (
     SELECT state, at, CASE WHEN state = 4 THEN result END AS result
     FROM ackline.inactive WHERE job = j.num OFFSET 0
 ) r ON true
--- Not by EXISTS: its plan might read all queued jobs into a hash table.
+-- Not EXISTS, whose plan might read all queued jobs into a hash table.
 LEFT JOIN LATERAL (
     SELECT true AS queued FROM ackline.ready WHERE job = j.num
     UNION ALL SELECT true FROM ackline.parked WHERE job = j.num
@@ -51,14 +51,14 @@ LEFT JOIN LATERAL (
 ) q ON true;
 
 -- name: lock_replaceable
--- Of these jobs, those that are still failed, cancelled or past their time. (`+ 0`: see apply.sql)
+-- Those that are still failed, cancelled or past their retention. (`+ 0`: see apply.sql)
 SELECT job, state FROM ackline.inactive
 WHERE job = ANY (%(jobs)b::bigint[]) AND queue + 0 = %(queue)b::int
   AND (state >= 5 OR (state = 4 AND at <= %(now)b::float8))
 ORDER BY job FOR UPDATE;
 
 -- name: add_jobs
--- Returns which jobs were new; numbered and inserted as by `insert_new`.
+-- Returns which jobs were new; they are numbered and inserted as in `insert_new`.
 WITH given AS MATERIALIZED (
     SELECT nextval('ackline.job_num') AS num, g.*
     FROM unnest(
@@ -87,5 +87,5 @@ SELECT coalesce(sum(states[1] + states[2] + states[3] + states[4]), 0)::bigint, 
 FROM ackline.count_change WHERE queue = %(queue)b::int;
 
 -- name: lock_capacity
--- One transaction at a time: each must count the jobs that the one before has added.
-SELECT pg_advisory_xact_lock(hashtextextended('ackline.room', %(queue)b::bigint));
+-- One transaction at a time: each must count the jobs that the previous one has added.
+SELECT pg_advisory_xact_lock(hashtextextended('ackline.capacity', %(queue)b::bigint));

@@ -1,4 +1,4 @@
--- A caller's transaction.
+-- Statements in a user's transaction.
 
 -- name: savepoint
 SAVEPOINT ackline_step;
@@ -16,12 +16,12 @@ SELECT extract(epoch FROM pg_postmaster_start_time())::float8,
        to_regclass('ackline.job')::oid::bigint;
 
 -- name: transaction_settings
--- Whether the transaction is read-only, whether it sees new commits, and its session's settings.
+-- Whether the transaction is read-only, whether it sees new commits, and its settings.
 SELECT current_setting('transaction_read_only')::boolean,
        current_setting('transaction_isolation') = 'read committed',
        ARRAY(SELECT current_setting(s.name)::boolean
              FROM unnest(%(names)s::text[]) WITH ORDINALITY s(name, n) ORDER BY s.n);
 
 -- name: notify_at_commit
--- It cannot be known now who will wait at the commit, so all listeners are notified.
+-- Who will be waiting at the commit is not known yet, so all processes are notified.
 SELECT pg_notify(%(channel)s, m.message) FROM unnest(%(messages)s::text[]) m(message);

@@ -1,17 +1,18 @@
 -- The journal and the counts.
 
 -- name: journal_moment
--- Where in the journal a transaction stands, see the table `journal`.
+-- The position of a transaction in the journal; see the table `journal`.
 greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
          pg_current_xact_id()::text::bigint + 1)::text::xid8;
 
 -- name: append_journal
--- One batch of a queue's journal, and how its counts have changed. If it tells of jobs that were
--- believed to be new (`blind`), only if this transaction has inserted them.
+-- One batch of the journal of a queue, and the changes of its counts. With `if_inserted`, only if
+-- this transaction has inserted the jobs that were believed to be new.
 WITH counted AS (
     INSERT INTO ackline.count_change (queue, states, events)
     SELECT %(queue)b::int, %(states)b::bigint[], %(size)b::bigint
-    WHERE %(if_inserted)b::bigint = 0 OR current_setting('ackline_transaction.inserted', true) = 'yes'
+    WHERE %(if_inserted)b::bigint = 0
+       OR current_setting('ackline_transaction.inserted', true) = 'yes'
 )
 INSERT INTO ackline.journal (era, moment, queue, at, size, entries)
 SELECT (SELECT era FROM ackline.epoch),
@@ -22,7 +23,7 @@ SELECT (SELECT era FROM ackline.epoch),
 WHERE %(if_inserted)b::bigint = 0 OR current_setting('ackline_transaction.inserted', true) = 'yes';
 
 -- name: read_queue_events
--- From a batch on, but not beyond the oldest transaction that still runs.
+-- Batches from a position on, up to the oldest running transaction.
 SELECT j.era, j.moment::text::bigint, j.num, j.queue, j.at, j.size, j.entries
 FROM ackline.journal j
 WHERE j.queue = %(queue)b::int
@@ -42,7 +43,7 @@ WHERE (j.era, j.moment, j.num) >= (%(era)b::int, %(moment)b::bigint::text::xid8,
 ORDER BY j.era, j.moment, j.num LIMIT %(limit)b::bigint;
 
 -- name: find_tenant_events
--- The batches of one tenant among the next ones of all queues, and the last of those.
+-- The batches of one tenant among the next ones of all queues, and the last one that was read.
 WITH next AS MATERIALIZED (
     SELECT j.* FROM ackline.journal j
     WHERE (j.era, j.moment, j.num)
@@ -63,7 +64,7 @@ FROM last_read s LEFT JOIN (
 ORDER BY o.era, o.moment, o.num;
 
 -- name: read_tenant_events
--- The next batches of one tenant, found queue by queue: what others write is not looked at.
+-- The next batches of one tenant, read queue by queue.
 SELECT j.era, j.moment::text::bigint, j.num, j.queue, j.at, j.size, j.entries, n.tenant, n.name
 FROM (
     SELECT k.era, k.moment, k.num, q.tenant, q.name
@@ -86,7 +87,7 @@ SELECT (SELECT era FROM ackline.epoch),
        pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 
 -- name: oldest_batches
--- Only batches that every reader could have last_read.
+-- Only batches that every reader could have read.
 SELECT j.era, j.moment::text::bigint, j.num, j.at, j.size
 FROM ackline.journal j
 WHERE j.queue = %(queue)b::int
@@ -113,7 +114,7 @@ INSERT INTO ackline.count_change (queue, states, events)
 SELECT %(queue)b::int, '{0,0,0,0,0,0,0}', -coalesce(sum(size), 0) FROM deleted;
 
 -- name: last_trimmed
--- The last batch that was dropped of a queue, of a tenant's queues, or of any queue.
+-- The last batch that was trimmed of a queue, of the queues of a tenant, or of all queues.
 SELECT era, moment::text::bigint, num, size FROM ackline.trimmed
 WHERE (%(queue)b::int IS NULL OR queue = %(queue)b::int)
   AND (%(tenant)b::bytea IS NULL
@@ -121,7 +122,7 @@ WHERE (%(queue)b::int IS NULL OR queue = %(queue)b::int)
 ORDER BY era DESC, moment DESC, num DESC LIMIT 1;
 
 -- name: counts
--- The last column is how many rows were added up.
+-- The last column is the number of rows that were added up.
 SELECT t.queue,
        sum(t.states[1])::bigint, sum(t.states[2])::bigint, sum(t.states[3])::bigint,
        sum(t.states[4])::bigint, sum(t.states[5])::bigint, sum(t.states[6])::bigint,
@@ -129,7 +130,7 @@ SELECT t.queue,
 FROM ackline.count_change t WHERE t.queue = ANY (%(queues)b::bigint[]) GROUP BY t.queue;
 
 -- name: compact_counts
--- Many changes into one. A second transaction that does the same finds them gone, and adds nothing.
+-- Replace many changes by one. A concurrent transaction finds them deleted, and adds nothing.
 WITH old AS (
     DELETE FROM ackline.count_change WHERE queue = %(queue)b::int RETURNING states, events
 ), sums AS (

@@ -1,7 +1,7 @@
--- The schema itself.
+-- Migrations.
 
 -- name: schema_state
--- Whether it exists, how much is in it, and the columns of the table that marks it as Ackline's.
+-- Whether the schema exists, how many relations it has, and the columns of `migration`.
 SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s),
        (SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = %(schema)s),
@@ -11,11 +11,11 @@ SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s),
                AND a.attnum > 0 AND NOT a.attisdropped);
 
 -- name: last_migration
--- The newest step, and the oldest schema whose code can live with all steps.
+-- The newest migration, and the oldest schema version whose code can use the tables.
 SELECT coalesce(max(num), 0), coalesce(max(compatible_from), 0) FROM ackline.migration;
 
 -- name: set_lock_timeout
--- While a step waits for a lock, all transactions that come later wait behind it.
+-- While a migration waits for a lock, all later transactions wait behind it.
 SELECT set_config('lock_timeout', %(wait)s, true);
 
 -- name: lock_migrations

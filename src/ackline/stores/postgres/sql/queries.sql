@@ -1,8 +1,8 @@
--- Looking at jobs and workers. Rows of jobs have the same columns everywhere.
+-- Reading jobs and workers. Rows of jobs have the same columns in all statements.
 
 -- name: read_jobs
--- The jobs of these ids, in their order, up to the one with which they have so many bytes; the last
--- column counts these. Those without a state are leased.
+-- The jobs of these ids, in their order, up to the one that reaches the limit of bytes; the last
+-- column adds these up. Jobs without a state are leased.
 SELECT num, id, kind, payload, priority, options, created, state, at, attempts, token, worker,
        started, finished, false, progress, result, bytes
 FROM (
@@ -40,18 +40,19 @@ FROM (
 ORDER BY n;
 
 -- name: leases_of_jobs
--- The leases of these jobs, and of those leased with them.
-SELECT u.job, l.deadline, u.attempts, l.token, l.worker, l.started, u.job = ANY (l.cancel_requested), p.data
+-- The leases of these jobs, with all jobs that share them.
+SELECT u.job, l.deadline, u.attempts, l.token, l.worker, l.started,
+       u.job = ANY (l.cancel_requested), p.data
 FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
 LEFT JOIN LATERAL (
     SELECT data FROM ackline.progress WHERE job = u.job AND token = l.token OFFSET 0
 ) p ON true
 WHERE l.queue = %(queue)b::int AND l.jobs && %(jobs)b::bigint[];
 
--- Lists end with the job with which they have so many bytes, which the last column counts.
+-- Lists end with the job that reaches the limit of bytes, which the last column adds up.
 
 -- name: list_queued
--- Queued jobs in the order of their line, after a place; a parameter that is NULL excludes none.
+-- Queued jobs by rank, after a position. A filter that is NULL excludes no jobs.
 SELECT num, id, kind, payload, priority, options, created, 1, at, attempts, token, worker, started,
        NULL::float8, false, progress, NULL::bytea, bytes
 FROM (
@@ -82,7 +83,8 @@ FROM (
             CROSS JOIN LATERAL (
                 SELECT kind, created, payload FROM ackline.job WHERE num = q.job OFFSET 0
             ) b
-            WHERE q.queue = %(queue)b::int AND (q.rank, q.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
+            WHERE q.queue = %(queue)b::int
+              AND (q.rank, q.job) /*behind*/ > (%(at)b::float8, %(after)b::bigint)
               AND (%(kinds)b::bytea[] IS NULL OR b.kind = ANY (%(kinds)b::bytea[]))
               AND (%(created_after)b::float8 IS NULL OR b.created >= %(created_after)b::float8)
               AND (%(created_before)b::float8 IS NULL OR b.created < %(created_before)b::float8)
@@ -102,7 +104,7 @@ FROM (
 ORDER BY at /*up*/, num /*up*/;
 
 -- name: list_inactive
--- Jobs at rest in one state; given a time, only those whose retention is not over by then.
+-- Inactive jobs of one state; terminal ones only if their retention ends after `now`.
 SELECT num, id, kind, payload, priority, options, created, state, at, attempts, token, worker,
        started, finished, false, progress, result, bytes
 FROM (
@@ -139,7 +141,7 @@ FROM (
 ORDER BY at /*up*/, num /*up*/;
 
 -- name: list_leased
--- Leased jobs by age, because their deadlines move with each heartbeat.
+-- Leased jobs by number, because their deadlines change with each heartbeat.
 SELECT num, id, kind, payload, priority, options, created, 2, deadline, attempts, token, worker,
        started, NULL::float8, cancel_requested, progress, NULL::bytea, bytes
 FROM (
@@ -156,7 +158,7 @@ FROM (
                        u.job = ANY (l.cancel_requested) AS cancel_requested
                 FROM ackline.lease l CROSS JOIN LATERAL unnest(l.jobs, l.attempts) u(job, attempts)
                 WHERE l.queue = %(queue)b::int AND u.job /*behind*/ > %(after)b::bigint
-                -- Sorted before their bodies are read, so that no more are read than are shown.
+                -- Sorted before payloads are read, so that only those that are listed are read.
                 ORDER BY u.job /*up*/ OFFSET 0
             ) o
             CROSS JOIN LATERAL (SELECT * FROM ackline.job WHERE num = o.job OFFSET 0) j
@@ -178,7 +180,7 @@ FROM (
 ORDER BY num /*up*/;
 
 -- name: workers
--- Of some queues, by their places in the list; each with the number of jobs that it holds.
+-- Of several queues, by their index in the list; each with the number of jobs that it has leased.
 SELECT i.n, w.heartbeat, w.last_heartbeat, w.expires, coalesce((
     SELECT sum(cardinality(l.jobs)) FROM ackline.lease l
     WHERE l.queue = w.queue AND l.worker = w.id
@@ -188,8 +190,8 @@ JOIN ackline.queue q ON q.tenant = i.tenant AND q.name = i.name
 JOIN ackline.worker w ON w.queue = q.num;
 
 -- name: next_due
--- Of some queues, in the order of the list: when the next scheduled or failing job is due, and when
--- the next lease ends.
+-- Of several queues, in their order: when the next scheduled or failing job is due, and when the
+-- next lease ends.
 SELECT least((SELECT at FROM ackline.inactive WHERE queue = q.num AND state = 0
               ORDER BY at, job LIMIT 1),
              (SELECT at FROM ackline.inactive WHERE queue = q.num AND state = 3

@@ -1,4 +1,4 @@
--- Queues, their lines and their groups.
+-- Queues, their kinds and their groups.
 
 -- name: find_queue
 -- A queue, if it exists, and the time.
@@ -23,13 +23,13 @@ WITH raised AS (
 SELECT base * 2048 + nextval('ackline.token') FROM raised;
 
 -- name: more_tokens
--- `count` tokens, above those that this session was given before.
+-- `count` tokens, above those that this session got before.
 SELECT (SELECT base FROM ackline.epoch) * 2048 + nextval('ackline.token')
 FROM generate_series(1, %(count)b::bigint);
 
 -- name: raise_epoch
--- Sent on every new connection: after a copy was restored, tokens must still grow, and the journal
--- of another server must come before ours.
+-- Runs on every new connection: tokens must also grow in a restored copy, and a journal of another
+-- server must sort before new entries.
 UPDATE ackline.epoch e
 SET base = greatest(e.base, moment.milliseconds), era = e.era + (moment.foreign_journal)::int
 FROM (
@@ -52,7 +52,9 @@ VALUES (%(tenant)b, %(name)b, %(settings)b) ON CONFLICT DO NOTHING;
 WITH new AS (
     INSERT INTO ackline.queue_kind (queue, kind)
     SELECT %(queue)b::int, k.kind FROM unnest(%(kinds)b::bytea[]) k(kind)
-    WHERE NOT EXISTS (SELECT FROM ackline.queue_kind l WHERE l.queue = %(queue)b::int AND l.kind = k.kind)
+    WHERE NOT EXISTS (
+        SELECT FROM ackline.queue_kind l WHERE l.queue = %(queue)b::int AND l.kind = k.kind
+    )
     ORDER BY k.kind
     ON CONFLICT DO NOTHING RETURNING num
 )
@@ -73,7 +75,7 @@ WHERE (%(tenant)b::bytea IS NULL OR tenant = %(tenant)b::bytea)
 ORDER BY tenant, name;
 
 -- name: lock_groups
--- Lock groups, made if need be, in the order of their names; returns how many jobs run in each.
+-- Lock groups in the order of their names, created if needed; returns how many jobs are leased.
 INSERT INTO ackline.job_group AS g (queue, name, running)
 SELECT %(queue)b::int, n.name, 0 FROM unnest(%(names)b::bytea[]) n(name) ORDER BY n.name
 ON CONFLICT (queue, name) DO UPDATE SET running = g.running
@@ -81,7 +83,7 @@ RETURNING g.name, g.running;
 
 -- name: lock_free_groups
 -- The same without groups that another transaction has locked and may be about to delete: a group
--- is made only if nobody can see one of its name.
+-- is created only if none of its name is visible.
 WITH there AS MATERIALIZED (
     SELECT name FROM ackline.job_group
     WHERE queue = %(queue)b::int AND name = ANY (%(names)b::bytea[])
@@ -109,15 +111,15 @@ WHERE queue = %(queue)b::int AND name = ANY (%(names)b::bytea[]) AND running = 0
 -- name: park
 INSERT INTO ackline.parked
     (queue, job_group, kind_id, rank, job, attempts, token, worker, started, act)
-SELECT %(queue)b::int, p.job_group, p.kind_id, p.rank, p.job, p.attempts, nullif(p.token, 0), p.worker,
-       nullif(p.started, '-infinity'), nullif(p.act, -1)
+SELECT %(queue)b::int, p.job_group, p.kind_id, p.rank, p.job, p.attempts, nullif(p.token, 0),
+       p.worker, nullif(p.started, '-infinity'), nullif(p.act, -1)
 FROM unnest(%(groups)b::bytea[], %(kind_ids)b::bigint[], %(ranks)b::float8[], %(jobs)b::bigint[],
             %(attempts)b::bigint[], %(tokens)b::bigint[], %(workers)b::bytea[],
             %(starts)b::float8[], %(acts)b::bigint[])
      p(job_group, kind_id, rank, job, attempts, token, worker, started, act);
 
 -- name: unpark
--- The best-ranked of each kind of a group go back in line.
+-- Make the first jobs of each kind of a group ready again.
 WITH best AS MATERIALIZED (
     SELECT p.job FROM ackline.queue_kind l
     CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
--- What the server is, and how it fares.
+-- The state of the server.
 
 -- name: now
 SELECT coalesce(%(now)b::float8, extract(epoch FROM clock_timestamp())::float8);
@@ -13,9 +13,9 @@ SELECT current_setting('server_version'), (SELECT max(num) FROM ackline.migratio
        pg_has_role('pg_read_all_stats', 'USAGE');
 
 -- name: open_transactions
--- What has kept a transaction open for longest, and so keeps dead rows from being removed:
--- sessions, standbys that give feedback, replication slots, prepared transactions. One that writes,
--- in whichever database, also makes the readers of the journal wait.
+-- What has kept a snapshot open for longest, so that dead rows cannot be removed: sessions,
+-- standbys with feedback, replication slots, prepared transactions. One that writes, in any
+-- database, also makes readers of the journal wait.
 SELECT h.who, h.state, h.seconds, h.transactions, h.writes FROM (
     SELECT 'session ' || pid || coalesce(' of ' || usename, '')
                || coalesce(' (' || nullif(application_name, '') || ')', '') AS who,
@@ -38,7 +38,7 @@ SELECT h.who, h.state, h.seconds, h.transactions, h.writes FROM (
 ) h ORDER BY h.seconds DESC NULLS LAST, h.transactions DESC LIMIT 100;
 
 -- name: tables
--- Each with its rows, its size, how long ago it was vacuumed, and whether its settings are its own.
+-- Tables with rows, size, age of the last vacuum, and whether they have settings of their own.
 SELECT s.relname::text, s.n_live_tup, s.n_dead_tup, pg_total_relation_size(s.relid),
        extract(epoch FROM clock_timestamp() - greatest(s.last_vacuum, s.last_autovacuum))::float8,
        EXISTS (SELECT FROM unnest(c.reloptions) o WHERE starts_with(o, 'autovacuum')),

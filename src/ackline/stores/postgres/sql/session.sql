@@ -13,13 +13,13 @@ COMMIT;
 ROLLBACK;
 
 -- name: settings
--- For one transaction, the settings that lasting sessions get when they connect.
+-- Set for one transaction what lasting sessions set when they connect.
 SELECT set_config(s.name, s.value, true)
 FROM (SELECT unnest(%(names)s::text[]) AS name, unnest(%(values)s::text[]) AS value) s;
 
 -- name: may_write
--- Whether this user may write here, and this is no standby. Asked first: to be refused would leave
--- an error in the server's log for each new connection.
+-- Whether this user may write and this is no standby. Checked first, because a refused write would
+-- be an error in the server's log for each new connection.
 SELECT NOT current_setting('transaction_read_only')::boolean
        AND has_table_privilege('ackline.epoch', 'UPDATE');
 

@@ -1,6 +1,6 @@
-"""The client's connection inside the object that a caller hands in as its connection.
+"""Find the psycopg connection in the object that a user passes, and run statements on it.
 
-The frameworks are not imported here: a caller that hands in their object has imported them.
+SQLAlchemy and Django are not imported here: a user who passes their objects has imported them.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _SUPPORTED = (
 )
 
 _REFUSED = {
-    TransactionStatus.INERROR: "its transaction has failed already: roll it back, then try again",
+    TransactionStatus.INERROR: "its transaction has already failed: roll it back, then try again",
     TransactionStatus.ACTIVE: "it is busy with another command: finish that first",
-    TransactionStatus.UNKNOWN: "it is closed, or broken: connect anew",
+    TransactionStatus.UNKNOWN: "it is closed or broken: open another one",
 }
 
 
 def blocking_connection(given: object) -> Blocking:
-    """The client's connection in the object that a caller of the blocking queue has handed in."""
+    """The psycopg connection in an object passed to a blocking queue."""
     if _is_async(given):
         raise CannotJoin(
-            f"{_type_name(given)} belongs to asyncio: hand it to a queue of ackline.aio"
+            f"{_type_name(given)} belongs to asyncio: pass it to a queue of ackline.aio"
         )
     if isinstance(given, psycopg.Connection):
         return given
@@ -54,16 +54,16 @@ def blocking_connection(given: object) -> Blocking:
             return _begin_sqlalchemy(given)
     if hasattr(given, "ensure_connection"):
         return _django_connection(given)
-    raise CannotJoin(f"cannot join {_type_name(given)}: hand in {_SUPPORTED}")
+    raise CannotJoin(f"cannot join {_type_name(given)}: pass {_SUPPORTED}")
 
 
 async def async_connection(given: object) -> Async:
-    """The client's connection in the object that a caller of the async queue has handed in."""
+    """The psycopg connection in an object passed to an async queue."""
     if isinstance(given, psycopg.AsyncConnection):
         return given
     if not _is_async(given):
         raise CannotJoin(
-            f"{_type_name(given)} blocks, and an event loop must not: hand in an async connection, "
+            f"{_type_name(given)} would block the event loop: pass an async connection, "
             "or use the blocking queue (`queue.sync`) in a thread"
         )
     with _sqlalchemy_errors():
@@ -77,19 +77,22 @@ async def async_connection(given: object) -> Async:
 
 
 def require_transaction(connection: Blocking | Async) -> None:
-    """Refuse a connection that has no transaction to take part in, and say what to do."""
+    """Raise if the connection has no transaction to take part in."""
     status = connection.info.transaction_status
     piped = connection.pgconn.pipeline_status != PipelineStatus.OFF
     if piped and status != TransactionStatus.UNKNOWN:
         raise CannotJoin(
-            "the connection is in pipeline mode: leave its pipeline() block first; nothing was done"
+            "the connection is in pipeline mode: leave its pipeline() block first; nothing was "
+            "changed"
         )
     if status in _REFUSED:
-        raise CannotJoin(f"the connection cannot be joined: {_REFUSED[status]}; nothing was done")
+        raise CannotJoin(
+            f"the connection cannot be joined: {_REFUSED[status]}; nothing was changed"
+        )
     if status == TransactionStatus.IDLE and connection.autocommit:
         raise CannotJoin(
             "the connection is in autocommit mode and in no transaction: open one, by "
-            "connection.transaction(), engine.begin() or transaction.atomic(); nothing was done"
+            "connection.transaction(), engine.begin() or transaction.atomic(); nothing was changed"
         )
 
 
@@ -111,30 +114,30 @@ def _type_name(given: object) -> str:
 
 @contextlib.contextmanager
 def _sqlalchemy_errors() -> Iterator[None]:
-    """Raise SQLAlchemy's errors, such as of a closed or failed transaction, as `CannotJoin`."""
+    """Raise SQLAlchemy's errors, for example about a closed transaction, as `CannotJoin`."""
     errors = sys.modules.get("sqlalchemy.exc")
     try:
         yield
     except Exception as error:
         if errors is None or not isinstance(error, errors.SQLAlchemyError):
             raise
-        raise CannotJoin(f"SQLAlchemy refused; nothing was done: {error}") from error
+        raise CannotJoin(f"SQLAlchemy raised an error; nothing was changed: {error}") from error
 
 
 def _driver_connection(given: Any, inner: Any, wanted: type[Any]) -> Any:
     if not isinstance(inner, wanted):
         dialect = given.dialect
         raise CannotJoin(
-            f"the engine speaks {dialect.name}+{dialect.driver}: make it with "
-            "postgresql+psycopg://…, for jobs are written with psycopg 3; nothing was done"
+            f"the engine uses {dialect.name}+{dialect.driver}: create it with "
+            "postgresql+psycopg://…, because jobs are written with psycopg 3; nothing was changed"
         )
-    # In autocommit mode, a transaction begun by SQLAlchemy would be one in name only.
+    # In autocommit mode, SQLAlchemy's begin would not open a transaction.
     require_transaction(inner)
     return inner
 
 
 def _begin_sqlalchemy(given: Any) -> Blocking:
-    """SQLAlchemy must know that a transaction has begun, else its commit would do nothing."""
+    """Begin SQLAlchemy's transaction; without it, its commit would do nothing."""
     inner: Blocking = _driver_connection(
         given, given.connection.driver_connection, psycopg.Connection
     )
@@ -148,12 +151,12 @@ def _django_connection(wrapper: Any) -> Blocking:
     inner = wrapper.connection
     if not isinstance(inner, psycopg.Connection):
         raise CannotJoin(
-            f"this Django connection speaks {wrapper.vendor} by {_type_name(inner)}: it must be "
-            "PostgreSQL with psycopg 3; nothing was done"
+            f"this Django connection uses {wrapper.vendor} with {_type_name(inner)}: it must be "
+            "PostgreSQL with psycopg 3; nothing was changed"
         )
     if wrapper.needs_rollback:
         raise CannotJoin(
-            "the atomic block has failed already and will be rolled back; nothing was done"
+            "the atomic block has already failed and will be rolled back; nothing was changed"
         )
     return inner
 
@@ -161,7 +164,7 @@ def _django_connection(wrapper: Any) -> Blocking:
 T = TypeVar("T")
 
 _SETTING_NAMES = [name for name, value in PLANNER_SETTINGS.items() if value == "off"]
-"""Settings of what the planner must not use; the others are for the store's own sessions."""
+"""The plans that are switched off; other settings are for the store's own sessions only."""
 
 _SESSION_SETTINGS = {
     "names": _SETTING_NAMES,
@@ -170,14 +173,14 @@ _SESSION_SETTINGS = {
 
 
 class BorrowedSession(psycopg.Connection[tuple[Any, ...]]):
-    """A caller's session as a connection without the caller's adapters and row factories."""
+    """A user's session, without the user's adapters and row factories."""
 
     def __del__(self, *_warn: object) -> None:
-        """The session is not ours to close."""
+        """Leave the session open: it belongs to the user."""
 
 
 class CursorSender:
-    """Sends statements by the client's cursors: the session's prepared ones are its owner's."""
+    """Sends statements with psycopg's cursors, which leaves prepared statements to the user."""
 
     def __init__(self, connection: BorrowedSession, statements: Mapping[str, str]) -> None:
         self.connection = connection
@@ -188,13 +191,13 @@ class CursorSender:
         return self.connection.cursor(binary=True).execute(self._statements[name], values)
 
     def send_early(self) -> None:
-        """Nothing to do: the client sends each statement at once."""
+        """Nothing to do: psycopg sends each statement at once."""
 
 
 class BorrowedTransaction(Transaction):
-    """A transaction that may stay open for long.
+    """A user's transaction, which may stay open for long.
 
-    So it locks nothing that others need, and what it sees of queues is not remembered.
+    So it locks nothing that others need, and the queues that it reads are not cached.
     """
 
     is_borrowed = True
@@ -205,12 +208,12 @@ class BorrowedTransaction(Transaction):
         self._engine = engine
 
     def next_token(self, above: int) -> int:
-        """A token taken in another transaction: here its counter's row would stay locked."""
+        """Get a token in another transaction: here, the row of its counter would stay locked."""
         return self._engine.write(lambda tx: tx.next_token(above))
 
 
 class BorrowedConnection:
-    """A connection that a caller has lent, while nobody else uses it."""
+    """A user's connection, while only the store uses it."""
 
     def __init__(self, engine: Engine, owner: Blocking | Async) -> None:
         self._engine = engine
@@ -222,100 +225,99 @@ class BorrowedConnection:
         self._busy = threading.Lock()
 
     def run(self, work: Work[T]) -> T:
-        """Take one step in the caller's transaction, as a whole or, if it raises, not at all."""
+        """Run work in the user's transaction; if it raises, none of it is done."""
         with self._busy:
             for turn in range(TRANSACTION_ATTEMPTS):
                 try:
-                    return self._step(work)
+                    return self._run_once(work)
                 except (RetryTransaction, SerializationFailure) as error:
                     self.require_sees_new_commits(error)
                 except psycopg.Error as error:
-                    # Also a deadlock: an earlier step may hold one of its locks.
+                    # Also a deadlock: the lock may be one of an earlier call.
                     raise translate_error(error, self._engine.where) from error
                 time.sleep(random.uniform(0, 0.002 * turn))
         raise StoreUnavailable(
-            f"{self._engine.where}: others kept changing the same jobs, {TRANSACTION_ATTEMPTS} "
-            f"times; nothing was "
-            "done, and the transaction can go on"
+            f"{self._engine.where}: the call conflicted with other transactions "
+            f"{TRANSACTION_ATTEMPTS} times; nothing was changed, and the transaction can go on"
         )
 
     def require_sees_new_commits(self, error: Exception) -> None:
-        """Refuse to go on if the transaction cannot see what others have changed meanwhile."""
+        """Raise if the transaction cannot see what others have changed meanwhile."""
         if not self.sees_new_commits:
             raise StoreUnavailable(
                 f"{self._engine.where}: others have changed these jobs since the transaction took "
-                "its snapshot: run it again, or as READ COMMITTED; nothing was done"
+                "its snapshot: run it again, or as READ COMMITTED; nothing was changed"
             ) from error
 
     def stop(self) -> None:
-        """Undo the step under way, because its caller has left, and wait until it is undone."""
+        """Roll back the running call, because its caller has left, and wait for that."""
         self._stopped = True
         while not self._busy.acquire(timeout=0.1):
-            # Again and again, because the step may be between two statements.
+            # Repeatedly, because the call may be between two statements.
             with contextlib.suppress(psycopg.Error):
                 self._connection.cancel_safe()
         self._busy.release()
 
-    def _step(self, work: Work[T]) -> T:
+    def _run_once(self, work: Work[T]) -> T:
         self._require_not_stopped()
         try:
             with _pipeline(self._connection):
                 tx = BorrowedTransaction(self._connection, self._engine)
                 tx.send("savepoint")
-                theirs = self._prepare_session(tx)
-                answer = work(tx)
+                old_settings = self._prepare_session(tx)
+                result = work(tx)
                 tx.flush()
                 if tx.wakeups:
                     self._engine.notify_at_commit(tx)
-                tx.send("settings", {"names": _SETTING_NAMES, "values": theirs})
+                tx.send("settings", {"names": _SETTING_NAMES, "values": old_settings})
                 self._require_not_stopped()
                 tx.send("release_savepoint")
-            return answer
+            return result
         except BaseException:
             self._undo()
             raise
 
     def _require_not_stopped(self) -> None:
         if self._stopped:
-            raise CannotJoin("whoever asked for it has left; nothing was done")
+            raise CannotJoin("the calling task was cancelled; nothing was changed")
 
     def _undo(self) -> None:
-        # If this fails too, the caller gets the first error.
+        # If this fails, too, the caller gets the first error.
         with contextlib.suppress(psycopg.Error):
             for statement in ("rollback_to_savepoint", "release_savepoint"):
                 self._connection.execute(self._engine.statements[statement])
 
     def _prepare_session(self, tx: Transaction) -> list[str]:
-        """Check which database this is, and set what our statements need; returns the old ones."""
-        here, manners = (
+        """Check the database, and change session settings; returns the previous ones."""
+        identity, settings = (
             tx.send("database_identity"),
             tx.send("transaction_settings", {"names": _SETTING_NAMES}),
         )
-        self._require_same_database(here.fetchall()[0])
-        [(read_only, self.sees_new_commits, theirs)] = manners.fetchall()
+        self._require_same_database(identity.fetchall()[0])
+        [(read_only, self.sees_new_commits, old_settings)] = settings.fetchall()
         if read_only:
             raise StoreReadOnly(
                 "the transaction is read-only, or on a standby: begin one that may write; "
-                "nothing was done"
+                "nothing was changed"
             )
         tx.send("settings", _SESSION_SETTINGS)
-        return ["on" if on else "off" for on in theirs]
+        return ["on" if on else "off" for on in old_settings]
 
-    def _require_same_database(self, here: Any) -> None:
-        if here == self._engine.database_identity():
+    def _require_same_database(self, identity: Any) -> None:
+        if identity == self._engine.database_identity():
             return
-        if here == self._engine.database_identity(refresh=True):
+        if identity == self._engine.database_identity(refresh=True):
             return
-        why = "has no such schema" if here[2] is None else "is another server or database"
+        why = "has no such schema" if identity[2] is None else "leads to another server or database"
         raise StoreMismatch(
-            f"the connection does not lead to {self._engine.where}: what it leads to {why}. Open "
-            "the store by the URL of the database that your transactions are in; nothing was done"
+            f"the connection is not one to {self._engine.where}: it {why}. Open the store with "
+            "the URL of the database that your transactions are in; nothing was changed"
         )
 
 
 @contextlib.contextmanager
 def _pipeline(connection: BorrowedSession) -> Iterator[None]:
-    """Send without waiting; of several errors that follow from one another, the first is raised."""
+    """Send without waiting; of several errors, the first is raised."""
     failure: BaseException | None = None
     try:
         with connection.pipeline():
@@ -333,13 +335,13 @@ def _borrow(owner: Blocking | Async) -> BorrowedSession:
     pgconn = owner.pgconn
     handlers = pgconn.notice_handler, pgconn.notify_handler
     borrowed = BorrowedSession(pgconn)
-    # Its constructor has replaced the handlers, but notices of this session are for its owner.
+    # Its constructor has replaced the handlers, but notices are for the owner.
     pgconn.notice_handler, pgconn.notify_handler = handlers
-    # The names of prepared statements are the owner's, too.
+    # The names of prepared statements also belong to the owner.
     borrowed.prepare_threshold = None
     register_adapters(borrowed)
     if pgconn.transaction_status == TransactionStatus.IDLE:
-        # Nothing was sent yet: our first statement begins the transaction as the owner's would.
+        # Nothing was sent yet: the first statement begins the transaction as the owner's would.
         borrowed.isolation_level = owner.isolation_level
         borrowed.read_only = owner.read_only
         borrowed.deferrable = owner.deferrable
@@ -348,7 +350,7 @@ def _borrow(owner: Blocking | Async) -> BorrowedSession:
 
 @contextlib.contextmanager
 def defer_notifications(owner: Async) -> Iterator[None]:
-    """Pass notifications that arrive in another thread to their owner once back in this thread."""
+    """Keep notifications that arrive in another thread, and deliver them in this one."""
     pgconn = owner.pgconn
     handler, received = pgconn.notify_handler, list[Any]()
     pgconn.notify_handler = received.append

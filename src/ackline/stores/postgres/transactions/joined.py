@@ -1,8 +1,8 @@
-"""Take part in a transaction of the caller's own.
+"""Enqueue, claim and settle jobs in a user's transaction.
 
-What must not wait for the caller's commit is done on a connection of the store: queues are made,
-due jobs are promoted, and a job that is settled gets a lease row of its own, so that the jobs that
-were leased with it do not have to wait either.
+What other processes must not wait for is done on a connection of the store, before the user's
+commit: queues are created, due jobs are promoted, and a job to settle gets a lease row of its own,
+so that the jobs that were leased with it stay unlocked.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from ackline.stores.postgres.transactions.borrowed_connection import (
 from ackline.stores.shared.apply import NO_JOB
 
 BUSY_TIMEOUT = 10.0
-"""Seconds that others may use a caller's connection before it is refused."""
+"""Seconds to wait for a connection that another thread or task is using."""
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 LeasedNumbers = frozenset[int]
-"""Numbers of jobs whose leases everyone can see."""
+"""The numbers of jobs whose leases are committed."""
 
 
 class _SharedLeaseRow(Exception):
-    """Raised if a lease row is shared by several jobs."""
+    """Raised if a job shares its lease row with others."""
 
     def __init__(self, cached: CachedQueue) -> None:
         self.cached = cached
 
 
 class PostgresJoinedTransaction:
-    """The verbs that take part in a caller's transaction."""
+    """The calls that take part in a user's transaction."""
 
     def __init__(self, engine: Engine, borrowed: BorrowedConnection) -> None:
         self._engine = engine
@@ -66,11 +66,11 @@ class PostgresJoinedTransaction:
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         verdicts = self._with_own_lease_rows(
-            queue, transitions, lambda tx, known: self._apply(tx, queue, transitions, known)
+            queue, transitions, lambda tx, committed: self._apply(tx, queue, transitions, committed)
         )
-        return self._note_joined(queue, transitions, verdicts)
+        return self._record_joined(queue, transitions, verdicts)
 
-    def _note_joined(
+    def _record_joined(
         self, queue: QueueKey, transitions: Sequence[Transition], verdicts: list[Verdict]
     ) -> list[Verdict]:
         steps = zip(transitions, verdicts, strict=True)
@@ -83,62 +83,61 @@ class PostgresJoinedTransaction:
         transitions: Sequence[Transition],
         work: Callable[[Transaction, LeasedNumbers | None], T],
     ) -> T:
-        """Take a step that locks no lease row which a job shares with others."""
-        known: LeasedNumbers | None = None
+        """Run work that must not lock a lease row of other jobs."""
+        committed: LeasedNumbers | None = None
         for _ in range(TRANSACTION_ATTEMPTS):
             try:
-                return self._borrowed.run(functools.partial(_call, work, known))
-            except _SharedLeaseRow as together:
-                # Only once a shared row was met: a job's own may be locked by an earlier step.
-                known = self._split_lease_rows(queue, transitions, together)
+                return self._borrowed.run(functools.partial(_call, work, committed))
+            except _SharedLeaseRow as shared:
+                # Not before a shared row was found: an earlier call may have locked a job's own.
+                committed = self._split_lease_rows(queue, transitions, shared)
         raise StoreUnavailable(
-            f"{self._engine.where}: a heartbeat kept putting leases together, "
-            f"{TRANSACTION_ATTEMPTS} times; "
-            "nothing was done"
+            f"{self._engine.where}: heartbeats merged the leases of these jobs again "
+            f"{TRANSACTION_ATTEMPTS} times; nothing was changed"
         )
 
     def _split_lease_rows(
-        self, queue: QueueKey, transitions: Sequence[Transition], together: _SharedLeaseRow
+        self, queue: QueueKey, transitions: Sequence[Transition], shared: _SharedLeaseRow
     ) -> LeasedNumbers:
         old = not self._borrowed.sees_new_commits
-        known = self._engine.write(
+        committed = self._engine.write(
             lambda tx: split_lease_rows(tx, self._queues, queue, transitions, all_of_them=old)
         )
         if old:
-            # This snapshot still has the shared row. The caller's next transaction shall find all
-            # these jobs in rows of their own, also jobs of these kinds that are claimed later.
-            together.cached.lease_one_by_one([step.id for step in transitions])
-            self._borrowed.require_sees_new_commits(together)
-        return known
+            # This snapshot still has the shared row. The user's next transaction must find these
+            # jobs, and those of their kinds that are claimed later, in rows of their own.
+            shared.cached.lease_one_by_one([step.id for step in transitions])
+            self._borrowed.require_sees_new_commits(shared)
+        return committed
 
     def _apply(
         self,
         tx: Transaction,
         queue: QueueKey,
         transitions: Sequence[Transition],
-        known: LeasedNumbers | None,
+        committed: LeasedNumbers | None,
     ) -> list[Verdict]:
         cached = self._queues.find(tx, queue)
         if cached is None:
             return [NO_JOB] * len(transitions)
-        finding = JobLookup(tx, cached, lock_leases(tx, cached, transitions))
-        # A lease that nobody else can see was made by this transaction, and holds up nobody.
+        lookup = JobLookup(tx, cached, lock_leases(tx, cached, transitions))
+        # A lease that is not committed was created by this transaction, and blocks no other.
         tokens = {step.token for step in transitions if step.token is not None}
-        if finding.leases.shared(tokens, known):
+        if lookup.leases.shared(tokens, committed):
             raise _SharedLeaseRow(cached)
-        return apply(tx, self._queues, cached, transitions, finding)
+        return apply(tx, self._queues, cached, transitions, lookup)
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> ClaimResult:
         self._engine.write(lambda tx: self._promote(tx, queue))
 
-        def work(tx: Transaction, known: LeasedNumbers | None) -> ClaimAnswer:
-            verdicts = self._apply(tx, queue, transitions, known) if transitions else []
+        def work(tx: Transaction, committed: LeasedNumbers | None) -> ClaimAnswer:
+            verdicts = self._apply(tx, queue, transitions, committed) if transitions else []
             return self._claim(tx, queue, request, verdicts)
 
         answer = self._with_own_lease_rows(queue, transitions, work)
-        self._note_joined(queue, transitions, answer.verdicts)
+        self._record_joined(queue, transitions, answer.verdicts)
         return claim_result(self._engine, queue, answer)
 
     def _promote(self, tx: Transaction, queue: QueueKey) -> None:
@@ -152,32 +151,32 @@ class PostgresJoinedTransaction:
         cached = self._queues.find(tx, queue)
         if cached is None:
             return ClaimAnswer(tx.now, verdicts, [], None, None)
-        taking = ClaimRun(tx, cached, request)
-        jobs = [] if cached.settings.paused else taking.run()
-        return claim_answer(tx, cached, verdicts, jobs, request)._replace(end=taking.end)
+        run = ClaimRun(tx, cached, request)
+        jobs = [] if cached.settings.paused else run.run()
+        return claim_answer(tx, cached, verdicts, jobs, request)._replace(end=run.end)
 
 
 class PostgresJoinContext:
-    """A block during which only the store uses a caller's connection."""
+    """A context during which only the store uses a user's connection."""
 
     def __init__(self, engine: Engine, given: object) -> None:
         self._engine = engine
         self._given = given
-        self._loan: BorrowedConnection | None = None
-        self._held = contextlib.ExitStack()
+        self._borrowed: BorrowedConnection | None = None
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> PostgresJoinedTransaction:
         owner = blocking_connection(self._given)
         if not owner.lock.acquire(timeout=BUSY_TIMEOUT):
             raise _busy()
-        with contextlib.ExitStack() as held:
-            held.callback(owner.lock.release)
+        with contextlib.ExitStack() as stack:
+            stack.callback(owner.lock.release)
             require_transaction(owner)
-            self._held = held.pop_all()
+            self._stack = stack.pop_all()
         return PostgresJoinedTransaction(self._engine, BorrowedConnection(self._engine, owner))
 
     def __exit__(self, *error: object) -> None:
-        self._held.close()
+        self._stack.close()
 
     async def __aenter__(self) -> PostgresJoinedTransaction:
         owner = await async_connection(self._given)
@@ -186,36 +185,35 @@ class PostgresJoinContext:
                 await owner.lock.acquire()
         except TimeoutError:
             raise _busy() from None
-        with contextlib.ExitStack() as held:
-            held.callback(owner.lock.release)
+        with contextlib.ExitStack() as stack:
+            stack.callback(owner.lock.release)
             require_transaction(owner)
-            held.enter_context(defer_notifications(owner))
-            self._loan = BorrowedConnection(self._engine, owner)
-            self._held = held.pop_all()
-        return PostgresJoinedTransaction(self._engine, self._loan)
+            stack.enter_context(defer_notifications(owner))
+            self._borrowed = BorrowedConnection(self._engine, owner)
+            self._stack = stack.pop_all()
+        return PostgresJoinedTransaction(self._engine, self._borrowed)
 
     async def __aexit__(self, *error: object) -> None:
-        assert self._loan is not None
-        with self._held:
-            # A cancelled caller leaves while its step is still under way in a thread.
+        assert self._borrowed is not None
+        with self._stack:
+            # A cancelled caller leaves while its call is still running in a thread.
             if isinstance(error[1], asyncio.CancelledError):
-                await _run_uncancelled(asyncio.to_thread(self._loan.stop))
+                await _run_uncancelled(asyncio.to_thread(self._borrowed.stop))
 
 
-def _call(work: Callable[[Transaction, S], T], known: S, tx: Transaction) -> T:
-    return work(tx, known)
+def _call(work: Callable[[Transaction, S], T], committed: S, tx: Transaction) -> T:
+    return work(tx, committed)
 
 
 def _busy() -> CannotJoin:
     return CannotJoin(
-        f"the connection was busy with something else for {BUSY_TIMEOUT:g} s: finish that first, "
-        f"be it a "
-        "COPY or a stream of rows; nothing was done"
+        f"the connection was busy for {BUSY_TIMEOUT:g} s: finish what is running on it first, such "
+        "as a COPY or a stream of rows; nothing was changed"
     )
 
 
 async def _run_uncancelled(work: Coroutine[Any, Any, None]) -> None:
-    """Await something that must be completed, however often this task is cancelled."""
+    """Await something that must complete, even if this task is cancelled."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):

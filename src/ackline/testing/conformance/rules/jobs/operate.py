@@ -271,8 +271,8 @@ class EditExpectedRules(StoreCase):
         self.bring(driver, "a", state)
         seen = expected_from(driver.get("a"))
 
-        first = driver.apply_one(edit("a", Edit(payload=b"first"), seen=seen))
-        second = driver.apply_one(edit("a", Edit(payload=b"second"), seen=seen))
+        first = driver.apply_one(edit("a", Edit(payload=b"first"), expected=seen))
+        second = driver.apply_one(edit("a", Edit(payload=b"second"), expected=seen))
 
         assert (first, second) == (Verdict(True, state), Verdict(False, state))
         assert driver.get("a").payload == b"first"
@@ -306,7 +306,7 @@ class EditExpectedRules(StoreCase):
                 driver.apply_one(cancel("a", policy_of(driver.get("a"))))
         before = driver.get("a")
 
-        assert not driver.apply_one(edit("a", Edit(payload=b"mine"), seen=seen)).applied
+        assert not driver.apply_one(edit("a", Edit(payload=b"mine"), expected=seen)).applied
         assert driver.get("a") == before
 
     def test_in_one_batch_too(self, driver: QueueDriver) -> None:
@@ -314,9 +314,9 @@ class EditExpectedRules(StoreCase):
         seen = {id: expected_from(driver.get(id)) for id in "ab"}
 
         verdicts = driver.apply(
-            edit("a", Edit(payload=b"1"), seen=seen["a"]),
-            edit("b", Edit(payload=b"1"), seen=seen["b"]),
-            edit("a", Edit(payload=b"2"), seen=seen["a"]),
+            edit("a", Edit(payload=b"1"), expected=seen["a"]),
+            edit("b", Edit(payload=b"1"), expected=seen["b"]),
+            edit("a", Edit(payload=b"2"), expected=seen["a"]),
         )
 
         assert [verdict.applied for verdict in verdicts] == [True, True, False]

@@ -68,7 +68,7 @@ class ThreadRules(StoreCase):
         barrier = threading.Barrier(8)
 
         def change(n: int) -> tuple[bytes, bool]:
-            step = edit("a", Edit(payload=b"%d" % n), seen=seen)
+            step = edit("a", Edit(payload=b"%d" % n), expected=seen)
             barrier.wait()
             return b"%d" % n, driver.apply_one(step).applied
 
