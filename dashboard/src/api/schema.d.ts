@@ -1328,7 +1328,7 @@ export interface components {
         };
         /**
          * Act
-         * @description One word for each act; the same word in events, commands, routes and buttons.
+         * @description The acts; each has the same word in events, commands, routes and buttons.
          * @enum {string}
          */
         Act: "enqueue" | "claim" | "complete" | "fail" | "snooze" | "release" | "expire" | "extend" | "progress" | "promote" | "cancel" | "request_cancel" | "redrive" | "edit" | "move" | "prune" | "purge" | "pause" | "resume" | "configure" | "drop";
@@ -2211,7 +2211,7 @@ export interface components {
         };
         /**
          * State
-         * @description Where a job stands in its life.
+         * @description The state of a job.
          * @enum {string}
          */
         State: "scheduled" | "queued" | "processing" | "failing" | "completed" | "failed" | "cancelled";
