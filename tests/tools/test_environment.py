@@ -231,7 +231,7 @@ def test_without_any_installer_the_error_gives_advice(index, content):
 def test_peers_have_an_environment_of_their_own(checkout, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setenv("PATH", str(checkout.bin), prepend=os.pathsep)
-    peers = importlib.import_module("field.environments")
+    peers = importlib.import_module("comparison.environments")
     monkeypatch.setattr(peers, "ROOT", tmp_path)
     folder, lock = tmp_path / "peers", tmp_path / "peers.txt"
     lock.touch()

@@ -533,7 +533,7 @@ def test_names_that_are_not_there_are_told(sqlite_url, capsys, monkeypatch, tmp_
 
     cli.run([*command, "--slo", "emial=5s", "--slo", "email=5s", "--slo", "*=1m"])
     said = " ".join(capsys.readouterr().err.split())
-    assert "--slo emial: there is no such queue yet" in said
+    assert "--slo emial: no such queue yet" in said
     assert "--slo email:" not in said
     cli.run([*command, "--tenant", "acme"])
     assert "tenant acme has no queues yet" in " ".join(capsys.readouterr().err.split())
