@@ -11,6 +11,7 @@ import time
 import urllib.request
 
 import pytest
+from tests.waiting import until
 
 import ackline
 from ackline.core.events import Act, Event
@@ -72,14 +73,18 @@ def test_the_demo_proves_that_nothing_is_lost(start, cli, place):
         assert cli(*shlex.split(command)).code == 0, command
 
 
+def queue_names(url: str) -> set[str]:
+    overview = json.loads(fetch(f"{url}api/v1/overview"))
+    return {queue["queue"] for queue in overview["queues"]}
+
+
 def test_the_dashboard_serves_the_demo_until_ctrl_c(start, place):
     # given a tour without an end, and what somebody does meanwhile
     tour = start("demo", "--no-browser")
     url = wait_for(tour, "dashboard").split()[-1]
     wait_for(tour, "reports scheduled")
     assert "<title>Ackline" in fetch(url)
-    overview = json.loads(fetch(f"{url}api/v1/overview"))
-    assert {queue["queue"] for queue in overview["queues"]} >= {"acme/email", "initech/webhooks"}
+    until(lambda: queue_names(url) >= {"acme/email", "initech/webhooks"})
     schedules = json.loads(fetch(f"{url}api/v1/queues/globex%2Freports/schedules"))
     assert {one["name"] for one in schedules["schedules"]} == {"usage"}
     by_hand = urllib.request.Request(

@@ -67,7 +67,7 @@ def test_errors(page, told):
         jobs[row["queue"], row["exception"] or ""] += row["jobs"]
 
     shown = Counter[tuple[str, str]]()
-    for error, queue, number, *_ in cells(page, "What fills the DLQ"):
+    for error, queue, number, *_ in cells(page, "Errors in the DLQ"):
         shown[queue, error.split("\n")[0]] += int(number)
 
     assert shown == jobs
