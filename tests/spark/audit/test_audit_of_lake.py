@@ -54,7 +54,7 @@ class TestUnseen:
 
     @pytest.fixture
     def unseen(self, shore):
-        return lambda queue="email": shore.coverage().unseen(queue)
+        return lambda queue="email": shore.coverage().gaps(queue)
 
     def test_nothing_while_the_store_has_all(self, unseen):
         assert unseen() == []
@@ -70,7 +70,7 @@ class TestUnseen:
 
         (gap,) = unseen()
 
-        assert (gap.after, gap.kept_from) == (last.cursor, next(iter(queues["email"].events())).at)
+        assert (gap.after, gap.retained_from) == (last.cursor, next(iter(queues["email"].events())).at)
 
     @pytest.mark.parametrize("when", ["before it was made", "before it began"])
     def test_what_was_dropped_before_the_lake_was_there(self, queues, tmp_path, when):
@@ -118,7 +118,7 @@ class TestUnseen:
         gap = Gap(queue="gone", after="1.0", until="2.0", skipped_at=1.0)
         shore.lake.change(gaps=[gap], first_events={"email": None, "old": None})
 
-        assert shore.coverage().lacking == {"email", "gone", "old"}
+        assert shore.coverage().incomplete_queues == {"email", "gone", "old"}
         assert unseen("gone") == [gap]
         assert [one.after for one in unseen("old")] == [JOURNAL_START]
 
@@ -240,7 +240,7 @@ class TestJudged:
     def test_a_journal_that_only_the_lake_has_is_a_proof(self, audit, shore):
         code, found = audit("--lake", shore.path, "--whole")
 
-        assert (code, found["passed"], found["proven"]) == (0, True, True), found["listed"]
+        assert (code, found["passed"], found["proven"]) == (0, True, True), found["findings"]
         assert (found["events"], found["jobs"]) == (14 + SINCE, 10 + SINCE - 1)
 
     def test_a_job_is_missed_of_which_only_the_lake_tells(self, audit, shore, sqlite_url):
@@ -250,7 +250,7 @@ class TestJudged:
 
         assert code == 1
         assert {name: count for name, count in found["counts"].items() if count} == {"lost": 1}
-        assert found["listed"][0]["id"] == "job-5"
+        assert found["findings"][0]["id"] == "job-5"
         # The control: the store alone cannot know.
         code, found = audit("email")
         assert (code, found["passed"], found["proven"]) == (0, True, False)

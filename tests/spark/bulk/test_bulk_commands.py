@@ -123,8 +123,8 @@ def test_lines_of_csv(call, queue, tmp_path):
 
     assert code == 1
     told = json.loads(said.out)
-    assert (told["written"], len(told["rejected"])) == (2, 1)
-    assert "three" in told["rejected"][0]["row"]
+    assert (told["enqueued"], len(told["rejected_rows"])) == (2, 1)
+    assert "three" in told["rejected_rows"][0]["row"]
     assert queue.status("one").payload == {"to": "ann", "count": "1"}
 
 
@@ -139,7 +139,7 @@ def test_a_csv_with_semicolons(call, queue, tmp_path):
     code, said = call(*load, "--delimiter", ";")
 
     assert (code, queue.status("one").payload) == (1, {"to": "ann; bob"})
-    assert sorted(row["reason"] for row in json.loads(said.out)["rejected"]) == [
+    assert sorted(row["reason"] for row in json.loads(said.out)["rejected_rows"]) == [
         "column 'priority' is 'high', which is not a whole number",
         "the line has 2 values, but the first line names 3 columns",
     ]

@@ -54,7 +54,7 @@ def test_a_queue_that_lost_events_holds_nothing_up_for_ever(side):
     [first, *_] = queue.events()
     now = side.queues.store.now()
     # The stream had got so far when the queue came into being.
-    assert (gap.queue, gap.after, gap.kept_from) == ("b", end, first.at)
+    assert (gap.queue, gap.after, gap.retained_from) == ("b", end, first.at)
     assert gap.skipped_at == pytest.approx(now, abs=DAY)
     assert side.lake.require().gaps == [gap]
     assert collect_report(side.spark, side.lake).gaps == [gap]
@@ -126,12 +126,12 @@ class TestAsSoonAsTheBatchIsThere:
             file.write(written)
 
     def test_those_that_were_known_when_it_was_planned(self, lake, address):
-        self.write_offset(lake, skipped=gaps_of("a", 2))
+        self.write_offset(lake, gaps=gaps_of("a", 2))
 
         assert gaps_up_to(3, lake, address) == gaps_of("a", 2)
 
     def test_those_that_were_found_when_it_was_run_again(self, lake, address, queues):
-        self.write_offset(lake, skipped=gaps_of("a", 2))
+        self.write_offset(lake, gaps=gaps_of("a", 2))
         PendingGaps(queues).record("s", gaps_of("a", 2, first=1))
 
         assert gaps_up_to(3, lake, address) == gaps_of("a", 3)

@@ -29,6 +29,7 @@ from ackline.spark.options import CommonOptions
 from ackline.spark.queue_names import queues_as_text
 from ackline.spark.store.address import resolve_address
 from ackline.spark.store.retry import DEFAULT_RETRY_FOR, retry_transient
+from ackline.spark.streams.events.offset import parse_offset
 from ackline.spark.streams.events.reader_cursors import ReaderCursors
 
 NO_DELTA = "none"
@@ -80,12 +81,6 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     skipped: list[Gap] = []
     """Gaps that this run left, because the journal had dropped these events."""
-
-
-class Skipped(msgspec.Struct, frozen=True):
-    """The gaps that an offset of the stream lists."""
-
-    skipped: list[Gap] = []
 
 
 def still_ours(passing: Callable[[str], None], claim: LakeClaim | Fence) -> Check:
@@ -226,7 +221,7 @@ class Run:
         ends = [progress.sources[0].endOffset for progress in query.recentProgress]
         if not ends:
             return []
-        gaps, known = msgspec.json.decode(ends[-1], type=Skipped).skipped, self.lake.require().gaps
+        gaps, known = parse_offset(msgspec.json.decode(ends[-1])).gaps, self.lake.require().gaps
         if gaps != known:
             self.lake.change(gaps=gaps)
         return new_gaps(gaps, known)
