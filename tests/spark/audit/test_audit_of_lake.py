@@ -70,7 +70,10 @@ class TestUnseen:
 
         (gap,) = unseen()
 
-        assert (gap.after, gap.retained_from) == (last.cursor, next(iter(queues["email"].events())).at)
+        assert (gap.after, gap.retained_from) == (
+            last.cursor,
+            next(iter(queues["email"].events())).at,
+        )
 
     @pytest.mark.parametrize("when", ["before it was made", "before it began"])
     def test_what_was_dropped_before_the_lake_was_there(self, queues, tmp_path, when):
