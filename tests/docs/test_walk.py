@@ -1,4 +1,4 @@
-"""The page that walks a job through the code names files and functions that are there."""
+"""The pages about the code name files, folders and functions that exist."""
 
 import ast
 import re
@@ -7,21 +7,30 @@ import pytest
 
 from tests.docs.pages import DOCS, ROOT
 
-WALK = DOCS / "one-job-through-the-code.md"
-NAMED = re.compile(r"`(src/ackline/[\w/]+\.(?:py|sql))(?:::([\w.]+))?`")
-EXCERPT = re.compile(
-    r"^From `([^`]+)`:\n\n```(?:python|sql|py)?\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE
+PAGES = ("architecture.md", "one-job-through-the-code.md")
+NAMED = re.compile(
+    r"`((?:\w+/)+(?:\w+\.(?:py|sql|lua))?|\w+\.py)"  # a folder, or a file
+    r"(?:::([\w.]+))?"  # what it defines
+    r"[`:]"
 )
+RELATIVE = {"sql/"}
+"""Folders that several packages have."""
 
 
-def named():
-    return sorted(set(NAMED.findall(WALK.read_text())))
+def named(page):
+    return sorted(set(NAMED.findall((DOCS / page).read_text())) - {(name, "") for name in RELATIVE})
+
+
+def all_named():
+    return sorted({pair for page in PAGES for pair in named(page)})
 
 
 def defined_in(file):
-    """The functions, classes, methods and constants of a module; the queries of a SQL file."""
+    """The functions, classes, methods and constants of a module; the queries or Lua functions."""
     if file.suffix == ".sql":
         return set(re.findall(r"^-- name: (\w+)", file.read_text(), re.MULTILINE))
+    if file.suffix == ".lua":
+        return set(re.findall(r"^local function (\w+)", file.read_text(), re.MULTILINE))
     names = set()
 
     def visit(node, prefix):
@@ -44,24 +53,15 @@ def defined_in(file):
     return names
 
 
-def test_it_names_enough_to_be_a_walk():
-    assert len(named()) > 20
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_names_enough_to_be_a_guide(page):
+    assert len(named(page)) > 30
 
 
-@pytest.mark.parametrize(("path", "name"), named())
-def test_what_it_names_is_there(path, name):
-    file = ROOT / path
-    assert file.exists()
+@pytest.mark.parametrize(("path", "name"), all_named())
+def test_what_the_pages_name_exists(path, name):
+    places = [ROOT / "src" / "ackline" / path, ROOT / path]
+    file = next((place for place in places if place.exists()), None)
+
+    assert file is not None, f"there is no {path}"
     assert not name or name in defined_in(file), f"{path} has no {name}"
-
-
-@pytest.mark.parametrize(("path", "excerpt"), EXCERPT.findall(WALK.read_text()))
-def test_its_excerpts_are_the_code(path, excerpt):
-    source = squeezed((ROOT / path).read_text())
-    missing = [part for part in excerpt.split("…") if squeezed(part) not in source]
-    assert missing == []
-
-
-def squeezed(code):
-    """The same however its lines are broken."""
-    return re.sub(r",(?=[)\]}])", "", "".join(code.split()))
