@@ -12,7 +12,7 @@ from ackline.core.backoff import ExponentialDelay
 from ackline.core.errors import TRANSIENT_ERRORS, ConfigError
 from ackline.core.limits import require_lease
 from ackline.maintenance import Maintenance
-from ackline.queue import Queue, require_queue
+from ackline.queue.queue import Queue, require_queue
 from ackline.relay.pump import Pump
 from ackline.relay.source import SourceQueue
 from ackline.worker.processes.stop_signals import handle_stop_signals

@@ -14,8 +14,8 @@ from ackline.core.config import suggests_options
 from ackline.core.errors import AcklineError, ConfigError, InvalidOption
 from ackline.core.limits import require_name, require_seconds
 from ackline.maintenance import Maintenance
-from ackline.queue import Queue, require_queue
 from ackline.queue.consume import new_worker_id
+from ackline.queue.queue import Queue, require_queue
 from ackline.worker.fair_share import FairShare
 from ackline.worker.hooks import NO_HOOKS, Hooks
 from ackline.worker.processes.stop_signals import handle_stop_signals
