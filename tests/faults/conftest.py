@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.faults.scenario import Scenario
 
-OpenScene = Callable[..., Scenario]
+OpenScenario = Callable[..., Scenario]
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def open_scenario(url: str, tmp_path: Path) -> Iterator[OpenScene]:
+def open_scenario(url: str, tmp_path: Path) -> Iterator[OpenScenario]:
     """Opens a scenario on an empty store; all of its processes end with the test."""
     with ExitStack() as stack:
         yield lambda **details: stack.enter_context(

@@ -1,4 +1,4 @@
-"""Allowed loss is measured; any other is still found."""
+"""Allowed loss is measured; any other loss breaks a rule."""
 
 import pytest
 
@@ -86,11 +86,11 @@ def expire(cursor: int, at: float) -> Event:
 
 
 def test_a_settling_that_was_lost_and_done_again_counts_once():
-    asked = {"id": "a", "act": "expire", "token": 7}
+    request = {"id": "a", "act": "expire", "token": 7}
     found = evidence(
-        step(StepType.SETTLE, Phase.OK, 9.9, **asked),
+        step(StepType.SETTLE, Phase.OK, 9.9, **request),
         *kill(10.0),
-        step(StepType.SETTLE, Phase.OK, 12.0, **asked),
+        step(StepType.SETTLE, Phase.OK, 12.0, **request),
         events=[expire(1, 11.9)],
     )
 
@@ -101,17 +101,17 @@ def test_a_settling_that_was_lost_and_done_again_counts_once():
 
 
 def twice_expired(first: float, second: float) -> Evidence:
-    asked = {"id": "a", "act": "expire", "token": 7}
+    request = {"id": "a", "act": "expire", "token": 7}
     return evidence(
-        step(StepType.SETTLE, Phase.OK, first, **asked),
+        step(StepType.SETTLE, Phase.OK, first, **request),
         *kill(10.0),
-        step(StepType.SETTLE, Phase.OK, second, **asked),
+        step(StepType.SETTLE, Phase.OK, second, **request),
         events=[expire(1, 10.15)],
     )
 
 
 def test_a_lost_answer_may_be_recorded_after_it_was_repeated():
-    """A busy process notes it late, and the lease that is back is expired at once."""
+    """A busy process records it late, and the restored lease is expired at once."""
     excused, loss = excuse_allowed_loss(twice_expired(10.2, 10.5))
 
     assert len(loss.settlings) == 1

@@ -1,4 +1,4 @@
-"""Many faults at once: nothing is lost, nothing is done twice, nothing is left."""
+"""Under many faults, no job is lost, completed twice or left unfinished."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The checker itself: an honest history passes, each dishonest one is found out."""
+"""The checker accepts a correct history, and finds the violation in each of the others."""
 
 from collections.abc import Callable, Sequence
 
@@ -33,7 +33,7 @@ def record(state: State = COMPLETED, attempts: int = 2, id: str = "a", **options
 
 DRAINED = step(StepType.PROCESS, Phase.OK, act="drain")
 
-HONEST = Evidence(
+CORRECT = Evidence(
     steps=[
         step(StepType.ENQUEUE, Phase.INVOKE, id="a"),
         step(StepType.ENQUEUE, Phase.OK, id="a"),
@@ -62,30 +62,30 @@ HONEST = Evidence(
 
 
 def changed(**parts) -> Report:
-    return check(msgspec.structs.replace(HONEST, **parts), seed=7)
+    return check(msgspec.structs.replace(CORRECT, **parts), seed=7)
 
 
 def with_steps(*more: Step) -> Report:
-    return changed(steps=[*HONEST.steps, *more])
+    return changed(steps=[*CORRECT.steps, *more])
 
 
 def without_steps(which: Callable[[Step], bool]) -> Report:
-    return changed(steps=[each for each in HONEST.steps if not which(each)])
+    return changed(steps=[each for each in CORRECT.steps if not which(each)])
 
 
 def with_events(events: Sequence[Event], **parts) -> Report:
     return changed(events=events, **parts)
 
 
-def test_an_honest_history_passes():
-    report = check(HONEST)
+def test_a_correct_history_passes():
+    report = check(CORRECT)
 
     assert report.ok, str(report)
     assert report.figures["leases expired (extra deliveries)"] == 1
     assert report.figures["settlings refused"] == 1
 
 
-def test_an_unknown_outcome_is_no_failure():
+def test_an_unknown_outcome_is_not_a_violation():
     report = with_steps(
         step(StepType.ENQUEUE, Phase.INVOKE, id="b"), step(StepType.ENQUEUE, Phase.INFO, id="c")
     )
@@ -95,12 +95,12 @@ def test_an_unknown_outcome_is_no_failure():
 
 
 def test_a_fault_of_the_server_affects_all_workers():
-    everybody = [
+    steps = [
         msgspec.structs.replace(each, worker=ALL_WORKERS) if each.type is StepType.FAULT else each
-        for each in HONEST.steps
+        for each in CORRECT.steps
     ]
 
-    report = changed(steps=everybody)
+    report = changed(steps=steps)
 
     assert report.ok, str(report)
     assert report.figures["leases in flight at faults (their bound)"] == 1
@@ -112,7 +112,7 @@ def test_the_report_names_seed_rule_and_job():
     assert "NOT OK" in text
     assert "seed 7" in text
     assert "LOST" in text
-    assert "a: answered ok, and not in the store" in text
+    assert "a: enqueue answered ok, but not in the store" in text
 
 
 def accepted_twice() -> Report:
@@ -124,12 +124,12 @@ def accepted_twice() -> Report:
 
 def completed_twice() -> Report:
     again = entry(6, Act.COMPLETE, COMPLETED, COMPLETED, 20)
-    return with_events([*HONEST.events, again])
+    return with_events([*CORRECT.events, again])
 
 
 def settled_by_a_stale_token() -> Report:
     stale = entry(5, Act.COMPLETE, PROCESSING, COMPLETED, 10)
-    return with_events([*HONEST.events[:4], stale])
+    return with_events([*CORRECT.events[:4], stale])
 
 
 def one_attempt_too_many() -> Report:
@@ -138,14 +138,14 @@ def one_attempt_too_many() -> Report:
 
 def dead_lettered_early() -> Report:
     fail = entry(5, Act.FAIL, PROCESSING, State.FAILED, 20)
-    return with_events([*HONEST.events[:4], fail], records={"a": record(State.FAILED)})
+    return with_events([*CORRECT.events[:4], fail], records={"a": record(State.FAILED)})
 
 
-def expired_with_no_fault() -> Report:
+def expired_without_a_fault() -> Report:
     return without_steps(lambda each: each.type is StepType.FAULT)
 
 
-def done_by_nobody() -> Report:
+def completed_without_a_run() -> Report:
     return without_steps(lambda each: each.type is StepType.DELIVERY and each.phase is Phase.OK)
 
 
@@ -153,9 +153,9 @@ def a_reader_that_skips() -> Report:
     return with_steps(step(StepType.READ, Phase.OK, attempt=2, note="3.1"))
 
 
-FOUND: list[tuple[Rule, Callable[[], Report]]] = [
+INCORRECT: list[tuple[Rule, Callable[[], Report]]] = [
     (Rule.LOST, lambda: changed(records={}, events=[])),
-    (Rule.LOST, done_by_nobody),
+    (Rule.LOST, completed_without_a_run),
     (Rule.STUCK, lambda: changed(records={"a": record(PROCESSING)})),
     (Rule.UNEXPECTED, lambda: with_steps(step(StepType.DELIVERY, Phase.INVOKE, id="x", token=1))),
     (Rule.UNEXPECTED, lambda: without_steps(lambda each: each.type is StepType.ENQUEUE)),
@@ -177,22 +177,22 @@ FOUND: list[tuple[Rule, Callable[[], Report]]] = [
     (Rule.ATTEMPTS, one_attempt_too_many),
     (Rule.ATTEMPTS, dead_lettered_early),
     (Rule.ILLEGAL, completed_twice),
-    (Rule.ILLEGAL, lambda: with_events([*HONEST.events[:2], *HONEST.events[3:]])),
-    (Rule.EXTRA, expired_with_no_fault),
+    (Rule.ILLEGAL, lambda: with_events([*CORRECT.events[:2], *CORRECT.events[3:]])),
+    (Rule.EXTRA, expired_without_a_fault),
     (Rule.SKIPPED, a_reader_that_skips),
-    (Rule.SKIPPED, lambda: with_events([*HONEST.events, HONEST.events[-1]])),
+    (Rule.SKIPPED, lambda: with_events([*CORRECT.events, CORRECT.events[-1]])),
     (Rule.ORPHANED, lambda: with_steps(step(StepType.PROCESS, Phase.FAIL, act="orphaned"))),
     (Rule.BLOCKED, lambda: with_steps(step(StepType.PROCESS, Phase.FAIL, act="blocked"))),
     (Rule.UNDRAINED, lambda: without_steps(lambda each: each is DRAINED)),
 ]
 
 
-@pytest.mark.parametrize(("rule", "dishonest"), FOUND)
-def test_a_forged_history_is_detected(rule: Rule, dishonest: Callable[[], Report]):
-    report = dishonest()
+@pytest.mark.parametrize(("rule", "incorrect"), INCORRECT)
+def test_an_incorrect_history_breaks_its_rule(rule: Rule, incorrect: Callable[[], Report]):
+    report = incorrect()
 
     assert rule in report.broken, str(report)
 
 
 def test_every_rule_has_a_history_that_breaks_it():
-    assert {rule for rule, _ in FOUND} == set(Rule)
+    assert {rule for rule, _ in INCORRECT} == set(Rule)

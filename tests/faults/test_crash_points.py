@@ -1,4 +1,4 @@
-"""A process dies at a chosen write to a file of SQLite: locks held, or in a checkpoint."""
+"""A process is killed at a chosen file operation of SQLite, with locks or in a checkpoint."""
 
 import shutil
 from pathlib import Path
@@ -48,15 +48,15 @@ def test_nothing_is_lost_or_left_locked(open_scenario):
 def test_a_store_whose_creation_was_interrupted(url, tmp_path: Path, point):
     histories = tmp_path / "histories"
     histories.mkdir()
-    making = ProgramOptions(
-        name="maker", store=url, folder=str(histories), crash=point, count_from_open=True
+    options = ProgramOptions(
+        name="creator", store=url, folder=str(histories), crash=point, count_from_open=True
     )
-    maker = ManagedProcess("crashing_producer", making)
-    maker.wait()
-    assert maker.status == -9
+    producer = ManagedProcess("crashing_producer", options)
+    producer.wait()
+    assert producer.status == -9
 
     with Scenario(url, histories) as scenario:
-        scenario.probe("a store cut short")
+        scenario.probe("an interrupted creation")
         scenario.drain()
         report = scenario.check()
 

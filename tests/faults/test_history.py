@@ -1,4 +1,4 @@
-"""A killed process leaves all that it did."""
+"""A killed process leaves a complete history."""
 
 import subprocess
 import sys

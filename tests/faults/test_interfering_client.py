@@ -1,4 +1,4 @@
-"""A meddler's faults cover all of what it does to leases."""
+"""The faults of an interfering client cover everything that it does to leases."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from tests.harness.faults.programs.interfering_client import InterferingClient
 def test_a_fault_lasts_from_before_the_act_until_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others may expire what it has leased before its claim returns."""
+    """Others may expire its leases before its claim returns."""
     during: list[Phase] = []
 
     def abandon() -> None:

@@ -9,7 +9,7 @@ from tests.harness.faults.checks.history import Phase, StepType, count
 from tests.harness.faults.processes import ManagedProcess, wait_for
 from tests.harness.faults.scenario import Scenario
 
-ENOUGH = 40
+MIN_ANSWERED = 40
 WRITERS = 4
 
 
@@ -18,10 +18,10 @@ def answered(writer: ManagedProcess) -> int:
 
 
 def kill_all_writers(scenario: Scenario, **details) -> Report:
-    """Four writers and a reader, none of which rests; all writers are killed at full speed."""
+    """Four writers and a reader run without pauses; then all writers are killed."""
     reader = scenario.start("journal_reader")
     writers = [scenario.start("producer", max_pause=0.0, **details) for _ in range(WRITERS)]
-    wait_for("answers", lambda: all(answered(writer) > ENOUGH for writer in writers))
+    wait_for("answers", lambda: all(answered(writer) > MIN_ANSWERED for writer in writers))
     for writer in writers:
         with scenario.fault("kill producer", writer.name):
             writer.kill()
@@ -39,7 +39,7 @@ def test_acknowledged_jobs_are_stored(open_scenario, url, durability):
     report = kill_all_writers(scenario)
 
     assert report.ok, str(report)
-    assert report.figures["enqueues answered ok"] > WRITERS * ENOUGH
+    assert report.figures["enqueues answered ok"] > WRITERS * MIN_ANSWERED
 
 
 def test_control_acknowledged_before_the_commit(open_scenario):

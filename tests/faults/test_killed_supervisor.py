@@ -1,4 +1,4 @@
-"""A supervisor is killed: its workers must stop, and release what they hold."""
+"""A supervisor is killed: its workers must stop, and release their jobs."""
 
 from tests.harness.faults import Report, Rule
 from tests.harness.faults.campaign import expect_workers_stopped

@@ -1,4 +1,4 @@
-"""A worker is killed with jobs in its hands."""
+"""A worker is killed while it runs jobs."""
 
 import pytest
 
@@ -9,13 +9,13 @@ from tests.harness.faults.scenario import Scenario
 from tests.harness.faults.workload import ASYNC, SYNC, Task
 
 JOBS = 4
-ONCE_LONG = Task((60.0, 0.01))
+LONG_FIRST_ATTEMPT = Task((60.0, 0.01))
 
 
-def kill_one_at_work(scenario: Scenario, timeout: float = 30.0, **details) -> Report:
+def kill_busy_worker(scenario: Scenario, timeout: float = 30.0, **details) -> Report:
     """Kill a worker that has started some jobs; another runs the rest."""
     for number in range(JOBS):
-        scenario.enqueue(f"job-{number}", ONCE_LONG, kind=(SYNC, ASYNC)[number % 2])
+        scenario.enqueue(f"job-{number}", LONG_FIRST_ATTEMPT, kind=(SYNC, ASYNC)[number % 2])
     victim = scenario.start("worker", concurrency=JOBS, **details)
     wait_for(
         "jobs to start", lambda: count(victim.steps(), StepType.DELIVERY, Phase.INVOKE) == JOBS
@@ -27,7 +27,7 @@ def kill_one_at_work(scenario: Scenario, timeout: float = 30.0, **details) -> Re
 
 
 def test_its_jobs_are_run_by_another_worker(open_scenario):
-    report = kill_one_at_work(open_scenario(lease=2.0))
+    report = kill_busy_worker(open_scenario(lease=2.0))
 
     assert report.ok, str(report)
     assert report.figures["jobs completed at the end"] == JOBS
@@ -38,6 +38,6 @@ def test_its_jobs_are_run_by_another_worker(open_scenario):
     ("variant", "rule"), [("completes on claim", Rule.LOST), ("never expires", Rule.STUCK)]
 )
 def test_control(open_scenario, variant, rule):
-    report = kill_one_at_work(open_scenario(lease=1.0), timeout=3.0, variant=variant)
+    report = kill_busy_worker(open_scenario(lease=1.0), timeout=3.0, variant=variant)
 
     assert rule in report.broken, str(report)

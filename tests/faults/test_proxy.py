@@ -17,8 +17,8 @@ class Echo:
     def __init__(self, name: bytes = b"") -> None:
         self.name = name
         self.received: list[bytes] = []
-        self._door = ProxyListener(self._serve)
-        self.address = ("127.0.0.1", self._door.port)
+        self._listener = ProxyListener(self._serve)
+        self.address = ("127.0.0.1", self._listener.port)
 
     def _serve(self, client: socket.socket) -> None:
         threading.Thread(target=self._answer, args=(client,), daemon=True).start()
@@ -30,7 +30,7 @@ class Echo:
                 client.sendall(self.name + line)
 
     def close(self) -> None:
-        self._door.close()
+        self._listener.close()
 
 
 @pytest.fixture
@@ -130,14 +130,14 @@ def test_clear_ends_the_cuts(proxy):
 
 
 def test_each_cut_is_reported_before_it_happens(server):
-    told: list[str] = []
-    with Proxy(server.address, told.append) as proxy:
+    reported: list[str] = []
+    with Proxy(server.address, reported.append) as proxy:
         proxy.cut_next("before")
         proxy.cut_next("after")
         ask(proxy, b"one")
         ask(proxy, b"two")
 
-    assert told == ["before", "after"]
+    assert reported == ["before", "after"]
 
 
 def test_refused_connections_fail_at_once(proxy):

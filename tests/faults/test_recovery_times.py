@@ -1,4 +1,4 @@
-"""How soon a job runs again, for each way in which that happens."""
+"""How soon a job runs again, for each recovery path."""
 
 import pytest
 
@@ -12,58 +12,61 @@ from tests.harness.faults.recovery_times import (
     table,
 )
 
-LONG_WAITS = ("heartbeat", f"sweep_every={SLOW_SWEEP:g}")
-QUICK = [way for way in RECOVERY_PATHS if not any(word in way.name for word in LONG_WAITS)]
-TOLD_APART = ("monitor", "transaction", "claim-time")
-"""What depends on the store: elsewhere only these are tried each time."""
+SLOW = ("heartbeat", f"sweep_every={SLOW_SWEEP:g}")
+QUICK = [path for path in RECOVERY_PATHS if not any(word in path.name for word in SLOW)]
+STORE_SPECIFIC = ("monitor", "transaction", "claim-time")
+"""Paths that depend on the store; by default, the other stores run only these."""
 
 
-def cases(ways: list[RecoveryPath], stores: tuple[str, ...] = ALL_STORES):
+def cases(paths: list[RecoveryPath], stores: tuple[str, ...] = ALL_STORES):
     return [
-        pytest.param(store, way, id=f"{store}: {way.name}")
-        for way in ways
-        for store in way.stores
+        pytest.param(store, path, id=f"{store}: {path.name}")
+        for path in paths
+        for store in path.stores
         if store in stores
     ]
 
 
 def quick_cases():
-    some = [way for way in QUICK if any(word in way.name for word in TOLD_APART)]
+    some = [path for path in QUICK if any(word in path.name for word in STORE_SPECIFIC)]
     return [*cases(QUICK, ("sqlite",)), *cases(some, ("redis", "postgresql"))]
 
 
-@pytest.mark.parametrize(("store", "way"), quick_cases())
-def test_recovery_is_within_its_bound(store: str, way: RecoveryPath):
-    [measured] = measure_store(store, [way], samples=2)
+@pytest.mark.parametrize(("store", "path"), quick_cases())
+def test_recovery_is_within_its_bound(store: str, path: RecoveryPath):
+    [measured] = measure_store(store, [path], samples=2)
     print(table([measured]))
 
     assert len(measured.seconds) == 2
-    assert max(measured.seconds) < way.bound
+    assert max(measured.seconds) < path.bound
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("store", "way"), cases(list(RECOVERY_PATHS)))
-def test_many_samples_within_the_bound(store: str, way: RecoveryPath):
-    [measured] = measure_store(store, [way], samples=8)
+@pytest.mark.parametrize(("store", "path"), cases(list(RECOVERY_PATHS)))
+def test_many_samples_within_the_bound(store: str, path: RecoveryPath):
+    [measured] = measure_store(store, [path], samples=8)
     print(table([measured]))
 
     assert len(measured.seconds) == 8
-    assert max(measured.seconds) < way.bound
+    assert max(measured.seconds) < path.bound
 
 
 def test_the_table_has_a_column_for_each_store():
-    way, other = RECOVERY_PATHS[0], next(way for way in RECOVERY_PATHS if way.stores != ALL_STORES)
+    path, other = (
+        RECOVERY_PATHS[0],
+        next(path for path in RECOVERY_PATHS if path.stores != ALL_STORES),
+    )
     shown = table(
         [
-            RecoveryTimes(way, "sqlite", (0.001, 0.002, 0.004)),
-            RecoveryTimes(way, "postgresql", (0.5,)),
+            RecoveryTimes(path, "sqlite", (0.001, 0.002, 0.004)),
+            RecoveryTimes(path, "postgresql", (0.5,)),
             RecoveryTimes(other, "postgresql", (1.0,)),
         ]
     )
 
     assert shown.splitlines() == [
-        "| way | detects | sqlite | postgresql |",
+        "| recovery path | detects | sqlite | postgresql |",
         "| --- | --- | --- | --- |",
-        f"| {way.name} | {way.detection} | 0.002 s, 0.004 s | 0.500 s, 0.500 s |",
+        f"| {path.name} | {path.detection} | 0.002 s, 0.004 s | 0.500 s, 0.500 s |",
         f"| {other.name} | {other.detection} |  | 1.000 s, 1.000 s |",
     ]

@@ -7,27 +7,27 @@ from tests.harness.faults.scenario import Scenario
 from tests.harness.faults.workload import Task
 
 
-def wake_a_zombie(scenario: Scenario, variant: str) -> Report:
-    """The second worker is at work on the job while the first one wakes and settles it."""
+def resume_after_expiry(scenario: Scenario, variant: str) -> Report:
+    """The second worker is running the job when the first one is resumed and settles it."""
     scenario.enqueue("job", Task((1.0, 2.0)))
-    zombie = scenario.start("worker", concurrency=1, variant=variant)
-    wait_for("the first start", lambda: began(zombie, "job"))
-    end = scenario.pause(zombie)
-    heir = scenario.start("worker", concurrency=1, variant=variant)
-    wait_for("the second start", lambda: began(heir, "job"))
-    scenario.resume(zombie, end)
-    wait_for("the resumed worker to settle", lambda: settled(zombie, "job"))
-    heir.stop()
-    zombie.stop()
+    first = scenario.start("worker", concurrency=1, variant=variant)
+    wait_for("the first start", lambda: has_started(first, "job"))
+    end = scenario.pause(first)
+    second = scenario.start("worker", concurrency=1, variant=variant)
+    wait_for("the second start", lambda: has_started(second, "job"))
+    scenario.resume(first, end)
+    wait_for("the resumed worker to settle", lambda: has_settled(first, "job"))
+    second.stop()
+    first.stop()
     scenario.drain()
     return scenario.check()
 
 
-def began(worker: ManagedProcess, id: str) -> bool:
+def has_started(worker: ManagedProcess, id: str) -> bool:
     return any(step.type is StepType.DELIVERY and step.id == id for step in worker.steps())
 
 
-def settled(worker: ManagedProcess, id: str) -> bool:
+def has_settled(worker: ManagedProcess, id: str) -> bool:
     return any(
         step.type is StepType.SETTLE and step.id == id and step.phase is not Phase.INVOKE
         for step in worker.steps()
@@ -35,13 +35,13 @@ def settled(worker: ManagedProcess, id: str) -> bool:
 
 
 def test_its_settling_is_refused(open_scenario):
-    report = wake_a_zombie(open_scenario(lease=0.7), "drops heartbeat replies")
+    report = resume_after_expiry(open_scenario(lease=0.7), "drops heartbeat replies")
 
     assert report.ok, str(report)
     assert report.figures["settlings refused"] >= 1
 
 
 def test_control_settling_by_id_alone(open_scenario):
-    report = wake_a_zombie(open_scenario(lease=0.7), "unfenced")
+    report = resume_after_expiry(open_scenario(lease=0.7), "unfenced")
 
     assert Rule.STALE in report.broken, str(report)

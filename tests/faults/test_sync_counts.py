@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def traced(url: str) -> list[int]:
-    """The syncs that the kernel saw; below SQLite where there is no tracer to ask it."""
+    """The syncs that strace has seen; without strace, those that SQLite has requested."""
     command = [sys.executable, "-m", "tests.harness.faults.sync_counts", url]
     if shutil.which(TRACE[0]) is None:
         return syncs_below_sqlite(url)

@@ -1,4 +1,4 @@
-"""After an outage, processing resumes, and soon at full speed."""
+"""After an outage, workers soon process jobs again, at full speed."""
 
 import pytest
 
@@ -13,7 +13,7 @@ FULL_SPEED = 5.0
 """Seconds, on a machine that is not idle."""
 
 
-# On demand, because it compares two rates: other load would decide.
+# Slow, because it compares two rates, which other tests would change.
 @pytest.mark.slow
 def test_at_full_speed_within_seconds(tmp_path):
     with KillablePostgres() as server:

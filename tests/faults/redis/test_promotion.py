@@ -12,13 +12,13 @@ from tests.harness.faults.redis.connection_cuts import url_of
 from tests.harness.faults.redis.replica_promotion import ReplicatedPair
 from tests.harness.servers.redis import RedisServer
 
-ANSWERED = "?replicas=1&timeout=0.5"
+CONFIRMED = "?replicas=1&timeout=0.5"
 
 
 def test_a_repeated_enqueue_waits_for_the_replica_again():
     """The first answer was lost; the second must not come before the replica has the job."""
     with ReplicatedPair() as pair:
-        url = url_of(pair.front.address) + ANSWERED
+        url = url_of(pair.proxy.address) + CONFIRMED
         with open_queues(url) as queues:
             queues["work"].enqueue(0, id="before")
             pair.fall_behind(0.0)
@@ -31,7 +31,7 @@ def test_a_repeated_enqueue_waits_for_the_replica_again():
 
 def test_a_repeated_completion_waits_for_the_replica_again():
     with ReplicatedPair() as pair:
-        url = url_of(pair.front.address) + ANSWERED
+        url = url_of(pair.proxy.address) + CONFIRMED
         with open_queues(url) as queues:
             queues["work"].enqueue(0, id="job")
             [job] = queues["work"].claim(lease=60.0)
@@ -45,13 +45,13 @@ def test_a_repeated_completion_waits_for_the_replica_again():
 
 def test_a_refused_claim_leases_nothing():
     """Otherwise jobs that nobody got would lose attempts until they are dead-lettered."""
-    with RedisServer() as alone, open_queues(alone.url) as queues:
+    with RedisServer() as server, open_queues(server.url) as queues:
         queue = queues["work"]
         queue.enqueue_many([1, 2, 3])
         [job] = queue.claim()
         done = lifecycle.complete(job.record, None, DEFAULTS)
         request = ClaimRequest(worker="w", limit=2, lease=60.0)
-        with open_queues(alone.url + ANSWERED) as awaiting, pytest.raises(StoreUnavailable):
-            awaiting.store.claim(queue.key, request, [done])
+        with open_queues(server.url + CONFIRMED) as confirming, pytest.raises(StoreUnavailable):
+            confirming.store.claim(queue.key, request, [done])
 
         assert queue.counts()[State.PROCESSING] == 0

@@ -1,4 +1,4 @@
-"""After an outage, jobs are soon processed again without help."""
+"""After an outage, workers soon process jobs again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Real processes, real signals: what a store and its workers keep when processes die.
+"""Fault injection: what a store and its workers keep when processes are killed.
 
 `python -m tests.harness.faults --store URL --faults 200` runs a campaign against any store.
 """

@@ -1,7 +1,7 @@
-"""The controls: stores that each break one promise. A checker that passes one is worthless.
+"""Controls: stores that each break one promise, so that the checker must report them.
 
-Three break none, but show what others would cover up: `DropsHeartbeatReplies`, `NoRepair`, and a
-worker that claims only when it is notified.
+Three break no promise, but remove what would hide a fault: `DropsHeartbeatReplies`, `NoRepair`, and
+`rarely_polling`.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from ackline.stores.contract import (
 from tests.harness.faults.wrapped_store import WrappedStore
 
 EARLY_ANSWER_SECONDS = 0.3
-"""Seconds by which the answer of `AnswersBeforeCommit` precedes its commit."""
+"""Seconds from the answer of `AnswersBeforeCommit` to its commit."""
 
 RARE_POLL_SECONDS = 120.0
 """Seconds between two polls of a worker that is not notified of new jobs."""
 
 
 class DropsHeartbeatReplies(WrappedStore):
-    """Not broken, but a worker never learns of its lost leases, and so settles too late."""
+    """Not broken, but a worker never learns that it has lost leases, and so settles too late."""
 
     def heartbeat(
         self, queue: QueueKey, heartbeat: Heartbeat, extensions: Sequence[LeaseExtension]
@@ -53,20 +53,20 @@ class DropsHeartbeatReplies(WrappedStore):
 
 
 class CompletesOnClaim(DropsHeartbeatReplies):
-    """At most once: a job is completed as it is handed out, before any work is done."""
+    """At most once: a job is completed when it is claimed, before it has run."""
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
     ) -> ClaimResult:
         claimed = super().claim(queue, request, transitions)
-        early = [lifecycle.complete(job, None, DEFAULTS) for job in claimed.jobs]
-        if early:
-            super().apply(queue, early)
+        completions = [lifecycle.complete(job, None, DEFAULTS) for job in claimed.jobs]
+        if completions:
+            super().apply(queue, completions)
         return claimed
 
 
 class Unfenced(DropsHeartbeatReplies):
-    """Settles by id alone, as most queues do: the token is made to fit."""
+    """Settles by id alone: the token of the request is ignored."""
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
@@ -76,8 +76,10 @@ class Unfenced(DropsHeartbeatReplies):
 
     def apply(self, queue: QueueKey, transitions: Sequence[Transition]) -> list[Verdict]:
         records = self.inner.get(queue, [transition.id for transition in transitions])
-        forged = [_with_current_token(*pair) for pair in zip(transitions, records, strict=True)]
-        return self.inner.apply(queue, forged)
+        with_current_tokens = [
+            _with_current_token(*pair) for pair in zip(transitions, records, strict=True)
+        ]
+        return self.inner.apply(queue, with_current_tokens)
 
 
 def _with_current_token(transition: Transition, record: Record | None) -> Transition:
@@ -87,7 +89,7 @@ def _with_current_token(transition: Transition, record: Record | None) -> Transi
 
 
 class NoRepair(WrappedStore):
-    """A claim does not return lapsed leases, so that only a sweep can find them."""
+    """A claim does not return expired leases, so that only the reaper finds them."""
 
     def claim(
         self, queue: QueueKey, request: ClaimRequest, transitions: Sequence[Transition] = ()
@@ -97,7 +99,7 @@ class NoRepair(WrappedStore):
 
 
 class NeverExpires(NoRepair):
-    """A lease lasts forever, whatever happened to its worker."""
+    """A lease never expires, even if its worker is gone."""
 
     def leases(
         self, queue: QueueKey, *, worker: str | None = None, limit: int = CLAIM_MAINTENANCE_LIMIT
@@ -107,21 +109,21 @@ class NeverExpires(NoRepair):
 
 
 class AnswersBeforeCommit(WrappedStore):
-    """An enqueue returns while its job is still only in memory."""
+    """An enqueue returns before its job is stored."""
 
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
     ) -> list[Receipt]:
-        def later() -> None:
+        def enqueue_later() -> None:
             time.sleep(EARLY_ANSWER_SECONDS)
             self.inner.enqueue(queue, drafts, keys)
 
-        threading.Thread(target=later, daemon=True).start()
+        threading.Thread(target=enqueue_later, daemon=True).start()
         return [Receipt(draft.id, True, State.QUEUED) for draft in drafts]
 
 
-class ResendsAsNew(WrappedStore):
-    """A blind retry: what may have been stored is sent again as another job."""
+class ResendsWithNewId(WrappedStore):
+    """A blind retry: a job that may have been stored is enqueued again under a new id."""
 
     def enqueue(
         self, queue: QueueKey, drafts: Sequence[Draft], keys: Sequence[KeyWrite] = ()
@@ -136,7 +138,7 @@ class ResendsAsNew(WrappedStore):
 
 
 def rarely_polling(store: Store) -> Store:
-    """Let the worker of this process poll so rarely that it has to be notified of new jobs."""
+    """Make this worker process depend on notifications of new jobs."""
     consume.MAX_POLL_INTERVAL = RARE_POLL_SECONDS
     return store
 
@@ -155,13 +157,13 @@ class NoNotifications(WrappedStore):
 
 
 class SilentListener:
-    """A listener without notifications, which only `wake` ends."""
+    """A listener that gets no notifications; only `wake` ends its wait."""
 
     def __init__(self) -> None:
         self._woken = threading.Event()
 
     def wait(self, timeout: float) -> bool:
-        """Wait for the waker."""
+        """Wait for a call of `wake`."""
         woken = self._woken.wait(timeout)
         self._woken.clear()
         return woken
@@ -187,7 +189,7 @@ VARIANTS: Mapping[str, Callable[[Store], Store]] = {
     "no repair": NoRepair,
     "never expires": NeverExpires,
     "answers before commit": AnswersBeforeCommit,
-    "resends as new": ResendsAsNew,
+    "resends with new id": ResendsWithNewId,
     "no notifications": NoNotifications,
     "rarely polling": rarely_polling,
 }

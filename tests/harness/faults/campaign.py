@@ -1,4 +1,4 @@
-"""Many random faults, by a seed, against busy producers, workers and a supervisor."""
+"""Random faults, drawn by a seed, against busy producers, workers and a supervisor."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ STOP_TIMEOUT = 15.0
 """Seconds within which the workers of a killed supervisor must have ended."""
 
 BUSY_TIMEOUT = 0.3
-"""Seconds to wait until a victim has a job in hand."""
+"""Seconds to wait for a victim that is running a job."""
 
 STARTING_VICTIMS = 0.1
 """The fraction of faults that may also hit a process that is still starting."""
 
 
 class CampaignPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of what, and for how long."""
+    """What to run, which faults to inject, and for how long."""
 
     store: str
     faults: int = 50
     seed: int = 1
     seconds: float = 60.0
-    """No more faults after this time, however few there were."""
+    """No faults are injected after this time."""
     lease: float = 1.0
     workers: int = 2
     producers: int = 2
     supervised: int = 2
     variant: str = ""
-    """The name of a control, see `broken_stores`, for all but the final drain."""
+    """The name of a control, see `broken_stores`; the final drain runs without it."""
 
 
 class Campaign:
-    """Keeps enough processes running, and injects faults.
+    """Replaces processes that were killed, and injects faults.
 
     >>> print(Campaign(CampaignPlan(store="sqlite:///jobs.db"), folder).run())  # doctest: +SKIP
     """
@@ -60,10 +60,10 @@ class Campaign:
 
     def run(self) -> Report:
         """Inject the faults, drain, check."""
-        until = time.monotonic() + self.plan.seconds
+        end = time.monotonic() + self.plan.seconds
         with self.scenario as scenario:
             injected = 0
-            while injected < self.plan.faults and time.monotonic() < until:
+            while injected < self.plan.faults and time.monotonic() < end:
                 self._replace_processes()
                 injected += self._inject_next()
                 time.sleep(self.random.uniform(0.0, 0.1))
@@ -75,13 +75,13 @@ class Campaign:
 
     def _replace_processes(self) -> None:
         plan = self.plan
-        for role, wanted in (
+        for role, count in (
             ("producer", plan.producers),
             ("worker", plan.workers),
             ("supervisor", 1 if plan.supervised else 0),
             ("journal_reader", 1),
         ):
-            for _ in range(wanted - len(self.processes.running(role))):
+            for _ in range(count - len(self.processes.running(role))):
                 details = {"processes": plan.supervised, "variant": plan.variant}
                 self.scenario.start(role, max_pause=0.05, **details)
 
@@ -115,7 +115,7 @@ class Campaign:
         return 1
 
     def _weights(self) -> dict[str, int]:
-        """How often each fault comes in twenty."""
+        """The relative frequency of each fault."""
         weights = {"kill worker": 7, "kill producer": 3, "pause worker": 3}
         if self.plan.supervised:
             weights |= {"kill supervised worker": 3, "kill supervisor": 1}
@@ -172,9 +172,9 @@ class Campaign:
             return False
         end = self.scenario.begin_fault(f"{PAUSE} worker past its leases", victim.name)
         victim.send(signal.SIGSTOP)
-        span = self.plan.lease * self.random.uniform(1.3, 2.5)
-        # By a timer: this thread may have to wait for a lock that the stopped process holds.
-        timer = threading.Timer(span, self.scenario.resume, (victim, end))
+        seconds = self.plan.lease * self.random.uniform(1.3, 2.5)
+        # In a timer, because this thread may wait for a lock that the stopped process has.
+        timer = threading.Timer(seconds, self.scenario.resume, (victim, end))
         timer.start()
         self._paused.append(timer)
         return True
@@ -185,15 +185,15 @@ class Campaign:
 
 
 def _wait_until_busy(worker: ManagedProcess) -> None:
-    """Losing an idle worker tests nothing; but the wait is bounded: there may be no job."""
-    until = time.monotonic() + BUSY_TIMEOUT
-    while not worker.busy and time.monotonic() < until:
+    """Wait for it to run a job, as killing an idle worker tests little."""
+    end = time.monotonic() + BUSY_TIMEOUT
+    while not worker.busy and time.monotonic() < end:
         time.sleep(0.001)
 
 
 def random_crash_point(random: random.Random) -> CrashPoint:
-    """A random point in writing the log, or in copying it back."""
-    file, operation, most = random.choice(
+    """A random point in a write to the WAL, or in a checkpoint."""
+    file, operation, limit = random.choice(
         (
             ("wal", "write", 60),
             ("wal", "tear", 60),
@@ -203,11 +203,11 @@ def random_crash_point(random: random.Random) -> CrashPoint:
             ("main", "sync", 3),
         )
     )
-    return CrashPoint(file, operation, random.randint(1, most))
+    return CrashPoint(file, operation, random.randint(1, limit))
 
 
 def crash_producer(scenario: Scenario, point: CrashPoint) -> ManagedProcess:
-    """Let a process die at a point, and check that it leaves nothing locked."""
+    """Let a process kill itself at a point, and check that it leaves nothing locked."""
     producer = scenario.start("crashing_producer", crash=str(point))
     producer.wait()
     scenario.probe(f"{producer.name}, killed at {point}")
@@ -218,8 +218,8 @@ def expect_workers_stopped(
     scenario: Scenario, children: list[SupervisedWorker], timeout: float = STOP_TIMEOUT
 ) -> None:
     """Report a violation if workers of a killed supervisor do not stop by themselves."""
-    until = time.monotonic() + timeout
-    while time.monotonic() < until:
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
         if not any(child.alive for child in children):
             return
         time.sleep(0.02)

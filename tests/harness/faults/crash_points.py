@@ -1,7 +1,7 @@
-"""Dying at a chosen operation on a file of SQLite: a layer between SQLite and the system.
+"""Kill a process at a chosen file operation of SQLite, by a VFS of our own.
 
-Killed in a write to the log, a process holds the write lock with half a transaction written;
-killed in a write to the main file, it is in the middle of a checkpoint.
+A process that is killed in a write to the WAL has the write lock and half a transaction written;
+one that is killed in a write to the main file is in the middle of a checkpoint.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import msgspec
 
 
 class CrashPoint(msgspec.Struct, frozen=True):
-    """The `number`th `operation` on a `file`: `wal.tear.3` is half of the third write to the log.
+    """The `number`th `operation` on a `file`: `wal.tear.3` is in the third write to the WAL.
 
-    Files: `wal`, `main`. Operations: `write` and `sync` die before it, `tear` in the middle of
-    a write.
+    Files: `wal`, `main`. Operations: `write` and `sync` are killed before it, `tear` in
+    the middle of a write.
     """
 
     file: str
@@ -35,11 +35,12 @@ class CrashPoint(msgspec.Struct, frozen=True):
 
 
 OnFileOperation = Callable[[str, str], bool]
-"""Called with each file and operation; True tears a write in two and calls again with `torn`."""
+"""Called with each file and operation. If it returns True, half of a write is done, and it is
+called again with `torn`."""
 
 
 class WatchedFiles(apsw.VFS):
-    """Watches every SQLite file of this process; keep it for as long as files are open."""
+    """A VFS that reports operations on all SQLite files; keep it while files are open."""
 
     def __init__(self, watch: OnFileOperation, name: str = "ackline-watched") -> None:
         self._base = apsw.vfs_names()[0]
@@ -79,27 +80,27 @@ class WatchedFile(apsw.VFSFile):
 
 
 class CrashTrigger:
-    """Counts operations down to a crash point, then calls `die`, which may return."""
+    """Counts operations down to a crash point, then calls `crash`."""
 
-    def __init__(self, point: CrashPoint, die: Callable[[], None]) -> None:
+    def __init__(self, point: CrashPoint, crash: Callable[[], None]) -> None:
         self._point = point
-        self._die = die
-        self._left = point.number
+        self._crash = crash
+        self._remaining = point.number
         self.armed = False
 
     def __call__(self, file: str, operation: str) -> bool:
         if operation == "torn":
-            self._die()
+            self._crash()
             return False
         tears = self._point.operation == "tear"
-        wanted = "write" if tears else self._point.operation
-        if not self.armed or (file, operation) != (self._point.file, wanted):
+        expected = "write" if tears else self._point.operation
+        if not self.armed or (file, operation) != (self._point.file, expected):
             return False
-        self._left -= 1
-        if self._left:
+        self._remaining -= 1
+        if self._remaining:
             return False
         if not tears:
-            self._die()
+            self._crash()
         return tears
 
 

@@ -1,4 +1,4 @@
-"""Processes that the harness starts, stops and kills: its own, by their ids, and no others."""
+"""The processes that the harness starts, stops and kills."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.harness.faults.checks.history import (
 from tests.harness.faults.programs.options import ProgramOptions
 
 TIMEOUT = 30.0
-"""Seconds for anything that should take less than one."""
+"""Timeout for steps that normally take less than a second."""
 
 
 _WORK = {
@@ -54,8 +54,8 @@ class ManagedProcess:
         self.options = options
         self.name = options.name
         self.stopped = False
-        # Its standard input closes when this process ends: then it stops by itself. It has a
-        # process group of its own, because the system wakes and ends an orphaned stopped group.
+        # It stops when its standard input is closed, which happens when this process exits. It has
+        # its own process group, because the system continues and ends orphaned, stopped groups.
         self._process = subprocess.Popen(
             options.command(role),
             env=options.environment(),
@@ -81,11 +81,11 @@ class ManagedProcess:
         return Path(self.options.folder)
 
     def steps(self) -> list[Step]:
-        """What it has done so far."""
+        """The steps in its history."""
         return read_one(path_of(self.folder, self.name))
 
     def has(self, what: StepType, phase: Phase = Phase.OK, act: str = "") -> bool:
-        """Whether it has taken such a step."""
+        """Whether its history has such a step."""
         return any(
             step.type is what and step.phase is phase and act in ("", step.act)
             for step in self.steps()
@@ -138,7 +138,7 @@ class ManagedProcess:
 
 
 class ProcessGroup:
-    """All processes of a campaign; on leaving, none of them is left."""
+    """All processes of a campaign; leaving the context ends them."""
 
     def __init__(self) -> None:
         self.processes: list[ManagedProcess] = []
@@ -151,7 +151,11 @@ class ProcessGroup:
 
     def running(self, role: str) -> list[ManagedProcess]:
         """The processes of a role that are running and not suspended."""
-        return [m for m in self.processes if m.role == role and m.alive and not m.stopped]
+        return [
+            process
+            for process in self.processes
+            if process.role == role and process.alive and not process.stopped
+        ]
 
     def __enter__(self) -> Self:
         return self
@@ -160,7 +164,7 @@ class ProcessGroup:
         supervisors = self.running("supervisor")
         children = [child for process in supervisors for child in children_of(process)]
         for process in supervisors:
-            # A killed one might just have started a child that is not known yet.
+            # Stopped first, as a killed one might leave a child that is not known yet.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.stop(timeout=10.0)
         for process in self.processes:
@@ -182,7 +186,7 @@ class SupervisedWorker:
         return is_alive(self._folder, self.name)
 
     def kill(self) -> None:
-        """SIGKILL; while its history is locked, the process id is surely still its own."""
+        """SIGKILL; while its history is locked, its process id cannot belong to another process."""
         if self.alive:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)

@@ -1,9 +1,8 @@
-"""A proxy on loopback that cuts, refuses or stalls what goes between clients and a server.
+"""A proxy on loopback that cuts, refuses or stalls connections between clients and a server.
 
-It knows nothing of the protocol but this: an exchange begins with what a client sends, and is
-answered by what the server sends next. That is exact for a client that waits for each answer.
-On a connection to which the server also sends by itself, such as a subscription, a cut `after`
-may take such a message for the answer.
+It knows no protocol: an exchange is what a client sends, and what the server sends next. That is
+exact for a client that waits for each answer. On a connection on which the server also sends
+messages by itself, such as a subscription, a cut `after` may treat one as the answer.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ import msgspec
 from tests.harness.servers.ports import HOST, free_port
 
 CutPoint = Literal["before", "after", "delivered"]
-"""Before the request reaches the server, after the server has answered it, or when the client has
-its answer."""
+"""Before the request reaches the server, before its answer reaches the client, or after that."""
 
 
 class ConnectionCut(msgspec.Struct):
-    """The next `count` cuts, of exchanges with these bytes in the request or the answer."""
+    """Cuts the next `count` exchanges with these bytes in the request or the answer."""
 
     moment: CutPoint
     count: int = 1
@@ -37,13 +35,13 @@ class ConnectionCut(msgspec.Struct):
 
 
 class CutSchedule:
-    """Decides for each exchange whether it is cut; any thread may ask."""
+    """Decides for each exchange whether it is cut; thread-safe."""
 
     def __init__(self) -> None:
         self.done: Counter[CutPoint] = Counter()
         self._cuts: list[ConnectionCut] = []
         self._probability = 0.0
-        self._chance = random.Random()
+        self._random = random.Random()
         self._lock = threading.Lock()
 
     def add(self, cut: ConnectionCut) -> None:
@@ -52,13 +50,13 @@ class CutSchedule:
             self._cuts.append(msgspec.structs.replace(cut))
 
     def at_random(self, probability: float, seed: int) -> None:
-        """Cut each exchange with this probability, at one moment or the other; 0 ends it."""
+        """Cut each exchange with this probability, before or after; 0 ends it."""
         with self._lock:
             self._probability = probability
-            self._chance = random.Random(seed)
+            self._random = random.Random(seed)
 
     def clear(self) -> None:
-        """No more cuts."""
+        """Remove all cuts."""
         with self._lock:
             self._cuts.clear()
             self._probability = 0.0
@@ -66,22 +64,24 @@ class CutSchedule:
     def decide(self, request: bytes) -> CutPoint | None:
         """When to cut the exchange that begins with this request, if at all."""
         with self._lock:
-            fitting = [cut for cut in self._cuts if not cut.answering and cut.matching in request]
-            return self._count(self._next(fitting) or self._random_cut())
+            matching_cuts = [
+                cut for cut in self._cuts if not cut.answering and cut.matching in request
+            ]
+            return self._count(self._next(matching_cuts) or self._random_cut())
 
     def decide_on_answer(self, answer: bytes) -> CutPoint | None:
         """When to cut the exchange with this answer, if at all."""
         with self._lock:
-            fitting = [cut for cut in self._cuts if cut.answering and cut.answering in answer]
-            return self._count(self._next(fitting))
+            matching_cuts = [cut for cut in self._cuts if cut.answering and cut.answering in answer]
+            return self._count(self._next(matching_cuts))
 
     def _count(self, moment: CutPoint | None) -> CutPoint | None:
         if moment is not None:
             self.done[moment] += 1
         return moment
 
-    def _next(self, fitting: Sequence[ConnectionCut]) -> CutPoint | None:
-        for cut in fitting:
+    def _next(self, matching_cuts: Sequence[ConnectionCut]) -> CutPoint | None:
+        for cut in matching_cuts:
             if cut.skip:
                 cut.skip -= 1
                 continue
@@ -92,9 +92,9 @@ class CutSchedule:
         return None
 
     def _random_cut(self) -> CutPoint | None:
-        if self._chance.random() >= self._probability:
+        if self._random.random() >= self._probability:
             return None
-        return self._chance.choice(("before", "after"))
+        return self._random.choice(("before", "after"))
 
 
 MAX_TRIES = 20
@@ -108,20 +108,20 @@ class ProxyListener:
         self._on_connection = on_connection
         self._listener = _listen(port)
         self.port: int = self._listener.getsockname()[1]
-        self._inside, self._outside = socket.socketpair()
+        self._stop_receiver, self._stop_sender = socket.socketpair()
         self._thread = threading.Thread(target=self._accept, name="proxy listener", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """From now on, connections are refused."""
-        self._outside.close()
+        self._stop_sender.close()
         self._thread.join()
 
     def _accept(self) -> None:
-        with self._listener, self._inside:
+        with self._listener, self._stop_receiver:
             while True:
-                ready, _, _ = select.select([self._listener, self._inside], [], [])
-                if self._inside in ready:
+                ready, _, _ = select.select([self._listener, self._stop_receiver], [], [])
+                if self._stop_receiver in ready:
                     return
                 with contextlib.suppress(OSError):
                     self._on_connection(self._listener.accept()[0])
@@ -158,27 +158,27 @@ class Proxy:
     def __init__(self, upstream: Address, on_cut: OnCut | None = None) -> None:
         self.upstream = upstream
         self.cuts = CutSchedule()
-        self.flowing = threading.Event()
+        self.not_stalled = threading.Event()
         self._on_cut = on_cut
-        self._links: set[ProxiedConnection] = set()
+        self._connections: set[ProxiedConnection] = set()
         self._lock = threading.Lock()
         self._listener: ProxyListener | None = None
         self._port = 0
 
     def start(self) -> Self:
         """Listen on a free port."""
-        self.flowing.set()
+        self.not_stalled.set()
         self._listener = ProxyListener(self._connect)
         self._port = self._listener.port
         return self
 
     def stop(self) -> None:
-        """Cut everything and listen no more."""
+        """Cut all connections, and stop listening."""
         self.refuse()
-        self.flowing.set()
+        self.not_stalled.set()
         self.cut_all()
-        for link in self.connections():
-            link.join()
+        for connection in self.connections():
+            connection.join()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -188,7 +188,7 @@ class Proxy:
 
     @property
     def address(self) -> Address:
-        """Where clients find the server."""
+        """The address for clients."""
         return HOST, self._port
 
     @property
@@ -208,11 +208,11 @@ class Proxy:
 
     def cut_all(self) -> None:
         """Cut all open connections; new ones are accepted."""
-        for link in self.connections():
-            link.cut()
+        for connection in self.connections():
+            connection.cut()
 
     def refuse(self) -> None:
-        """Refuse new connections, as a machine does on which nothing listens."""
+        """Refuse new connections, as if no server were listening."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -224,14 +224,14 @@ class Proxy:
 
     def stall(self) -> None:
         """Delay everything, in both directions; what was sent arrives after `resume`."""
-        self.flowing.clear()
+        self.not_stalled.clear()
 
     def resume(self) -> None:
-        """Let it flow again."""
-        self.flowing.set()
+        """End a stall."""
+        self.not_stalled.set()
 
     def switch_to(self, upstream: Address) -> None:
-        """Lead to another server from now on; connections to the old one are cut."""
+        """Forward new connections to another server, and cut those to the old one."""
         self.upstream = upstream
         self.cut_all()
 
@@ -240,7 +240,7 @@ class Proxy:
     def connections(self) -> list[ProxiedConnection]:
         """All connections that are open now."""
         with self._lock:
-            return list(self._links)
+            return list(self._connections)
 
     def _connect(self, client: socket.socket) -> None:
         try:
@@ -249,15 +249,15 @@ class Proxy:
             client.close()
             return
         server.settimeout(None)
-        link = ProxiedConnection(self, client, server)
+        connection = ProxiedConnection(self, client, server)
         with self._lock:
-            self._links.add(link)
-        link.start()
+            self._connections.add(connection)
+        connection.start()
 
-    def forget(self, link: ProxiedConnection) -> None:
+    def forget(self, connection: ProxiedConnection) -> None:
         """Forget a connection that is closed."""
         with self._lock:
-            self._links.discard(link)
+            self._connections.discard(connection)
 
     def report_cut(self, moment: CutPoint) -> None:
         """Report that a connection is about to be cut."""
@@ -272,7 +272,7 @@ class ProxiedConnection:
         self._proxy = proxy
         self._client = client
         self._server = server
-        self._under_way = False
+        self._in_exchange = False
         self._cut_point: CutPoint | None = None
         self._answers = threading.Thread(target=self._forward_answers, daemon=True)
         self._requests = threading.Thread(target=self._forward_requests, daemon=True)
@@ -280,7 +280,7 @@ class ProxiedConnection:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def start(self) -> None:
-        """Carry in both directions."""
+        """Forward in both directions."""
         self._answers.start()
         self._requests.start()
 
@@ -308,7 +308,7 @@ class ProxiedConnection:
     def _forward_answers(self) -> None:
         with contextlib.suppress(OSError):
             while chunk := self._receive(self._server):
-                self._under_way = False
+                self._in_exchange = False
                 moment = self._cut_point or self._proxy.cuts.decide_on_answer(chunk)
                 if moment is not None:
                     self._proxy.report_cut(moment)
@@ -320,14 +320,14 @@ class ProxiedConnection:
 
     def _receive(self, end: socket.socket) -> bytes:
         chunk = end.recv(CHUNK)
-        self._proxy.flowing.wait()
+        self._proxy.not_stalled.wait()
         return chunk
 
     def _is_cut_before(self, chunk: bytes) -> bool:
-        # A long request comes in several chunks; only its beginning decides.
-        if self._under_way:
+        # A long request arrives in several chunks; only the first one counts.
+        if self._in_exchange:
             return False
-        self._under_way = True
+        self._in_exchange = True
         self._cut_point = self._proxy.cuts.decide(chunk)
         if self._cut_point == "before":
             self._proxy.report_cut("before")

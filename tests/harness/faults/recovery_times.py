@@ -1,4 +1,4 @@
-"""How long a job waits after its worker is gone: `python -m tests.harness.faults.recovery_times`.
+"""How long a job waits after its worker has died: `python -m tests.harness.faults.recovery_times`.
 
 For each recovery path, on each store, with real processes and signals.
 """
@@ -26,7 +26,7 @@ from tests.harness.servers.postgres import PostgresServer
 from tests.harness.servers.redis import RedisServer
 
 SHORT, LONG = 0.7, 30.0
-"""Leases, in seconds: one to wait for, one so long that something else frees the job."""
+"""Leases, in seconds: one that expires soon, and one so long that another path is faster."""
 
 SLOW_SWEEP = 5.0
 """Seconds between sweeps of a queue with an interval of its own."""
@@ -34,13 +34,13 @@ SLOW_SWEEP = 5.0
 ALL_STORES = ("sqlite", "redis", "postgresql")
 
 FOREVER = Task((600.0, 0.0))
-"""The first attempt does not end by itself, the second at once."""
+"""A job whose first attempt does not end, and whose second ends at once."""
 
 Victim = ManagedProcess | SupervisedWorker
 
 
 class RecoveryPath(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the ways in which a job comes back."""
+    """One of the ways in which a job is recovered."""
 
     name: str
     detection: str
@@ -53,13 +53,13 @@ class RecoveryPath(msgspec.Struct, frozen=True, kw_only=True):
     stores: Sequence[str] = ALL_STORES
     """The stores on which it is possible."""
     bound: float
-    """Seconds that it may take, on a slow and busy machine."""
+    """The longest acceptable time in seconds, on a slow and busy machine."""
 
 
 class RecoveryTimes(msgspec.Struct, frozen=True):
     """Seconds from the end of a worker to the next start of its job, one for each sample."""
 
-    way: RecoveryPath
+    path: RecoveryPath
     store: str
     seconds: tuple[float, ...]
 
@@ -132,34 +132,34 @@ RECOVERY_PATHS = (
 )
 
 
-def measure(way: RecoveryPath, url: str, folder: Path, samples: int = 5) -> RecoveryTimes:
+def measure(path: RecoveryPath, url: str, folder: Path, samples: int = 5) -> RecoveryTimes:
     """End `samples` workers, one after the other, each in the middle of a job."""
-    with Scenario(url, folder, lease=way.lease) as scenario:
-        scenario.queue.configure(sweep_every=way.sweep_every)
+    with Scenario(url, folder, lease=path.lease) as scenario:
+        scenario.queue.configure(sweep_every=path.sweep_every)
         for number in range(samples):
             scenario.enqueue(f"job-{number}", FOREVER, kind=ASYNC)
-        victims = _victims(scenario, way, samples)
-        details = {"maintenance": way.maintenance, "variant": way.variant}
-        rescuer = scenario.start("worker", concurrency=samples, **details)
-        wait_for("the rescuer", lambda: rescuer.name in _workers(scenario))
+        victims = _victims(scenario, path, samples)
+        details = {"maintenance": path.maintenance, "variant": path.variant}
+        other_worker = scenario.start("worker", concurrency=samples, **details)
+        wait_for("the other worker", lambda: other_worker.name in _workers(scenario))
         for victim in victims:
             with scenario.fault("end worker", victim.name):
-                way.end(victim)
+                path.end(victim)
             time.sleep(0.05)
         wait_for("all jobs to be started again", lambda: _started(folder, 2) == samples, 60.0)
         name = scenario.queue.store.capabilities.name
-        return RecoveryTimes(way, name, tuple(_delays(read_all(folder))))
+        return RecoveryTimes(path, name, tuple(_delays(read_all(folder))))
 
 
-def _victims(scenario: Scenario, way: RecoveryPath, samples: int) -> Sequence[Victim]:
+def _victims(scenario: Scenario, path: RecoveryPath, samples: int) -> Sequence[Victim]:
     details = {"concurrency": 1, "grace": 0.0, "maintenance": False}
     victims: Sequence[Victim]
-    if way.role == "supervisor":
-        supervisor = scenario.start(way.role, processes=samples, **details)
+    if path.role == "supervisor":
+        supervisor = scenario.start(path.role, processes=samples, **details)
     else:
-        victims = [scenario.start(way.role, **details) for _ in range(samples)]
+        victims = [scenario.start(path.role, **details) for _ in range(samples)]
     wait_for("all jobs to be started", lambda: _started(scenario.folder, 1) == samples)
-    if way.role == "supervisor":
+    if path.role == "supervisor":
         victims = list(children_of(supervisor))
     return victims
 
@@ -193,35 +193,37 @@ def _delays(steps: Sequence[Step]) -> list[float]:
 def table(measured: Sequence[RecoveryTimes]) -> str:
     """The measurements in Markdown: a line for each recovery path, a column for each store."""
     stores = [name for name in ALL_STORES if any(result.store == name for result in measured)]
-    cells_by_place = {(result.way.name, result.store): str(result) for result in measured}
-    lines = [["way", "detects", *stores], ["---"] * (2 + len(stores))]
-    for way in (way for way in RECOVERY_PATHS if any(result.way is way for result in measured)):
-        cells = [cells_by_place.get((way.name, store), "") for store in stores]
-        lines.append([way.name, way.detection, *cells])
+    cells_by_path_and_store = {(result.path.name, result.store): str(result) for result in measured}
+    lines = [["recovery path", "detects", *stores], ["---"] * (2 + len(stores))]
+    for path in (
+        path for path in RECOVERY_PATHS if any(result.path is path for result in measured)
+    ):
+        cells = [cells_by_path_and_store.get((path.name, store), "") for store in stores]
+        lines.append([path.name, path.detection, *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-# --- where to measure ---
+# --- stores ---
 
 
 @contextlib.contextmanager
-def sqlite(place: Path) -> Iterator[Callable[[int], str]]:
+def sqlite(folder: Path) -> Iterator[Callable[[int], str]]:
     """A file for each recovery path."""
-    yield lambda number: f"sqlite:///{place}/jobs-{number}.db"
+    yield lambda number: f"sqlite:///{folder}/jobs-{number}.db"
 
 
 @contextlib.contextmanager
-def redis(_place: Path) -> Iterator[Callable[[int], str]]:
+def redis(_folder: Path) -> Iterator[Callable[[int], str]]:
     """A server that loses nothing; a prefix for each recovery path."""
     with RedisServer(persistence="always") as server:
-        yield lambda number: f"{server.url}?prefix=way{number}"
+        yield lambda number: f"{server.url}?prefix=path{number}"
 
 
 @contextlib.contextmanager
-def postgresql(_place: Path) -> Iterator[Callable[[int], str]]:
+def postgresql(_folder: Path) -> Iterator[Callable[[int], str]]:
     """A server that loses nothing; a schema for each recovery path."""
     with PostgresServer(fsync=True) as server:
-        yield lambda number: f"{server.url}?schema=way{number}"
+        yield lambda number: f"{server.url}?schema=path{number}"
 
 
 SERVERS: Mapping[str, Callable[[Path], contextlib.AbstractContextManager[Callable[[int], str]]]] = {
@@ -231,17 +233,17 @@ SERVERS: Mapping[str, Callable[[Path], contextlib.AbstractContextManager[Callabl
 }
 
 
-def measure_store(store: str, ways: Sequence[RecoveryPath], samples: int) -> list[RecoveryTimes]:
+def measure_store(store: str, paths: Sequence[RecoveryPath], samples: int) -> list[RecoveryTimes]:
     """Measure every recovery path of a store, each on an empty store."""
     measured = []
     with (
         tempfile.TemporaryDirectory(prefix="ackline-recovery-") as folder,
         SERVERS[store](Path(folder)) as url_of,
     ):
-        for number, way in enumerate(ways):
-            if store in way.stores:
+        for number, path in enumerate(paths):
+            if store in path.stores:
                 histories = Path(folder) / f"histories-{number}"
-                measured.append(measure(way, url_of(number), histories, samples))
+                measured.append(measure(path, url_of(number), histories, samples))
     return measured
 
 

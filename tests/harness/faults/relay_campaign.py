@@ -1,6 +1,6 @@
-"""Relays between two stores, killed and stopped; every job must run, and run once.
+"""Kill and suspend relays between two stores; every job must run once.
 
-`python -m tests.harness.faults.relay_campaign --from URL --to URL` prints what became of the jobs.
+`python -m tests.harness.faults.relay_campaign --from URL --to URL` prints the result.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ RELAYS = 2
 BULK, PAUSE_SECONDS = 20, 0.01
 """Jobs that are enqueued at once, and the seconds in between."""
 
-LONG = 60.0
-"""The lease of the workers, in seconds: no worker is killed, so no lease may expire."""
+LONG_LEASE = 60.0
+"""Seconds; workers are not killed, so no lease may expire."""
 
 
 class RelayPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """From where to where, and how many faults."""
+    """The stores, and how many faults to inject."""
 
     source: str
     target: str
@@ -48,11 +48,11 @@ class RelayPlan(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
     variant: str = ""
     keep: float = 0.0
-    """Seconds that completed jobs are kept in the target; at 0 their ids are free at once."""
+    """Seconds that completed jobs are kept in the target; at 0, their ids can be reused at once."""
 
 
 class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the jobs."""
+    """How many jobs were lost or run twice."""
 
     enqueued: int
     faults: Counter[str]
@@ -78,20 +78,20 @@ class RelayReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RelayCampaign:
-    """Enqueues in one store, works in the other, and kills and stops the relays in between."""
+    """Enqueues in one store, works in the other, and injects faults into the relays."""
 
     def __init__(self, plan: RelayPlan, folder: Path) -> None:
         self._plan = plan
         self._random = random.Random(plan.seed)
-        self._scene = Scenario(plan.target, folder, seed=plan.seed, lease=LONG)
+        self._scenario = Scenario(plan.target, folder, seed=plan.seed, lease=LONG_LEASE)
         self._enqueued: list[str] = []
-        self._enough = threading.Event()
+        self._stop_producing = threading.Event()
 
     def run(self) -> RelayReport:
-        """Inject the faults, let everything arrive, count."""
-        with ackline.open(self._plan.source) as opened, self._scene as scenario:
+        """Inject the faults, wait until all jobs have run, and count."""
+        with ackline.open(self._plan.source) as opened, self._scenario as scenario:
             source = opened[QUEUE]
-            target = msgspec.structs.replace(policy(LONG), result_ttl=self._plan.keep)
+            target = msgspec.structs.replace(policy(LONG_LEASE), result_ttl=self._plan.keep)
             scenario.queue.configure(policy=target)
             producer = threading.Thread(target=self._produce, args=[source])
             producer.start()
@@ -100,7 +100,7 @@ class RelayCampaign:
                 for _ in range(self._plan.faults):
                     self._inject_fault()
             finally:
-                self._enough.set()
+                self._stop_producing.set()
                 producer.join()
             self._replace_relays()
             wait_for("all to arrive", lambda: not _live(source) and not scenario.live(), 90.0)
@@ -112,54 +112,54 @@ class RelayCampaign:
             ids = [f"job-{number}-{index}" for index in range(BULK)]
             source.enqueue_many([NewJob(task, id=id, kind=SYNC) for id in ids])
             self._enqueued += ids
-            if self._enough.wait(PAUSE_SECONDS):
+            if self._stop_producing.wait(PAUSE_SECONDS):
                 return
 
     def _inject_fault(self) -> None:
         self._replace_relays()
         since = time.time()
-        wait_for("a relay to pass jobs on", lambda: self._active_relay(since) is not None)
+        wait_for("a relay to move jobs", lambda: self._active_relay(since) is not None)
         time.sleep(self._random.uniform(0.0, 0.1))
         victim = self._active_relay(since)
         assert victim is not None
         if self._random.random() < 0.7:
-            with self._scene.fault("kill relay", victim.name):
+            with self._scenario.fault("kill relay", victim.name):
                 victim.kill()
         else:
             self._pause(victim)
 
     def _active_relay(self, since: float) -> ManagedProcess | None:
-        """The relay that was the last to pass jobs on; the others stand by."""
+        """The relay that was the last to move jobs; the others are on standby."""
         last: dict[float, ManagedProcess] = {
             step.at: process
-            for process in self._scene.processes.running("relay")
+            for process in self._scenario.processes.running("relay")
             for step in process.steps()
             if step.type is StepType.ENQUEUE and step.at > since
         }
         return last[max(last)] if last else None
 
     def _pause(self, victim: ManagedProcess) -> None:
-        """Stop a relay past its lease; another takes over meanwhile."""
-        end = self._scene.begin_fault(f"{PAUSE} relay", victim.name)
+        """Suspend a relay past its lease; another takes over meanwhile."""
+        end = self._scenario.begin_fault(f"{PAUSE} relay", victim.name)
         victim.send(signal.SIGSTOP)
         self._replace_relays()
         time.sleep(LEASE * 1.5)
-        self._scene.resume(victim, end)
+        self._scenario.resume(victim, end)
 
     def _replace_relays(self) -> None:
-        for _ in range(RELAYS - len(self._scene.processes.running("relay"))):
+        for _ in range(RELAYS - len(self._scenario.processes.running("relay"))):
             details = {"source": self._plan.source, "variant": self._plan.variant}
-            self._scene.start("relay", **details).wait_until_ready()
+            self._scenario.start("relay", **details).wait_until_ready()
 
     def _check(self) -> Report | None:
         if not self._plan.keep:
-            # The checker needs every job to be there in the end.
+            # The checker needs all jobs at the end.
             return None
-        self._scene.drain()
-        return self._scene.check("relayed")
+        self._scenario.drain()
+        return self._scenario.check("relayed")
 
     def _count(self) -> RelayReport:
-        steps = read_all(self._scene.folder)
+        steps = read_all(self._scenario.folder)
         runs = Counter(
             step.id for step in steps if step.type is StepType.DELIVERY and step.phase is Phase.OK
         )
@@ -191,8 +191,8 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     plan = RelayPlan(**vars(parser.parse_args()))
-    with tempfile.TemporaryDirectory(prefix="ackline-relaying-") as place:
-        relayed = RelayCampaign(plan, Path(place)).run()
+    with tempfile.TemporaryDirectory(prefix="ackline-relaying-") as temporary:
+        relayed = RelayCampaign(plan, Path(temporary)).run()
     sys.stdout.write(f"{relayed}\n")
     raise SystemExit(0 if relayed.ok else 1)
 

@@ -1,4 +1,4 @@
-"""One store under test, its processes, their faults, and the evidence at the end."""
+"""A store under test, its processes, their faults, and the evidence."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from tests.harness.faults.workload import SYNC, Task
 PAGE = 1000
 
 PROBE_TIMEOUT = 4.0
-"""Seconds within which a store must take a job again after any fault."""
+"""Seconds within which a store must accept a job after any fault."""
 
 
 class Scenario:
-    """Enter it with an empty store and a folder for the histories; leaving ends all processes.
+    """A context with a store and a folder for the histories; leaving it ends all processes.
 
     >>> with Scenario("sqlite:///jobs.db", folder) as scenario:  # doctest: +SKIP
     ...     worker = scenario.start("worker")
     """
 
     has_one_queue = True
-    """Whether nothing but its queue is in the store."""
+    """Whether the store has no other queue."""
 
     def __init__(self, url: str, folder: Path, *, seed: int = 0, lease: float = 0.7) -> None:
         self.url = url
@@ -116,10 +116,10 @@ class Scenario:
         self.history.write(msgspec.structs.replace(end, phase=Phase.INVOKE, note=note))
         return end
 
-    def report_violation(self, act: str, about: str, note: str) -> None:
+    def report_violation(self, act: str, subject: str, note: str) -> None:
         """Record a forbidden effect of a fault, which the checker will report."""
         self.history.write(
-            Step(type=StepType.PROCESS, phase=Phase.FAIL, act=act, worker=about, note=note)
+            Step(type=StepType.PROCESS, phase=Phase.FAIL, act=act, worker=subject, note=note)
         )
 
     def probe(self, after: str, timeout: float = PROBE_TIMEOUT) -> threading.Thread:
@@ -139,7 +139,7 @@ class Scenario:
                 return end
             self.resume(process, end)
             attempt.join()
-        raise ConditionTimeout(f"{process.name} was never met without a lock")
+        raise ConditionTimeout(f"{process.name} always had a lock")
 
     def resume(self, process: ManagedProcess, end: Step) -> None:
         """Resume a suspended process."""
@@ -164,7 +164,7 @@ class Scenario:
     # --- the verdict ---
 
     def evidence(self) -> Evidence:
-        """All that is known now."""
+        """Everything known at this time."""
         store, key = self.queue.store, self.queue.key if self.has_one_queue else None
         events: list[Event] = []
         cursor = None

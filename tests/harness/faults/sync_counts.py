@@ -1,8 +1,8 @@
-"""Whether an answered enqueue has reached the disk: syncs are counted, not believed.
+"""Counts the syncs before each answer to an enqueue.
 
-`python -m tests.harness.faults.sync_counts URL` enqueues one job after the other. On standard
-output it says `before N` and `answered N`, so that a tracer sees the syncs in between.
-SIGKILL cannot show this: what a killed process wrote, the system still has.
+`python -m tests.harness.faults.sync_counts URL` enqueues one job after the other, and prints
+`before N` and `answered N`, so that a tracer sees the syncs in between. SIGKILL cannot show this,
+because the operating system keeps what a killed process has written.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tests.harness.faults.crash_points import WatchedFiles
 JOBS = 10
 
 TRACE = ("strace", "-f", "-e", "trace=write,fsync,fdatasync", "-s", "32")
-"""What to put before the command, if strace is installed."""
+"""The prefix of a command that strace traces."""
 
 _MARK = re.compile(r'write\(1, "(before|answered) (\d+)')
 
 
 def main() -> None:
-    """Enqueue, and print when."""
+    """Enqueue, and print before and after each call."""
     with open_queues(sys.argv[1]) as queues:
         queue = queues["durability"]
         for number in range(JOBS):
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def syncs_in_trace(lines: Iterable[str]) -> list[int]:
-    """For each job, how many syncs the system saw between its send and its answer."""
+    """For each job, the number of syncs that the kernel has done before the answer."""
     counts: Counter[int] = Counter()
     open_job: int | None = None
     for line in lines:
@@ -48,7 +48,7 @@ def syncs_in_trace(lines: Iterable[str]) -> list[int]:
 
 
 def syncs_below_sqlite(url: str) -> list[int]:
-    """For each job, how often SQLite asked the system for a sync of its log before the answer."""
+    """For each job, the number of WAL syncs that SQLite has requested before the answer."""
     synced: Counter[str] = Counter()
 
     def watch(file: str, operation: str) -> bool:

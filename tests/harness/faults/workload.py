@@ -1,4 +1,4 @@
-"""The jobs of a campaign: their payloads, and the handlers that run them."""
+"""The jobs of a campaign, and their handlers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ POISON_ATTEMPTS = 3
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How long each attempt takes (the last for all later ones), and how many of them fail."""
+    """The duration of each attempt (the last one repeats), and how many attempts fail."""
 
     seconds: tuple[float, ...] = (0.0,)
     failures: int = 0
 
     def duration(self, attempt: int) -> float:
-        """How long this attempt takes."""
+        """The duration of an attempt in seconds."""
         return self.seconds[min(attempt, len(self.seconds)) - 1]
 
 
@@ -35,16 +35,16 @@ def random_job(random: random.Random, id: str) -> NewJob[Any]:
     """A job of 0 to 20 ms; one in eight fails at first, one in forty always."""
     seconds = (random.uniform(0.0, 0.02),)
     kind = random.choice((SYNC, SYNC, ASYNC))
-    fate = random.random()
-    if fate < 0.025:
+    draw = random.random()
+    if draw < 0.025:
         poison = msgspec.to_builtins(Task(seconds, failures=1000))
         return NewJob(poison, id=id, kind=kind, max_attempts=POISON_ATTEMPTS)
-    task = Task(seconds, failures=random.choice((1, 2)) if fate < 0.15 else 0)
+    task = Task(seconds, failures=random.choice((1, 2)) if draw < 0.15 else 0)
     return NewJob(msgspec.to_builtins(task), id=id, kind=kind, priority=random.randrange(10))
 
 
 def add_handlers(queue: Queue[Any, Any], history: History) -> None:
-    """Register one sync and one async handler, which write what they do into the history."""
+    """Register a sync and an async handler, which record their deliveries in the history."""
 
     @queue.handler(SYNC)
     def work(job: Job[Task]) -> str:

@@ -1,4 +1,4 @@
-"""A store that wraps another: every call goes through, subclasses change some of them."""
+"""A store that wraps another; subclasses change some of its calls."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From the histories of all processes to a verdict: were the promises kept?"""
+"""Checks the histories of all processes against the promises of the library."""

@@ -1,10 +1,10 @@
-"""What a store may lose: the last answers before a crash, if it promises no more.
+"""Checks that a store loses no more answered changes in a crash than it may.
 
-A server that syncs its log each second, or replicates without waiting, answers before a change
-is safe. A fault says in the history how old the answers that it costs may be: its note is
-`may_lose(seconds)`. Such an answer, if its effect is gone, becomes an unknown outcome for the
-checker, and is counted here: the loss is measured and reported. The loss of an older answer
-breaks a rule, and so does any loss by a fault without such a note.
+A server that syncs its log each second, or replicates asynchronously, answers before a change is
+durable. The note of such a fault, `may_lose(seconds)`, records how old the lost answers may be. If
+the effect of such an answer is gone, the checker treats it as an unknown outcome, and the loss is
+counted and reported. The loss of an older answer breaks a rule, and so does any loss by a fault
+without a note.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ Answer = tuple[str, int, str]
 
 
 def may_lose(seconds: float) -> str:
-    """The note of a fault that may cost the answers of the last seconds before it."""
+    """The note of a fault that may lose the answers of the last seconds before it."""
     return f"may lose {seconds:.3f} s"
 
 
 class LossWindow(msgspec.Struct, frozen=True):
-    """A fault that may cost answers: from when to when, and how old they may be."""
+    """The time of a fault that may lose answers, and how old they may be."""
 
     since: float
     until: float
     seconds: float
 
     def may_lose(self, at: float) -> bool:
-        """Whether an answer of this moment may be lost."""
+        """Whether an answer at this time may be lost."""
         return self.since - self.seconds <= at <= self.until + MAX_LOG_DELAY
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """How old each lost answer was at its fault, in seconds."""
+    """The age of each lost answer at its fault, in seconds."""
 
     enqueues: tuple[float, ...] = ()
     settlings: tuple[float, ...] = ()
@@ -65,26 +65,28 @@ class Loss(msgspec.Struct, frozen=True):
 def check_with_allowed_loss(
     evidence: Evidence, *, seed: int | None = None, title: str = ""
 ) -> Report:
-    """Check the evidence against all rules except for the allowed loss, which is reported."""
+    """Check the evidence against all rules; allowed loss is reported and breaks no rule."""
     excused, loss = excuse_allowed_loss(evidence)
     report = check(excused, seed=seed, title=title)
     return msgspec.structs.replace(report, figures={**report.figures, **loss.figures()})
 
 
 def excuse_allowed_loss(evidence: Evidence) -> tuple[Evidence, Loss]:
-    """The evidence, with the lost answers that are allowed made unknown outcomes; and these."""
-    spans = list(_spans(evidence.steps))
-    journal = _moments(evidence.events)
-    last = _last_applied(evidence.steps)
+    """The evidence with allowed losses as unknown outcomes, and the losses."""
+    windows = list(_loss_windows(evidence.steps))
+    journal_times = _journal_times(evidence.events)
+    last_times = _last_applied_times(evidence.steps)
     ages: dict[StepType, list[float]] = {StepType.ENQUEUE: [], StepType.SETTLE: []}
 
     def excused(step: Step) -> Step:
-        costs = [span for span in spans if span.may_lose(step.at)] if _is_answer(step) else []
-        if not costs or _is_kept(step, journal, last):
+        losing = (
+            [window for window in windows if window.may_lose(step.at)] if _is_answer(step) else []
+        )
+        if not losing or _is_kept(step, journal_times, last_times):
             return step
-        # The next fault took it; only if there is none, the fault just before did.
-        ahead = [span.since - step.at for span in costs if span.since > step.at]
-        ages[step.type].append(min(ahead, default=0.0))
+        # Attributed to the next fault, or to the one just before if there is no next one.
+        until_next = [window.since - step.at for window in losing if window.since > step.at]
+        ages[step.type].append(min(until_next, default=0.0))
         return msgspec.structs.replace(step, phase=Phase.INFO, note="lost, as allowed")
 
     steps = [excused(step) for step in evidence.steps]
@@ -92,7 +94,7 @@ def excuse_allowed_loss(evidence: Evidence) -> tuple[Evidence, Loss]:
     return msgspec.structs.replace(evidence, steps=steps), loss
 
 
-def _spans(steps: Sequence[Step]) -> Iterator[LossWindow]:
+def _loss_windows(steps: Sequence[Step]) -> Iterator[LossWindow]:
     ends = {
         step.id: step.at
         for step in steps
@@ -109,15 +111,17 @@ def _is_answer(step: Step) -> bool:
     return step.phase is Phase.OK and (settles or step.type is StepType.ENQUEUE)
 
 
-def _is_kept(step: Step, journal: dict[Answer, float], last: dict[Answer, float]) -> bool:
-    # An entry later than the answer is not what was answered: the step was done again. A busy
-    # process may record the lost answer only after that; so an entry keeps only the last answer.
+def _is_kept(
+    step: Step, journal_times: dict[Answer, float], last_times: dict[Answer, float]
+) -> bool:
+    # An entry later than the answer belongs to a repetition of the step. A busy process may record
+    # the lost answer only after that, so an entry confirms only the last answer.
     answer = _answer(step)
-    return journal.get(answer, float("inf")) <= step.at >= last.get(answer, 0.0)
+    return journal_times.get(answer, float("inf")) <= step.at >= last_times.get(answer, 0.0)
 
 
-def _last_applied(steps: Sequence[Step]) -> dict[Answer, float]:
-    """When each settling that is applied only once was answered for the last time."""
+def _last_applied_times(steps: Sequence[Step]) -> dict[Answer, float]:
+    """When each settling that is applied only once was last answered."""
     return {
         _answer(step): step.at
         for step in sorted(steps, key=lambda step: step.at)
@@ -131,9 +135,9 @@ def _answer(step: Step) -> Answer:
     return step.id, step.token, step.act
 
 
-def _moments(events: Sequence[Event]) -> dict[Answer, float]:
-    moments: dict[Answer, float] = {}
+def _journal_times(events: Sequence[Event]) -> dict[Answer, float]:
+    times: dict[Answer, float] = {}
     for event in events:
         token = event.token if event.act in SETTLING else 0
-        moments.setdefault((event.id, token, event.act), event.at)
-    return moments
+        times.setdefault((event.id, token, event.act), event.at)
+    return times

@@ -1,7 +1,7 @@
-"""The checker: histories, journal and final state in, verdict out. It changes nothing.
+"""Checks histories, journal and final state against the rules.
 
-An outcome that was never answered is information, not failure: the job may be there or not,
-the settling may have been applied or not. What was answered must hold.
+A request without an answer has an unknown outcome: the job may be stored or not, the settling
+applied or not. What was answered must hold.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.harness.faults.checks.history import Phase, StepType
 from tests.harness.faults.checks.report import Report, Rule, Violation
 
 DRAIN, ORPHANED, BLOCKED = "drain", "orphaned", "blocked"
-"""Acts of process steps that the harness itself writes."""
+"""Acts of steps that the harness itself records."""
 
 _REPORTED = {ORPHANED: Rule.ORPHANED, BLOCKED: Rule.BLOCKED}
 
@@ -39,30 +39,30 @@ def check(evidence: Evidence, *, seed: int | None = None, title: str = "") -> Re
 
 
 def undrained(case: SortedEvidence) -> Iterator[Violation]:
-    """Without the final drain nothing can be said about what is lost."""
+    """A final drain is needed to detect lost jobs."""
     drained = any(
         step.type is StepType.PROCESS and step.act == DRAIN and step.phase is Phase.OK
         for step in case.evidence.steps
     )
     if not drained:
-        yield Violation(Rule.UNDRAINED, "no worker worked everything off after the faults")
+        yield Violation(Rule.UNDRAINED, "no worker finished all jobs after the faults")
 
 
 def lost(case: SortedEvidence) -> Iterator[Violation]:
-    """Every job whose enqueue was answered ok is in the store and finished."""
+    """Every job whose enqueue was answered with ok is in the store, and finished."""
     for id, phases in case.enqueues.items():
         record = case.records.get(id)
         if record is None:
             if Phase.OK in phases:
-                yield Violation(Rule.LOST, id, "answered ok, and not in the store")
+                yield Violation(Rule.LOST, id, "enqueue answered ok, but not in the store")
         elif not record.state.terminal:
             yield Violation(Rule.STUCK, id, f"is {record.state}, attempt {record.attempts}")
 
 
 def completed_without_work(case: SortedEvidence) -> Iterator[Violation]:
-    """Every completed job was done, under the token that completed it."""
-    for id, life in case.timelines.items():
-        for token in life.completed_by:
+    """Every completed job has run, under the token that completed it."""
+    for id, timeline in case.timelines.items():
+        for token in timeline.completed_by:
             if (id, token) not in case.done:
                 detail = f"completed under token {token}, but no handler finished it"
                 yield Violation(Rule.LOST, id, detail)
@@ -76,7 +76,7 @@ def unexpected(case: SortedEvidence) -> Iterator[Violation]:
 
 
 def completions(case: SortedEvidence) -> Iterator[Violation]:
-    """A completed job has one completion, by the answers and by the journal; others have none."""
+    """A completed job has one completion in the answers and in the journal; others have none."""
     answered: dict[str, set[int]] = defaultdict(set)
     for (id, token, act), phases in case.answers.items():
         if act == Act.COMPLETE and Phase.OK in phases:
@@ -86,34 +86,34 @@ def completions(case: SortedEvidence) -> Iterator[Violation]:
 
 
 def _completions_of(case: SortedEvidence, id: str, answered: set[int]) -> Iterator[Violation]:
-    life, record = case.timelines.get(id), case.records.get(id)
-    journal = life.completed_by if life else []
-    wanted = 1 if record and record.state is State.COMPLETED else 0
-    if len(journal) != wanted:
+    timeline, record = case.timelines.get(id), case.records.get(id)
+    journal = timeline.completed_by if timeline else []
+    expected = 1 if record and record.state is State.COMPLETED else 0
+    if len(journal) != expected:
         state = record.state if record else "gone"
         yield Violation(Rule.COMPLETIONS, id, f"is {state}, the journal has {len(journal)}")
-    if len(answered) > wanted:
+    if len(answered) > expected:
         tokens = ", ".join(map(str, sorted(answered)))
         yield Violation(Rule.COMPLETIONS, id, f"accepted under {len(answered)}: {tokens}")
 
 
 def settlings(case: SortedEvidence) -> Iterator[Violation]:
-    """Every applied answer is in the journal under its token, and the other way round."""
+    """Every answer `applied` is in the journal under its token, and vice versa."""
     journal = case.journalled()
     for key, phases in case.answers.items():
         yield from _settling(key, phases, key in journal)
     for id, token, act in sorted(journal - case.answers.keys()):
-        yield Violation(Rule.DISAGREEMENT, id, f"{act} under {token}: it was never requested")
+        yield Violation(Rule.DISAGREEMENT, id, f"{act} under {token} was never requested")
 
 
 def _settling(key: SettlingKey, phases: Sequence[Phase], in_journal: bool) -> Iterator[Violation]:
     id, token, act = key
     applied = phases.count(Phase.OK)
     if applied and not in_journal:
-        detail = f"{act} under token {token} was accepted, the journal has no such step"
+        detail = f"{act} under token {token} was accepted, but the journal has no such step"
         yield Violation(Rule.STALE, id, detail)
     if act == Act.EXPIRE:
-        # Two sweepers may both request it; one of them is refused.
+        # Two reapers may both request it; one of them is refused.
         if applied > 1:
             yield Violation(Rule.DISAGREEMENT, id, f"expired {applied} times under {token}")
     elif Phase.FAIL in phases and in_journal:
@@ -122,7 +122,7 @@ def _settling(key: SettlingKey, phases: Sequence[Phase], in_journal: bool) -> It
 
 
 def reused_tokens(case: SortedEvidence) -> Iterator[Violation]:
-    """No token is given out twice for one job, not even by a store that forgot the first time."""
+    """No token is issued twice for one job, not even by a store that lost the first lease."""
     starts = Counter((step.id, step.token) for step in case.started)
     for (id, token), count in starts.items():
         if count > 1:
@@ -130,58 +130,60 @@ def reused_tokens(case: SortedEvidence) -> Iterator[Violation]:
 
 
 def attempts(case: SortedEvidence) -> Iterator[Violation]:
-    """Never more than `max_attempts`, and not fewer before the DLQ."""
-    for id, life in case.timelines.items():
+    """No more than `max_attempts`, and no fewer before the job moves to the DLQ."""
+    for id, timeline in case.timelines.items():
         record = case.records.get(id)
         if record is None:
             continue
-        most = record.options.max_attempts or case.evidence.max_attempts
-        if life.attempts > most:
-            yield Violation(Rule.ATTEMPTS, id, f"{life.attempts} of {most}")
-        elif record.state is State.FAILED and life.attempts != most:
-            yield Violation(Rule.ATTEMPTS, id, f"failed after {life.attempts} of {most}")
-        if record.attempts != life.attempts:
-            detail = f"counts {record.attempts}, the journal {life.attempts}"
+        max_attempts = record.options.max_attempts or case.evidence.max_attempts
+        if timeline.attempts > max_attempts:
+            yield Violation(Rule.ATTEMPTS, id, f"{timeline.attempts} of {max_attempts}")
+        elif record.state is State.FAILED and timeline.attempts != max_attempts:
+            yield Violation(
+                Rule.ATTEMPTS, id, f"failed after {timeline.attempts} of {max_attempts}"
+            )
+        if record.attempts != timeline.attempts:
+            detail = f"has {record.attempts} attempts, {timeline.attempts} in the journal"
             yield Violation(Rule.DISAGREEMENT, id, detail)
 
 
 def transitions(case: SortedEvidence) -> Iterator[Violation]:
     """Each step of the journal is legal, and the last one leads to the job's state."""
-    for id, life in case.timelines.items():
-        yield from life.violations
+    for id, timeline in case.timelines.items():
+        yield from timeline.violations
         record = case.records.get(id)
-        if (record.state if record else None) is not life.state:
-            stands = record.state if record else "gone"
-            detail = f"is {stands}, the journal says {life.state}"
+        if (record.state if record else None) is not timeline.state:
+            state = record.state if record else "gone"
+            detail = f"is {state}, but {timeline.state} in the journal"
             yield Violation(Rule.DISAGREEMENT, id, detail)
 
 
 def extra_deliveries(case: SortedEvidence) -> Iterator[Violation]:
-    """Only a lease that was in flight at a fault may have to be handed out again."""
+    """Only jobs whose leases were in flight at a fault are redelivered."""
     if case.expired > case.in_flight:
         detail = f"{case.expired} leases expired, {case.in_flight} were in flight"
         yield Violation(Rule.EXTRA, "redeliveries", detail)
 
 
 def skipped_events(case: SortedEvidence) -> Iterator[Violation]:
-    """A reader that followed the journal while it grew has seen all of it, once, in order."""
+    """A reader that followed the journal has read every entry once, in order."""
     events = case.evidence.events
-    places = [read_cursor(event.cursor) for event in events]
-    if places != sorted(set(places)):
-        yield Violation(Rule.SKIPPED, "journal", "its cursors do not grow")
+    cursors = [read_cursor(event.cursor) for event in events]
+    if cursors != sorted(set(cursors)):
+        yield Violation(Rule.SKIPPED, "journal", "its cursors are not in ascending order")
     index = {event.cursor: number for number, event in enumerate(events, 1)}
-    seen: Counter[str] = Counter()
+    read_counts: Counter[str] = Counter()
     for step in case.evidence.steps:
         if step.type is StepType.READ and step.phase is Phase.OK:
-            seen[step.process] += step.attempt
-            if seen[step.process] != index.get(step.note):
-                detail = f"{seen[step.process]} entries read up to {step.note}"
+            read_counts[step.process] += step.attempt
+            if read_counts[step.process] != index.get(step.note):
+                detail = f"{read_counts[step.process]} entries read up to {step.note}"
                 yield Violation(Rule.SKIPPED, step.process, detail)
                 return
 
 
 def reported(case: SortedEvidence) -> Iterator[Violation]:
-    """Violations that the harness itself saw."""
+    """Violations that the harness has detected."""
     for step in case.evidence.steps:
         if step.type is StepType.PROCESS and step.phase is Phase.FAIL and step.act in _REPORTED:
             yield Violation(_REPORTED[step.act], step.worker, step.note)

@@ -1,4 +1,4 @@
-"""The evidence of a campaign, and the same sorted for the checker."""
+"""The evidence of a campaign, and its index for the checker."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.harness.faults.checks.history import Phase, Step, StepType
 from tests.harness.faults.checks.job_timelines import Lease, replay
 
 PAUSE = "pause"
-"""The first word in the act of a fault that stops a process and lets it go on."""
+"""The first word in the act of a fault that suspends a process."""
 
-ALL_WORKERS = "everybody"
+ALL_WORKERS = "all workers"
 """The victim of a fault of the server, which affects all workers with leases."""
 
 STALL_SECONDS = 0.2
-"""Seconds without a journal entry that may mean that no process could write."""
+"""Seconds without a journal entry after which no process may have been able to write."""
 
 SETTLING = (Act.COMPLETE, Act.FAIL, Act.SNOOZE, Act.RELEASE, Act.EXPIRE)
 
@@ -31,44 +31,44 @@ SettlingKey = tuple[str, int, str]
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known after a campaign."""
+    """Everything known after a campaign."""
 
     steps: Sequence[Step]
     events: Sequence[Event]
     records: Mapping[str, Record]
     max_attempts: int = DEFAULTS.max_attempts
-    """Of jobs without a `max_attempts` of their own."""
+    """For jobs that do not set `max_attempts`."""
 
 
 class Fault(msgspec.Struct):
-    """Which process it hit, from when until when; a kill takes hardly any time."""
+    """The process that a fault hit, and from when until when."""
 
     victim: str
     pause: bool
     since: float
     until: float
     stalled: bool = False
-    """Whether a stopped process seems to have kept all others from writing."""
+    """Whether a suspended process seems to have blocked all writes."""
 
     def may_lose(self, lease: Lease) -> bool:
-        """Whether a lease may be lost: a worker that is killed or stopped loses its leases.
+        """Whether a lease may be lost: a worker that is killed or suspended loses its leases.
 
-        If it was stopped with the store's write lock, no worker could extend a lease: then all
-        leases that were in flight meanwhile may be lost.
+        If it was suspended with the store's write lock, no worker could extend its leases, so all
+        leases in flight may be lost.
         """
         injected = self.stalled or self.victim in (ALL_WORKERS, lease.worker)
         return injected and lease.in_flight(self.since, self.until)
 
-    def note_stall(self, moments: Sequence[float]) -> None:
-        """Record whether the journal stood still meanwhile; `moments` are its sorted times."""
-        first, last = bisect_left(moments, self.since), bisect_right(moments, self.until)
-        marks = [self.since, *moments[first:last], self.until]
-        longest = max(after - before for before, after in itertools.pairwise(marks))
-        self.stalled = self.pause and longest > STALL_SECONDS
+    def note_stall(self, times: Sequence[float]) -> None:
+        """Record whether the journal stalled; `times` are those of its entries, sorted."""
+        first, last = bisect_left(times, self.since), bisect_right(times, self.until)
+        points = [self.since, *times[first:last], self.until]
+        longest_gap = max(after - before for before, after in itertools.pairwise(points))
+        self.stalled = self.pause and longest_gap > STALL_SECONDS
 
 
 class SortedEvidence:
-    """The requests, the answers, the work that was done, and what the journal records of it."""
+    """Requests, answers and deliveries, and what the journal has of them, by job."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
@@ -81,10 +81,10 @@ class SortedEvidence:
         self.faults: dict[str, Fault] = {}
         for step in evidence.steps:
             self._sort(step)
-        moments = sorted(event.at for event in evidence.events)
+        times = sorted(event.at for event in evidence.events)
         for fault in self.faults.values():
-            fault.note_stall(moments)
-        self.leases = [lease for life in self.timelines.values() for lease in life.leases]
+            fault.note_stall(times)
+        self.leases = [lease for timeline in self.timelines.values() for lease in timeline.leases]
         self.expired = sum(lease.ended_by is Act.EXPIRE for lease in self.leases)
         self.in_flight = sum(
             any(fault.may_lose(lease) for fault in self.faults.values()) for lease in self.leases
@@ -108,16 +108,16 @@ class SortedEvidence:
                 pass
 
     def journalled(self) -> set[SettlingKey]:
-        """Every end of a lease in the journal."""
+        """Every settling in the journal."""
         return {
-            (life.id, token, str(act))
-            for life in self.timelines.values()
-            for token, act in life.settled
+            (timeline.id, token, str(act))
+            for timeline in self.timelines.values()
+            for token, act in timeline.settled
             if act in SETTLING
         }
 
     def figures(self) -> dict[str, int]:
-        """How much of everything there was."""
+        """Counts for the report."""
         enqueued = sum(Phase.OK in phases for phases in self.enqueues.values())
         states = Counter(record.state for record in self.records.values())
         settled = Counter(_outcome(phases) for phases in self.answers.values())

@@ -1,7 +1,7 @@
-"""The one history format: what each process did, a line of JSON for each step.
+"""The history of a process: one line of JSON for each step.
 
-A line is appended by a single write before the next thing happens, so a process that is
-killed leaves everything it did, and nothing it did not.
+A line is appended by a single write before the next step, so the history of a killed process is
+complete.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 
 class StepType(enum.StrEnum):
-    """What a step is about."""
+    """The subject of a step."""
 
     ENQUEUE = "enqueue"
     DELIVERY = "delivery"
@@ -28,7 +28,7 @@ class StepType(enum.StrEnum):
 
 
 class Phase(enum.StrEnum):
-    """How far a step is. An invoke that nothing follows has an unknown outcome, as `info` has."""
+    """The progress of a step; its outcome is unknown after `info`, or if `invoke` was the last."""
 
     INVOKE = "invoke"
     OK = "ok"
@@ -45,7 +45,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     process: str = ""
     id: str = ""
     act: str = ""
-    """Which settling, or which fault."""
+    """The settling or the fault."""
     token: int = 0
     attempt: int = 0
     worker: str = ""
@@ -72,17 +72,17 @@ class History:
         os.write(self._file, b"".join(_encode(step) + b"\n" for step in stamped))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
 
 def path_of(folder: Path, process: str) -> Path:
-    """Where the history of a process is."""
+    """The path of the history of a process."""
     return folder / f"{process}.jsonl"
 
 
 def read_one(path: Path) -> list[Step]:
-    """The steps of one process; a last line that is torn does not count."""
+    """The steps of one process; an incomplete last line is ignored."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def read_all(folder: Path) -> list[Step]:
 
 
 def is_alive(folder: Path, process: str) -> bool:
-    """Whether the process that writes this history is running, whichever its parent."""
+    """Whether the process that writes this history is running; it need not be a child."""
     try:
         file = os.open(path_of(folder, process), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -121,5 +121,5 @@ def is_alive(folder: Path, process: str) -> bool:
 
 
 def count(steps: Iterable[Step], what: StepType, phase: Phase) -> int:
-    """How many steps of one sort there are."""
+    """The number of steps of one type and phase."""
     return sum(step.type is what and step.phase is phase for step in steps)

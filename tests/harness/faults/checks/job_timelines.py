@@ -1,4 +1,4 @@
-"""The journal, replayed: what each job went through, and whether it was allowed to."""
+"""Replays the journal: the timeline of each job, and its illegal transitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.harness.faults.checks.report import Rule, Violation
 
 
 class Lease:
-    """One delivery, as the journal records it."""
+    """One delivery in the journal."""
 
     def __init__(self, event: Event) -> None:
         self.token = event.token
@@ -28,7 +28,7 @@ class Lease:
 
 
 class JobTimeline:
-    """One job from its enqueue on."""
+    """The transitions of one job."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -40,7 +40,7 @@ class JobTimeline:
         self.violations: list[Violation] = []
 
     def step(self, event: Event) -> None:
-        """Take in one entry of the journal."""
+        """Apply one entry of the journal."""
         self._check_legal(event)
         if event.act is Act.CLAIM:
             self._claim(event)
@@ -63,16 +63,16 @@ class JobTimeline:
 
     def _claim(self, event: Event) -> None:
         if self.leases and event.token <= self.leases[-1].token:
-            self._violate(Rule.STALE, f"token {event.token} is not above the one before")
+            self._violate(Rule.STALE, f"token {event.token} is not higher than the previous one")
         self.leases.append(Lease(event))
         self.attempts += 1
 
     def _check_token(self, event: Event) -> None:
-        live = self.leases[-1] if self.leases else None
-        if live is None or live.ended_by is not None or live.token != event.token:
-            held = live.token if live else "none"
-            detail = f"{event.act} under token {event.token} at {event.cursor}, live is {held}"
-            self._violate(Rule.STALE, detail)
+        lease = self.leases[-1] if self.leases else None
+        if lease is None or lease.ended_by is not None or lease.token != event.token:
+            current = lease.token if lease else "none"
+            path = f"{event.act} under token {event.token} at {event.cursor}"
+            self._violate(Rule.STALE, f"{path}, the current one is {current}")
 
     def _end(self, event: Event) -> None:
         self.settled.add((event.token, event.act))
@@ -86,9 +86,9 @@ class JobTimeline:
 
 
 def replay(events: Iterable[Event]) -> dict[str, JobTimeline]:
-    """The life of every job in the journal."""
-    lives: dict[str, JobTimeline] = {}
+    """The timeline of every job in the journal."""
+    timelines: dict[str, JobTimeline] = {}
     for event in events:
         if event.id:
-            lives.setdefault(event.id, JobTimeline(event.id)).step(event)
-    return lives
+            timelines.setdefault(event.id, JobTimeline(event.id)).step(event)
+    return timelines

@@ -1,4 +1,4 @@
-"""What a campaign showed, for an engineer to read."""
+"""The report of a campaign."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Mapping
 
 import msgspec
 
-SHOWN = 5
-"""Violations printed for each rule."""
+MAX_LISTED = 5
+"""Violations listed for each rule."""
 
 
 class Rule(enum.StrEnum):
-    """What must hold, whatever was killed; the value says what it means to break it."""
+    """What must hold despite faults; the value describes a violation."""
 
-    LOST = "answered ok, but gone, or completed without having been done"
+    LOST = "enqueue answered ok, but gone; or completed without having run"
     STUCK = "still not finished after the final drain"
     UNEXPECTED = "delivered or stored, but never enqueued"
     COMPLETIONS = "not exactly one accepted completion"
-    STALE = "settled under a token that was not the live one"
+    STALE = "settled under a token that was not the current one"
     REUSED = "two deliveries under one token"
-    DISAGREEMENT = "the answers and the journal do not agree"
-    ATTEMPTS = "not the deliveries that max_attempts allows"
+    DISAGREEMENT = "the answers and the journal disagree"
+    ATTEMPTS = "more or fewer deliveries than max_attempts allows"
     ILLEGAL = "a transition that the lifecycle does not allow"
     EXTRA = "more redeliveries than leases were in flight at faults"
     SKIPPED = "a reader of the journal missed or repeated entries"
-    ORPHANED = "a process outlived its supervisor"
+    ORPHANED = "a worker outlived its supervisor"
     BLOCKED = "no progress after a fault"
     UNDRAINED = "the final drain did not happen"
 
@@ -43,10 +43,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict over all histories, the journal and the final state.
-
-    `ok` is what counts; `str` is what to read.
-    """
+    """Violations and figures of a campaign; `str` formats them."""
 
     violations: tuple[Violation, ...]
     figures: Mapping[str, int]
@@ -77,7 +74,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def _broken_lines(self) -> list[str]:
         lines: list[str] = []
         for rule, count in Counter(violation.rule for violation in self.violations).items():
-            lines.append(f"  {rule.name}: {count} times {rule.value}")
+            lines.append(f"  {rule.name}, {count} times: {rule.value}")
             found = [each for each in self.violations if each.rule is rule]
-            lines += [f"    {violation}" for violation in found[:SHOWN]]
+            lines += [f"    {violation}" for violation in found[:MAX_LISTED]]
         return lines

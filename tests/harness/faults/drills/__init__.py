@@ -1,1 +1,1 @@
-"""What drills of any server share: processes at full work, faults, and times of recovery."""
+"""What drills of all servers share: busy processes, faults, and recovery times."""

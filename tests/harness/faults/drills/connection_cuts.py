@@ -1,4 +1,4 @@
-"""Connections are cut before a request reaches the server, or before its answer comes back."""
+"""Cut connections before a request reaches the server, or before the client gets the answer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.harness.faults.processes import wait_for
 from tests.harness.faults.proxy import Address, ConnectionCut, CutPoint, Proxy
 
 ROLES = ("producer", "worker")
-"""Each has a proxy of its own, so that both are cut."""
+"""Each has its own proxy, so that both are cut."""
 
 _WHEN = {
     "before": "before the server acts",
     "after": "after the server has acted",
-    "delivered": "when it has its answer",
+    "delivered": "when the client has its answer",
 }
 
 
@@ -30,18 +30,18 @@ def cut_connections(
     url_of: Callable[[Address], str],
     cuts: Sequence[ConnectionCut],
 ) -> Report:
-    """Cut `order.count` connections; `url_of` makes a URL of the server's or a proxy's address."""
+    """Cut `options.count` connections; `url_of` makes a URL of an address."""
     return _cut(options, server, url_of, cuts)
 
 
-def cut_producers_that_resend(
+def cut_producers_with_new_ids(
     options: DrillOptions,
     server: Address,
     url_of: Callable[[Address], str],
     cuts: Sequence[ConnectionCut],
 ) -> Report:
     """The control: a producer that resends under a new id makes jobs that were never requested."""
-    return _cut(options, server, url_of, cuts, variant="resends as new")
+    return _cut(options, server, url_of, cuts, variant="resends with new id")
 
 
 def _cut(
@@ -57,7 +57,7 @@ def _cut(
             ServerScenario(url_of(server), options.folder, seed=options.seed, lease=options.lease)
         )
         proxies = {
-            role: stack.enter_context(Proxy(server, partial(_note, scenario, role)))
+            role: stack.enter_context(Proxy(server, partial(_record_cut, scenario, role)))
             for role in ROLES
         }
         scenario.urls_by_role = {role: url_of(proxy.address) for role, proxy in proxies.items()}
@@ -66,11 +66,11 @@ def _cut(
         def inject_fault() -> None:
             role = "producer" if variant else workload.random.choice(ROLES)
             proxy = proxies[role]
-            already = proxy.done.total()
+            before = proxy.done.total()
             proxy.cuts.add(workload.random.choice(cuts))
-            wait_for("the cut", lambda: proxy.done.total() > already)
+            wait_for("the cut", lambda: proxy.done.total() > before)
             if variant:
-                # Cutting off what is sent again would hide that it is.
+                # A cut of the second request would hide the duplicate.
                 workload.wait_for_work(role)
 
         workload.run(inject_fault, variant=variant)
@@ -78,6 +78,6 @@ def _cut(
         return check(scenario.evidence(), seed=options.seed, title=title)
 
 
-def _note(scenario: ServerScenario, role: str, moment: CutPoint) -> None:
+def _record_cut(scenario: ServerScenario, role: str, moment: CutPoint) -> None:
     with scenario.server_fault(f"cut a {role} {_WHEN[moment]}"):
         pass

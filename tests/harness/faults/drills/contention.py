@@ -1,7 +1,6 @@
-"""Many processes claim, settle, sweep, cancel and move the same jobs, and nothing breaks.
+"""Many processes claim, settle, expire, cancel and move the same jobs.
 
-Here no process is killed. So every call must be answered: conflicts with what others do at the
-same time are for the store itself to resolve.
+No process is killed, so every call must be answered: the store itself has to resolve conflicts.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tests.harness.faults.workload import ASYNC, Task
 CLIENTS = {"producer": 2, "worker": 2, "interfering_client": 3}
 
 LONG_JOBS = 4
-"""Jobs that are added at each check."""
+"""Jobs that are enqueued at each check."""
 
 
 def run_contention(url: str, options: DrillOptions, *, variant: str = "") -> Report:
@@ -35,8 +34,8 @@ def run_contention(url: str, options: DrillOptions, *, variant: str = "") -> Rep
                 concurrency=8,
                 variant=variant if role == "interfering_client" else "",
             )
-            for role, strength in CLIENTS.items()
-            for _ in range(strength)
+            for role, count in CLIENTS.items()
+            for _ in range(count)
         ]
         _wait_for_acts(scenario, processes, options.count)
         for process in processes:
@@ -45,27 +44,27 @@ def run_contention(url: str, options: DrillOptions, *, variant: str = "") -> Rep
                 scenario.report_violation(
                     BLOCKED, process.name, f"ended with status {process.status}"
                 )
-        _complain_of_errors(scenario, processes)
+        _report_errors(scenario, processes)
         scenario.drain()
         title = f"{options.count} concurrent acts"
         return check(scenario.evidence(), seed=options.seed, title=title)
 
 
 def _wait_for_acts(scenario: ServerScenario, processes: list[ManagedProcess], count: int) -> None:
-    numbers = itertools.count()
+    job_numbers = itertools.count()
     clients = [process for process in processes if process.role == "interfering_client"]
     until = time.monotonic() + 30.0 + count
     while time.monotonic() < until and all(process.alive for process in processes):
         acts = (step for process in clients for step in process.steps())
         if count_steps(acts, StepType.FAULT, Phase.OK) >= count:
             return
-        # Leased for long, so that a client has time to settle them as its own.
-        for number in itertools.islice(numbers, LONG_JOBS):
+        # Long enough for a client to settle them under a token that is not its own.
+        for number in itertools.islice(job_numbers, LONG_JOBS):
             scenario.enqueue(f"long-{number}", Task((0.4,)), kind=ASYNC)
         time.sleep(0.2)
 
 
-def _complain_of_errors(scenario: ServerScenario, processes: list[ManagedProcess]) -> None:
+def _report_errors(scenario: ServerScenario, processes: list[ManagedProcess]) -> None:
     for process in processes:
         errors = {step.note for step in process.steps() if step.phase is Phase.INFO}
         for error in sorted(errors)[:3]:

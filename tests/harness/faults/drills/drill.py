@@ -1,4 +1,4 @@
-"""A drill: one fault of a server, repeated, and the command that runs it."""
+"""A drill repeats one fault of a server under load; a command runs drills."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.harness.faults.checks.report import Report, Rule
 
 
 class DrillOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How many faults, drawn by which seed, and where the histories are kept."""
+    """How often to inject the fault, by which seed, and where to keep the histories."""
 
     count: int
     folder: Path
@@ -24,7 +24,7 @@ class DrillOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drill(msgspec.Struct, frozen=True):
-    """A fault to repeat; a control names the rule that it must break, or several: one of them."""
+    """A fault to repeat. A control names the rule that it must break, or several, of which one."""
 
     name: str
     run: Callable[[DrillOptions], Report]
@@ -33,12 +33,12 @@ class Drill(msgspec.Struct, frozen=True):
     """Whether each fault takes seconds."""
 
     def passes(self, report: Report) -> bool:
-        """Whether it came out as it must."""
+        """Whether the report is as expected."""
         return any(rule in report.broken for rule in self.rules) if self.rules else report.ok
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """What a control may break."""
+        """The rules of which a control must break one."""
         if self.breaks is None:
             return ()
         return (self.breaks,) if isinstance(self.breaks, Rule) else self.breaks
@@ -52,23 +52,23 @@ def by_name(*drills: Drill) -> Mapping[str, Drill]:
 def run_command(
     program: str, drills: Mapping[str, Drill], arguments: Sequence[str] | None = None
 ) -> int:
-    """Run one drill, or all, and print the reports; 1 when one did not come out as it must."""
+    """Run one drill, or all, and print the reports; exit status 1 if one is not as expected."""
     options = _parser(program, drills).parse_args(arguments)
-    # On SIGTERM it still ends the processes that it has started.
+    # Exit by an exception, so that the started processes are ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     passed = [_run(drills[name], options) for name in options.fault or drills]
     return 0 if all(passed) else 1
 
 
 def _run(drill: Drill, options: argparse.Namespace) -> bool:
-    with tempfile.TemporaryDirectory(prefix="ackline-faults-") as place:
-        folder = Path(options.histories or place) / drill.name
+    with tempfile.TemporaryDirectory(prefix="ackline-faults-") as temporary:
+        folder = Path(options.histories or temporary) / drill.name
         report = drill.run(DrillOptions(count=options.count, seed=options.seed, folder=folder))
     passes = drill.passes(report)
     if drill.breaks is not None:
-        outcome = "as it must" if passes else "AND DID NOT"
+        outcome = "did" if passes else "DID NOT"
         rules = " or ".join(rule.name for rule in drill.rules)
-        sys.stdout.write(f"control, to break {rules}, {outcome}: ")
+        sys.stdout.write(f"control, must break {rules} and {outcome}: ")
     sys.stdout.write(f"{report}\n")
     sys.stdout.flush()
     return passes
@@ -79,5 +79,5 @@ def _parser(program: str, drills: Mapping[str, Drill]) -> argparse.ArgumentParse
     parser.add_argument("--fault", action="append", choices=drills, help="(default: all)")
     parser.add_argument("--count", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--histories", help="a folder to keep the histories in")
+    parser.add_argument("--histories", help="a folder in which to keep the histories")
     return parser

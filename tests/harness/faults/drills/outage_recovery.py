@@ -1,4 +1,4 @@
-"""How soon jobs flow again after a crash of the server, and at full speed, without help."""
+"""How soon workers process jobs again after a crash of the server, and at full speed."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from tests.harness.faults.workload import SYNC, Task
 OUTAGE = "server down"
 
 OUTAGES = (0.0, 1.0, 5.0)
-"""Seconds for which the server is gone, besides the time that it takes to start."""
+"""Seconds for which the server is down, besides its start time."""
 
 FULL, WINDOW = 0.8, 0.5
-"""The share of the speed before that counts as full, and the seconds over which it is measured."""
+"""The fraction of the previous speed that counts as full, and the seconds of a measurement."""
 
 BEFORE, AFTER = 2.0, 5.0
 """Seconds of work before each crash, and after it."""
 
 BACKLOG, BULK = 4000, 1000
-"""How many jobs wait at least, and how many are added at once."""
+"""The minimum of jobs in the queue, and how many are enqueued at once."""
 
 MakeServer = Callable[[], AbstractContextManager[KillableServer]]
 Measure = Callable[[KillableServer, DrillOptions], "Recovery"]
@@ -53,8 +53,8 @@ class Recovery(msgspec.Struct, frozen=True):
     seconds: tuple[float, ...]
 
     def __str__(self) -> str:
-        median, most = statistics.median(self.seconds), max(self.seconds)
-        return f"| {self.name} | {median:.3f} s | {most:.3f} s | {len(self.seconds)} |"
+        median, longest = statistics.median(self.seconds), max(self.seconds)
+        return f"| {self.name} | {median:.3f} s | {longest:.3f} s | {len(self.seconds)} |"
 
 
 def next_job(server: KillableServer, options: DrillOptions, outage: float = 0.0) -> Recovery:
@@ -74,7 +74,7 @@ def next_job(server: KillableServer, options: DrillOptions, outage: float = 0.0)
 
 
 def full_speed(server: KillableServer, options: DrillOptions) -> Recovery:
-    """Crash the server of workers that have more than enough to do."""
+    """Crash the server of workers that always have a backlog."""
     with ServerScenario(server.url, options.folder, seed=options.seed, lease=30.0) as scenario:
         workers = [scenario.start("worker", concurrency=16) for _ in range(2)]
         for _ in range(options.count):
@@ -113,9 +113,9 @@ def _full_speeds(evidence: Evidence) -> list[float]:
 
     found = []
     for begin, end, _ in fault_times(evidence, OUTAGE):
-        wanted = FULL * speed(begin - BEFORE / 2, begin)
+        required = FULL * speed(begin - BEFORE / 2, begin)
         starts = (end + 0.05 * step for step in range(round(AFTER / 0.05)))
-        reached = (at - end for at in starts if speed(at, at + WINDOW) >= wanted > 0)
+        reached = (at - end for at in starts if speed(at, at + WINDOW) >= required > 0)
         found.append(next(reached, float("inf")))
     return found
 
@@ -144,11 +144,14 @@ def print_table(program: str, make_server: MakeServer) -> None:
     parser = argparse.ArgumentParser(prog=f"python -m {program}")
     parser.add_argument("--samples", type=int, default=5)
     samples = parser.parse_args().samples
-    ways: list[Measure] = [partial(next_job, outage=outage) for outage in OUTAGES]
-    measured = [_measure(make_server, samples, way) for way in [*ways, full_speed]]
+    measures: list[Measure] = [partial(next_job, outage=outage) for outage in OUTAGES]
+    measured = [_measure(make_server, samples, each) for each in [*measures, full_speed]]
     sys.stdout.write(f"{table(measured)}\n")
 
 
 def _measure(make_server: MakeServer, samples: int, measure: Measure) -> Recovery:
-    with tempfile.TemporaryDirectory(prefix="ackline-recovery-") as place, make_server() as server:
-        return measure(server, DrillOptions(count=samples, folder=Path(place)))
+    with (
+        tempfile.TemporaryDirectory(prefix="ackline-recovery-") as temporary,
+        make_server() as server,
+    ):
+        return measure(server, DrillOptions(count=samples, folder=Path(temporary)))

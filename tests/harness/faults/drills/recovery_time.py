@@ -1,4 +1,4 @@
-"""When jobs flow again after a fault of the server."""
+"""The time from a fault of the server until jobs are claimed again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def recovery_times(evidence: Evidence, act: str) -> list[float]:
 
 
 def fault_times(evidence: Evidence, act: str) -> Iterator[tuple[float, float, float]]:
-    """Of each fault: when it began, when it was over, and when the next began."""
+    """For each fault, when it began, when it ended, and when the next one began."""
     faults = [step for step in evidence.steps if step.type is StepType.FAULT and step.act == act]
     begins = [step.at for step in faults if step.phase is Phase.INVOKE]
     ends = [step.at for step in faults if step.phase is Phase.OK]
@@ -34,14 +34,14 @@ def fault_times(evidence: Evidence, act: str) -> Iterator[tuple[float, float, fl
 
 
 def add_recovery(report: Report, evidence: Evidence, act: str) -> Report:
-    """The report with the times of recovery added."""
+    """Add the recovery times to a report."""
     seconds = recovery_times(evidence, act)
     if not seconds:
         return report
     figures = {
         **report.figures,
         "recoveries measured": len(seconds),
-        "ms until jobs flow again, median": round(statistics.median(seconds) * 1000),
-        "ms until jobs flow again, at most": round(max(seconds) * 1000),
+        "ms until the next claim, median": round(statistics.median(seconds) * 1000),
+        "ms until the next claim, at most": round(max(seconds) * 1000),
     }
     return msgspec.structs.replace(report, figures=figures)

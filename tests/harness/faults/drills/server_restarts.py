@@ -1,4 +1,4 @@
-"""The server is killed and started again, under producers and workers at full work."""
+"""Kill and restart the server while producers and workers are busy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KILL = "kill server"
 
 
 class KillableServer(Protocol):
-    """A server that can die and come back, with what it kept."""
+    """A server that can be killed and restarted with its data."""
 
     @property
     def url(self) -> str: ...
@@ -33,7 +33,7 @@ def kill_server(
     note: str = "",
     timeout: float = DRAIN_TIMEOUT,
 ) -> Report:
-    """Kill it `options.count` times; the note says what that may lose."""
+    """Kill it `options.count` times; the note says what a kill may lose."""
     with ServerScenario(
         server.url, options.folder, seed=options.seed, lease=options.lease
     ) as scenario:

@@ -1,4 +1,4 @@
-"""A scenario whose server fails."""
+"""A scenario with faults of the server."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ T = TypeVar("T")
 
 
 class ServerScenario(Scenario):
-    """A scenario in which the harness itself has to survive faults of the server."""
+    """A scenario whose server may be unavailable, so that calls of the harness are retried."""
 
     urls_by_role: Mapping[str, str] = {}
-    """URLs of roles that do not reach the server by the URL of the scenario."""
+    """URLs of roles that connect by a URL other than that of the scenario."""
 
     def start(self, role: str, **details: Any) -> ManagedProcess:
-        """Start a process of this role; every one has a name of its own."""
-        straight, self.url = self.url, self.urls_by_role.get(role, self.url)
+        """Start a process of this role, with a unique name."""
+        default_url, self.url = self.url, self.urls_by_role.get(role, self.url)
         try:
             return super().start(role, **details)
         finally:
-            self.url = straight
+            self.url = default_url
 
     def enqueue_one(self) -> None:
         """Enqueue a job, so that there is something to do."""
         self._enqueue_one()
 
     def live(self) -> int:
-        """How many jobs are not finished."""
+        """The number of unfinished jobs."""
         return retry_while_unavailable(super().live)
 
     def server_fault(self, act: str, note: str = "") -> AbstractContextManager[None]:
@@ -42,12 +42,12 @@ class ServerScenario(Scenario):
         return self.fault(act, ALL_WORKERS, note)
 
 
-def retry_while_unavailable(ask: Callable[[], T], timeout: float = TIMEOUT) -> T:
+def retry_while_unavailable(call: Callable[[], T], timeout: float = TIMEOUT) -> T:
     """Retry until the store is available; only for calls that are safe to repeat."""
     until = time.monotonic() + timeout
     while True:
         try:
-            return ask()
+            return call()
         except StoreUnavailable:
             if time.monotonic() > until:
                 raise

@@ -1,4 +1,4 @@
-"""Workers and producers are killed and stopped, as on any store."""
+"""Workers and producers are killed and suspended, as on any store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Busy producers and workers, while faults hit their server repeatedly."""
+"""Busy producers and workers under repeated faults of their server."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.processes import ConditionTimeout, ManagedProcess, wait_for
 
 PAUSE_BETWEEN_FAULTS = (0.0, 0.25)
-"""Seconds between two faults: often before all processes have recovered."""
+"""Seconds between two faults; often too short for all processes to recover."""
 
 PROGRESS_TIMEOUT = 15.0
 """Seconds within which each process must make progress after the last fault.
 
-A worker that cannot reach its store tries again after five seconds at the latest."""
+A worker that cannot reach its store retries after at most five seconds."""
 
 DRAIN_TIMEOUT = 60.0
 
 
 class WorkloadRun:
-    """No process is replaced here: one that exits or does nothing is a violation."""
+    """Processes are not replaced: one that exits or makes no progress is a violation."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class WorkloadRun:
         self.random = random.Random(options.seed)
         self._count = options.count
         self._process_counts = {"producer": producers, "worker": workers}
-        self._members: list[ManagedProcess] = []
+        self._processes: list[ManagedProcess] = []
 
     def run(
         self, inject_fault: Callable[[], None], timeout: float = DRAIN_TIMEOUT, **details: object
@@ -49,34 +49,34 @@ class WorkloadRun:
             inject_fault()
             time.sleep(self.random.uniform(*PAUSE_BETWEEN_FAULTS))
         since = time.time()
-        for process in self._members:
+        for process in self._processes:
             self._expect_progress(process, since)
             process.stop()
         self.scenario.drain(timeout=timeout)
 
     def wait_for_work(self, role: str) -> None:
-        """Wait until each process of this role has done something from now on."""
+        """Wait until each process of this role has made progress."""
         since = time.time()
-        for process in self._members:
+        for process in self._processes:
             if process.role == role:
-                wait_for(f"{process.name} to go on", partial(process.has_worked, since))
+                wait_for(f"{process.name} to make progress", partial(process.has_worked, since))
 
     def _start_processes(self, details: dict[str, object]) -> None:
-        self._members = [
+        self._processes = [
             self.scenario.start(role, max_pause=0.02, concurrency=8, **details)
-            for role, strength in self._process_counts.items()
-            for _ in range(strength)
+            for role, count in self._process_counts.items()
+            for _ in range(count)
         ]
-        for process in self._members:
+        for process in self._processes:
             wait_for(f"{process.name} to work", process.has_worked)
 
     def _expect_progress(self, process: ManagedProcess, since: float) -> None:
-        def goes_on() -> bool:
+        def makes_progress() -> bool:
             self.scenario.enqueue_one()
             return process.has_worked(since)
 
         try:
-            wait_for(f"{process.name} to go on", goes_on, PROGRESS_TIMEOUT)
-        except ConditionTimeout as silence:
+            wait_for(f"{process.name} to make progress", makes_progress, PROGRESS_TIMEOUT)
+        except ConditionTimeout as error:
             ended = "" if process.alive else f"; it has ended with status {process.status}"
-            self.scenario.report_violation(BLOCKED, process.name, f"{silence}{ended}")
+            self.scenario.report_violation(BLOCKED, process.name, f"{error}{ended}")

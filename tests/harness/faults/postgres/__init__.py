@@ -11,6 +11,6 @@ An immediate stop is a crash of the server: nothing is flushed, and it recovers 
 keeps what it has written to that log, synced or not, because the operating system has it. A power
 failure would lose that; a signal cannot simulate it.
 
-To end a session in the middle of an act, a trigger makes it wait there
+To terminate a session in the middle of a transaction, a trigger makes it wait there
 (`tests.harness.faults.postgres.pause_points`).
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.connection_cuts import cut_connections, cut_producers_that_resend
+from tests.harness.faults.drills.connection_cuts import cut_connections, cut_producers_with_new_ids
 from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.postgres.server import KillablePostgres, url_of
 from tests.harness.faults.proxy import ConnectionCut
@@ -34,10 +34,10 @@ def cut_commit(options: DrillOptions) -> Report:
     return _cut(options, (*BEFORE_COMMIT, *AROUND_REPLY), "?pooler=transaction")
 
 
-def cut_resent(options: DrillOptions) -> Report:
+def cut_new_ids(options: DrillOptions) -> Report:
     """The control: a producer that repeats a job under a new id creates duplicates."""
     with KillablePostgres() as server:
-        return cut_producers_that_resend(options, server.address, url_of, (AROUND_REPLY[0],))
+        return cut_producers_with_new_ids(options, server.address, url_of, (AROUND_REPLY[0],))
 
 
 def _cut(options: DrillOptions, cuts: tuple[ConnectionCut, ...], url_options: str = "") -> Report:

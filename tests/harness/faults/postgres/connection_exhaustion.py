@@ -16,7 +16,7 @@ from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.drills.workload_run import WorkloadRun
 from tests.harness.faults.postgres.server import KillablePostgres, url_of
 
-SLOTS = 30
+MAX_CONNECTIONS = 30
 """The connections that the server allows."""
 
 CLIENT_USER = "app"
@@ -31,17 +31,17 @@ TERMINATE_ALL = (
 
 
 def exhaust(options: DrillOptions) -> Report:
-    """For a while, others take every connection of the server."""
+    """For a while, other clients have all connections of the server."""
     return _exhaust(options, "")
 
 
-def exhaust_early(options: DrillOptions) -> Report:
+def exhaust_early_answer(options: DrillOptions) -> Report:
     """The control: a producer that acknowledges jobs before its commit loses them."""
     return _exhaust(options, "answers before commit")
 
 
 def _exhaust(options: DrillOptions, variant: str) -> Report:
-    with KillablePostgres(max_connections=str(SLOTS)) as server:
+    with KillablePostgres(max_connections=str(MAX_CONNECTIONS)) as server:
         with server.connect() as connection:
             connection.execute(f"CREATE ROLE {CLIENT_USER} LOGIN")
             connection.execute(f"GRANT CREATE ON DATABASE postgres TO {CLIENT_USER}")
@@ -68,7 +68,7 @@ def _without_connections(server: KillablePostgres) -> Iterator[None]:
         first.execute(f"ALTER ROLE {CLIENT_USER} CONNECTION LIMIT 0")
         first.execute(TERMINATE_ALL)
         with contextlib.suppress(psycopg.OperationalError):
-            for _ in range(SLOTS):
+            for _ in range(MAX_CONNECTIONS):
                 stack.enter_context(server.connect())
         first.execute(f"ALTER ROLE {CLIENT_USER} CONNECTION LIMIT -1")
         yield

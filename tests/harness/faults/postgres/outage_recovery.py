@@ -1,4 +1,4 @@
-"""How soon jobs flow again after a crash of the server, and at full speed, with nobody's help.
+"""How soon jobs are processed again after a crash of the server.
 
 `python -m tests.harness.faults.postgres.outage_recovery` prints a table.
 """

@@ -48,7 +48,7 @@ PAUSE_POINTS = {
 }
 
 _FUNCTION = """
-CREATE FUNCTION {schema}.hold() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION {schema}.wait_at_pause_point() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(TG_ARGV[0]::bigint);
     RETURN NULL;
@@ -56,7 +56,7 @@ END $$
 """
 _TRIGGER = """
 CREATE {constraint} TRIGGER {name} AFTER {event} ON {schema}.{table} {deferred}
-FOR EACH ROW {condition} EXECUTE FUNCTION {schema}.hold({key})
+FOR EACH ROW {condition} EXECUTE FUNCTION {schema}.wait_at_pause_point({key})
 """
 _WAITING = """
 SELECT pid FROM pg_locks
@@ -82,7 +82,7 @@ class PausePoints:
     def _trigger(self, point: PausePoint, key: int) -> str:
         return _TRIGGER.format(
             constraint="CONSTRAINT" if point.deferred else "",
-            name=f'"hold {point.name}"',
+            name=f'"pause {point.name}"',
             event=point.event,
             schema=self._schema,
             table=point.table,
@@ -92,7 +92,7 @@ class PausePoints:
         )
 
     @contextlib.contextmanager
-    def caught(self, name: str) -> Iterator[int]:
+    def paused_session(self, name: str) -> Iterator[int]:
         """The process id of a session that waits there until the block is left."""
         key = self._keys[name]
         with self._server.connect() as connection:
@@ -102,7 +102,7 @@ class PausePoints:
 
     def terminate(self, name: str) -> None:
         """Terminate a session that waits there."""
-        with self.caught(name) as victim, self._server.connect() as connection:
+        with self.paused_session(name) as victim, self._server.connect() as connection:
             connection.execute("SELECT pg_terminate_backend(%s, 5000)", (victim,))
 
 

@@ -8,7 +8,7 @@ from tests.harness.servers.postgres import PostgresServer
 
 
 class KillablePostgres(PostgresServer):
-    """Dies by an immediate stop, and is reached over TCP."""
+    """Can be killed by an immediate stop, and is reached over TCP."""
 
     def kill(self) -> None:
         """SIGQUIT, as `pg_ctl stop -m immediate`: nothing more is written."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tests.harness.faults.checks.checker import check
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills import wakeups
+from tests.harness.faults.drills import listener_kills
 from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.drills.server_scenario import ServerScenario
 from tests.harness.faults.drills.workload_run import WorkloadRun
@@ -46,19 +46,19 @@ def terminate_commit(options: DrillOptions) -> Report:
     return _terminate(options, ["commit"])
 
 
-def terminate_early(options: DrillOptions) -> Report:
+def terminate_early_answer(options: DrillOptions) -> Report:
     """The control: a producer that acknowledges jobs before its commit loses them."""
     return _terminate(options, ["enqueue"], "answers before commit")
 
 
-def terminate_listen(options: DrillOptions) -> Report:
-    """A worker whose listening session is terminated listens again, and is woken."""
-    return _terminate_listen(options, "")
+def terminate_listener(options: DrillOptions) -> Report:
+    """A worker whose listening session is terminated reconnects, and is notified."""
+    return _terminate_listener(options, "")
 
 
-def terminate_listen_unnotified(options: DrillOptions) -> Report:
+def terminate_listener_no_notifications(options: DrillOptions) -> Report:
     """The control: a worker that is not notified is slow."""
-    return _terminate_listen(options, "no notifications")
+    return _terminate_listener(options, "no notifications")
 
 
 def _terminate(options: DrillOptions, names: Sequence[str], variant: str = "") -> Report:
@@ -81,9 +81,9 @@ def _terminate(options: DrillOptions, names: Sequence[str], variant: str = "") -
         return check(scenario.evidence(), seed=options.seed, title=title)
 
 
-def _terminate_listen(options: DrillOptions, variant: str) -> Report:
+def _terminate_listener(options: DrillOptions, variant: str) -> Report:
     with KillablePostgres() as server, server.connect() as connection:
-        return wakeups.wake_up(
+        return listener_kills.kill_listeners(
             options,
             server.url,
             "terminate listening sessions",

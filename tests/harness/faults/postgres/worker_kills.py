@@ -1,4 +1,4 @@
-"""Workers and producers are killed and stopped, as on any store."""
+"""Workers and producers are killed and suspended, as on any store."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def kill_workers(options: DrillOptions) -> Report:
 
 
 def kill_early_completing_workers(options: DrillOptions) -> Report:
-    """The control: a worker that acknowledges first loses its jobs when it dies."""
+    """The control: a worker that completes jobs before it runs them loses some."""
     with KillablePostgres() as server:
         return worker_kills.kill_workers(server.url, options, variant="completes on claim")

@@ -1,1 +1,1 @@
-"""Programs that run in processes of their own, so that they can be killed; each is one role."""
+"""Programs that the harness runs as processes, one for each role."""

@@ -1,4 +1,4 @@
-"""A producer that dies at a crash point: `python -m
+"""A producer that kills itself at a crash point: `python -m
 tests.harness.faults.programs.crashing_producer OPTIONS`."""
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from tests.harness.faults.programs.options import Program, parse_command_line
 from tests.harness.faults.workload import random_job
 
 MAX_BULKS = 200
-"""Bulks after which the crash point counts as out of reach."""
+"""After so many bulks, the crash point counts as unreachable."""
 
 KILL, STOP = "kill at", f"{PAUSE} at"
 
 
 def main() -> None:
-    """Enqueue in bulk and copy the log back in between, until the crash point is met."""
+    """Enqueue in bulk, with checkpoints in between, until the crash point is reached."""
     options = parse_command_line()
     point = CrashPoint.parse(options.crash)
-    # `stays` is the control: stopped instead of killed, the process keeps its locks.
+    # `outlives_parent` is the control: a process that is stopped, not killed, keeps its locks.
     fault, number = (STOP, signal.SIGSTOP) if options.outlives_parent else (KILL, signal.SIGKILL)
 
-    def die() -> None:
+    def crash() -> None:
         act = f"{fault} {point.file} {point.operation}"
         program.history.write(
             Step(
@@ -40,12 +40,12 @@ def main() -> None:
         )
         signal_self(number)
 
-    trap = CrashTrigger(point, die)
-    trap.armed = options.count_from_open
-    files = WatchedFiles(trap)
+    trigger = CrashTrigger(point, crash)
+    trigger.armed = options.count_from_open
+    files = WatchedFiles(trigger)
     program = Program(options)
     program.open()
-    trap.armed = True
+    trigger.armed = True
     _produce(program)
     program.close()
     files.unregister()
@@ -53,12 +53,14 @@ def main() -> None:
 
 def _produce(program: Program) -> None:
     name = program.options.name
-    chance = random.Random(f"{program.options.seed} {name}")
-    copier = apsw.Connection(program.queue.store.info().location)
+    random_source = random.Random(f"{program.options.seed} {name}")
+    checkpointer = apsw.Connection(program.queue.store.info().location)
     for number in range(MAX_BULKS):
-        program.queue.enqueue_many(random_job(chance, f"{name}-{number}-{n}") for n in range(5))
-        copier.execute("PRAGMA wal_checkpoint").fetchall()
-    copier.close()
+        program.queue.enqueue_many(
+            random_job(random_source, f"{name}-{number}-{n}") for n in range(5)
+        )
+        checkpointer.execute("PRAGMA wal_checkpoint").fetchall()
+    checkpointer.close()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Does everything to jobs of other processes: `python -m
+"""Changes the jobs of other processes: `python -m
 tests.harness.faults.programs.interfering_client OPTIONS`."""
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ SHORT_LEASE = 0.03
 
 SAMPLE_SIZE = 8
 
-# Not `complete`: a job that no handler has done must not count as done.
+# Without `complete`: a job that no handler has run must not count as completed.
 _STALE = ("fail", "snooze", "release", "extend", "progress")
 
 
 class InterferingClient:
-    """One of many that sweep, cancel, move and claim the same few jobs."""
+    """Claims, settles, expires, cancels, edits and moves jobs of other processes."""
 
     def __init__(self, program: Program) -> None:
-        self._post = program
+        self._program = program
         self._store, self._key = program.queues.store, program.queue.key
         self._side = QueueKey(self._key.tenant, SIDE_QUEUE)
         self._random = random.Random(f"{program.options.seed} {program.options.name}")
@@ -49,7 +49,7 @@ class InterferingClient:
         self._stale = [steps[name] for name in _STALE]
 
     def interfere(self) -> None:
-        """Do one of the acts, and record it."""
+        """Do a random act, and record it as a fault."""
         acts = (
             self.abandon,
             self.settle_late,
@@ -62,30 +62,32 @@ class InterferingClient:
         done = Step(
             type=StepType.FAULT,
             phase=Phase.OK,
-            id=f"{self._post.options.name} {self._random.random()}",
+            id=f"{self._program.options.name} {self._random.random()}",
             act=act.__name__.replace("_", " "),
-            worker=self._post.options.name,
+            worker=self._program.options.name,
         )
-        # From before the act on: others may expire what it leases before it returns.
-        self._post.history.write(msgspec.structs.replace(done, phase=Phase.INVOKE))
+        # Recorded before the act: others may expire its leases before it returns.
+        self._program.history.write(msgspec.structs.replace(done, phase=Phase.INVOKE))
         act()
-        self._post.history.write(done)
+        self._program.history.write(done)
 
     def abandon(self) -> None:
-        """Claim jobs for a moment, and forget them."""
-        request = ClaimRequest(worker=self._post.options.name, limit=SAMPLE_SIZE, lease=SHORT_LEASE)
+        """Claim jobs with a short lease, and abandon them."""
+        request = ClaimRequest(
+            worker=self._program.options.name, limit=SAMPLE_SIZE, lease=SHORT_LEASE
+        )
         self._abandoned = self._store.claim(self._key, request).jobs + self._abandoned[:SAMPLE_SIZE]
 
     def settle_late(self) -> None:
-        """Settle the abandoned jobs: other processes have claimed some of them by now."""
-        late, self._abandoned = self._abandoned, []
-        self._store.apply(self._key, [self._random.choice(self._stale)(job) for job in late])
+        """Settle the abandoned jobs, some of which other processes have claimed meanwhile."""
+        abandoned, self._abandoned = self._abandoned, []
+        self._store.apply(self._key, [self._random.choice(self._stale)(job) for job in abandoned])
 
     def sweep(self) -> None:
-        """Expire lapsed leases, as others do at the same time."""
-        lapsed = self._store.leases(self._key)
-        policy = self._post.queue.policies.of
-        self._store.apply(self._key, [expire(job, policy(job)) for job in lapsed])
+        """Expire leases, as others do at the same time."""
+        expired = self._store.leases(self._key)
+        policy = self._program.queue.policies.of
+        self._store.apply(self._key, [expire(job, policy(job)) for job in expired])
 
     def operate(self) -> None:
         """Cancel, redrive and edit jobs in any state."""
@@ -104,12 +106,12 @@ class InterferingClient:
         )
 
     def move(self) -> None:
-        """Move jobs to the other queue, and those there back."""
+        """Move jobs to the side queue, and others back."""
         self._move_all(self._key, self._side, self._sample(self._key))
-        self.bring_back()
+        self.move_back()
 
-    def bring_back(self) -> None:
-        """Leave nothing in the other queue."""
+    def move_back(self) -> None:
+        """Move all jobs in the side queue back."""
         self._move_all(self._side, self._key, self._sample(self._side, states=frozenset(State)))
 
     def _move_all(self, source: QueueKey, target: QueueKey, jobs: list[Record]) -> None:
@@ -121,8 +123,8 @@ class InterferingClient:
         self._store.prune(self._key, SAMPLE_SIZE)
 
     def _sample(self, queue: QueueKey, states: frozenset[State] | None = None) -> list[Record]:
-        which = Filter(states=states or frozenset({self._random.choice(tuple(State))}))
-        found = self._store.page(queue, which, None, 200).jobs
+        job_filter = Filter(states=states or frozenset({self._random.choice(tuple(State))}))
+        found = self._store.page(queue, job_filter, None, 200).jobs
         return self._random.sample(found, min(SAMPLE_SIZE, len(found)))
 
 
@@ -136,7 +138,7 @@ def main() -> None:
     while program.queues.store.page(
         QueueKey(program.queue.key.tenant, SIDE_QUEUE), Filter(), None, 1
     ).jobs:
-        client.bring_back()
+        client.move_back()
     program.close()
 
 

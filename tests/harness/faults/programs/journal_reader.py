@@ -11,17 +11,17 @@ PAGE = 200
 
 
 def main() -> None:
-    """Follow the journal while it grows, and page through the jobs in between."""
+    """Follow the journal, and list jobs in between."""
     program = Program(parse_command_line())
     program.open()
     cursor: str | None = None
     while not program.stopping.wait(0.005):
-        cursor = _read_on(program, cursor)
+        cursor = _read_more(program, cursor)
         program.queue.store.page(program.queue.key, Filter(), None, PAGE)
     program.close()
 
 
-def _read_on(program: Program, cursor: str | None) -> str | None:
+def _read_more(program: Program, cursor: str | None) -> str | None:
     events = program.queue.store.events(program.queue.key, cursor, PAGE)
     if not events:
         return cursor

@@ -23,7 +23,7 @@ from tests.harness.faults.checks.history import History, Phase, Step, StepType
 from tests.harness.faults.recording_store import RecordingStore
 
 MAX_ATTEMPTS = 30
-"""High enough that faults alone dead-letter no ordinary job."""
+"""High enough that faults alone move no job to the DLQ."""
 
 QUEUE = "work"
 
@@ -31,18 +31,18 @@ ROOT = Path(__file__).parents[4]
 
 
 class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one process does, besides its role, which is the module it runs."""
+    """The options of one process; its role is the module that it runs."""
 
     name: str
     store: str
     folder: str
     seed: int = 0
     source: str = ""
-    """Where a relay takes its jobs from, to pass them on to the store."""
+    """The store from which a relay moves jobs."""
     variant: str = ""
-    """The name of a control or of a deviation, see `broken_stores`; empty is the store as it is."""
+    """The name of a store in `broken_stores`; empty for the unchanged store."""
     jobs: int = 0
-    """How many jobs a producer makes before it ends; 0 is no limit."""
+    """How many jobs a producer enqueues before it exits; 0 for no limit."""
     max_pause: float = 0.01
     """The longest pause of a producer between two calls, in seconds."""
     concurrency: int = 4
@@ -52,19 +52,19 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """The supervisor that started this worker."""
     maintenance: bool = True
     outlives_parent: bool = False
-    """The control of a killed supervisor: do not stop with the parent."""
+    """A control: do not stop when the parent has exited."""
     crash: str = ""
     """Where a crashing producer kills itself, as `file.operation.number`."""
     count_from_open: bool = False
-    """Count to the crash point from the opening of the store on, not from the first job on."""
+    """Count operations from the opening of the store, not from the first job."""
 
     def command(self, role: str) -> list[str]:
-        """The command line of a process that does this."""
+        """The command line of a process of this role."""
         text = msgspec.json.encode(self).decode()
         return [sys.executable, "-m", f"{__package__}.{role}", text]
 
     def environment(self) -> dict[str, str]:
-        """Its environment: it finds this package wherever it is started."""
+        """The environment of the process, in which it can import this package."""
         paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
         return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
@@ -75,7 +75,7 @@ def parse_command_line() -> ProgramOptions:
 
 
 def policy(lease: float) -> Policy:
-    """Short leases, many attempts, quick retries: faults show fast."""
+    """Many attempts and quick retries."""
     return Policy(lease=lease, max_attempts=MAX_ATTEMPTS, backoff=retry.fixed(0.02))
 
 
@@ -106,7 +106,7 @@ class Program:
             pass  # a signal may have come to another thread, see `handle_stop_signals`
 
     def log_step(self, act: str, note: str = "") -> None:
-        """Report to the harness, in the history, that this process got this far."""
+        """Record in the history that this process has come this far."""
         self.history.write(
             Step(
                 type=StepType.PROCESS,

@@ -22,23 +22,23 @@ def main() -> None:
 
 
 def produce(program: Program) -> None:
-    """Every job has an id of its own, so that it can be accounted for."""
+    """Enqueue jobs with unique ids."""
     options = program.options
-    chance = random.Random(f"{options.seed} {options.name}")
+    random_source = random.Random(f"{options.seed} {options.name}")
     numbers = itertools.count()
-    made = 0
-    while not program.stopping.wait(chance.uniform(0.0, options.max_pause)):
-        size = BULK if chance.random() < 0.2 else 1
+    enqueued = 0
+    while not program.stopping.wait(random_source.uniform(0.0, options.max_pause)):
+        size = BULK if random_source.random() < 0.2 else 1
         ids = [f"{options.name}-{next(numbers)}" for _ in range(size)]
-        jobs = [random_job(chance, id) for id in ids]
+        jobs = [random_job(random_source, id) for id in ids]
         # On an error the outcome is unknown, and recorded as such. A real producer would retry.
         with contextlib.suppress(StoreError):
             if size > 1:
                 program.queue.enqueue_many(jobs)
             else:
                 program.queue.enqueue(jobs[0].payload, **jobs[0].options)
-        made += size
-        if options.jobs and made >= options.jobs:
+        enqueued += size
+        if options.jobs and enqueued >= options.jobs:
             return
 
 

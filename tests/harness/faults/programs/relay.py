@@ -17,16 +17,16 @@ from ackline.stores.registry import store_from_url
 from tests.harness.faults.programs.options import QUEUE, Program, parse_command_line
 
 LEASE = 1.0
-"""Seconds, so that a killed relay's jobs are soon taken over."""
+"""Seconds; short, so that another relay soon takes over the jobs of a killed one."""
 
 BATCH = 25
 
 NO_LEDGER = "no ledger"
-"""The control: the variant of a relay that trusts the target's ids alone."""
+"""The control: a relay that relies on the ids in the target alone."""
 
 
 class NoLedger(Ledger):
-    """Keeps no record of what was moved, like most relays."""
+    """Keeps no record of moved jobs."""
 
     must_read = False
 
@@ -45,7 +45,7 @@ class NoLedger(Ledger):
 def main() -> None:
     """Move jobs until stopped."""
     options = parse_command_line()
-    # The variant is one of relays here, not one of stores.
+    # Here, the variant names a relay, not a store.
     program = Program(msgspec.structs.replace(options, variant=""))
     program.open()
     source = Queues(store_from_url(options.source))

@@ -19,8 +19,8 @@ def main() -> None:
     program.open()
 
     def command(id: str) -> list[str]:
-        own = program.options
-        return msgspec.structs.replace(own, name=id, parent=own.name).command("worker")
+        options = program.options
+        return msgspec.structs.replace(options, name=id, parent=options.name).command("worker")
 
     supervisor = Supervisor(
         [program.queue], command, processes=program.options.processes, grace=program.options.grace

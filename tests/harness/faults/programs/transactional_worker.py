@@ -20,14 +20,14 @@ def main() -> None:
     """Start one job, and keep the transaction open until stopped or killed."""
     program = Program(parse_command_line())
     program.open()
-    # The plain store: steps in a caller's transaction bypass the recording one anyway.
-    plain = Queues(store_from_url(program.options.store))
-    plain.store.open()
+    # Without recording: calls in a transaction of the caller would bypass it.
+    queues = Queues(store_from_url(program.options.store))
+    queues.store.open()
     with psycopg.connect(read_address(program.options.store).conninfo) as connection:
-        program.history.write(_started(program, _claim(plain[QUEUE], connection)))
+        program.history.write(_started(program, _claim(queues[QUEUE], connection)))
         program.wait_until_stopped()
         connection.rollback()
-    plain.close()
+    queues.close()
     program.close()
 
 

@@ -10,7 +10,7 @@ from tests.harness.faults.redis.drills import DRILLS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one drill, or all, and print the reports; 1 when one did not come out as it must."""
+    """Run one drill, or all, and print the reports; exit status 1 if one is not as expected."""
     return run_command("tests.harness.faults.redis", DRILLS, arguments)
 
 

@@ -1,4 +1,4 @@
-"""The server disconnects its clients, or makes them wait past their leases."""
+"""The server disconnects its clients, or pauses them past their leases."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kill_clients(options: DrillOptions) -> Report:
 
 
 def pause_clients(options: DrillOptions) -> Report:
-    """CLIENT PAUSE for two leases: what has lapsed is done again, and only once."""
+    """CLIENT PAUSE for two leases: expired jobs are redelivered, and completed once."""
     with (
         RedisServer() as server,
         ServerScenario(

@@ -1,9 +1,9 @@
-"""Connections are cut before a request reaches the server, or before its answer returns."""
+"""Cut connections before a request reaches the server, or before the client gets the answer."""
 
 from __future__ import annotations
 
 from tests.harness.faults.checks.report import Report
-from tests.harness.faults.drills.connection_cuts import cut_connections, cut_producers_that_resend
+from tests.harness.faults.drills.connection_cuts import cut_connections, cut_producers_with_new_ids
 from tests.harness.faults.drills.drill import DrillOptions
 from tests.harness.faults.proxy import Address, ConnectionCut
 from tests.harness.servers.redis import RedisServer
@@ -12,15 +12,15 @@ CUTS = (ConnectionCut("before"), ConnectionCut("after"))
 
 
 def cut(options: DrillOptions) -> Report:
-    """Each cut is survived: a repeated call gets the same answer, and nothing is done twice."""
+    """No cut does harm: a repeated call gets the same answer, and nothing is done twice."""
     with RedisServer() as server:
         return cut_connections(options, server.address, url_of, CUTS)
 
 
-def cut_resent(options: DrillOptions) -> Report:
-    """The control: a producer that retries with a new id creates jobs that nobody wanted."""
+def cut_new_ids(options: DrillOptions) -> Report:
+    """The control: a producer that retries with a new id creates jobs that were never requested."""
     with RedisServer() as server:
-        return cut_producers_that_resend(options, server.address, url_of, CUTS)
+        return cut_producers_with_new_ids(options, server.address, url_of, CUTS)
 
 
 def url_of(address: Address) -> str:

@@ -40,7 +40,7 @@ def fill_memory(options: DrillOptions) -> Report:
         full_queue = FullServerQueue(scenario, server)
         for _ in range(options.count):
             with scenario.server_fault("fill memory"), full_queue.full():
-                full_queue.act()
+                full_queue.run_other_operations()
                 full_queue.purge()
             full_queue.expect_accepted()
         with full_queue.full():
@@ -58,7 +58,7 @@ class FullServerQueue:
     def __init__(self, scenario: ServerScenario, server: RedisServer) -> None:
         self.purged: set[str] = set()
         self.done: Counter[str] = Counter()
-        self._scene = scenario
+        self._scenario = scenario
         self._server = server
         self._queue = scenario.queue
         self._numbers = itertools.count()
@@ -80,18 +80,20 @@ class FullServerQueue:
         except StoreFull:
             self.done["enqueue refused"] += 1
         except StoreError as error:
-            self._scene.report_violation(
+            self._scenario.report_violation(
                 BLOCKED, "enqueue", f"refused, but not as StoreFull: {error!r}"
             )
         else:
-            self._scene.report_violation(BLOCKED, "enqueue", f"{TOO_MANY} jobs, and no StoreFull")
+            self._scenario.report_violation(
+                BLOCKED, "enqueue", f"{TOO_MANY} jobs, and no StoreFull"
+            )
 
-    def act(self) -> None:
+    def run_other_operations(self) -> None:
         """Do everything except enqueue."""
         queue = self._queue
-        with self._must("claim"):
+        with self._expect_success("claim"):
             jobs = queue.claim(6)
-            with self._must("extend"):
+            with self._expect_success("extend"):
                 queue.extend(jobs[0], 30.0)
             self._settle(jobs[0], lambda job: queue.complete(job, "done"))
             self._settle(jobs[1], lambda job: queue.complete(job, LARGE_TEXT))
@@ -99,43 +101,43 @@ class FullServerQueue:
             self._settle(jobs[3], lambda job: queue.snooze(job, 0.0), Phase.FAIL)
             self._settle(jobs[4], queue.release, Phase.FAIL)
             self._settle(jobs[5], queue.release, Phase.FAIL)
-        with self._must("cancel"):
+        with self._expect_success("cancel"):
             queue.cancel(self._ids(State.QUEUED)[0])
 
     def purge(self) -> None:
         """Free memory: purge the finished jobs and half of the queued ones."""
         ids = [*self._ids(*TERMINAL), *self._ids(State.QUEUED)[::2]]
-        with self._must("purge"):
+        with self._expect_success("purge"):
             self._queue.purge(ids=ids)
             self.purged.update(ids)
 
     def expect_accepted(self) -> None:
         """Check that jobs are accepted again."""
-        with self._must("enqueue after a purge"):
+        with self._expect_success("enqueue after a purge"):
             self._enqueue()
 
     def _enqueue(self) -> None:
-        payload = {"seconds": [0.0], "ballast": LARGE_TEXT}
-        self._queue.enqueue(payload, id=f"heavy-{next(self._numbers)}", kind=SYNC)
+        payload = {"seconds": [0.0], "padding": LARGE_TEXT}
+        self._queue.enqueue(payload, id=f"large-{next(self._numbers)}", kind=SYNC)
 
     def _settle(
         self, job: Job[object], settle: Callable[[Job[object]], object], end: Phase = Phase.OK
     ) -> None:
         for phase in (Phase.INVOKE, end):
             step = Step(type=StepType.DELIVERY, phase=phase, id=job.id, token=job.record.token)
-            self._scene.history.write(step)
-        with self._must("settle"):
+            self._scenario.history.write(step)
+        with self._expect_success("settle"):
             settle(job)
 
     def _ids(self, *states: State) -> list[str]:
         return [job.id for job in self._queue.jobs(states=states, limit=1000).jobs]
 
     @contextlib.contextmanager
-    def _must(self, act: str) -> Iterator[None]:
+    def _expect_success(self, act: str) -> Iterator[None]:
         try:
             yield
         except StoreError as error:
-            self._scene.report_violation(BLOCKED, act, f"{type(error).__name__}: {error}")
+            self._scenario.report_violation(BLOCKED, act, f"{type(error).__name__}: {error}")
         else:
             self.done[act] += 1
 

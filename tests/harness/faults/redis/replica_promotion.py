@@ -1,4 +1,4 @@
-"""The primary dies, and its replica takes over with what it has received."""
+"""The primary is killed, and its replica is promoted with what it has received."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from tests.harness.servers.redis_replication import (
 
 PROMOTE = "promote replica"
 
-ALONE = "no replica"
+NO_REPLICA = "no replica"
 
 MAX_LAG = 0.1
-"""The longest time, in seconds, for which a replica gets nothing before it is promoted."""
+"""The longest time, in seconds, for which a replica receives nothing before it is promoted."""
 
 MARGIN = 0.02
 """Seconds that may pass between measuring a lag and recording it."""
@@ -41,14 +41,14 @@ def promote_lagging(options: DrillOptions) -> Report:
     return _promote(options, "")
 
 
-def promote_awaited(options: DrillOptions) -> Report:
+def promote_confirmed(options: DrillOptions) -> Report:
     """Promote a replica that has confirmed each change: nothing that was answered is lost."""
     return _promote(options, REPLICA_OPTIONS)
 
 
 def _promote(options: DrillOptions, url_options: str) -> Report:
     with ReplicatedPair() as pair:
-        url = url_of(pair.front.address) + url_options
+        url = url_of(pair.proxy.address) + url_options
         with ServerScenario(
             url, options.folder, seed=options.seed, lease=options.lease
         ) as scenario:
@@ -59,8 +59,8 @@ def _promote(options: DrillOptions, url_options: str) -> Report:
                 lag = time.monotonic() - since + MARGIN
                 with scenario.server_fault(PROMOTE, "" if url_options else may_lose(lag)):
                     pair.promote()
-                with scenario.server_fault(ALONE):
-                    pair.renew()
+                with scenario.server_fault(NO_REPLICA):
+                    pair.restart_as_replica()
 
             workload.run(inject_fault)
             evidence = scenario.evidence()
@@ -70,10 +70,10 @@ def _promote(options: DrillOptions, url_options: str) -> Report:
 
 
 class ReplicatedPair:
-    """A master and its replica; clients connect to `front`, which leads to the current master.
+    """A primary and its replica; clients connect to `proxy`, which forwards to the current primary.
 
-    The replica gets its master's changes through a proxy as well, which can hold them back: on
-    one machine it would hardly ever be behind.
+    The replica gets the primary's changes through a proxy as well, which can delay them: on one
+    machine it would hardly ever lag.
     """
 
     def __init__(self) -> None:
@@ -83,8 +83,8 @@ class ReplicatedPair:
         with contextlib.ExitStack() as stack:
             self.master = stack.enter_context(RedisServer())
             self.replica = stack.enter_context(RedisServer())
-            self.front = stack.enter_context(Proxy(self.master.address))
-            self._link = stack.enter_context(Proxy(self.master.address))
+            self.proxy = stack.enter_context(Proxy(self.master.address))
+            self._replication_proxy = stack.enter_context(Proxy(self.master.address))
             self._follow()
             self._started = stack.pop_all()
         return self
@@ -93,28 +93,28 @@ class ReplicatedPair:
         self._started.close()
 
     def fall_behind(self, seconds: float) -> float:
-        """Delay changes to the replica; returns since when it may lack some."""
+        """Delay changes to the replica; returns the time from which on it may lack some."""
         since = time.monotonic()
         wait_until_caught_up(self.replica, self.master)
-        self._link.stall()
+        self._replication_proxy.stall()
         time.sleep(seconds)
         return since
 
     def promote(self) -> None:
         """Kill the primary and promote the replica; delayed changes are lost."""
         self.master.kill()
-        self._link.cut_all()
-        self._link.resume()
+        self._replication_proxy.cut_all()
+        self._replication_proxy.resume()
         promote(self.replica)
-        self.front.switch_to(self.replica.address)
+        self.proxy.switch_to(self.replica.address)
 
-    def renew(self) -> None:
+    def restart_as_replica(self) -> None:
         """Restart the old primary as the replica of the new one."""
         self.master, self.replica = self.replica, self.master
         self.replica.restart()
         self._follow()
 
     def _follow(self) -> None:
-        self._link.switch_to(self.master.address)
-        follow(self.replica, self.master, through=self._link.address)
+        self._replication_proxy.switch_to(self.master.address)
+        follow(self.replica, self.master, through=self._replication_proxy.address)
         wait_until_synced(self.replica)

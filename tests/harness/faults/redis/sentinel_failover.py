@@ -13,36 +13,36 @@ from tests.harness.faults.drills.workload_run import WorkloadRun
 from tests.harness.servers.redis_replication import wait_until_synced
 from tests.harness.servers.redis_sentinel import RedisSentinel
 
-FAIL_OVER, HAND_OVER = "fail over", "hand over"
+KILL_PRIMARY, FAILOVER = "kill primary", "SENTINEL FAILOVER"
 
 REPLICATION_DELAY = 0.1
 """Seconds that a change may take to reach the replica on a busy machine."""
 
 
-def fail_over(options: DrillOptions) -> Report:
-    """The primary dies, the sentinel promotes its replica, and all clients follow."""
+def kill_primary(options: DrillOptions) -> Report:
+    """The primary is killed, the sentinel promotes its replica, and all clients reconnect to it."""
 
     def inject_fault(servers: RedisSentinel, scenario: ServerScenario) -> None:
-        with scenario.server_fault(FAIL_OVER, may_lose(REPLICATION_DELAY)):
+        with scenario.server_fault(KILL_PRIMARY, may_lose(REPLICATION_DELAY)):
             servers.kill_master()
         servers.replica.restart()
         wait_until_synced(servers.replica)
 
-    return _run_with_sentinel(options, "", FAIL_OVER, inject_fault)
+    return _run_with_sentinel(options, "", KILL_PRIMARY, inject_fault)
 
 
-def sentinel_failover(options: DrillOptions) -> Report:
-    """SENTINEL FAILOVER: the old primary continues for ten seconds, and must not be trusted.
+def fail_over(options: DrillOptions) -> Report:
+    """SENTINEL FAILOVER: the old primary accepts writes for ten more seconds, which are lost.
 
-    A store that waits for replicas does not trust it, because it has no replica any more.
+    A store that waits for replicas does not report them as done: the old primary has none.
     """
 
     def inject_fault(servers: RedisSentinel, scenario: ServerScenario) -> None:
-        with scenario.server_fault(HAND_OVER):
+        with scenario.server_fault(FAILOVER):
             servers.promote()
             wait_until_synced(servers.replica)
 
-    return _run_with_sentinel(options, "?replicas=1&timeout=2", HAND_OVER, inject_fault)
+    return _run_with_sentinel(options, "?replicas=1&timeout=2", FAILOVER, inject_fault)
 
 
 def _run_with_sentinel(
@@ -58,6 +58,6 @@ def _run_with_sentinel(
         ) as scenario:
             WorkloadRun(scenario, options).run(lambda: inject_fault(servers, scenario))
             evidence = scenario.evidence()
-    title = f"{options.count} times {act} by a sentinel"
+    title = f"{options.count} times {act}, with a sentinel"
     report = check_with_allowed_loss(evidence, seed=options.seed, title=title)
     return add_recovery(report, evidence, act)

@@ -23,7 +23,7 @@ def kill_everysec(options: DrillOptions) -> Report:
     return _kill(options, "everysec")
 
 
-def kill_none(options: DrillOptions) -> Report:
+def kill_no_log(options: DrillOptions) -> Report:
     """SIGKILL with `appendonly no`: the control, which must lose."""
     return _kill(options, "none")
 

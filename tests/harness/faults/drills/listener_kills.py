@@ -1,4 +1,4 @@
-"""Idle workers lose the connection that notifies them of new jobs."""
+"""Idle workers lose the connection on which they are notified of new jobs."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ IDLE_SECONDS = 0.3
 """Seconds after which a worker that has nothing to do listens."""
 
 
-def wake_up(
+def kill_listeners(
     options: DrillOptions,
     url: str,
     act: str,
-    cut_listeners: Callable[[], object],
+    kill: Callable[[], object],
     *,
     variant: str = "",
 ) -> Report:
-    """Cut the listeners `options.count` times; the worker must be notified of each next job."""
+    """Kill the listening connections `options.count` times; each next job must still start soon."""
     delays = list[float]()
     # A worker also polls when a lease may expire: not here.
     with ServerScenario(
@@ -45,12 +45,12 @@ def wake_up(
         for number in range(options.count):
             time.sleep(IDLE_SECONDS)
             with scenario.server_fault(act):
-                cut_listeners()
+                kill()
             if len(delays) == number:
                 _wait_for_job(scenario, worker, f"job-{number}", delays)
         worker.stop()
         scenario.drain()
-        title = f"{options.count} listeners cut{' and ' if variant else ''}{variant}"
+        title = f"{options.count} listeners killed{' and ' if variant else ''}{variant}"
         report = check(scenario.evidence(), seed=options.seed, title=title)
     return msgspec.structs.replace(report, figures={**report.figures, **_figures(delays)})
 
