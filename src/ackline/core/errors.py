@@ -19,6 +19,7 @@ AcklineError
 ├── LeaseLost              the lease is no longer yours; nothing was changed
 ├── Stopped                a handler gave up because its signal was set
 ├── EventsDropped          events after the cursor are gone; `cursor` is where the kept ones begin
+├── LifespanFailed         a worker's resources could not be opened; it has not started
 ├── HandlersHang           too many handlers of a worker do not stop; it has ended
 ├── ReaderMoved            someone else saved as this reader; nothing was changed
 ├── KeysChanged            a key was written by someone else meanwhile; nothing was stored
@@ -204,6 +205,13 @@ class EventsDropped(AcklineError):
             f"The oldest available cursor is {cursor}: continue from there"
         )
         self.cursor = cursor
+
+
+class LifespanFailed(AcklineError):
+    """The resources of a worker could not be opened, so it has not started."""
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        super().__init__(f"lifespan {name} failed: {type(error).__name__}: {error}")
 
 
 class HandlersHang(AcklineError):

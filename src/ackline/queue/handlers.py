@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,6 +29,8 @@ class Handler(msgspec.Struct, frozen=True):
     is_async: bool
     payload_type: Any
     policy: Policy
+    resources: frozenset[str] = frozenset()
+    """The resources of the worker's lifespan that it needs, by name."""
 
 
 class Handlers:
@@ -60,6 +62,26 @@ class Handlers:
         return frozenset(self._by_kind)
 
     @property
+    def has_sync(self) -> bool:
+        """Whether any handler is a plain function."""
+        return any(not handler.is_async for handler in self._by_kind.values())
+
+    @property
+    def has_async(self) -> bool:
+        """Whether any handler is async."""
+        return any(handler.is_async for handler in self._by_kind.values())
+
+    def require_resources(self, available: Mapping[str, Any]) -> None:
+        """Raise if a handler needs a resource that is not there."""
+        for handler in self._by_kind.values():
+            if missing := handler.resources - available.keys():
+                names = ", ".join(map(repr, sorted(available))) or "nothing"
+                raise ConfigError(
+                    f"{import_path_of(handler.function)} needs the resource "
+                    f"{' and '.join(map(repr, sorted(missing)))}, but the lifespan yields {names}"
+                )
+
+    @property
     def policies(self) -> dict[str, Policy]:
         """The policies of the handlers, marked as theirs."""
         nothing = Policy()
@@ -70,20 +92,26 @@ class Handlers:
         }
 
     def add(self, kind: str, function: Callable[..., Any], policy: Policy) -> None:
-        """Register the handler of a kind; raises if it has one already."""
+        """Register the function that handles a kind; raises if the kind has a handler already."""
+        self.register(
+            Handler(
+                kind=kind,
+                function=function,
+                is_async=is_async(function),
+                payload_type=payload_type(function, self._payload_type),
+                policy=policy,
+            )
+        )
+
+    def register(self, handler: Handler) -> None:
+        """Register a handler; raises if its kind has one already."""
+        kind = handler.kind
         require_name("kind", kind)
         if kind in self._by_kind:
             raise ConfigError(
                 f"kind {kind!r} has a handler already, {import_path_of(self[kind].function)}, so "
-                f'{import_path_of(function)} needs a kind of its own: @queue.handler("…")'
+                f'{import_path_of(handler.function)} needs a kind of its own: @queue.handler("…")'
             )
-        handler = Handler(
-            kind=kind,
-            function=function,
-            is_async=is_async(function),
-            payload_type=payload_type(function, self._payload_type),
-            policy=policy,
-        )
         for veto in self._vetoes:
             veto(handler)
         self._by_kind[kind] = handler

@@ -7,6 +7,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 from ackline.core.errors import InvalidOption, Stopped
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 
 logger = logging.getLogger("ackline")
+
+NO_RESOURCES: Mapping[str, Any] = MappingProxyType({})
 
 _UNDECODED: Any = object()
 _signal_lock = threading.Lock()
@@ -121,11 +124,20 @@ class Job(Generic[P]):
         "_queue",
         "_signal",
         "record",
+        "resources",
         "settled_in_transaction",
     )
 
-    def __init__(self, record: Record, queue: OwningQueue, payload_type: Any) -> None:
+    def __init__(
+        self,
+        record: Record,
+        queue: OwningQueue,
+        payload_type: Any,
+        resources: Mapping[str, Any] = NO_RESOURCES,
+    ) -> None:
         self.record = record
+        self.resources = resources
+        """What the worker's lifespan has opened, by name."""
         self._queue = queue
         self._payload_type = payload_type
         self._payload: Any = _UNDECODED

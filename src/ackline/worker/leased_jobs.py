@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ackline.core import lifecycle
@@ -17,6 +17,7 @@ from ackline.core.fork_safety import renew_locks_after_fork
 from ackline.core.job import NO_OPTIONS, Record, State
 from ackline.core.lifecycle import Transition, Verdict, journal_note
 from ackline.queue import Handler, Job, Queue
+from ackline.queue.job import NO_RESOURCES
 from ackline.worker.handler_outcome import NotCommitted
 from ackline.worker.timers import Timer
 
@@ -47,9 +48,14 @@ class LeasedJob(Job[Any]):
     )
 
     def __init__(
-        self, queue: Queue[Any, Any], record: Record, handler: Handler, policy: ResolvedPolicy
+        self,
+        queue: Queue[Any, Any],
+        record: Record,
+        handler: Handler,
+        policy: ResolvedPolicy,
+        resources: Mapping[str, Any] = NO_RESOURCES,
     ) -> None:
-        super().__init__(record, queue, handler.payload_type)
+        super().__init__(record, queue, handler.payload_type, resources)
         self.home_queue = queue
         self.handler = handler
         self.policy = policy
@@ -174,8 +180,10 @@ class LeasedJobs:
         queue: Queue[Any, Any],
         settle_buffer: SettleBuffer,
         submit: Callable[[Sequence[LeasedJob]], None],
+        resources: Mapping[str, Any] = NO_RESOURCES,
     ) -> None:
         self.queue = queue
+        self._resources = resources
         self.settle_buffer = settle_buffer
         self.jobs: set[LeasedJob] = set()
         self._submit = submit
@@ -217,7 +225,7 @@ class LeasedJobs:
                 handler_and_policy = queue.handlers[record.kind], queue.policies.of(record)
                 if record.options is NO_OPTIONS:
                     by_kind[record.kind] = handler_and_policy
-            batch.append(LeasedJob(queue, record, *handler_and_policy))
+            batch.append(LeasedJob(queue, record, *handler_and_policy, self._resources))
         return batch
 
     def release(self, batch: Sequence[LeasedJob], note: str = "the worker stopped") -> None:

@@ -15,11 +15,13 @@ from ackline.stores.contract import Heartbeat
 from ackline.worker.claim_loop import ClaimLoop
 from ackline.worker.execute.async_executor import AsyncExecutor
 from ackline.worker.execute.executor import Executor, ExecutorContext
+from ackline.worker.execute.handler_loop import HandlerLoop
 from ackline.worker.execute.thread_executor import ThreadExecutor
 from ackline.worker.fair_share import FairShare
 from ackline.worker.heartbeat import HEARTBEAT_TTL, HeartbeatSender
 from ackline.worker.hooks import Hooks
 from ackline.worker.leased_jobs import LeasedJob, LeasedJobs, SettleBuffer
+from ackline.worker.lifespan import Resources
 from ackline.worker.processes.started_jobs import inherited_writer
 from ackline.worker.timers import STOP_TIMEOUT, Timers
 
@@ -36,18 +38,21 @@ class QueueRunner:
         worker_id: str,
         concurrency: int,
         hooks: Hooks,
+        handler_loop: HandlerLoop | None,
+        resources: Resources,
         shares: FairShare,
         weight: float,
         stop_worker: Callable[[AcklineError], None],
     ) -> None:
         self.queue = queue
+        self._handler_loop = handler_loop
         self._concurrency = concurrency
         self._stop_worker = stop_worker
         self._timers = Timers()
         settle_buffer = SettleBuffer(
             queue.store.capabilities.batch_size // 2, lambda: not self._buffered_jobs()
         )
-        self._leased = LeasedJobs(queue, settle_buffer, self._submit)
+        self._leased = LeasedJobs(queue, settle_buffer, self._submit, resources)
         self._claim_loop = ClaimLoop(
             self._leased,
             worker_id,
@@ -123,8 +128,6 @@ class QueueRunner:
 
     def _make_executors(self, hooks: Hooks) -> dict[bool, Executor]:
         handlers = self.queue.handlers
-        needed = {handlers[kind].is_async for kind in handlers.kinds}
-        classes: dict[bool, type[Executor]] = {True: AsyncExecutor, False: ThreadExecutor}
         context = ExecutorContext(
             self._leased.settle_buffer.put,
             hooks,
@@ -132,7 +135,13 @@ class QueueRunner:
             self._claim_loop.before_inline_run,
             inherited_writer(),
         )
-        return {is_async: classes[is_async](self._concurrency, context) for is_async in needed}
+        executors: dict[bool, Executor] = {}
+        if handlers.has_sync:
+            executors[False] = ThreadExecutor(self._concurrency, context)
+        if handlers.has_async:
+            assert self._handler_loop is not None
+            executors[True] = AsyncExecutor(self._concurrency, context, self._handler_loop)
+        return executors
 
     def _require_executor(self, handler: Handler) -> None:
         if handler.is_async not in self._executors:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, Protocol, cast
 
 from ackline.core.config import suggests_options
 from ackline.core.errors import AcklineError, ConfigError, InvalidOption
 from ackline.core.limits import require_name, require_seconds
 from ackline.maintenance import Maintenance
 from ackline.queue.consume import new_worker_id
+from ackline.queue.job import NO_RESOURCES
 from ackline.queue.queue import Queue, require_queue
+from ackline.worker.execute.handler_loop import HandlerLoop, OwnLoop
 from ackline.worker.fair_share import FairShare
 from ackline.worker.hooks import NO_HOOKS, Hooks
+from ackline.worker.lifespan import Lifespan, LifespanFunction
 from ackline.worker.processes.stop_signals import handle_stop_signals
 from ackline.worker.queue_runner import QueueRunner
 from ackline.worker.startup_retry import retry_until_available
@@ -31,13 +34,29 @@ GIVE_BACK_TIMEOUT = 2.0
 """Seconds to wait for the store to take released jobs, after a second request to stop."""
 
 
+CLOSE_TIMEOUT = 2.0
+"""Seconds for an async lifespan to close its resources, after a second request to stop."""
+
+
+class Application(Protocol):
+    """An app as a worker sees it: queues with handlers, and a lifespan."""
+
+    @property
+    def lifespan_function(self) -> LifespanFunction | None: ...
+
+    def open_queues(self) -> Sequence[Queue[Any, Any]]: ...
+
+
 class Worker:
     """Runs the handlers of one or more queues.
 
     `concurrency` is how many jobs of a queue run at the same time; quick ones are prefetched.
     If it cannot keep up, the queues share it by their `weights`, one for each queue, equal by
-    default. SIGTERM, SIGINT or SIGHUP stops claiming and gives running jobs `grace` seconds; a
-    second signal does not wait.
+    default. `lifespan` is a generator function that opens what handlers need before the first
+    claim, yields it as a dict (`job.resources`), and closes it after the last handler.
+
+    SIGTERM, SIGINT or SIGHUP stops claiming and gives running jobs `grace` seconds; a second signal
+    does not wait.
 
     >>> ackline.Worker(queue, concurrency=64).run()  # doctest: +SKIP
     """
@@ -45,15 +64,17 @@ class Worker:
     @suggests_options
     def __init__(
         self,
-        *queues: Queue[Any, Any],
+        *queues: Queue[Any, Any] | Application,
         concurrency: int = 16,
         weights: Sequence[float] | None = None,
         grace: float = 30.0,
         id: str | None = None,
         hooks: Hooks = NO_HOOKS,
+        lifespan: LifespanFunction | None = None,
         maintenance: bool = True,
         recovery: bool = True,
     ) -> None:
+        queues, lifespan = _unpack_application(queues, lifespan)
         _require_handlers(queues)
         _require_concurrency(concurrency)
         weights = [1.0] * len(queues) if weights is None else weights
@@ -67,6 +88,8 @@ class Worker:
         self.weights = weights
         self.grace = grace
         self._hooks = hooks
+        self._lifespan = None if lifespan is None else Lifespan(lifespan)
+        self._handler_loop: HandlerLoop | None = None
         self._runs_maintenance = maintenance
         self._runs_recovery = recovery
         self._maintenance: Maintenance | None = None
@@ -106,10 +129,11 @@ class Worker:
             )
         self._error = None
         try:
-            self._start_runners()
+            self._start_runners(self._open_resources())
         except BaseException:
             # Not by `stop`: a request to stop must not be forgotten because the start failed.
             self._shut_down(0.0, 0.0, self._stop_now)
+            self._close_resources()
             self._runners = []
             raise
         if self._runs_maintenance:
@@ -117,7 +141,26 @@ class Worker:
             self._maintenance.start()
         logger.info("worker %s started on %s", self.id, ", ".join(str(q.key) for q in self.queues))
 
-    def _start_runners(self) -> None:
+    def _open_resources(self) -> Mapping[str, Any]:
+        is_async = any(queue.handlers.has_async for queue in self.queues)
+        if is_async or (self._lifespan is not None and self._lifespan.is_async):
+            self._handler_loop = self._make_loop()
+            self._handler_loop.start()
+        resources = NO_RESOURCES
+        if self._lifespan is not None:
+            resources = self._lifespan.enter(self._handler_loop)
+        for queue in self.queues:
+            queue.handlers.require_resources(resources)
+        return resources
+
+    def _close_resources(self, timeout: float | None = None) -> None:
+        if self._lifespan is not None:
+            self._lifespan.exit(self._handler_loop, timeout)
+        loop, self._handler_loop = self._handler_loop, None
+        if loop is not None:
+            loop.stop()
+
+    def _start_runners(self, resources: Mapping[str, Any]) -> None:
         shares = FairShare()
         for queue, weight in zip(self.queues, self.weights, strict=True):
             queue.policies.publish()
@@ -127,6 +170,8 @@ class Worker:
                     worker_id=self.id,
                     concurrency=self.concurrency,
                     hooks=self._hooks,
+                    handler_loop=self._handler_loop,
+                    resources=resources,
                     shares=shares,
                     weight=weight,
                     stop_worker=self.stop_with_error,
@@ -134,6 +179,9 @@ class Worker:
             )
         for runner in self._runners:
             runner.start()
+
+    def _make_loop(self) -> HandlerLoop:
+        return OwnLoop()
 
     def stop(self) -> None:
         """Stop claiming, let running jobs end within the grace period, release the rest."""
@@ -152,6 +200,8 @@ class Worker:
         shutdown.join(GIVE_BACK_TIMEOUT)
         if shutdown.is_alive():
             logger.error("worker %s gave up waiting for the store; its leases will expire", self.id)
+        # In this thread, the one that opened them: some resources belong to a thread.
+        self._close_resources(CLOSE_TIMEOUT if stop_now.is_set() else None)
         self._runners, self._maintenance = [], None
         # Not at the start: a request to stop must not be forgotten because it came early.
         self._stop.clear()
@@ -195,6 +245,19 @@ class Worker:
         if self._stop.is_set():
             self._stop_now.set()
         self._stop.set()
+
+
+def _unpack_application(
+    sources: Sequence[Queue[Any, Any] | Application], lifespan: LifespanFunction | None
+) -> tuple[tuple[Queue[Any, Any], ...], LifespanFunction | None]:
+    """The queues of an app and its lifespan, or the queues as they are."""
+    apps = [cast(Application, source) for source in sources if hasattr(source, "open_queues")]
+    if not apps:
+        return cast("tuple[Queue[Any, Any], ...]", tuple(sources)), lifespan
+    if len(sources) > 1 or lifespan is not None:
+        raise ConfigError("a worker serves one app, with its own lifespan, or queues")
+    [app] = apps
+    return tuple(app.open_queues()), app.lifespan_function
 
 
 def _wait_for_handlers(

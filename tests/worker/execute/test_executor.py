@@ -13,6 +13,7 @@ from ackline.core.events import Act
 from ackline.core.lifecycle import Transition
 from ackline.worker.execute.async_executor import AsyncExecutor
 from ackline.worker.execute.executor import Executor, ExecutorContext
+from ackline.worker.execute.handler_loop import OwnLoop
 from ackline.worker.execute.thread_executor import ThreadExecutor
 from ackline.worker.hooks import NO_HOOKS
 from ackline.worker.leased_jobs import LeasedJob
@@ -23,16 +24,27 @@ from tests.waiting import TIMEOUT
 class ExecutorFixture:
     """An executor by itself, with one handler, and the outcomes that it hands in."""
 
-    def __init__(self, queue: Queue[Any, Any], sort: type[Executor]) -> None:
+    def __init__(self, queue: Queue[Any, Any], executor: type[Executor]) -> None:
         self.queue = queue
         self.called: list[str] = []
         self.outcomes = queues_of_threads.SimpleQueue[Transition]()
-        setting = ExecutorContext(self._settle, NO_HOOKS, Timers(), lambda: None)
-        self.executor = sort(1, setting)
-        if sort is AsyncExecutor:
+        self._loop = OwnLoop()
+        context = ExecutorContext(self._settle, NO_HOOKS, Timers(), lambda: None)
+        self.executor: Executor
+        if executor is AsyncExecutor:
+            self.executor = AsyncExecutor(1, context, self._loop)
             queue.handler(self._run_async)
         else:
+            self.executor = ThreadExecutor(1, context)
             queue.handler(self._run)
+
+    def start(self) -> None:
+        self._loop.start()
+        self.executor.start()
+
+    def stop(self) -> None:
+        self.executor.stop()
+        self._loop.stop()
 
     def _run(self, job: Any) -> None:
         self.called.append(job.id)
@@ -59,7 +71,7 @@ class ExecutorFixture:
 def scene(queue: Queue[Any, Any], request: pytest.FixtureRequest) -> Iterator[ExecutorFixture]:
     scene = ExecutorFixture(queue, request.param)
     yield scene
-    scene.executor.stop()
+    scene.stop()
 
 
 def test_a_job_interrupted_before_it_starts_is_released(
@@ -70,7 +82,7 @@ def test_a_job_interrupted_before_it_starts_is_released(
     scene.executor.interrupt(first, StopReason.LEASE_LOST)
     scene.executor.submit([first, second])
     scene.executor.interrupt(first, StopReason.LEASE_LOST)
-    scene.executor.start()
+    scene.start()
 
     outcomes = [scene.next_outcome(), scene.next_outcome()]
 
@@ -80,7 +92,7 @@ def test_a_job_interrupted_before_it_starts_is_released(
 
 def test_a_job_interrupted_once_it_is_submitted_is_settled(scene: ExecutorFixture) -> None:
     held = scene.held("a")
-    scene.executor.start()
+    scene.start()
 
     scene.executor.submit([held])
     scene.executor.interrupt(held, StopReason.LEASE_LOST)

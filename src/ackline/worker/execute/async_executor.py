@@ -1,22 +1,18 @@
-"""Runs async handlers as tasks of an event loop."""
+"""Runs async handlers as tasks of the worker's event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-import logging
 import sys
-import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from ackline.queue import StopReason
-from ackline.worker.execute.daemon_thread_pool import DaemonThreadPool
 from ackline.worker.execute.executor import Executor, ExecutorContext
+from ackline.worker.execute.handler_loop import HandlerLoop
 from ackline.worker.leased_jobs import LeasedJob
 from ackline.worker.timers import STOP_TIMEOUT
-
-logger = logging.getLogger("ackline")
 
 START_SECONDS = 0.005
 """Seconds for which new jobs are started before the loop runs those that are waiting."""
@@ -34,24 +30,23 @@ def _new_task(
 
 
 class AsyncExecutor(Executor):
-    """An event loop in a background thread, with a task for each running job."""
+    """Runs each job as a task on the worker's event loop."""
 
-    def __init__(self, limit: int, context: ExecutorContext) -> None:
+    def __init__(self, limit: int, context: ExecutorContext, handler_loop: HandlerLoop) -> None:
         super().__init__(limit, context)
-        self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(DaemonThreadPool())
-        self._stopped = False
-        self._thread = threading.Thread(
-            target=self._run_loop, name="ackline event loop", daemon=True
-        )
+        self._handler_loop = handler_loop
+        self._loop = handler_loop.loop
+        self._call_soon = handler_loop.call_soon
         self._tasks: set[asyncio.Task[None]] = set()
         self._running = 0
         self._not_yet_started = 0
         """How many of the running tasks have not started to run yet."""
         self._starting = False
+        self._hung = False
+        """Whether a handler has blocked the loop for longer than it may."""
 
     def start(self) -> None:
-        self._thread.start()
+        """The worker starts the loop, which all its async executors share."""
 
     def submit(self, batch: Sequence[LeasedJob]) -> None:
         self._check_tracing()
@@ -66,60 +61,16 @@ class AsyncExecutor(Executor):
     def running_count(self) -> int:
         return self._running - self._not_yet_started
 
+    @property
+    def blocked_by_hung_handlers(self) -> bool:
+        return self._hung or self._handler_loop.broken
+
     def stop(self) -> None:
-        if self._thread.ident is None:
-            self._loop.close()
-            return
-        self._call_soon(self._stop_loop)
-        self._thread.join(timeout=5)
+        self._call_soon(self._cancel_all)
 
-    def _call_soon(self, callback: Callable[..., None], *args: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(callback, *args)
-        except RuntimeError:
-            # A closed loop is expected: it was blocked for good, or the worker has stopped.
-            if not self._loop.is_closed():
-                raise
-
-    def _run_loop(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._run_until(lambda: self._stopped)
-            ending = self._loop.create_task(self._cancel_tasks())
-            ending.add_done_callback(lambda _: self._loop.stop())
-            self._run_until(ending.done)
-        except Exception:
-            # For example, a handler has closed its selector: no job can continue here.
-            self.blocked_by_hung_handlers = True
-            logger.exception("the event loop of async handlers is broken")
-        finally:
-            self._loop.close()
-
-    def _run_until(self, ended: Callable[[], bool]) -> None:
-        """Run the loop again if a handler stops it, for example by `sys.exit` in a task."""
-        while not ended():
-            try:
-                self._loop.run_forever()
-            except (SystemExit, KeyboardInterrupt) as error:
-                logger.exception(
-                    "a task or callback of a handler raised %s; the event loop was restarted",
-                    type(error).__name__,
-                )
-            else:
-                if not ended():
-                    logger.error("a handler stopped the event loop of its worker; it was restarted")
-
-    def _stop_loop(self) -> None:
-        self._stopped = True
-        self._loop.stop()
-
-    async def _cancel_tasks(self) -> None:
-        """Cancel the remaining tasks: jobs, and tasks that handlers have started."""
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
+    def _cancel_all(self) -> None:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._loop.shutdown_asyncgens()
 
     def _start_buffered(self) -> None:
         if self._starting:
@@ -181,9 +132,7 @@ class AsyncExecutor(Executor):
 
     def _check_loop_responds(self, job: LeasedJob) -> None:
         # If the loop has not run `_give_up_on` by now, a handler blocks all the others.
-        self.blocked_by_hung_handlers = self.blocked_by_hung_handlers or not (
-            job.handler_ended or job.given_up
-        )
+        self._hung = self._hung or not (job.handler_ended or job.given_up)
 
     def _give_up_on(self, job: LeasedJob) -> None:
         if job.task is not None and not job.handler_ended and not job.given_up:

@@ -81,7 +81,10 @@ class Executor(ABC):
         self._spans: tracing.HandlerSpans | None = None
         self._context = contextvars.copy_context()
         """Each job runs in a copy of it, so that no job sees what another sets."""
-        self.blocked_by_hung_handlers = False
+
+    @property
+    @abstractmethod
+    def blocked_by_hung_handlers(self) -> bool:
         """Whether a handler that does not stop occupies a slot that cannot be replaced."""
 
     @abstractmethod

@@ -39,6 +39,7 @@ class ThreadExecutor(Executor):
         self._threads = 0
         self._taken = 0
         self._hung = 0
+        self._too_many_hung = False
         self._thread_refused = False
         """Whether the system refused to start the last thread."""
         self._last_was_quick = False
@@ -81,6 +82,10 @@ class ThreadExecutor(Executor):
     def running_count(self) -> int:
         return self._threads - self._idle - self._hung
 
+    @property
+    def blocked_by_hung_handlers(self) -> bool:
+        return self._too_many_hung
+
     def give_up_on(self, job: LeasedJob) -> None:
         with self._work:
             if job.given_up or job.handler_ended:
@@ -89,7 +94,7 @@ class ThreadExecutor(Executor):
                 # The thread in whose slot it runs is still there.
                 self._idle += 1
             elif self._hung >= MAX_HUNG_FACTOR * self.limit:
-                self.blocked_by_hung_handlers = True
+                self._too_many_hung = True
                 return
             else:
                 self._hung += 1
