@@ -126,7 +126,7 @@ class TestOneJob:
         tab.get_by_role("button", name="Cancel", exact=True).click()
 
         expect(tab.get_by_text("Requested the cancellation of a")).to_be_visible()
-        expect(tab.get_by_text("the handler was notified")).to_be_visible()
+        expect(tab.get_by_text("the handler was asked to stop")).to_be_visible()
         assert ("request_cancel", BY) in board.acts("mail", "a")
 
     def test_run_now(self, tab, board):
@@ -232,7 +232,7 @@ class TestManyJobs:
         tab.goto(f"{board.url}/queues/mail?text=ann")
         expect(tab.locator("[data-id]")).to_have_count(10)
         tab.get_by_role("checkbox", name=re.compile("Select")).first.check()
-        tab.get_by_role("button", name="Select everything that matches").click()
+        tab.get_by_role("button", name="Select all matching jobs").click()
         tab.get_by_role("button", name="Delete").click()
         expect(dialog(tab).get_by_text("10 jobs match now")).to_be_visible()
         confirm(tab, "mail", "Delete: 10 jobs")

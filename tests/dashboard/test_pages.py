@@ -205,7 +205,7 @@ class TestOverview:
 
     def test_an_empty_store_says_what_to_do(self, board, open_tab):
         tab = open_tab(f"{board.url}/")
-        expect(tab.get_by_text("No queue yet")).to_be_visible()
+        expect(tab.get_by_text("No queues yet")).to_be_visible()
         expect(tab.get_by_text("ackline enqueue")).to_be_visible()
 
 

@@ -18,7 +18,7 @@ export interface paths {
          *     Large values may make a page shorter than `limit`: continue after the last key until a page is
          *     empty.
          */
-        get: operations["keys_list_keys"];
+        get: operations["listKeys"];
         put?: never;
         post?: never;
         delete?: never;
@@ -38,18 +38,18 @@ export interface paths {
          * Read a key
          * @description A key with its value.
          */
-        get: operations["keys_get_key"];
+        get: operations["getKey"];
         /**
          * Write a key
          * @description Set a value, or with `version` only if nobody else has changed it.
          */
-        put: operations["keys_set_key"];
+        put: operations["setKey"];
         post?: never;
         /**
          * Delete a key
          * @description Delete a key permanently.
          */
-        delete: operations["keys_delete_key"];
+        delete: operations["deleteKey"];
         options?: never;
         head?: never;
         patch?: never;
@@ -68,7 +68,7 @@ export interface paths {
          * Acknowledge a message
          * @description Acknowledge a message: it was processed, and leaves the queue.
          */
-        post: operations["messages_ack"];
+        post: operations["ackMessage"];
         delete?: never;
         options?: never;
         head?: never;
@@ -88,14 +88,14 @@ export interface paths {
          *
          *     Large values may make a page shorter than `limit`: continue with the `offset` after it.
          */
-        get: operations["dead_letters_list_dead_letters"];
+        get: operations["listDeadLetters"];
         put?: never;
         post?: never;
         /**
          * Purge the dead letters
          * @description Delete all dead letters of a queue permanently.
          */
-        delete: operations["dead_letters_purge"];
+        delete: operations["purgeDeadLetters"];
         options?: never;
         head?: never;
         patch?: never;
@@ -112,14 +112,14 @@ export interface paths {
          * Show a dead letter
          * @description A dead letter.
          */
-        get: operations["dead_letters_get_dead_letter"];
+        get: operations["getDeadLetter"];
         put?: never;
         post?: never;
         /**
          * Delete a dead letter
          * @description Delete a dead letter permanently.
          */
-        delete: operations["dead_letters_delete_dead_letter"];
+        delete: operations["deleteDeadLetter"];
         options?: never;
         head?: never;
         patch?: never;
@@ -138,7 +138,7 @@ export interface paths {
          * Requeue a dead letter
          * @description Move a dead letter back into its queue, with all its attempts; it is never copied.
          */
-        post: operations["dead_letters_requeue"];
+        post: operations["requeueDeadLetter"];
         delete?: never;
         options?: never;
         head?: never;
@@ -156,9 +156,9 @@ export interface paths {
         put?: never;
         /**
          * Enqueue a message
-         * @description Enqueue a message. A response means that it is stored as durably as the store can.
+         * @description Enqueue a message. A response means that it is stored as durably as the store allows.
          */
-        post: operations["messages_enqueue"];
+        post: operations["enqueueMessage"];
         delete?: never;
         options?: never;
         head?: never;
@@ -181,7 +181,7 @@ export interface paths {
          *     longest loses an attempt, because it may have crashed you.
          *     Several queues share the prefetch window by their weights, so that none starves the others.
          */
-        get: operations["messages_listen"];
+        get: operations["listenForMessages"];
         put?: never;
         post?: never;
         delete?: never;
@@ -203,7 +203,7 @@ export interface paths {
          * Reject a message
          * @description Reject a message: it is retried after its backoff or this delay, or goes to the DLQ.
          */
-        post: operations["messages_nack"];
+        post: operations["nackMessage"];
         delete?: never;
         options?: never;
         head?: never;
@@ -225,7 +225,7 @@ export interface paths {
          *     poll the same queues with the same weights. If you disconnect before the response is written,
          *     the message returns to the queue; if the response is lost, it returns when its lock expires.
          */
-        get: operations["messages_poll"];
+        get: operations["pollMessage"];
         put?: never;
         post?: never;
         delete?: never;
@@ -245,7 +245,7 @@ export interface paths {
          * Count the messages
          * @description How many messages are waiting, in progress and in the DLQ.
          */
-        get: operations["messages_stats"];
+        get: operations["countMessages"];
         put?: never;
         post?: never;
         delete?: never;
@@ -265,9 +265,9 @@ export interface paths {
         put?: never;
         /**
          * Extend the lock of a message
-         * @description Extend the lock to this duration from now; by default, to the usual one.
+         * @description Extend the lock to `duration` from now (default: that of a new lock).
          */
-        post: operations["messages_touch"];
+        post: operations["touchMessage"];
         delete?: never;
         options?: never;
         head?: never;
@@ -285,7 +285,7 @@ export interface paths {
          * Read the statistics of the lake
          * @description Throughput, wait times and recovery by hour, errors, objectives and workers.
          */
-        get: operations["v1_analytics_analytics"];
+        get: operations["getAnalytics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -309,7 +309,7 @@ export interface paths {
          *     are released; the one that you have had the longest loses an attempt, because it may have
          *     crashed you. Several queues share the prefetch window by their weights.
          */
-        get: operations["v1_claims_stream_claims"];
+        get: operations["streamClaims"];
         put?: never;
         /**
          * Claim jobs from several queues
@@ -317,7 +317,7 @@ export interface paths {
          *
          *     No queue starves the others, and unused shares go to the others.
          */
-        post: operations["v1_claims_claim_from_queues"];
+        post: operations["claimJobsFromQueues"];
         delete?: never;
         options?: never;
         head?: never;
@@ -340,7 +340,7 @@ export interface paths {
          *     With `act` or `text` a page may have few events or none although there are more: continue
          *     after the cursor. `last` searches backwards from the end.
          */
-        get: operations["v1_events_list_events"];
+        get: operations["listEvents"];
         put?: never;
         post?: never;
         delete?: never;
@@ -358,11 +358,11 @@ export interface paths {
         };
         /**
          * Follow events (SSE)
-         * @description A stream of events, named by their acts, with their cursors as ids; from now on or a cursor.
+         * @description A stream of events, named by act, with cursors as ids: from now on, or after a cursor.
          *
          *     A browser that reconnects continues where it stopped.
          */
-        get: operations["v1_events_stream_events"];
+        get: operations["streamEvents"];
         put?: never;
         post?: never;
         delete?: never;
@@ -385,7 +385,7 @@ export interface paths {
          *     Large values may make a page shorter than `limit`: continue after the last key until a page is
          *     empty.
          */
-        get: operations["v1_keys_list_keys"];
+        get: operations["listKeysV1"];
         put?: never;
         post?: never;
         delete?: never;
@@ -405,18 +405,18 @@ export interface paths {
          * Read a key
          * @description A key with its value.
          */
-        get: operations["v1_keys_get_key"];
+        get: operations["getKeyV1"];
         /**
          * Write a key
          * @description Set a value, or with `version` only if nobody else has changed it.
          */
-        put: operations["v1_keys_set_key"];
+        put: operations["setKeyV1"];
         post?: never;
         /**
          * Delete a key
          * @description Delete a key permanently.
          */
-        delete: operations["v1_keys_delete_key"];
+        delete: operations["deleteKeyV1"];
         options?: never;
         head?: never;
         patch?: never;
@@ -433,7 +433,7 @@ export interface paths {
          * Show the caller's identity
          * @description The identity of the token or API key, what it allows, and the store's time.
          */
-        get: operations["v1_overview_me"];
+        get: operations["getMe"];
         put?: never;
         post?: never;
         delete?: never;
@@ -453,7 +453,7 @@ export interface paths {
          * Overview of all queues
          * @description The counts, rates, age and workers of each queue; rates are computed from the journal.
          */
-        get: operations["v1_overview_overview"];
+        get: operations["getOverview"];
         put?: never;
         post?: never;
         delete?: never;
@@ -473,7 +473,7 @@ export interface paths {
          * List queues
          * @description All queues with their counts.
          */
-        get: operations["v1_queues_list_queues"];
+        get: operations["listQueues"];
         put?: never;
         post?: never;
         delete?: never;
@@ -493,7 +493,7 @@ export interface paths {
          * Show a queue
          * @description A queue with its counts and settings.
          */
-        get: operations["v1_queues_get_queue"];
+        get: operations["getQueue"];
         put?: never;
         post?: never;
         /**
@@ -502,7 +502,7 @@ export interface paths {
          *
          *     Its journal stays until its retention ends. A new job creates the queue again.
          */
-        delete: operations["v1_queues_drop_queue"];
+        delete: operations["dropQueue"];
         options?: never;
         head?: never;
         /**
@@ -511,7 +511,7 @@ export interface paths {
          *
          *     `If-Match` is checked atomically with the change.
          */
-        patch: operations["v1_queues_configure"];
+        patch: operations["configureQueue"];
         trace?: never;
     };
     "/api/v1/queues/{queue}/bulk": {
@@ -533,7 +533,7 @@ export interface paths {
          *     to continue with. Jobs that have changed since the first of these requests, or since `as_of`,
          *     are skipped: send the `as_of` of a `dry_run` to change what it counted.
          */
-        post: operations["v1_bulk_run_bulk"];
+        post: operations["runBulkOperation"];
         delete?: never;
         options?: never;
         head?: never;
@@ -553,10 +553,10 @@ export interface paths {
          * Claim jobs
          * @description Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
          *
-         *     If you disconnect before the response is written, they are released. A lost response is not
-         *     noticed: its jobs return to the queue when their leases expire.
+         *     If you disconnect before the response is written, they are released. If the response is
+         *     lost, its jobs return to the queue when their leases expire.
          */
-        post: operations["v1_claims_claim"];
+        post: operations["claimJobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -574,7 +574,7 @@ export interface paths {
          * Group the DLQ by error
          * @description Groups of errors that differ only in quoted words and numbers, with a sample of each.
          */
-        get: operations["v1_error_groups_list_groups"];
+        get: operations["listErrorGroups"];
         put?: never;
         post?: never;
         delete?: never;
@@ -597,7 +597,7 @@ export interface paths {
          *     Each job that exists during the whole export is exported once, even while workers change jobs;
          *     those that change meanwhile come last.
          */
-        get: operations["v1_import_export_export_jobs"];
+        get: operations["exportJobs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -617,9 +617,9 @@ export interface paths {
         put?: never;
         /**
          * Extend leases
-         * @description Extend leases, and return which are lost; with `ttl`, also a worker's heartbeat.
+         * @description Extend leases, and return which are lost; with `ttl`, also record the worker's heartbeat.
          */
-        post: operations["v1_settle_extend"];
+        post: operations["extendLeases"];
         delete?: never;
         options?: never;
         head?: never;
@@ -643,7 +643,7 @@ export interface paths {
          *     id, payload, priority, due time and options. The first bad line ends the import; the lines
          *     before are stored. If all lines have ids, the import can be repeated.
          */
-        post: operations["v1_import_export_import_jobs"];
+        post: operations["importJobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -665,13 +665,13 @@ export interface paths {
          *     that changes its state may be missed or listed twice: for all jobs of a busy queue, use an
          *     export.
          */
-        get: operations["v1_jobs_list_jobs"];
+        get: operations["listJobs"];
         put?: never;
         /**
          * Enqueue a job
          * @description Enqueue a job: 201 if it is new, 200 if a job with its id already exists.
          */
-        post: operations["v1_enqueue_enqueue"];
+        post: operations["enqueueJob"];
         delete?: never;
         options?: never;
         head?: never;
@@ -691,7 +691,7 @@ export interface paths {
          * Enqueue many jobs
          * @description Enqueue all new jobs in one step; if one is refused, none is stored.
          */
-        post: operations["v1_enqueue_enqueue_many"];
+        post: operations["enqueueJobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -709,21 +709,21 @@ export interface paths {
          * Show a job
          * @description A job with its failed attempts, and its timeline from the journal.
          */
-        get: operations["v1_jobs_get_job"];
+        get: operations["getJob"];
         put?: never;
         post?: never;
         /**
          * Delete a job
          * @description Delete a job permanently, in any state; with `If-Match`, only if it has not changed.
          */
-        delete: operations["v1_jobs_delete_job"];
+        delete: operations["deleteJob"];
         options?: never;
         head?: never;
         /**
          * Edit a job
          * @description Change the payload, the priority or the delay of a job that is not processing.
          */
-        patch: operations["v1_jobs_edit"];
+        patch: operations["editJob"];
         trace?: never;
     };
     "/api/v1/queues/{queue}/jobs/{id}/cancel": {
@@ -739,7 +739,7 @@ export interface paths {
          * Cancel a job
          * @description Cancel a waiting job, or request cancellation of a running one; finished jobs stay.
          */
-        post: operations["v1_jobs_cancel"];
+        post: operations["cancelJob"];
         delete?: never;
         options?: never;
         head?: never;
@@ -759,7 +759,7 @@ export interface paths {
          * Move a job
          * @description Move a job that is not processing to another queue.
          */
-        post: operations["v1_jobs_move"];
+        post: operations["moveJob"];
         delete?: never;
         options?: never;
         head?: never;
@@ -779,7 +779,7 @@ export interface paths {
          * Redrive a job
          * @description Move a job from the DLQ back into its queue, with all its attempts.
          */
-        post: operations["v1_jobs_redrive"];
+        post: operations["redriveJob"];
         delete?: never;
         options?: never;
         head?: never;
@@ -799,7 +799,7 @@ export interface paths {
          *
          *     503 if the service shuts down meanwhile.
          */
-        get: operations["v1_jobs_get_result"];
+        get: operations["getJobResult"];
         put?: never;
         post?: never;
         delete?: never;
@@ -819,9 +819,9 @@ export interface paths {
         put?: never;
         /**
          * Pause a queue
-         * @description Stop leasing jobs of a queue; running jobs continue.
+         * @description Pause a queue until it is resumed; running jobs continue.
          */
-        post: operations["v1_queues_pause"];
+        post: operations["pauseQueue"];
         delete?: never;
         options?: never;
         head?: never;
@@ -841,7 +841,7 @@ export interface paths {
          * Purge a queue
          * @description Delete all jobs in any state; the queue and its settings stay.
          */
-        post: operations["v1_queues_purge"];
+        post: operations["purgeQueue"];
         delete?: never;
         options?: never;
         head?: never;
@@ -859,13 +859,13 @@ export interface paths {
         put?: never;
         /**
          * Rename a queue
-         * @description Rename a queue by moving all its jobs and settings, or nothing.
+         * @description Rename a queue: all its jobs and settings move, or none do.
          *
          *     409 while jobs are running, and if the new name exists, unless both are to be merged. If the
          *     service is killed meanwhile, no job is lost, but the old queue stays paused with the jobs that
          *     have not moved: repeat the request with `merge`.
          */
-        post: operations["v1_queues_rename_queue"];
+        post: operations["renameQueue"];
         delete?: never;
         options?: never;
         head?: never;
@@ -883,9 +883,9 @@ export interface paths {
         put?: never;
         /**
          * Resume a queue
-         * @description Lease jobs of a queue again.
+         * @description Resume a paused queue.
          */
-        post: operations["v1_queues_resume"];
+        post: operations["resumeQueue"];
         delete?: never;
         options?: never;
         head?: never;
@@ -903,7 +903,7 @@ export interface paths {
          * List schedules
          * @description The schedules of a queue that were created over HTTP, not those in the code of workers.
          */
-        get: operations["v1_schedules_list_schedules"];
+        get: operations["listSchedules"];
         put?: never;
         post?: never;
         delete?: never;
@@ -923,20 +923,20 @@ export interface paths {
          * Show a schedule
          * @description A schedule that was created over HTTP, and its next tick.
          */
-        get: operations["v1_schedules_get_schedule"];
+        get: operations["getSchedule"];
         /**
          * Create or replace a schedule
          * @description Enqueue one job at each tick from now on, however many processes run.
          *
          *     A queue may have 1,000 schedules, and a tenant 10,000; 409 for more.
          */
-        put: operations["v1_schedules_put_schedule"];
+        put: operations["putSchedule"];
         post?: never;
         /**
          * Delete a schedule
          * @description Delete a schedule; jobs of earlier ticks stay.
          */
-        delete: operations["v1_schedules_delete_schedule"];
+        delete: operations["deleteSchedule"];
         options?: never;
         head?: never;
         patch?: never;
@@ -955,7 +955,7 @@ export interface paths {
          * Settle jobs
          * @description Settle claimed jobs; each outcome is applied or refused on its own.
          */
-        post: operations["v1_settle_settle"];
+        post: operations["settleJobs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -973,7 +973,7 @@ export interface paths {
          * List a queue's workers
          * @description The workers of a queue that have sent a heartbeat.
          */
-        get: operations["v1_queues_queue_workers"];
+        get: operations["listQueueWorkers"];
         put?: never;
         post?: never;
         delete?: never;
@@ -995,7 +995,7 @@ export interface paths {
          *
          *     A schedule may exist before its queue, which its first tick creates.
          */
-        get: operations["v1_schedules_list_all"];
+        get: operations["listAllSchedules"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1018,7 +1018,7 @@ export interface paths {
          *     Whole ids are found immediately. For prefixes, jobs are scanned for a second; if that is not
          *     enough, the result is not complete.
          */
-        get: operations["v1_search_search"];
+        get: operations["searchJobs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1042,7 +1042,7 @@ export interface paths {
          *
          *     It allows what the caller may do, and works once, so that it is useless in logs.
          */
-        post: operations["v1_events_create_ticket"];
+        post: operations["createTicket"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1063,7 +1063,7 @@ export interface paths {
          *     At most 10,000 keys can be watched: 422 if there are more, and an `error` event before the
          *     stream ends if that happens later.
          */
-        get: operations["v1_keys_watch_keys"];
+        get: operations["watchKeysV1"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1083,13 +1083,13 @@ export interface paths {
          * List webhooks
          * @description All webhooks of the tenant, including the one of its callbacks.
          */
-        get: operations["v1_webhooks_list_webhooks"];
+        get: operations["listWebhooks"];
         put?: never;
         /**
          * Create a webhook
          * @description Create a webhook, which gets events from now on. Only this response shows its secret.
          */
-        post: operations["v1_webhooks_create_webhook"];
+        post: operations["createWebhook"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1107,21 +1107,21 @@ export interface paths {
          * Show a webhook
          * @description A webhook, without its secrets.
          */
-        get: operations["v1_webhooks_get_webhook"];
+        get: operations["getWebhook"];
         put?: never;
         post?: never;
         /**
          * Delete a webhook
          * @description Delete a webhook; its pending deliveries are cancelled.
          */
-        delete: operations["v1_webhooks_delete_webhook"];
+        delete: operations["deleteWebhook"];
         options?: never;
         head?: never;
         /**
          * Change a webhook
          * @description Change its URL or which events it gets; `active: false` deactivates it.
          */
-        patch: operations["v1_webhooks_update_webhook"];
+        patch: operations["updateWebhook"];
         trace?: never;
     };
     "/api/v1/webhooks/{id}/deliveries": {
@@ -1135,7 +1135,7 @@ export interface paths {
          * List deliveries
          * @description Deliveries, made or pending. A page may be shorter than `limit` although there are more.
          */
-        get: operations["v1_webhooks_list_deliveries"];
+        get: operations["listWebhookDeliveries"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1157,7 +1157,7 @@ export interface paths {
          * Redeliver
          * @description Retry a delivery from the DLQ, with all its attempts.
          */
-        post: operations["v1_webhooks_redeliver"];
+        post: operations["redeliverWebhookDelivery"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1177,7 +1177,7 @@ export interface paths {
          * Rotate a webhook's secret
          * @description Create a new secret, shown only once. For a while, messages are signed with both.
          */
-        post: operations["v1_webhooks_rotate"];
+        post: operations["rotateWebhookSecret"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1197,7 +1197,7 @@ export interface paths {
          * Send a test message
          * @description Send a message of the type `test`; its result is among the deliveries.
          */
-        post: operations["v1_webhooks_send_test"];
+        post: operations["sendTestDelivery"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1215,7 +1215,7 @@ export interface paths {
          * List workers
          * @description The workers of all queues.
          */
-        get: operations["v1_queues_all_workers"];
+        get: operations["listWorkers"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1238,7 +1238,7 @@ export interface paths {
          *     At most 10,000 keys can be watched: 422 if there are more, and an `error` event before the
          *     stream ends if that happens later.
          */
-        get: operations["keys_watch_keys"];
+        get: operations["watchKeys"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1258,7 +1258,7 @@ export interface paths {
          * Check liveness
          * @description Responds as long as the event loop runs; the store is not checked.
          */
-        get: operations["health_livez"];
+        get: operations["getLiveness"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1278,7 +1278,7 @@ export interface paths {
          * Metrics for Prometheus
          * @description Metrics of the tenant's queues; for operators, of all tenants and of the service.
          */
-        get: operations["health_metrics"];
+        get: operations["getMetrics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1296,12 +1296,12 @@ export interface paths {
         };
         /**
          * Check readiness
-         * @description Whether the store can be written, leases are swept, and how durable an enqueue is.
+         * @description Whether the store is writable, expired leases are recovered, and how durable an enqueue is.
          *
          *     503 while a check fails, and while the service shuts down. With auth, only authenticated
          *     callers get the checks, and only admins the health issues of the store.
          */
-        get: operations["health_readyz"];
+        get: operations["getReadiness"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2479,7 +2479,7 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
-    keys_list_keys: {
+    listKeys: {
         parameters: {
             query?: {
                 /** @description The first parts of the keys; repeat it for each part. */
@@ -2511,7 +2511,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    keys_get_key: {
+    getKey: {
         parameters: {
             query?: never;
             header?: never;
@@ -2541,7 +2541,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    keys_set_key: {
+    setKey: {
         parameters: {
             query?: never;
             header?: never;
@@ -2587,7 +2587,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    keys_delete_key: {
+    deleteKey: {
         parameters: {
             query?: never;
             header?: never;
@@ -2618,7 +2618,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    messages_ack: {
+    ackMessage: {
         parameters: {
             query?: never;
             header?: never;
@@ -2660,7 +2660,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    dead_letters_list_dead_letters: {
+    listDeadLetters: {
         parameters: {
             query?: {
                 /** @description The queue. */
@@ -2692,7 +2692,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    dead_letters_purge: {
+    purgeDeadLetters: {
         parameters: {
             query?: {
                 /** @description The queue. */
@@ -2723,7 +2723,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    dead_letters_get_dead_letter: {
+    getDeadLetter: {
         parameters: {
             query?: {
                 /** @description The queue. */
@@ -2756,7 +2756,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    dead_letters_delete_dead_letter: {
+    deleteDeadLetter: {
         parameters: {
             query?: {
                 /** @description The queue. */
@@ -2790,7 +2790,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    dead_letters_requeue: {
+    requeueDeadLetter: {
         parameters: {
             query?: {
                 /** @description The queue. */
@@ -2825,7 +2825,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    messages_enqueue: {
+    enqueueMessage: {
         parameters: {
             query?: {
                 /** @description The queue. */
@@ -2884,7 +2884,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    messages_listen: {
+    listenForMessages: {
         parameters: {
             query?: {
                 /** @description The queue; repeat it to claim from several. */
@@ -2921,7 +2921,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    messages_nack: {
+    nackMessage: {
         parameters: {
             query?: never;
             header?: never;
@@ -2964,7 +2964,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    messages_poll: {
+    pollMessage: {
         parameters: {
             query?: {
                 /** @description The queue; repeat it to claim from several. */
@@ -2999,7 +2999,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    messages_stats: {
+    countMessages: {
         parameters: {
             query?: {
                 /** @description The queue. */
@@ -3029,7 +3029,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    messages_touch: {
+    touchMessage: {
         parameters: {
             query?: never;
             header?: never;
@@ -3071,7 +3071,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_analytics_analytics: {
+    getAnalytics: {
         parameters: {
             query?: {
                 /** @description Number of days, today included. */
@@ -3102,7 +3102,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_claims_stream_claims: {
+    streamClaims: {
         parameters: {
             query?: {
                 /** @description The queue; repeat it to claim from several. */
@@ -3141,7 +3141,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_claims_claim_from_queues: {
+    claimJobsFromQueues: {
         parameters: {
             query?: never;
             header?: never;
@@ -3189,7 +3189,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_events_list_events: {
+    listEvents: {
         parameters: {
             query?: {
                 /** @description Only this queue. */
@@ -3228,7 +3228,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_events_stream_events: {
+    streamEvents: {
         parameters: {
             query?: {
                 /** @description Only this queue. */
@@ -3264,7 +3264,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_keys_list_keys: {
+    listKeysV1: {
         parameters: {
             query?: {
                 /** @description The first parts of the keys; repeat it for each part. */
@@ -3296,7 +3296,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_keys_get_key: {
+    getKeyV1: {
         parameters: {
             query?: never;
             header?: never;
@@ -3326,7 +3326,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_keys_set_key: {
+    setKeyV1: {
         parameters: {
             query?: never;
             header?: never;
@@ -3372,7 +3372,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_keys_delete_key: {
+    deleteKeyV1: {
         parameters: {
             query?: never;
             header?: never;
@@ -3403,7 +3403,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_overview_me: {
+    getMe: {
         parameters: {
             query?: never;
             header?: never;
@@ -3428,7 +3428,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_overview_overview: {
+    getOverview: {
         parameters: {
             query?: never;
             header?: never;
@@ -3453,7 +3453,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_queues_list_queues: {
+    listQueues: {
         parameters: {
             query?: never;
             header?: never;
@@ -3478,7 +3478,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_queues_get_queue: {
+    getQueue: {
         parameters: {
             query?: never;
             header?: {
@@ -3520,7 +3520,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_queues_drop_queue: {
+    dropQueue: {
         parameters: {
             query?: {
                 /** @description Even if it has unfinished jobs, which are deleted. */
@@ -3559,7 +3559,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_queues_configure: {
+    configureQueue: {
         parameters: {
             query?: never;
             header?: {
@@ -3614,7 +3614,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_bulk_run_bulk: {
+    runBulkOperation: {
         parameters: {
             query?: never;
             header?: never;
@@ -3666,7 +3666,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_claims_claim: {
+    claimJobs: {
         parameters: {
             query?: never;
             header?: never;
@@ -3711,7 +3711,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_error_groups_list_groups: {
+    listErrorGroups: {
         parameters: {
             query?: {
                 /** @description Only jobs of these kinds. */
@@ -3746,7 +3746,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_import_export_export_jobs: {
+    exportJobs: {
         parameters: {
             query?: {
                 /** @description Only jobs in these states. */
@@ -3783,7 +3783,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_settle_extend: {
+    extendLeases: {
         parameters: {
             query?: never;
             header?: never;
@@ -3833,7 +3833,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_import_export_import_jobs: {
+    importJobs: {
         parameters: {
             query?: never;
             header?: never;
@@ -3866,7 +3866,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_jobs_list_jobs: {
+    listJobs: {
         parameters: {
             query?: {
                 /** @description Only jobs in these states. */
@@ -3916,7 +3916,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_enqueue_enqueue: {
+    enqueueJob: {
         parameters: {
             query?: never;
             header?: {
@@ -3977,7 +3977,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_enqueue_enqueue_many: {
+    enqueueJobs: {
         parameters: {
             query?: never;
             header?: {
@@ -4034,7 +4034,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_jobs_get_job: {
+    getJob: {
         parameters: {
             query?: {
                 /** @description Include its timeline. */
@@ -4081,7 +4081,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_jobs_delete_job: {
+    deleteJob: {
         parameters: {
             query?: never;
             header?: {
@@ -4116,7 +4116,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_jobs_edit: {
+    editJob: {
         parameters: {
             query?: never;
             header?: {
@@ -4169,7 +4169,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_jobs_cancel: {
+    cancelJob: {
         parameters: {
             query?: never;
             header?: never;
@@ -4203,7 +4203,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_jobs_move: {
+    moveJob: {
         parameters: {
             query?: never;
             header?: never;
@@ -4249,7 +4249,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_jobs_redrive: {
+    redriveJob: {
         parameters: {
             query?: never;
             header?: never;
@@ -4295,7 +4295,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_jobs_get_result: {
+    getJobResult: {
         parameters: {
             query?: {
                 /** @description Maximum seconds to wait. */
@@ -4332,7 +4332,7 @@ export interface operations {
             504: components["responses"]["GatewayTimeout"];
         };
     };
-    v1_queues_pause: {
+    pauseQueue: {
         parameters: {
             query?: never;
             header?: never;
@@ -4363,7 +4363,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_queues_purge: {
+    purgeQueue: {
         parameters: {
             query?: never;
             header?: never;
@@ -4394,7 +4394,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_queues_rename_queue: {
+    renameQueue: {
         parameters: {
             query?: never;
             header?: never;
@@ -4438,7 +4438,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_queues_resume: {
+    resumeQueue: {
         parameters: {
             query?: never;
             header?: never;
@@ -4469,7 +4469,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_schedules_list_schedules: {
+    listSchedules: {
         parameters: {
             query?: never;
             header?: never;
@@ -4498,7 +4498,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_schedules_get_schedule: {
+    getSchedule: {
         parameters: {
             query?: never;
             header?: {
@@ -4542,7 +4542,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_schedules_put_schedule: {
+    putSchedule: {
         parameters: {
             query?: never;
             header?: {
@@ -4597,7 +4597,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_schedules_delete_schedule: {
+    deleteSchedule: {
         parameters: {
             query?: never;
             header?: {
@@ -4632,7 +4632,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_settle_settle: {
+    settleJobs: {
         parameters: {
             query?: never;
             header?: never;
@@ -4693,7 +4693,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_queues_queue_workers: {
+    listQueueWorkers: {
         parameters: {
             query?: never;
             header?: never;
@@ -4723,7 +4723,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_schedules_list_all: {
+    listAllSchedules: {
         parameters: {
             query?: never;
             header?: never;
@@ -4748,7 +4748,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_search_search: {
+    searchJobs: {
         parameters: {
             query?: {
                 /** @description An id, a kind, or a part of a payload. */
@@ -4777,7 +4777,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_events_create_ticket: {
+    createTicket: {
         parameters: {
             query?: never;
             header?: never;
@@ -4803,7 +4803,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_keys_watch_keys: {
+    watchKeysV1: {
         parameters: {
             query?: {
                 /** @description The first parts of the keys; repeat it for each part. */
@@ -4834,7 +4834,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_webhooks_list_webhooks: {
+    listWebhooks: {
         parameters: {
             query?: never;
             header?: never;
@@ -4859,7 +4859,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_webhooks_create_webhook: {
+    createWebhook: {
         parameters: {
             query?: never;
             header?: never;
@@ -4906,7 +4906,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_webhooks_get_webhook: {
+    getWebhook: {
         parameters: {
             query?: never;
             header?: never;
@@ -4936,7 +4936,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_webhooks_delete_webhook: {
+    deleteWebhook: {
         parameters: {
             query?: never;
             header?: never;
@@ -4966,7 +4966,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_webhooks_update_webhook: {
+    updateWebhook: {
         parameters: {
             query?: never;
             header?: never;
@@ -5010,7 +5010,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_webhooks_list_deliveries: {
+    listWebhookDeliveries: {
         parameters: {
             query?: {
                 /** @description Only jobs in these states. */
@@ -5046,7 +5046,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    v1_webhooks_redeliver: {
+    redeliverWebhookDelivery: {
         parameters: {
             query?: never;
             header?: never;
@@ -5080,7 +5080,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_webhooks_rotate: {
+    rotateWebhookSecret: {
         parameters: {
             query?: never;
             header?: never;
@@ -5124,7 +5124,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_webhooks_send_test: {
+    sendTestDelivery: {
         parameters: {
             query?: never;
             header?: never;
@@ -5156,7 +5156,7 @@ export interface operations {
             507: components["responses"]["InsufficientStorage"];
         };
     };
-    v1_queues_all_workers: {
+    listWorkers: {
         parameters: {
             query?: never;
             header?: never;
@@ -5181,7 +5181,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    keys_watch_keys: {
+    watchKeys: {
         parameters: {
             query?: {
                 /** @description The first parts of the keys; repeat it for each part. */
@@ -5212,7 +5212,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    health_livez: {
+    getLiveness: {
         parameters: {
             query?: never;
             header?: never;
@@ -5235,7 +5235,7 @@ export interface operations {
             400: components["responses"]["BadRequest"];
         };
     };
-    health_metrics: {
+    getMetrics: {
         parameters: {
             query?: never;
             header?: never;
@@ -5260,7 +5260,7 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    health_readyz: {
+    getReadiness: {
         parameters: {
             query?: never;
             header?: never;

@@ -16,7 +16,7 @@ export class Throttle {
     const startedAt = performance.now();
     const schedule = () => {
       const took = performance.now() - startedAt;
-      setTimeout(() => this.rerunIfAsked(name, interval, task), Math.max(interval - took, took * 2));
+      setTimeout(() => this.rerunIfRequested(name, interval, task), Math.max(interval - took, took * 2));
     };
     void task().then(schedule, schedule);
   }
@@ -25,9 +25,9 @@ export class Throttle {
     this.closed = true;
   }
 
-  private rerunIfAsked(name: string, interval: number, task: () => Promise<unknown>): void {
-    const asked = this.running.get(name);
+  private rerunIfRequested(name: string, interval: number, task: () => Promise<unknown>): void {
+    const again = this.running.get(name);
     this.running.delete(name);
-    if (asked) this.run(name, interval, task);
+    if (again) this.run(name, interval, task);
   }
 }

@@ -27,7 +27,7 @@ interface BarProps {
   onClear: () => void;
 }
 
-/** Actions on the selected jobs, or on everything that matches. */
+/** Actions on the selected jobs, or on all that match. */
 export function BulkBar({ jobQuery, ids, complete, everything, onEverything, onClear }: BarProps) {
   const t = useT();
   const open = useDialog();

@@ -74,10 +74,10 @@ def error_message(error: BaseException) -> str:
 
 def discard_output() -> None:
     """Send the rest of the output to /dev/null, because its reader has exited."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    devnull = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
-            os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+            os.dup2(devnull, stream.fileno())
+    os.close(devnull)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.config import SchemathesisConfig
 from tests.service.conftest import Live
+from tools.openapi_document import document
 
 from ackline.queues import Queues
 from ackline.service import Settings
@@ -21,8 +23,8 @@ FEW, MANY = 5, 100
 CONFIG = {
     "checks": {
         "positive_data_acceptance": {
-            # What fits the description may still be refused for what it means: a name of too
-            # many bytes, a cron expression that is none, a tag of an earlier state.
+            # Valid by schema, but refused for its meaning: a name of too many bytes, an invalid
+            # cron expression, an outdated ETag.
             "expected-statuses": ["2xx", "3xx", 404, 409, 410, 412, 413, 422, 429, 504]
         }
     }
@@ -70,19 +72,27 @@ def test_an_operation_keeps_to_its_description_whatever_comes(case: Any) -> None
     call_and_check(case)
 
 
+def test_operation_ids_are_unique_camel_case_verbs() -> None:
+    paths = document()["paths"].values()
+    ids = [operation["operationId"] for path in paths for operation in path.values()]
+
+    assert len(ids) == len({*ids}) > 60
+    assert [id for id in ids if not re.fullmatch("[a-z]+([A-Z][a-z]+)+(V1)?", id)] == []
+
+
 def call_and_check(case: Any) -> None:
-    """All checks: no server error, no status, type or body that was not told of, and more."""
+    """All checks: no server error, no undocumented status, type or body, and more."""
     wait_briefly(case)
     if not has_whole_floats(case.body):
         case.call_and_validate()
 
 
 def wait_briefly(case: Any) -> None:
-    """Long polls are as good when they are short."""
-    for place in (case.query, case.body):
-        wait: Any = place.get("wait") if isinstance(place, dict) else None
+    """Shorten long polls."""
+    for part in (case.query, case.body):
+        wait: Any = part.get("wait") if isinstance(part, dict) else None
         if type(wait) in (int, float) and SHORT < wait <= LONGEST_WAIT:
-            place["wait"] = SHORT
+            part["wait"] = SHORT
 
 
 def has_whole_floats(value: Any) -> bool:

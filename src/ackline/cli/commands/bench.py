@@ -62,7 +62,7 @@ from ackline.queues import Queues, open
     type=click.IntRange(min=1),
     default=100000,
     metavar="N",
-    help="Number of scheduled jobs that are in the queue meanwhile.",
+    help="Number of scheduled jobs in the queue meanwhile.",
 )
 @click.option(
     "--only",

@@ -63,12 +63,12 @@ class Finding(msgspec.Struct, frozen=True):
 def doctor(session: Session) -> None:
     """Check the store, its clock, leases, workers and readers.
 
-    Nothing is changed, and writing is not tried. Exits with 1 if there is an error.
+    It only reads, and changes nothing. Exits with 1 if there is an error.
 
     It checks whether the store opens and can be read, where it is and how durable it is, whether
     its file is writable and its disk has space, the clocks, overdue leases, workers that died
     with jobs, kinds that no worker handles, and readers of the journal that are behind; on
-    PostgreSQL also transactions that others leave open, and whether vacuum keeps up.
+    PostgreSQL also transactions left open by others, and whether vacuum keeps up.
     """
     findings = list(_run_checks(session))
     errors = [finding for finding in findings if finding.severity == "error"]

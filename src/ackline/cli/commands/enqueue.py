@@ -102,7 +102,7 @@ def enqueue(
 ) -> None:
     """Enqueue a job, or a file of jobs.
 
-    When the command returns, they are as durable as the store makes them.
+    When the command returns, the jobs are stored as durably as the store allows.
 
     ackline enqueue email '{"to": "ann@example.com"}' --id email-1
     """

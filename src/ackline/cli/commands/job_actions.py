@@ -27,7 +27,7 @@ from ackline.core.job import LIVE, State
 from ackline.maintenance import recover as recover_leases
 from ackline.queue import Queue
 
-ids_argument = click.argument("ids", nargs=-1, required=True, help="Ids of jobs.")
+ids_argument = click.argument("ids", nargs=-1, required=True, help="The ids of the jobs.")
 
 
 @command("cancel")
@@ -50,7 +50,7 @@ def cancel(session: Session, queue: str, ids: tuple[str, ...]) -> None:
 
 @command("redrive")
 @queue_argument
-@click.argument("ids", nargs=-1, help="Ids of failed jobs.")
+@click.argument("ids", nargs=-1, help="The ids of failed jobs.")
 @click.option("--all", "all_jobs", is_flag=True, help="The whole DLQ.")
 @kind_option
 @click.option(

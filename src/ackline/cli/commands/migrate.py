@@ -17,7 +17,7 @@ def migrate(session: Session, dry_run: bool) -> None:
     """Create or upgrade the tables of a store.
 
     Opening a store does this, too, if it is allowed to. Run this command where it is not
-    (?migrate=no, or a database user without the right), or before a new release starts.
+    (?migrate=no, or a database user without the privilege), or before a new release starts.
 
     It is safe while workers run, and safe to repeat or to run concurrently. Redis and memory have
     no tables: for them, it checks that the store fits this release.

@@ -62,7 +62,7 @@ def workers(session: Session, queue: str) -> None:
 @command("pause")
 @queue_argument
 def pause(session: Session, queue: str) -> None:
-    """Stop handing out jobs of a queue; running jobs continue."""
+    """Pause a queue until it is resumed; running jobs continue."""
     session.existing_queue(queue).pause(by=current_user())
     _print_paused(session, queue, "paused: running jobs continue, no more are handed out")
 
@@ -70,7 +70,7 @@ def pause(session: Session, queue: str) -> None:
 @command("resume")
 @queue_argument
 def resume(session: Session, queue: str) -> None:
-    """Hand out the jobs of a paused queue again."""
+    """Resume a paused queue."""
     session.existing_queue(queue).resume(by=current_user())
     _print_paused(session, queue, "resumed")
 

@@ -36,7 +36,7 @@ class Row(msgspec.Struct, frozen=True):
     "--forget",
     metavar="NAME",
     help="Remove this reader of the queue or, without a queue, one that reads all queues: the "
-    "journal keeps no more events for it.",
+    "journal no longer keeps events for it.",
 )
 def readers(session: Session, queue: str | None, forget: str | None) -> None:
     """List the registered readers of the journal, and how far they are behind.

@@ -78,7 +78,7 @@ def _show_fields(session: Session, queue: Queue[Any, Any], record: Record) -> No
         "kept until": timestamp(record.expires_at, now),
         "group": safe(record.options.group or ""),
         "headers": ", ".join(f"{safe(k)}={safe(v)}" for k, v in record.options.headers.items()),
-        "cancel": "requested: its handler was asked to stop" if record.cancel_requested else "",
+        "cancel": "requested: the handler was asked to stop" if record.cancel_requested else "",
     }
     for name, value in rows.items():
         if value:

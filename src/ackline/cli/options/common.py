@@ -35,7 +35,7 @@ grace_option = click.option(
     type=values.seconds,
     default="30s",
     metavar="SPAN",
-    help="How long running jobs may take to finish when it stops.",
+    help="How long running jobs may take to finish on shutdown.",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 

@@ -81,5 +81,5 @@ def _explain(module: ModuleType, target: str, attribute: str, found: Any) -> str
         return f"module {module.__name__} has no {attribute!r}.{has}"
     if isinstance(found, Queues):
         return f"{target} is an open store, not one of its queues: {attribute} = …['email'].{has}"
-    sort = type(found).__name__
-    return f"{target} is of type {sort}, not a queue as ackline.open(url)['email'] makes it.{has}"
+    kind = type(found).__name__
+    return f"{target} is of type {kind}, not a queue as ackline.open(url)['email'] makes it.{has}"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def gap_text(gap: Gap) -> str:
     """The missing events on one line; times are in UTC, as everywhere in the lake."""
-    stretches = "" if gap.count == 1 else f"{gap.count:,} stretches of "
-    text = f"queue {safe(gap.queue)}: {stretches}events after cursor {gap.after} up to {gap.until}"
+    ranges = "" if gap.count == 1 else f"{gap.count:,} ranges of "
+    text = f"queue {safe(gap.queue)}: {ranges}events after cursor {gap.after} up to {gap.until}"
     if gap.retained_from is not None:
         text += f", of before {_moment(gap.retained_from)}"
     if gap.skipped_at is not None:

@@ -139,11 +139,11 @@ def _show_throughput(session: Session, report: Report) -> None:
 def sparkline(values: list[float], width: int = SPARKLINE_WIDTH) -> str:
     """Values as a line of bars; if there are too many, each bar is the maximum of several."""
     each = -(-len(values) // width)
-    tops = [max(values[start : start + each]) for start in range(0, len(values), each)]
-    highest = max(tops, default=0) or 1
+    maxima = [max(values[start : start + each]) for start in range(0, len(values), each)]
+    highest = max(maxima, default=0) or 1
     # Every value above zero gets a visible bar.
     return "".join(
-        BARS[-(-int(top * 8) // int(highest) if top else 0) or bool(top)] for top in tops
+        BARS[-(-int(top * 8) // int(highest) if top else 0) or bool(top)] for top in maxima
     )
 
 

@@ -50,7 +50,7 @@ logger = logging.getLogger("ackline")
     "--grace",
     type=values.seconds,
     metavar="SPAN",
-    help="How long requests may take to finish when it stops.",
+    help="How long requests may take to finish on shutdown.",
 )
 @click.option(
     "--stored-keys/--no-stored-keys",

@@ -34,12 +34,12 @@ scope_option = click.option(
     multiple=True,
     required=True,
     type=click.Choice(("produce", "consume", "read", "admin")),
-    help="What it permits. Can be repeated.",
+    help="What it allows. Can be repeated.",
 )
 queue_option = click.option("--queue", multiple=True, help="Only this queue. Can be repeated.")
 kind_option = click.option("--kind", multiple=True, help="Only jobs of this kind. Can be repeated.")
 operator_option = click.option(
-    "--operator", is_flag=True, help="Permit reading the metrics of all tenants at /metrics."
+    "--operator", is_flag=True, help="Allow reading the metrics of all tenants at /metrics."
 )
 
 
@@ -140,7 +140,7 @@ def revoke(session: Session, id: str) -> None:
 @kind_option
 @operator_option
 @click.option(
-    "--expires", type=values.seconds, default="1h", metavar="SPAN", help="Lifetime of the key."
+    "--expires", type=values.seconds, default="1h", metavar="SPAN", help="Lifetime of the token."
 )
 @click.option(
     "--directory",

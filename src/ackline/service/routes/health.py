@@ -22,7 +22,7 @@ MEDIA_TYPE = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")
 
 
 @get_or_head("/livez", summary="Check liveness", opt=NO_AUTH)
-async def livez() -> dict[str, str]:
+async def get_liveness() -> dict[str, str]:
     """Responds as long as the event loop runs; the store is not checked."""
     return {"status": "alive"}
 
@@ -33,10 +33,10 @@ NOT_READY = ResponseSpec(
 
 
 @get_or_head("/readyz", summary="Check readiness", opt=OPTIONAL_AUTH, responses={503: NOT_READY})
-async def readyz(
+async def get_readiness(
     request: Request[Any, Any, Any], runtime: NamedDependency[Runtime]
 ) -> Response[Readiness]:
-    """Whether the store can be written, leases are swept, and how durable an enqueue is.
+    """Whether the store is writable, expired leases are recovered, and how durable an enqueue is.
 
     503 while a check fails, and while the service shuts down. With auth, only authenticated
     callers get the checks, and only admins the health issues of the store.
@@ -50,7 +50,7 @@ async def readyz(
 
 
 @get_or_head("/metrics", summary="Metrics for Prometheus", media_type=MediaType.TEXT)
-async def metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
+async def get_metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
     """Metrics of the tenant's queues; for operators, of all tenants and of the service."""
     caller.require(Permission.READ_STATS)
     service_metrics = caller.runtime.metrics
@@ -63,4 +63,4 @@ async def metrics(caller: NamedDependency[Caller]) -> Response[bytes]:
     return Response(text, media_type=MEDIA_TYPE)
 
 
-router = Router("/", route_handlers=[livez, readyz, metrics], tags=["Health"])
+router = Router("/", route_handlers=[get_liveness, get_readiness, get_metrics], tags=["Health"])

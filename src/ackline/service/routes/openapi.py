@@ -31,6 +31,9 @@ BEARER = SecurityScheme(
     description="A JWT of a configured issuer, or an API key.",
 )
 
+KEYS = "ackline.service.routes.keys"
+"""The module whose routes exist twice: below the base path, and below `v1`."""
+
 
 class OpenApiJson(JsonRenderPlugin):
     """Serves the document as completed by `complete_openapi`."""
@@ -79,11 +82,14 @@ def _complete_parameter(parameter: dict[str, Any]) -> None:
 
 
 def operation_id(handler: HTTPRouteHandler, method: Method, path: list[Any]) -> str:
-    """The id of an operation: its module and its function."""
-    prefix = "v1_" if "v1" in path else ""
-    module = handler.fn.__module__.rpartition(".")[2]
-    name = f"{prefix}{module}_{handler.fn.__name__}"
-    return f"{name}_head" if method == "HEAD" else name
+    """The function's name in camel case; generated clients use it, so renaming one breaks them."""
+    first, *others = handler.fn.__name__.split("_")
+    parts = [first, *map(str.capitalize, others)]
+    if "v1" in path and handler.fn.__module__ == KEYS:
+        parts.append("V1")
+    if method == "HEAD":
+        parts.append("Head")
+    return "".join(parts)
 
 
 def openapi_config(base: str) -> OpenAPIConfig:

@@ -87,12 +87,9 @@ async def get_dead_letter(
     "/{id:str}/requeue",
     status_code=200,
     summary="Requeue a dead letter",
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
 )
-async def requeue(
+async def requeue_dead_letter(
     id: DeadLetterId, caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
 ) -> RequeueResult:
     """Move a dead letter back into its queue, with all its attempts; it is never copied."""
@@ -118,7 +115,9 @@ async def delete_dead_letter(
 
 
 @delete("/", status_code=200, summary="Purge the dead letters", problems=(404,))
-async def purge(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> PurgeResult:
+async def purge_dead_letters(
+    caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
+) -> PurgeResult:
     """Delete all dead letters of a queue permanently."""
     job_queue = (await existing_or_default_queue(caller, queue, Permission.DELETE)).sync
     job_filter = Filter(states=frozenset({State.FAILED}), kinds=caller.kinds(None))
@@ -174,6 +173,12 @@ def _document(record: Record) -> DeadLetter:
 
 router = Router(
     "/queue/dlq",
-    route_handlers=[list_dead_letters, get_dead_letter, requeue, delete_dead_letter, purge],
+    route_handlers=[
+        list_dead_letters,
+        get_dead_letter,
+        requeue_dead_letter,
+        delete_dead_letter,
+        purge_dead_letters,
+    ],
     tags=["Dead letters"],
 )

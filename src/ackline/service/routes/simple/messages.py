@@ -66,14 +66,14 @@ Kinds = Annotated[
         "options": {"delay": 1000, "backoffSchedule": [1000, 5000, 30000]},
     },
 )
-async def enqueue(
+async def enqueue_message(
     data: JSONBody[MessageBody],
     caller: NamedDependency[Caller],
     queue: QueueName = DEFAULT_QUEUE,
     idempotency_key: IdempotencyKey = None,
     traceparent: Traceparent = None,
 ) -> EnqueuedMessage:
-    """Enqueue a message. A response means that it is stored as durably as the store can."""
+    """Enqueue a message. A response means that it is stored as durably as the store allows."""
     name = data.options.queue or queue
     if queue not in (DEFAULT_QUEUE, name):
         raise Unprocessable(f"the query has queue {queue!r}, the options have {name!r}", at="queue")
@@ -91,7 +91,7 @@ async def enqueue(
 
 
 @get("/listen", summary="Listen for messages (SSE)", media_type="text/event-stream")
-async def listen(
+async def listen_for_messages(
     caller: NamedDependency[Caller],
     queues: QueueNames = None,
     weights: WeightList = None,
@@ -112,7 +112,7 @@ async def listen(
 
 
 @get("/poll", summary="Poll for the next message")
-async def poll(
+async def poll_message(
     caller: NamedDependency[Caller],
     queues: QueueNames = None,
     weights: WeightList = None,
@@ -137,13 +137,10 @@ async def poll(
     status_code=200,
     summary="Acknowledge a message",
     opt=NEVER_RATE_LIMITED,
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
     example={"id": "email-123", "receipt": "1794835219916151"},
 )
-async def ack(data: JSONBody[AckBody], caller: NamedDependency[Caller]) -> Ok:
+async def ack_message(data: JSONBody[AckBody], caller: NamedDependency[Caller]) -> Ok:
     """Acknowledge a message: it was processed, and leaves the queue."""
     queue = caller.queue(data.queue, Permission.SETTLE)
     try:
@@ -161,13 +158,10 @@ async def ack(data: JSONBody[AckBody], caller: NamedDependency[Caller]) -> Ok:
     status_code=200,
     summary="Reject a message",
     opt=NEVER_RATE_LIMITED,
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
     example={"id": "email-123", "error": "connection refused", "delay": 60000},
 )
-async def nack(data: JSONBody[NackBody], caller: NamedDependency[Caller]) -> Ok:
+async def nack_message(data: JSONBody[NackBody], caller: NamedDependency[Caller]) -> Ok:
     """Reject a message: it is retried after its backoff or this delay, or goes to the DLQ."""
     queue = caller.queue(data.queue, Permission.SETTLE)
     lease = await LeaseHandle.find(caller, queue, data.id, data.receipt)
@@ -180,14 +174,11 @@ async def nack(data: JSONBody[NackBody], caller: NamedDependency[Caller]) -> Ok:
     status_code=200,
     summary="Extend the lock of a message",
     opt=NEVER_RATE_LIMITED,
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
     example={"id": "email-123", "duration": 60000},
 )
-async def touch(data: JSONBody[TouchBody], caller: NamedDependency[Caller]) -> Ok:
-    """Extend the lock to this duration from now; by default, to the usual one."""
+async def touch_message(data: JSONBody[TouchBody], caller: NamedDependency[Caller]) -> Ok:
+    """Extend the lock to `duration` from now (default: that of a new lock)."""
     queue = caller.queue(data.queue, Permission.SETTLE)
     lease = await LeaseHandle.find(caller, queue, data.id, data.receipt)
     seconds = to_seconds(data.duration) or await lease.default_lease(queue)
@@ -196,7 +187,9 @@ async def touch(data: JSONBody[TouchBody], caller: NamedDependency[Caller]) -> O
 
 
 @get("/stats", summary="Count the messages", problems=(404,))
-async def stats(caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE) -> MessageCounts:
+async def count_messages(
+    caller: NamedDependency[Caller], queue: QueueName = DEFAULT_QUEUE
+) -> MessageCounts:
     """How many messages are waiting, in progress and in the DLQ."""
     counts = await (await existing_or_default_queue(caller, queue, Permission.READ_QUEUES)).counts()
     waiting = (State.QUEUED, State.SCHEDULED, State.FAILING)
@@ -229,5 +222,15 @@ def _split(text: str | None) -> list[str] | None:
 
 
 router = Router(
-    "/queue", route_handlers=[enqueue, listen, poll, ack, nack, touch, stats], tags=["Messages"]
+    "/queue",
+    route_handlers=[
+        enqueue_message,
+        listen_for_messages,
+        poll_message,
+        ack_message,
+        nack_message,
+        touch_message,
+        count_messages,
+    ],
+    tags=["Messages"],
 )

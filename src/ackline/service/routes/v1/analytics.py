@@ -41,7 +41,7 @@ class Analytics(msgspec.Struct, kw_only=True):
 
 
 @get("/analytics", summary="Read the statistics of the lake")
-async def analytics(
+async def get_analytics(
     caller: NamedDependency[Caller], days: Days = 7, queue: QueueFilter = None
 ) -> Analytics:
     """Throughput, wait times and recovery by hour, errors, objectives and workers."""
@@ -70,4 +70,4 @@ def _read(caller: Caller, days: int, queue: str | None) -> Analytics:
     )
 
 
-router = Router("/", route_handlers=[analytics], tags=["Analytics"])
+router = Router("/", route_handlers=[get_analytics], tags=["Analytics"])

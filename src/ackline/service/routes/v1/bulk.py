@@ -68,10 +68,7 @@ class BulkResult(msgspec.Struct):
     "/bulk",
     status_code=200,
     summary="Change all jobs that match",
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
     example={
         "action": "redrive",
         "filter": {"kinds": ["welcome"], "fingerprint": "3f1d9c07a2be"},
@@ -79,7 +76,7 @@ class BulkResult(msgspec.Struct):
         "dry_run": True,
     },
 )
-async def run_bulk(
+async def run_bulk_operation(
     queue: QueuePath, data: JSONBody[BulkBody], caller: NamedDependency[Caller]
 ) -> BulkResult:
     """Cancel, redrive, move or delete all jobs that match, if their state allows it.
@@ -127,4 +124,4 @@ def _target(caller: Caller, data: BulkBody) -> QueueKey | None:
     return caller.queue(data.to, Permission.MOVE).sync.key if data.to is not None else None
 
 
-router = Router("/queues/{queue:str}", route_handlers=[run_bulk], tags=["Bulk"])
+router = Router("/queues/{queue:str}", route_handlers=[run_bulk_operation], tags=["Bulk"])

@@ -79,13 +79,13 @@ class ClaimedJobs(msgspec.Struct):
     summary="Claim jobs",
     example={"limit": 10, "lease": 30, "wait": 20, "worker": "node-1"},
 )
-async def claim(
+async def claim_jobs(
     queue: QueuePath, data: JSONBody[ClaimBody], caller: NamedDependency[Caller]
 ) -> ClaimedJobs:
     """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
 
-    If you disconnect before the response is written, they are released. A lost response is not
-    noticed: its jobs return to the queue when their leases expire.
+    If you disconnect before the response is written, they are released. If the response is
+    lost, its jobs return to the queue when their leases expire.
     """
     return await _claim(caller, queue_weights([queue], None), data)
 
@@ -96,7 +96,7 @@ async def claim(
     summary="Claim jobs from several queues",
     example={"queues": ["billing", "email"], "weights": [3, 1], "limit": 10, "worker": "node-1"},
 )
-async def claim_from_queues(
+async def claim_jobs_from_queues(
     data: JSONBody[MultiQueueClaimBody], caller: NamedDependency[Caller]
 ) -> ClaimedJobs:
     """Lease up to `limit` jobs of these queues together, by their weights.
@@ -162,4 +162,6 @@ def _job_event(sent: InFlightJob) -> bytes:
     return sse_event("job", _encode(_claimed(sent)), sent.job.id)
 
 
-router = Router("/", route_handlers=[claim, claim_from_queues, stream_claims], tags=["Work"])
+router = Router(
+    "/", route_handlers=[claim_jobs, claim_jobs_from_queues, stream_claims], tags=["Work"]
+)

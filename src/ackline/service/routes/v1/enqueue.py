@@ -61,7 +61,7 @@ class EnqueuedBatch(msgspec.Struct):
     problems=(409,),
     example={"payload": {"to": "ann@example.com"}, "id": "email-123", "kind": "welcome"},
 )
-async def enqueue(
+async def enqueue_job(
     queue: QueuePath,
     data: JSONBody[JobBody],
     caller: NamedDependency[Caller],
@@ -84,7 +84,7 @@ async def enqueue(
     problems=(409,),
     example={"jobs": [{"payload": 1, "id": "a"}, {"payload": 2, "priority": 9}]},
 )
-async def enqueue_many(
+async def enqueue_jobs(
     queue: QueuePath,
     data: JSONBody[EnqueueBatchBody],
     caller: NamedDependency[Caller],
@@ -156,5 +156,5 @@ async def _jobs(runtime: Runtime, job_queue: MeteredQueue, ids: list[str]) -> di
 
 
 PATH = "/queues/{queue:str}/jobs"
-router = Router(PATH, route_handlers=[enqueue], tags=["Jobs"])
-batch_router = Router(PATH, route_handlers=[enqueue_many], tags=["Jobs"])
+router = Router(PATH, route_handlers=[enqueue_job], tags=["Jobs"])
+batch_router = Router(PATH, route_handlers=[enqueue_jobs], tags=["Jobs"])

@@ -23,7 +23,7 @@ class ErrorGroups(msgspec.Struct):
 
 
 @get("/groups", summary="Group the DLQ by error", problems=(404,))
-async def list_groups(
+async def list_error_groups(
     queue: QueuePath,
     caller: NamedDependency[Caller],
     kinds: KindList = None,
@@ -35,4 +35,4 @@ async def list_groups(
     return ErrorGroups(*await caller.run_slow(group_errors, job_queue, job_filter))
 
 
-router = Router("/queues/{queue:str}/dlq", route_handlers=[list_groups], tags=["DLQ"])
+router = Router("/queues/{queue:str}/dlq", route_handlers=[list_error_groups], tags=["DLQ"])

@@ -110,7 +110,7 @@ async def stream_events(
     after: After = None,
     last_event_id: LastEventId = None,
 ) -> Stream:
-    """A stream of events, named by their acts, with their cursors as ids; from now on or a cursor.
+    """A stream of events, named by act, with cursors as ids: from now on, or after a cursor.
 
     A browser that reconnects continues where it stopped.
     """

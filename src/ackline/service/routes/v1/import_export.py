@@ -34,11 +34,7 @@ ACCEPTED_TYPES = frozenset(
     status_code=200,
     summary="Import jobs",
     request_max_body_size=None,
-    problems=(
-        408,
-        413,
-        415,
-    ),
+    problems=(408, 413, 415),
 )
 async def import_jobs(
     queue: QueuePath, request: Request[Any, Any, Any], caller: NamedDependency[Caller]

@@ -208,13 +208,9 @@ async def get_job(
 @get(
     "/{id:str}/result",
     summary="Wait for a result",
-    problems=(
-        404,
-        409,
-        504,
-    ),
+    problems=(404, 409, 504),
 )
-async def get_result(
+async def get_job_result(
     queue: QueuePath,
     id: JobId,
     caller: NamedDependency[Caller],
@@ -241,12 +237,11 @@ async def get_result(
     "/{id:str}/cancel",
     status_code=200,
     summary="Cancel a job",
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
 )
-async def cancel(queue: QueuePath, id: JobId, caller: NamedDependency[Caller]) -> JobStateDocument:
+async def cancel_job(
+    queue: QueuePath, id: JobId, caller: NamedDependency[Caller]
+) -> JobStateDocument:
     """Cancel a waiting job, or request cancellation of a running one; finished jobs stay."""
     job_queue, _ = await caller.job(queue, id, Permission.CANCEL)
     return JobStateDocument(id, await job_queue.cancel(id, by=caller.by))
@@ -256,13 +251,10 @@ async def cancel(queue: QueuePath, id: JobId, caller: NamedDependency[Caller]) -
     "/{id:str}/redrive",
     status_code=200,
     summary="Redrive a job",
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
     example={"delay": 0},
 )
-async def redrive(
+async def redrive_job(
     queue: QueuePath, id: JobId, caller: NamedDependency[Caller], data: JSONBody[RedriveBody]
 ) -> JobStateDocument:
     """Move a job from the DLQ back into its queue, with all its attempts."""
@@ -274,14 +266,10 @@ async def redrive(
 @patch(
     "/{id:str}",
     summary="Edit a job",
-    problems=(
-        404,
-        409,
-        412,
-    ),
+    problems=(404, 409, 412),
     example={"payload": {"to": "bob@example.com"}, "priority": 9},
 )
-async def edit(
+async def edit_job(
     queue: QueuePath,
     id: JobId,
     data: JSONBody[EditBody],
@@ -305,13 +293,10 @@ async def edit(
     "/{id:str}/move",
     status_code=200,
     summary="Move a job",
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
     example={"to": "email-slow"},
 )
-async def move(
+async def move_job(
     queue: QueuePath, id: JobId, data: JSONBody[MoveBody], caller: NamedDependency[Caller]
 ) -> JobDocument:
     """Move a job that is not processing to another queue."""
@@ -326,10 +311,7 @@ async def move(
     "/{id:str}",
     status_code=204,
     summary="Delete a job",
-    problems=(
-        404,
-        412,
-    ),
+    problems=(404, 412),
 )
 async def delete_job(
     queue: QueuePath, id: JobId, caller: NamedDependency[Caller], if_match: IfMatch = None
@@ -365,11 +347,11 @@ router = Router(
     route_handlers=[
         list_jobs,
         get_job,
-        get_result,
-        cancel,
-        redrive,
-        edit,
-        move,
+        get_job_result,
+        cancel_job,
+        redrive_job,
+        edit_job,
+        move_job,
         delete_job,
     ],
     tags=["Jobs"],

@@ -76,7 +76,7 @@ class Me(msgspec.Struct, kw_only=True):
 
 
 @get("/overview", summary="Overview of all queues")
-async def overview(caller: NamedDependency[Caller]) -> Overview:
+async def get_overview(caller: NamedDependency[Caller]) -> Overview:
     """The counts, rates, age and workers of each queue; rates are computed from the journal."""
     caller.require(Permission.READ_STATS)
     snapshot = await caller.runtime.overview.of(caller.tenant, caller.run_slow)
@@ -84,7 +84,7 @@ async def overview(caller: NamedDependency[Caller]) -> Overview:
 
 
 @get("/me", summary="Show the caller's identity")
-async def me(caller: NamedDependency[Caller]) -> Me:
+async def get_me(caller: NamedDependency[Caller]) -> Me:
     """The identity of the token or API key, what it allows, and the store's time."""
     principal = caller.principal
     info = await caller.runtime.call(caller.runtime.store.info)
@@ -138,4 +138,4 @@ def _queue_overview(
     )
 
 
-router = Router("/", route_handlers=[overview, me], tags=["Overview"])
+router = Router("/", route_handlers=[get_overview, get_me], tags=["Overview"])

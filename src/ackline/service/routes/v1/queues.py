@@ -126,13 +126,10 @@ async def get_queue(
 @patch(
     "/queues/{queue:str}",
     summary="Change a queue's settings",
-    problems=(
-        404,
-        412,
-    ),
+    problems=(404, 412),
     example={"policy": {"max_attempts": 5, "backoff": [1, 5, 30]}, "max_jobs": 100000},
 )
-async def configure(
+async def configure_queue(
     queue: QueuePath,
     data: JSONBody[SettingsBody],
     caller: NamedDependency[Caller],
@@ -155,21 +152,21 @@ async def configure(
 
 
 @post("/queues/{queue:str}/pause", status_code=200, summary="Pause a queue", problems=(404,))
-async def pause(queue: QueuePath, caller: NamedDependency[Caller]) -> QueueDocument:
-    """Stop leasing jobs of a queue; running jobs continue."""
+async def pause_queue(queue: QueuePath, caller: NamedDependency[Caller]) -> QueueDocument:
+    """Pause a queue until it is resumed; running jobs continue."""
     await caller.queue(queue, Permission.CONFIGURE).pause(by=caller.by)
     return _document(await caller.describe(queue, Permission.CONFIGURE))
 
 
 @post("/queues/{queue:str}/resume", status_code=200, summary="Resume a queue", problems=(404,))
-async def resume(queue: QueuePath, caller: NamedDependency[Caller]) -> QueueDocument:
-    """Lease jobs of a queue again."""
+async def resume_queue(queue: QueuePath, caller: NamedDependency[Caller]) -> QueueDocument:
+    """Resume a paused queue."""
     await caller.queue(queue, Permission.CONFIGURE).resume(by=caller.by)
     return _document(await caller.describe(queue, Permission.CONFIGURE))
 
 
 @post("/queues/{queue:str}/purge", status_code=200, summary="Purge a queue", problems=(404,))
-async def purge(queue: QueuePath, caller: NamedDependency[Caller]) -> ChangedCount:
+async def purge_queue(queue: QueuePath, caller: NamedDependency[Caller]) -> ChangedCount:
     """Delete all jobs in any state; the queue and its settings stay."""
     await caller.describe(queue, Permission.DELETE)
     job_queue = caller.queue(queue, Permission.DELETE).sync
@@ -181,11 +178,7 @@ async def purge(queue: QueuePath, caller: NamedDependency[Caller]) -> ChangedCou
     "/queues/{queue:str}",
     status_code=200,
     summary="Drop a queue",
-    problems=(
-        404,
-        409,
-        412,
-    ),
+    problems=(404, 409, 412),
 )
 async def drop_queue(
     queue: QueuePath,
@@ -209,16 +202,13 @@ async def drop_queue(
     "/queues/{queue:str}/rename",
     status_code=200,
     summary="Rename a queue",
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
     example={"to": "email-new"},
 )
 async def rename_queue(
     queue: QueuePath, data: JSONBody[RenameBody], caller: NamedDependency[Caller]
 ) -> QueueDocument:
-    """Rename a queue by moving all its jobs and settings, or nothing.
+    """Rename a queue: all its jobs and settings move, or none do.
 
     409 while jobs are running, and if the new name exists, unless both are to be merged. If the
     service is killed meanwhile, no job is lost, but the old queue stays paused with the jobs that
@@ -231,14 +221,14 @@ async def rename_queue(
 
 
 @get("/queues/{queue:str}/workers", summary="List a queue's workers", problems=(404,))
-async def queue_workers(queue: QueuePath, caller: NamedDependency[Caller]) -> WorkerList:
+async def list_queue_workers(queue: QueuePath, caller: NamedDependency[Caller]) -> WorkerList:
     """The workers of a queue that have sent a heartbeat."""
     info = await caller.describe(queue, Permission.READ_WORKERS)
     return WorkerList(await caller.run_slow(_workers, caller, [info.key]))
 
 
 @get("/workers", summary="List workers")
-async def all_workers(caller: NamedDependency[Caller]) -> WorkerList:
+async def list_workers(caller: NamedDependency[Caller]) -> WorkerList:
     """The workers of all queues."""
     keys = [info.key for info in await _visible_queues(caller, Permission.READ_WORKERS)]
     return WorkerList(await caller.run_slow(_workers, caller, keys))
@@ -287,14 +277,14 @@ router = Router(
     route_handlers=[
         list_queues,
         get_queue,
-        configure,
-        pause,
-        resume,
-        purge,
+        configure_queue,
+        pause_queue,
+        resume_queue,
+        purge_queue,
         drop_queue,
         rename_queue,
-        queue_workers,
-        all_workers,
+        list_queue_workers,
+        list_workers,
     ],
     tags=["Queues"],
 )

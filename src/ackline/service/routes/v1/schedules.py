@@ -60,7 +60,7 @@ class ScheduleList(msgspec.Struct):
 
 
 @get("/schedules", summary="List the schedules of all queues")
-async def list_all(caller: NamedDependency[Caller]) -> ScheduleList:
+async def list_all_schedules(caller: NamedDependency[Caller]) -> ScheduleList:
     """All schedules that were created over HTTP, ordered by their next tick.
 
     A schedule may exist before its queue, which its first tick creates.
@@ -101,11 +101,7 @@ async def get_schedule(
 @put(
     "/{name:str}",
     summary="Create or replace a schedule",
-    problems=(
-        404,
-        409,
-        412,
-    ),
+    problems=(404, 409, 412),
     example={
         "cron": "0 3 * * *",
         "timezone": "Europe/Berlin",
@@ -143,10 +139,7 @@ async def put_schedule(
     "/{name:str}",
     status_code=204,
     summary="Delete a schedule",
-    problems=(
-        404,
-        412,
-    ),
+    problems=(404, 412),
 )
 async def delete_schedule(
     queue: QueuePath, name: Name, caller: NamedDependency[Caller], if_match: IfMatch = None
@@ -223,4 +216,4 @@ of_queue = Router(
     "/queues/{queue:str}/schedules",
     route_handlers=[list_schedules, get_schedule, put_schedule, delete_schedule],
 )
-router = Router("/", route_handlers=[list_all, of_queue], tags=["Schedules"])
+router = Router("/", route_handlers=[list_all_schedules, of_queue], tags=["Schedules"])

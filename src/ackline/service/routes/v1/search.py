@@ -53,7 +53,7 @@ class SearchResults(msgspec.Struct):
 
 
 @get("/search", summary="Search jobs")
-async def search(caller: NamedDependency[Caller], text: SearchText = "") -> SearchResults:
+async def search_jobs(caller: NamedDependency[Caller], text: SearchText = "") -> SearchResults:
     """Jobs whose id is or starts with this text, then of this kind, then by their payload.
 
     Whole ids are found immediately. For prefixes, jobs are scanned for a second; if that is not
@@ -137,4 +137,4 @@ class _Search:
         return SearchResults(list(self._hits.values())[:MAX_HITS], complete)
 
 
-router = Router("/", route_handlers=[search], tags=["Search"])
+router = Router("/", route_handlers=[search_jobs], tags=["Search"])

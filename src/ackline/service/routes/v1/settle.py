@@ -86,7 +86,7 @@ class ExtendResult(msgspec.Struct):
         ]
     },
 )
-async def settle(
+async def settle_jobs(
     queue: QueuePath, data: JSONBody[SettleBody], caller: NamedDependency[Caller]
 ) -> SettleResults:
     """Settle claimed jobs; each outcome is applied or refused on its own."""
@@ -106,10 +106,10 @@ async def settle(
         "ttl": 10,
     },
 )
-async def extend(
+async def extend_leases(
     queue: QueuePath, data: JSONBody[ExtendBody], caller: NamedDependency[Caller]
 ) -> ExtendResult:
-    """Extend leases, and return which are lost; with `ttl`, also a worker's heartbeat."""
+    """Extend leases, and return which are lost; with `ttl`, also record the worker's heartbeat."""
     caller.require_batch(len(data.leases))
     require_name("worker", data.worker)
     key = caller.queue(queue, Permission.SETTLE).sync.key
@@ -144,4 +144,4 @@ def _heartbeat(data: ExtendBody) -> Heartbeat:
     )
 
 
-router = Router("/queues/{queue:str}", route_handlers=[settle, extend], tags=["Work"])
+router = Router("/queues/{queue:str}", route_handlers=[settle_jobs, extend_leases], tags=["Work"])

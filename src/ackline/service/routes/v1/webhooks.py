@@ -130,10 +130,7 @@ async def get_webhook(id: Id, caller: NamedDependency[Caller]) -> WebhookDocumen
 @patch(
     "/{id:str}",
     summary="Change a webhook",
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
     example={"active": False},
 )
 async def update_webhook(
@@ -147,10 +144,7 @@ async def update_webhook(
     "/{id:str}",
     status_code=204,
     summary="Delete a webhook",
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
 )
 async def delete_webhook(id: Id, caller: NamedDependency[Caller]) -> None:
     """Delete a webhook; its pending deliveries are cancelled."""
@@ -161,13 +155,10 @@ async def delete_webhook(id: Id, caller: NamedDependency[Caller]) -> None:
     "/{id:str}/rotate",
     status_code=200,
     summary="Rotate a webhook's secret",
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
     example={"overlap": 86400},
 )
-async def rotate(
+async def rotate_webhook_secret(
     id: Id, data: JSONBody[RotateBody], caller: NamedDependency[Caller]
 ) -> RotatedSecret:
     """Create a new secret, shown only once. For a while, messages are signed with both."""
@@ -180,18 +171,15 @@ async def rotate(
     "/{id:str}/test",
     status_code=202,
     summary="Send a test message",
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
 )
-async def send_test(id: Id, caller: NamedDependency[Caller]) -> QueuedDelivery:
+async def send_test_delivery(id: Id, caller: NamedDependency[Caller]) -> QueuedDelivery:
     """Send a message of the type `test`; its result is among the deliveries."""
     return QueuedDelivery(await caller.runtime.call(_service(caller).send_test, id))
 
 
 @get("/{id:str}/deliveries", summary="List deliveries", problems=(404,))
-async def list_deliveries(
+async def list_webhook_deliveries(
     id: Id,
     caller: NamedDependency[Caller],
     states: States = None,
@@ -206,12 +194,9 @@ async def list_deliveries(
     "/{id:str}/deliveries/{delivery:str}/redeliver",
     status_code=202,
     summary="Redeliver",
-    problems=(
-        404,
-        409,
-    ),
+    problems=(404, 409),
 )
-async def redeliver(
+async def redeliver_webhook_delivery(
     id: Id, delivery: DeliveryId, caller: NamedDependency[Caller]
 ) -> QueuedDelivery:
     """Retry a delivery from the DLQ, with all its attempts."""
@@ -227,10 +212,10 @@ router = Router(
         get_webhook,
         update_webhook,
         delete_webhook,
-        rotate,
-        send_test,
-        list_deliveries,
-        redeliver,
+        rotate_webhook_secret,
+        send_test_delivery,
+        list_webhook_deliveries,
+        redeliver_webhook_delivery,
     ],
     tags=["Webhooks"],
 )
