@@ -118,21 +118,21 @@ def documented() -> dict[tuple[str, str], set[str]]:
     }
 
 
-BESIDE = {"405", "499", "500"}
+UNDOCUMENTED = {"405", "499", "500"}
 """Statuses that are not documented: unknown routes, disconnected clients, internal errors."""
 
 
 def undocumented(runtime: Runtime) -> list[tuple[str, str, str]]:
     """The responses so far with undocumented statuses."""
     (family,) = runtime.metrics.requests.count.collect()
-    told = {
+    responses = {
         (sample.labels["method"], sample.labels["route"], sample.labels["status"])
         for sample in family.samples
     }
     return sorted(
         (method, route, status)
-        for method, route, status in told
-        if status not in documented().get((method, route), {status}) | BESIDE
+        for method, route, status in responses
+        if status not in documented().get((method, route), {status}) | UNDOCUMENTED
     )
 
 
@@ -166,7 +166,7 @@ class Live:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self._stop_asked = False
+        self._stop_requested = False
         self._routes = contextlib.ExitStack()
         app = self._routes.enter_context(application(runtime))
         started = threading.Event()
@@ -181,8 +181,8 @@ class Live:
 
     def request_stop(self) -> None:
         """Only once: a second request stops immediately."""
-        if not self._stop_asked:
-            self._stop_asked = True
+        if not self._stop_requested:
+            self._stop_requested = True
             self.server.request_stop()
 
     def stop(self) -> None:
@@ -211,12 +211,12 @@ class Process:
     """`ackline serve` as a separate process."""
 
     def __init__(
-        self, place: Path, *arguments: str, dies: str | None = None, **environment: str
+        self, folder: Path, *arguments: str, kill_point: str | None = None, **environment: str
     ) -> None:
-        program = ["ackline"] if dies is None else ["tests.service.kill_points", dies]
+        program = ["ackline"] if kill_point is None else ["tests.service.kill_points", kill_point]
         self.process = subprocess.Popen(
             [sys.executable, "-m", *program, "serve", "--port", "0", *arguments],
-            cwd=place,
+            cwd=folder,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -15,20 +15,20 @@ from ackline.queue import Queued
 from ackline.service.delivery.claims import Claimer
 from ackline.service.webhooks import worker
 
-CLAIMED, ANSWERED_EARLY, HASTY = "claimed", "answered-early", "hasty"
+CLAIMED, ANSWERED_EARLY, SHORT_LEASE = "claimed", "answered-early", "hasty"
 
 
-def die_once_claimed() -> None:
+def kill_once_claimed() -> None:
     """The jobs are leased, but the response is never sent."""
     claim = Claimer.claim
 
-    async def claim_and_die(self: Claimer, *arguments: Any, **options: Any) -> Any:
+    async def kill_after_claim(self: Claimer, *arguments: Any, **options: Any) -> Any:
         jobs = await claim(self, *arguments, **options)
         if jobs:
             os.kill(os.getpid(), signal.SIGKILL)
         return jobs
 
-    Claimer.claim = claim_and_die  # type: ignore[method-assign]
+    Claimer.claim = kill_after_claim  # type: ignore[method-assign]
 
 
 def answer_before_it_is_stored() -> None:
@@ -36,27 +36,27 @@ def answer_before_it_is_stored() -> None:
     enqueue = AsyncProducer.enqueue
     later = set()
 
-    async def promise(self: Any, payload: Any, **options: Any) -> Queued:
-        async def keep() -> None:
+    async def answer_early(self: Any, payload: Any, **options: Any) -> Queued:
+        async def enqueue_later() -> None:
             await asyncio.sleep(60)  # it is killed before, however busy the machine is
             await enqueue(self, payload, **options)
 
-        task = asyncio.create_task(keep())
+        task = asyncio.create_task(enqueue_later())
         later.add(task)
         return Queued(options["id"], State.QUEUED)
 
-    AsyncProducer.enqueue = promise  # type: ignore[method-assign]
+    AsyncProducer.enqueue = answer_early  # type: ignore[method-assign]
 
 
-def lease_deliveries_briefly() -> None:
+def shorten_delivery_leases() -> None:
     """Short intervals, so that recovery after a kill is quick."""
     worker.LEASE = 1.0
 
 
 POINTS = {
-    CLAIMED: die_once_claimed,
+    CLAIMED: kill_once_claimed,
     ANSWERED_EARLY: answer_before_it_is_stored,
-    HASTY: lease_deliveries_briefly,
+    SHORT_LEASE: shorten_delivery_leases,
 }
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ class Received(NamedTuple):
         return self.headers["webhook-id"]
 
     @property
-    def said(self) -> Any:
+    def content(self) -> Any:
         return json.loads(self.body)
 
 
@@ -47,7 +47,7 @@ class Receiver:
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         self.received: list[Received] = []
         self.answer: Answering = lambda _request: 200
-        self._news = threading.Condition()
+        self._arrival = threading.Condition()
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -74,11 +74,11 @@ class Receiver:
         threading.Thread(target=self._server.serve_forever, args=[0.01], daemon=True).start()
 
     def take(self, request: Received, handler: BaseHTTPRequestHandler) -> None:
-        said = self.answer(request)
-        status, headers = said if isinstance(said, tuple) else (said, {})
-        with self._news:
+        content = self.answer(request)
+        status, headers = content if isinstance(content, tuple) else (content, {})
+        with self._arrival:
             self.received.append(request)
-            self._news.notify_all()
+            self._arrival.notify_all()
         handler.send_response(status)
         for name, value in {"content-length": "2", **headers}.items():
             handler.send_header(name, value)
@@ -87,21 +87,21 @@ class Receiver:
 
     def wait_for(self, count: int, seconds: float = 15.0) -> list[Received]:
         """Wait for this many requests, and return them."""
-        with self._news:
-            came = self._news.wait_for(lambda: len(self.received) >= count, seconds)
-        assert came, f"{len(self.received)} of {count} requests came"
+        with self._arrival:
+            arrived = self._arrival.wait_for(lambda: len(self.received) >= count, seconds)
+        assert arrived, f"{len(self.received)} of {count} requests came"
         return self.received[:count]
 
     def wait_for_ids(self, ids: set[str], seconds: float = 30.0) -> None:
         """Wait for a message about each of these jobs."""
-        with self._news:
-            came = self._news.wait_for(lambda: ids <= self.jobs.keys(), seconds)
-        assert came, f"never told of: {sorted(ids - self.jobs.keys())[:10]}"
+        with self._arrival:
+            arrived = self._arrival.wait_for(lambda: ids <= self.jobs.keys(), seconds)
+        assert arrived, f"never told of: {sorted(ids - self.jobs.keys())[:10]}"
 
     @property
     def jobs(self) -> Counter[str]:
         """The number of messages per job."""
-        return Counter(one.said["data"].get("id") for one in self.received)
+        return Counter(one.content["data"].get("id") for one in self.received)
 
     def close(self) -> None:
         self._server.shutdown()

@@ -62,12 +62,12 @@ def api_for(runtime, client):
         text, key = made(**limits)
         store_key(runtime.store, key)
 
-        class Known(Api):
+        class AuthenticatedApi(Api):
             def __call__(self, method, path, status=200, **options):
                 headers = {**bearer(text), **options.pop("headers", {})}
                 return super().__call__(method, path, status, headers=headers, **options)
 
-        return Known(client, "/api")
+        return AuthenticatedApi(client, "/api")
 
     return make
 
@@ -132,8 +132,8 @@ class TestKeys:
         assert api.get("/keys") == []
         assert api.get("/keys", prefix="ackline") == []
         api.get("/keys/ackline/api-keys", 404)
-        asked = {"prefix": ["ackline", "api-keys"], "limit": 10}
-        assert api.post("/v1/store/read_keys", asked) == []
+        query = {"prefix": ["ackline", "api-keys"], "limit": 10}
+        assert api.post("/v1/store/read_keys", query) == []
 
 
 class TestKinds:
@@ -203,9 +203,9 @@ class TestKinds:
             whole.get("/queue/poll")
             whole.post("/queue/nack", {"id": "a", "error": f"of {kind}"})
 
-        told = api.get("/v1/queues/default/jobs/a")["timeline"]
+        timeline = api.get("/v1/queues/default/jobs/a")["timeline"]
 
-        assert [event["kind"] for event in told] == ["mine"] * 3
+        assert [event["kind"] for event in timeline] == ["mine"] * 3
         assert len(whole.get("/v1/queues/default/jobs/a")["timeline"]) == 6
 
     def test_a_search_reveals_nothing_of_others(self, apis):

@@ -122,7 +122,7 @@ def settings(signer, tmp_path_factory):
     return Settings(store="memory://", issuers=issuers, maintenance=False, login_failures=0)
 
 
-class World:
+class SampleService:
     """A service whose streams end immediately, and its store."""
 
     def __init__(self, settings: Settings) -> None:
@@ -132,7 +132,7 @@ class World:
         self.calls = calls(settings)
         self.runtime.streams.end_all()
 
-    def furnish(self) -> None:
+    def populate(self) -> None:
         """Create one of everything in the tenant acme."""
         queue = Queues(self.runtime.store, "acme")["email"]
         queue.enqueue({"secret": "of acme"}, id="letter", kind="welcome", max_attempts=1,
@@ -152,7 +152,7 @@ class World:
         headers |= bearer(token) if token is not None else {}
         return self.client.request(call.method, call.path, headers=headers, **call.options)
 
-    def of_acme(self) -> Any:
+    def data_of_acme(self) -> Any:
         """Everything that acme has."""
         queues = Queues(self.runtime.store, "acme")
         jobs = [job.record for name in queues for job in queues[name].jobs().jobs]
@@ -160,13 +160,13 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(settings, signer):
-    world = World(settings)
-    world.owner = signer.sign()
-    with world.client:
-        world.furnish()
-        yield world
-    assert undocumented(world.runtime) == []
+def service(settings, signer):
+    service = SampleService(settings)
+    service.owner = signer.sign()
+    with service.client:
+        service.populate()
+        yield service
+    assert undocumented(service.runtime) == []
 
 
 def refused_tokens(signer: Signer) -> dict[str, str | None]:
@@ -195,9 +195,9 @@ def refused(signer):
     return refused_tokens(signer)
 
 
-def test_open_routes_reveal_nothing_of_a_tenant(world):
+def test_open_routes_reveal_nothing_of_a_tenant(service):
     """The list is short, and extending it needs a change here."""
-    rules = {str(call): call.rule for call in world.calls if call.rule is not None}
+    rules = {str(call): call.rule for call in service.calls if call.rule is not None}
     assert rules == {
         "GET /livez": NO_AUTH["auth"],
         "GET /readyz": OPTIONAL_AUTH["auth"],
@@ -214,90 +214,90 @@ def test_open_routes_reveal_nothing_of_a_tenant(world):
 
 
 @pytest.mark.parametrize("case", sorted(refused_tokens(Signer())))
-def test_no_route_opens_to(world, refused, case):
-    closed = [call for call in world.calls if call.rule is None]
+def test_no_route_opens_to(service, refused, case):
+    closed = [call for call in service.calls if call.rule is None]
     assert len(closed) > 50
-    before = world.of_acme()
+    before = service.data_of_acme()
 
-    answers = {str(call): world.call(call, refused[case]) for call in closed}
+    answers = {str(call): service.call(call, refused[case]) for call in closed}
 
     wrong = {call: one.status_code for call, one in answers.items() if one.status_code != 401}
     assert not wrong
     assert all(one.headers["www-authenticate"] == "Bearer" for one in answers.values())
     assert not [call for call, one in answers.items() if (refused[case] or "no") in one.text]
-    assert world.of_acme() == before
+    assert service.data_of_acme() == before
 
 
 def test_the_same_calls_open_with_a_good_token(settings, signer):
     """Control: the calls above are refused because of the token only."""
-    world = World(settings)
-    world.owner = signer.sign()
-    with world.client:
-        for call in world.calls:
-            world.furnish() if not world.of_acme()[1] else None
-            assert world.call(call, world.owner).status_code not in (401, 403, 415, 500), call
+    service = SampleService(settings)
+    service.owner = signer.sign()
+    with service.client:
+        for call in service.calls:
+            service.populate() if not service.data_of_acme()[1] else None
+            assert service.call(call, service.owner).status_code not in (401, 403, 415, 500), call
 
 
-def test_no_route_opens_without_a_scope(world, signer):
-    nothing = signer.sign(scope="openid email")
-    before = world.of_acme()
+def test_no_route_opens_without_a_scope(service, signer):
+    without_scope = signer.sign(scope="openid email")
+    before = service.data_of_acme()
 
-    needed = [call for call in world.calls if not call.rule and call.path not in ANY_CALLER]
+    needed = [call for call in service.calls if not call.rule and call.path not in ANY_CALLER]
     wrong = {
         str(call): answer.status_code
         for call in needed
-        if (answer := world.call(call, nothing)).status_code != 403
+        if (answer := service.call(call, without_scope)).status_code != 403
     }
 
     assert not wrong
-    assert world.of_acme() == before
+    assert service.data_of_acme() == before
 
 
 @pytest.mark.parametrize("scope", ["produce", "consume", "read"])
-def test_only_admins_change_jobs_of_others(world, signer, scope):
+def test_only_admins_change_jobs_of_others(service, signer, scope):
     """What each scope alone allows."""
     token = signer.sign(scope=scope)
-    before = world.of_acme()[0][0].settings
+    before = service.data_of_acme()[0][0].settings
 
-    for call in world.calls:
+    for call in service.calls:
         if call.rule is None and re.search(
             r"pause|purge|rename|bulk|dlq/letter/requeue", call.path
         ):
-            assert world.call(call, token).status_code == 403, call
+            assert service.call(call, token).status_code == 403, call
 
-    assert world.of_acme()[0][0].settings == before
+    assert service.data_of_acme()[0][0].settings == before
 
 
 @pytest.mark.parametrize("claims", [{"tenant": "beta"}, {"queues": ["other"]}])
 def test_other_tenants_and_queues_do_not_see_it(settings, signer, claims):
     """All responses are the same whether acme's queue exists or not."""
     beta = signer.sign(**claims)
-    with_acme, without = World(settings), World(settings)
-    with_acme.owner = signer.sign()
-    with with_acme.client, without.client:
-        with_acme.furnish()
-        before = with_acme.of_acme()
+    with_data, without_data = SampleService(settings), SampleService(settings)
+    with_data.owner = signer.sign()
+    with with_data.client, without_data.client:
+        with_data.populate()
+        before = with_data.data_of_acme()
 
-        for call in with_acme.calls:
-            there, absent = with_acme.call(call, beta), without.call(call, beta)
+        for call in with_data.calls:
+            there, absent = with_data.call(call, beta), without_data.call(call, beta)
             assert (there.status_code, _plain(there)) == (absent.status_code, _plain(absent)), call
             assert "of acme" not in there.text, call
 
-        assert with_acme.of_acme() == before
+        assert with_data.data_of_acme() == before
 
 
 def test_a_foreign_tenant_may_use_the_same_ids(settings, signer):
-    world = World(settings)
-    world.owner = signer.sign()
+    service = SampleService(settings)
+    service.owner = signer.sign()
     beta = signer.sign(tenant="beta")
-    with world.client:
-        world.furnish()
+    with service.client:
+        service.populate()
         body = {"json": {"value": "of beta", "options": {"queue": "email", "id": "email-123"}}}
         call = Call("POST", "/api/queue/enqueue", None, body)
 
-        assert world.call(call, beta).json() == {"ok": True, "id": "email-123"}
-        assert world.call(call, world.owner).json()["duplicate"] is True
-        assert world.call(call, beta, **{"idempotency-key": "k"}).json()["duplicate"] is True
+        assert service.call(call, beta).json() == {"ok": True, "id": "email-123"}
+        assert service.call(call, service.owner).json()["duplicate"] is True
+        assert service.call(call, beta, **{"idempotency-key": "k"}).json()["duplicate"] is True
 
 
 def _plain(answer: Any) -> str:

@@ -119,11 +119,11 @@ class TestClaims:
         checked = []
         decode = jwt.decode_complete
 
-        def noted(text, *given, **options):
+        def recorded(text, *args, **options):
             checked.append(text)
-            return decode(text, *given, **options)
+            return decode(text, *args, **options)
 
-        monkeypatch.setattr(jwt, "decode_complete", noted)
+        monkeypatch.setattr(jwt, "decode_complete", recorded)
         check(tokens, token)
         assert checked == []
 
@@ -164,7 +164,7 @@ class TestAlgorithms:
             check(tokens, jwt.encode(claims_of(), signer.private, "PS256"))
 
     @pytest.mark.parametrize(
-        ("settings", "says"),
+        ("settings", "message"),
         [
             ({}, "either jwks or key_file"),
             ({"jwks": "a", "key_file": "b"}, "either jwks or key_file"),
@@ -177,7 +177,7 @@ class TestAlgorithms:
             ({"jwks": "a", "colour": "red"}, "colour"),
         ],
     )
-    def test_invalid_settings(self, tmp_path, settings, says):
+    def test_invalid_settings(self, tmp_path, settings, message):
         said = {"issuer": NAME, "audience": AUDIENCE, "algorithm": "RS256", **settings}
         lines = [f"{name} = {json.dumps(value)}" for name, value in said.items()]
         config = tmp_path / "service.toml"
@@ -185,10 +185,10 @@ class TestAlgorithms:
 
         with pytest.raises(ConfigError, match=r"service\.toml") as refused:
             load(config, {})
-        assert says in str(refused.value)
+        assert message in str(refused.value)
 
     @pytest.mark.parametrize(
-        ("algorithm", "content", "says"),
+        ("algorithm", "content", "message"),
         [
             ("HS256", b"short", "32 bytes"),
             ("HS512", SECRET, "64 bytes"),
@@ -198,11 +198,11 @@ class TestAlgorithms:
             ("HS256", None, "no key for HS256"),
         ],
     )
-    def test_invalid_key_files(self, tmp_path, signer, algorithm, content, says):
+    def test_invalid_key_files(self, tmp_path, signer, algorithm, content, message):
         file = tmp_path / "key"
         file.write_bytes(signer.public_pem if content is None else content)
 
-        with pytest.raises(ConfigError, match=says):
+        with pytest.raises(ConfigError, match=message):
             JwtVerifier([issuer_with(algorithm, key_file=str(file))])
 
     def test_missing_files(self, tmp_path):
@@ -227,18 +227,18 @@ class Source:
     """A JWKS behind a local URL, with a manual clock."""
 
     def __init__(self):
-        self.content, self.status, self.asked, self.now = b"", 200, 0, 1000.0
+        self.content, self.status, self.fetches, self.now = b"", 200, 0, 1000.0
         source = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                source.asked += 1
+                source.fetches += 1
                 self.send_response(source.status)
                 self.send_header("location", "/elsewhere")
                 self.end_headers()
                 self.wfile.write(source.content)
 
-            def log_message(self, *_words):
+            def log_message(self, *_args):
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -281,7 +281,7 @@ class TestRotation:
 
         assert len(set(map(id, found))) == 1
         assert found[0] is not None
-        assert source.asked == 1
+        assert source.fetches == 1
 
     def test_a_new_key_is_fetched_when_a_token_names_it(self, keys, source, signer, other):
         self.find(keys, "one")
@@ -289,17 +289,17 @@ class TestRotation:
         source.now += MIN_FETCH_INTERVAL
 
         assert self.find(keys, "two") != [None]
-        assert source.asked == 2
+        assert source.fetches == 2
 
     def test_unknown_key_ids_cause_at_most_one_fetch_per_interval(self, keys, source):
         self.find(keys, "one")
         for n in range(20):
             assert self.find(keys, f"made up {n}") == [None]
-        assert source.asked == 1
+        assert source.fetches == 1
 
         source.now += MIN_FETCH_INTERVAL
         self.find(keys, *(f"made up {n}" for n in range(20)))
-        assert source.asked == 2
+        assert source.fetches == 2
 
     def test_a_withdrawn_key_is_soon_refused(self, keys, source, other):
         self.find(keys, "one")
@@ -335,15 +335,15 @@ class TestRotation:
 
         with pytest.raises(KeysUnavailable):
             self.find(keys, "one")
-        assert source.asked == 1
+        assert source.fetches == 1
 
     def test_cached_keys_do_not_wait_for_a_slow_issuer(self, keys, source, monkeypatch):
         self.find(keys, "one")
         source.now += REFRESH_AFTER + 1
-        go_on, read = threading.Event(), jwks.fetch
+        resume, read = threading.Event(), jwks.fetch
 
         def slow(where):
-            assert go_on.wait(10)
+            assert resume.wait(10)
             return read(where)
 
         monkeypatch.setattr(jwks, "fetch", slow)
@@ -353,7 +353,7 @@ class TestRotation:
             await asyncio.sleep(0)
             second = await keys.find("one")
             assert not first.done()
-            go_on.set()
+            resume.set()
             return second, await first
 
         second, first = asyncio.run(two())
@@ -361,22 +361,22 @@ class TestRotation:
         assert second is not None
 
     def test_the_event_loop_is_not_blocked(self, keys, monkeypatch):
-        began, go_on = threading.Event(), threading.Event()
+        began, resume = threading.Event(), threading.Event()
         read = jwks.fetch
 
         def slow(source):
             began.set()
-            assert go_on.wait(10)
+            assert resume.wait(10)
             return read(source)
 
         monkeypatch.setattr(jwks, "fetch", slow)
 
         async def both():
-            finding = asyncio.create_task(keys.find("one"))
+            lookup = asyncio.create_task(keys.find("one"))
             while not began.is_set():
                 await asyncio.sleep(0)
-            go_on.set()  # by the loop, which is not blocked
-            return await finding
+            resume.set()  # by the loop, which is not blocked
+            return await lookup
 
         assert asyncio.run(both()) is not None
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 from tests.service.auth.issuers import bearer
-from tests.service.auth.test_every_route import ANY_CALLER, ARGUMENTS, Call, World, settings, signer
+from tests.service.auth.test_every_route import (
+    ANY_CALLER,
+    ARGUMENTS,
+    Call,
+    SampleService,
+    settings,
+    signer,
+)
 
 from ackline.core.job import QueueKey
 from ackline.core.lifecycle import Edit, edit, move, redrive, request_cancel
@@ -115,11 +122,11 @@ BY_ARGUMENTS = {
 
 
 @pytest.fixture(scope="module")
-def world(settings, signer):
-    world = World(settings)
-    world.owner = signer.sign()
-    with world.client:
-        yield world
+def service(settings, signer):
+    service = SampleService(settings)
+    service.owner = signer.sign()
+    with service.client:
+        yield service
 
 
 def permissions_of(call: Call) -> tuple[Permission, ...]:
@@ -128,12 +135,12 @@ def permissions_of(call: Call) -> tuple[Permission, ...]:
     return (ROWS[str(call).partition("?")[0]],)
 
 
-def closed(world: World) -> list[Call]:
-    return [call for call in world.calls if call.rule is None and call.path not in ANY_CALLER]
+def closed(service: SampleService) -> list[Call]:
+    return [call for call in service.calls if call.rule is None and call.path not in ANY_CALLER]
 
 
-def test_every_route_has_a_row(world):
-    routes = {str(call) for call in closed(world) if "/store/" not in call.path}
+def test_every_route_has_a_row(service):
+    routes = {str(call) for call in closed(service) if "/store/" not in call.path}
 
     assert routes == ROWS.keys()
     assert PERMISSIONS_OF_VERB.keys() == VERBS.keys() | {"listen"}
@@ -141,23 +148,23 @@ def test_every_route_has_a_row(world):
 
 
 def test_every_permission_is_used():
-    asked = {*ROWS.values(), *PERMISSION_OF_ACT.values(), *PERMISSION_OF_TOPIC.values()}.union(
+    required = {*ROWS.values(), *PERMISSION_OF_ACT.values(), *PERMISSION_OF_TOPIC.values()}.union(
         *PERMISSIONS_OF_VERB.values()
     )
 
-    assert set(Permission) - asked == {A.SET_UNDELIVERED_KEYS, A.READ_HEALTH_ISSUES}
+    assert set(Permission) - required == {A.SET_UNDELIVERED_KEYS, A.READ_HEALTH_ISSUES}
 
 
 @pytest.mark.parametrize("scope", Scope)
-def test_a_route_opens_to_the_scopes_of_its_row_and_to_no_others(world, signer, scope):
+def test_a_route_opens_to_the_scopes_of_its_row_and_to_no_others(service, signer, scope):
     alone, others = signer.sign(scope=scope), signer.sign(scope=" ".join(set(Scope) - {scope}))
     wrong = {}
 
-    for call in closed(world):
+    for call in closed(service):
         scopes = set[Scope]().union(*(RULES[access].scopes for access in permissions_of(call)))
         for token, may in ((alone, scope in scopes), (others, bool(scopes - {scope}))):
-            world.furnish() if not world.of_acme()[1] else None
-            status = world.call(call, token).status_code
+            service.populate() if not service.data_of_acme()[1] else None
+            status = service.call(call, token).status_code
             if (status != 403) is not may:
                 wrong[str(call)] = (status, may)
 
@@ -264,16 +271,16 @@ SAME: dict[str, list[Call]] = {
 
 @pytest.mark.parametrize("act", SAME)
 @pytest.mark.parametrize("limit", ["none", "queues", "kinds"])
-def test_all_interfaces_give_the_same_answer(world, signer, act, limit):
+def test_all_interfaces_give_the_same_answer(service, signer, act, limit):
     limits = {"none": {}, "queues": {"queues": ["other"]}, "kinds": {"kinds": ["other"]}}[limit]
     for scope in Scope:
         answers = set()
         for call in SAME[act]:
-            world.furnish() if not world.of_acme()[1] else None
+            service.populate() if not service.data_of_acme()[1] else None
             token = signer.sign(scope=scope, **limits)
             headers = {**bearer(token), **call.options.get("headers", {})}
             options = {**call.options, "headers": headers}
-            status = world.client.request(call.method, call.path, **options).status_code
+            status = service.client.request(call.method, call.path, **options).status_code
             answers.add(status == 403)
         assert len(answers) == 1, (act, scope, limits)
 
@@ -298,32 +305,34 @@ MORE = [
 
 
 def test_a_token_for_some_kinds_neither_sees_nor_changes_others(settings, signer):
-    world = World(settings)
-    world.owner = signer.sign()
+    service = SampleService(settings)
+    service.owner = signer.sign()
     limited = signer.sign(kinds=["other"])
-    with world.client:
-        world.furnish()
-        before = world.of_acme()
+    with service.client:
+        service.populate()
+        before = service.data_of_acme()
 
-        for call in [*closed(world), *MORE]:
-            assert "of acme" not in told(call, world.call(call, limited)), call
-        assert world.of_acme() == before
+        for call in [*closed(service), *MORE]:
+            assert "of acme" not in text_of(call, service.call(call, limited)), call
+        assert service.data_of_acme() == before
 
-        telling = [call for call in MORE if "of acme" in told(call, world.call(call, world.owner))]
-        assert len(telling) > len(MORE) // 2  # the control
+        revealing = [
+            call for call in MORE if "of acme" in text_of(call, service.call(call, service.owner))
+        ]
+        assert len(revealing) > len(MORE) // 2  # the control
 
 
 @pytest.mark.parametrize("scope", [Scope.PRODUCE, Scope.CONSUME, Scope.ADMIN])
 def test_without_read_permission_jobs_have_no_contents(settings, signer, scope):
-    world = World(settings)
-    world.owner = signer.sign()
+    service = SampleService(settings)
+    service.owner = signer.sign()
     alone = signer.sign(scope=scope)
-    with world.client:
-        for call in [*closed(world), *MORE]:
-            world.furnish() if not world.of_acme()[1] else None
+    with service.client:
+        for call in [*closed(service), *MORE]:
+            service.populate() if not service.data_of_acme()[1] else None
             # A claim brings payloads, and so do the keys that undelivered jobs have left.
             if not {A.CLAIM, A.READ_KEYS} & set(permissions_of(call)):
-                said = told(call, world.call(call, alone)).replace("boom of acme", "")
+                said = text_of(call, service.call(call, alone)).replace("boom of acme", "")
                 assert "of acme" not in said, call
 
 
@@ -349,17 +358,17 @@ MIXED: list[Call] = [
 
 
 @pytest.mark.parametrize("call", MIXED, ids=str)
-def test_partly_forbidden_requests_are_refused_as_a_whole(world, signer, call):
-    world.furnish() if not world.of_acme()[1] else None
-    before = world.of_acme()
+def test_partly_forbidden_requests_are_refused_as_a_whole(service, signer, call):
+    service.populate() if not service.data_of_acme()[1] else None
+    before = service.data_of_acme()
     limited = bearer(signer.sign(queues=["other"], kinds=["other"]))
     options = {**call.options, "headers": {**limited, **call.options.get("headers", {})}}
 
-    assert world.client.request(call.method, call.path, **options).status_code == 403
-    assert world.of_acme() == before
+    assert service.client.request(call.method, call.path, **options).status_code == 403
+    assert service.data_of_acme() == before
 
 
-def told(call: Call, answer: Any) -> str:
+def text_of(call: Call, answer: Any) -> str:
     """A response with its bytes as text."""
     name = call.path.rpartition("/")[2]
     if "/store/" not in call.path or name not in VERBS or answer.status_code != 200:
@@ -371,11 +380,11 @@ def test_the_guide_has_the_table():
     rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", GUIDE.read_text(), re.M)
 
     assert [row for row in rows if row[0] in {rule.description for rule in RULES.values()}] == [
-        (rule.description, words(rule.scopes), rule.impact) for rule in RULES.values()
+        (rule.description, scope_names(rule.scopes), rule.impact) for rule in RULES.values()
     ]
 
 
-def words(scopes: frozenset[Scope]) -> str:
+def scope_names(scopes: frozenset[Scope]) -> str:
     return (
         "any" if scopes == set(Scope) else ", ".join(f"`{one}`" for one in Scope if one in scopes)
     )

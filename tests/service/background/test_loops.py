@@ -105,8 +105,8 @@ class TestDispatcher:
             return read_keys(tenant, prefix, *arguments)
 
         monkeypatch.setattr(store, "read_keys", reading)
-        for turn in range(4):
-            queue.enqueue(turn, callback_url="https://example.com/")
+        for number in range(4):
+            queue.enqueue(number, callback_url="https://example.com/")
             queue.complete(queue.claim(1)[0], None)
             dispatcher.due()
 

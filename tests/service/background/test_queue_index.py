@@ -105,28 +105,28 @@ def test_an_expired_lease_is_recovered_by_the_next_step(store, background, clock
 
 
 def test_changes_outside_the_journal_are_noticed(store, monkeypatch):
-    survey = QueueIndex(store, Settings(store="memory://"))
-    assert survey.queues() == ()
+    index = QueueIndex(store, Settings(store="memory://"))
+    assert index.queues() == ()
     cursor = store.info().cursor
     store.enqueue(Queues(store)["empty"].key, [])
     assert store.info().cursor == cursor
-    assert survey.queues() == ()
+    assert index.queues() == ()
 
     monkeypatch.setattr("ackline.service.background.queue_index.MAX_AGE", 0.0)
 
-    assert [queue.name for queue in survey.queues()] == ["empty"]
+    assert [queue.name for queue in index.queues()] == ["empty"]
 
 
 def test_a_queue_stays_the_same_object(store):
     """Loops keep state by queue object."""
-    survey = QueueIndex(store, Settings(store="memory://"))
+    index = QueueIndex(store, Settings(store="memory://"))
     Queues(store)["a"].enqueue(1)
-    [first] = survey.queues()
+    [first] = index.queues()
     Queues(store)["b"].enqueue(1)
 
-    assert first in survey.queues()
-    assert survey.queues(frozenset({State.PROCESSING})) == ()
-    assert len(survey.queues(frozenset({State.QUEUED, State.FAILED}))) == 2
+    assert first in index.queues()
+    assert index.queues(frozenset({State.PROCESSING})) == ()
+    assert len(index.queues(frozenset({State.QUEUED, State.FAILED}))) == 2
 
 
 def test_what_schedules_enqueue_is_counted(store, background, clock):
@@ -148,18 +148,18 @@ def test_a_service_in_which_nothing_happens_asks_the_store_for_little(store):
     for n in range(100):
         key = Queues(store, "t0")[f"q{3 * n}"].key
         schedules.write(store, key, Schedule("yearly", "0 0 1 1 *"))
-    asked = asyncio.run(asked_of_idle(store, dashboards=50, seconds=2.0))
+    calls = asyncio.run(count_idle_calls(store, dashboards=50, seconds=2.0))
 
-    assert not asked["page"]
-    assert asked["workers"] <= 3 * 5, "at most twice a second for each tenant"
+    assert not calls["page"]
+    assert calls["workers"] <= 3 * 5, "at most twice a second for each tenant"
     # What tells an event stream of its tenant's queues is `describe`; the rest is shared.
-    assert asked.total() - asked["describe"] <= 200
+    assert calls.total() - calls["describe"] <= 200
 
 
 SCOPE: Any = {}
 
 
-async def asked_of_idle(store: Counting, dashboards: int, seconds: float) -> Counter[str]:
+async def count_idle_calls(store: Counting, dashboards: int, seconds: float) -> Counter[str]:
     """The store calls while nothing happens, with dashboards that stream and poll."""
     settings = Settings(store="memory://")
     runtime = Runtime(settings, store, authenticator_for(settings, store))
@@ -186,16 +186,16 @@ async def asked_of_idle(store: Counting, dashboards: int, seconds: float) -> Cou
         )
         assert {len(one.queues) for one in found} <= {666, 667}
     await asyncio.sleep(seconds)
-    asked = store.calls - before
+    calls = store.calls - before
     runtime.drain()
     await asyncio.gather(*streams)
     await runtime.close()
-    return asked
+    return calls
 
 
 async def settled(store: Counting) -> None:
     """Wait until each queue was maintained once, as after every start."""
-    asked = 0
-    while store.calls["read_keys"] < 2000 or store.calls["read_keys"] > asked + 10:
-        asked = store.calls["read_keys"]
+    calls = 0
+    while store.calls["read_keys"] < 2000 or store.calls["read_keys"] > calls + 10:
+        calls = store.calls["read_keys"]
         await asyncio.sleep(0.3)

@@ -25,13 +25,13 @@ REQUESTS = {
 def test_jobs_of_a_disconnected_request_are_released(live, monkeypatch, way):
     store, queue = live.runtime.store, Queues(live.runtime.store)["default"]
     queue.enqueue_many([1, 2])
-    claim, begun, go_on = store.claim, threading.Event(), threading.Event()
+    claim, started, resume = store.claim, threading.Event(), threading.Event()
 
     def slow(*arguments, **options):
         claimed = claim(*arguments, **options)
         if claimed.jobs:
-            begun.set()
-            assert go_on.wait(10)
+            started.set()
+            assert resume.wait(10)
         return claimed
 
     monkeypatch.setattr(store, "claim", slow)
@@ -43,9 +43,9 @@ def test_jobs_of_a_disconnected_request_are_released(live, monkeypatch, way):
             b"content-length: %d\r\n\r\n%s"
             % (method, live.runtime.settings.base.encode(), path, len(body), body)
         )
-        assert begun.wait(10)
+        assert started.wait(10)
         assert queue.counts()[State.PROCESSING]
-    go_on.set()
+    resume.set()
 
     until(lambda: queue.counts()[State.QUEUED] == 2)
     assert [job.attempts for job in queue.jobs().jobs] == [0, 0]

@@ -37,10 +37,10 @@ class Observed:
     """Statistics of a process from the operating system."""
 
     def __init__(self, pid: int) -> None:
-        self._place = Path(f"/proc/{pid}")
+        self._proc = Path(f"/proc/{pid}")
 
     def status(self, field: str) -> int:
-        lines = (self._place / "status").read_text().splitlines()
+        lines = (self._proc / "status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith(f"{field}:")).split()[1])
 
     @property
@@ -53,13 +53,13 @@ class Observed:
 
     @property
     def files(self) -> int:
-        return len(os.listdir(self._place / "fd"))
+        return len(os.listdir(self._proc / "fd"))
 
     @property
     def cpu(self) -> float:
         """CPU seconds used."""
-        words = (self._place / "stat").read_text().rpartition(")")[2].split()
-        return (int(words[11]) + int(words[12])) / TICKS
+        fields = (self._proc / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 class Client:
@@ -71,7 +71,7 @@ class Client:
     async def open(self) -> None:
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self._port)
 
-    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+    async def request(self, method: str, path: str, body: Any = None) -> Any:
         await self.send(method, path, body)
         head = await self.reader.readuntil(b"\r\n\r\n")
         length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
@@ -89,7 +89,7 @@ class Client:
         self.writer.transport.abort()
 
 
-class Crowd:
+class Clients:
     """Waiting clients, and one that works and is timed."""
 
     def __init__(self, process: Process) -> None:
@@ -126,13 +126,13 @@ class Crowd:
         client = await self.client()
         while True:
             body = {"queues": queues, "wait": random.uniform(20.0, 60.0)}
-            for job in (await client.ask("POST", "/api/v1/claims", body))["jobs"]:
+            for job in (await client.request("POST", "/api/v1/claims", body))["jobs"]:
                 self.delays.append(time.perf_counter() - self._sent.pop(job["id"]))
                 await self.ack(client, job["queue"], job["id"], job["token"])
 
     async def ack(self, client: Client, queue: str, id: str, receipt: str) -> None:
         body = {"queue": queue, "id": id, "receipt": receipt}
-        await client.ask("POST", "/api/queue/ack", body)
+        await client.request("POST", "/api/queue/ack", body)
 
     async def stream(self, path: str, opened: asyncio.Semaphore) -> None:
         client = await self.client()
@@ -169,15 +169,15 @@ async def timed(client: Client, queue: str, id: str) -> list[float]:
     """Seconds to enqueue a job, and to read the queue."""
     began = time.perf_counter()
     body = {"value": 1, "options": {"queue": queue, "id": id}}
-    await client.ask("POST", "/api/queue/enqueue", body)
+    await client.request("POST", "/api/queue/enqueue", body)
     enqueued = time.perf_counter()
-    await client.ask("GET", f"/api/queue/stats?queue={queue}")
+    await client.request("GET", f"/api/queue/stats?queue={queue}")
     return [enqueued - began, time.perf_counter() - enqueued]
 
 
-async def alone(crowd: Crowd, took: list[float]) -> None:
+async def time_baseline(clients: Clients, took: list[float]) -> None:
     """The same requests to an idle process, as a baseline of the machine."""
-    client = await crowd.client()
+    client = await clients.client()
     while True:
         took += await timed(client, "q", f"job-{len(took)}")
         await asyncio.sleep(0.02)
@@ -197,79 +197,79 @@ async def load(
     seconds: float,
     settle: float,
 ) -> Figures:
-    crowd, names = Crowd(process), [f"q{n}" for n in range(queues)]
-    first = await crowd.client()
+    clients, names = Clients(process), [f"q{n}" for n in range(queues)]
+    first = await clients.client()
     for name in names:  # event streams are of queues that exist
-        await first.ask("POST", "/api/queue/enqueue", {"value": 0, "options": {"queue": name}})
-        job = (await first.ask("GET", f"/api/queue/poll?queue={name}"))["message"]
-        await crowd.ack(first, name, job["id"], job["receipt"])
+        await first.request("POST", "/api/queue/enqueue", {"value": 0, "options": {"queue": name}})
+        job = (await first.request("GET", f"/api/queue/poll?queue={name}"))["message"]
+        await clients.ack(first, name, job["id"], job["receipt"])
     for n in range(claims):
-        crowd.begin(crowd.claim([names[n % queues]]))
+        clients.begin(clients.claim([names[n % queues]]))
         await asyncio.sleep(0.002)
     opened = asyncio.Semaphore(0)
     for n in range(streams):
         name = names[n % queues]
         path = f"/api/v1/events/stream?queue={name}" if n % 2 else f"/api/queue/listen?queue={name}"
-        crowd.begin(crowd.stream(path, opened))
+        clients.begin(clients.stream(path, opened))
         await asyncio.sleep(0.002)
     for _ in range(streams):
         await opened.acquire()
     for _ in range(halves):
-        crowd.begin(crowd.half())
+        clients.begin(clients.half())
     await asyncio.sleep(settle)
-    before = crowd.process.cpu
+    before = clients.process.cpu
     await asyncio.sleep(settle)
-    waiting = (crowd.process.cpu - before) / settle
+    waiting = (clients.process.cpu - before) / settle
     control: list[float] = []
-    beside = Crowd(unused)
-    beside.begin(alone(beside, control))
-    took = await crowd.work(names, seconds)
+    baseline = Clients(unused)
+    baseline.begin(time_baseline(baseline, control))
+    took = await clients.work(names, seconds)
     figures = {
         "p50 ms": percentile(took, 50) * 1e3,
         "p99 ms": percentile(took, 99) * 1e3,
         "p99 ms of a process that nobody uses": percentile(control, 99) * 1e3,
-        "claimed after ms": percentile(crowd.delays, 50) * 1e3 if crowd.delays else 0.0,
-        "threads": crowd.process.threads,
-        "MB": crowd.process.memory / 1e6,
+        "claimed after ms": percentile(clients.delays, 50) * 1e3 if clients.delays else 0.0,
+        "threads": clients.process.threads,
+        "MB": clients.process.memory / 1e6,
         "cores while all wait": waiting,
     }
-    assert not crowd.failed(), crowd.failed()[:3]
-    await beside.leave()
-    await crowd.leave()
+    assert not clients.failed(), clients.failed()[:3]
+    await baseline.leave()
+    await clients.leave()
     return figures
 
 
 async def random_names(process: Process, claims: int, each: int) -> Figures:
-    crowd = Crowd(process)
-    await (await crowd.client()).ask("GET", "/api/v1/queues")
-    before = crowd.process.files
+    clients = Clients(process)
+    await (await clients.client()).request("GET", "/api/v1/queues")
+    before = clients.process.files
     for n in range(claims):
-        crowd.begin(crowd.claim([f"random {n} {m}" for m in range(each)]))
+        clients.begin(clients.claim([f"random {n} {m}" for m in range(each)]))
     await asyncio.sleep(8.0)
     figures: Figures = {
-        "threads": crowd.process.threads,
-        "files": crowd.process.files - before - claims,
+        "threads": clients.process.threads,
+        "files": clients.process.files - before - claims,
     }
-    assert not crowd.failed(), crowd.failed()[:3]
-    await crowd.leave()
+    assert not clients.failed(), clients.failed()[:3]
+    await clients.leave()
     await asyncio.sleep(18.0)
-    used = crowd.process.cpu
+    used = clients.process.cpu
     await asyncio.sleep(4.0)
-    figures["cores after all have left"] = (crowd.process.cpu - used) / 4
-    figures["files after"] = crowd.process.files - before
+    figures["cores after all have left"] = (clients.process.cpu - used) / 4
+    figures["files after"] = clients.process.files - before
     return figures
 
 
-def url_of(store: str, place: Path, request: pytest.FixtureRequest) -> str:
+def url_of(store: str, folder: Path, request: pytest.FixtureRequest) -> str:
     match store:
         case "redis":
             server: RedisServer = request.getfixturevalue("redis_server")
-            return f"{server.url}?prefix={place.name}"
+            return f"{server.url}?prefix={folder.name}"
         case "postgres":
             postgres: PostgresServer = request.getfixturevalue("postgres_server")
-            return f"{postgres.socket_url}&schema={place.name}"
+            return f"{postgres.socket_url}&schema={folder.name}"
         case _:
-            return f"sqlite:///{place}/jobs.db"
+            return f"sqlite:///{folder}/jobs.db"
 
 
 @pytest.fixture

@@ -164,7 +164,7 @@ def run(serve, url: str, jobs: int) -> dict[str, int]:
     half, figures = jobs // 2, dict[str, int]()
     with Memory(service.process.pid) as memory:
 
-        def note(act: str, began: float) -> None:
+        def record(act: str, began: float) -> None:
             figures[act] = round(memory.growth / MEGABYTE)
             print(f"{act}: {figures[act]} MB more, {time.monotonic() - began:.0f} s", flush=True)
 
@@ -179,15 +179,15 @@ def run(serve, url: str, jobs: int) -> dict[str, int]:
             ]
         )
         assert counts == [half] * 3
-        note("list", began)
+        record("list", began)
 
         began = time.monotonic()
         together([threading.Thread(target=search, args=[service.url]) for _ in range(CLIENTS)])
-        note("search", began)
+        record("search", began)
 
         began = time.monotonic()
         assert export_all(service.url) > half * PAYLOAD
-        note("export", began)
+        record("export", began)
 
         began = time.monotonic()
         claimed = list[int]()
@@ -200,7 +200,7 @@ def run(serve, url: str, jobs: int) -> dict[str, int]:
             ]
         )
         assert sum(claimed) >= half // 2 // CLIENTS * CLIENTS
-        note("claim", began)
+        record("claim", began)
 
         began = time.monotonic()
         done, left = list[str](), half - sum(claimed)
@@ -214,7 +214,7 @@ def run(serve, url: str, jobs: int) -> dict[str, int]:
         while len(done) < left and time.monotonic() < until:
             time.sleep(0.05)
         assert len(set(done)) == len(done) == left
-        note("stream", began)
+        record("stream", began)
     return figures
 
 

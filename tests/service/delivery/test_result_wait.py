@@ -69,14 +69,14 @@ def test_reading_absent_queues_opens_none(api, runtime):
 def test_a_disconnect_ends_the_wait(live):
     live.api.post("/v1/queues/q/jobs", {"payload": 1, "id": "a"}, 201)
     path = f"{live.runtime.settings.base}{JOB}/result?wait=30"
-    gone = threading.Event()
+    disconnected = threading.Event()
 
-    def ask() -> None:
+    def wait_briefly() -> None:
         with pytest.raises(Exception, match="timed out"):
             live.client.get(path, timeout=0.5)
-        gone.set()
+        disconnected.set()
 
-    threading.Thread(target=ask).start()
+    threading.Thread(target=wait_briefly).start()
     until(lambda: len(live.runtime.streams) == 1)
-    assert gone.wait(10)
+    assert disconnected.wait(10)
     until(lambda: len(live.runtime.streams) == 0)

@@ -176,10 +176,10 @@ class TestDisconnect:
         poison = live.api.enqueue("poison", maxAttempts=2, priority=0)
         seen = []
         while not live.api.get("/queue/dlq"):
-            innocent = live.api.enqueue("in front of it", priority=9)
+            other = live.api.enqueue("in front of it", priority=9)
             left = self.receive(live, 2, "prefetch=2")
             seen += [one["attempts"] for one in left if one["id"] == poison]
-            live.runtime.store.purge(DEFAULT, _only(innocent), 1)
+            live.runtime.store.purge(DEFAULT, _only(other), 1)
 
         assert seen == [1] * (MAX_FREE_RELEASES + 1) + [2]
 
@@ -299,12 +299,12 @@ class TestStop:
             assert live.client.get("/livez").status_code == 200
             assert list(events) == []
 
-        def given_back():
+        def is_released():
             live.runtime.store.open()
             found = live.runtime.store.describe("default")[0].counts
             return (found[State.QUEUED], found[State.PROCESSING]) == (2, 0)
 
-        until(given_back)
+        until(is_released)
 
     def test_a_draining_service_leases_no_jobs(self, live):
         live.api.enqueue()
@@ -374,19 +374,19 @@ class TestEvents:
         monkeypatch.setattr(store, "events", counted)
         headers = {"Last-Event-ID": start}
         with listening(live, "/v1/events/stream", headers=headers) as events:
-            told = [next(events) for _ in range(5)]
+            received = [next(events) for _ in range(5)]
 
-        assert [one.event for one in told] == ["ping", "enqueue", "purge", "drop", "enqueue"]
-        assert json.loads(told[-1].data)["id"] == second != first
+        assert [one.event for one in received] == ["ping", "enqueue", "purge", "drop", "enqueue"]
+        assert json.loads(received[-1].data)["id"] == second != first
         assert {event.queue.tenant for page in pages for event in page} == {"default"}
         assert sum(map(len, pages)) < 10
 
     def test_while_nothing_happens_no_journal_is_read(self, live, monkeypatch):
-        store, looks, reads = live.runtime.store, threading.Semaphore(0), []
+        store, checks, reads = live.runtime.store, threading.Semaphore(0), []
         info, read = store.info, store.events
 
         def counted_info():
-            looks.release()
+            checks.release()
             return info()
 
         def counted_read(*arguments, **of):
@@ -401,10 +401,10 @@ class TestEvents:
             monkeypatch.setattr(store, "info", counted_info)
             monkeypatch.setattr(store, "events", counted_read)
             for _ in range(2):  # what was on its way may still read after its look
-                assert looks.acquire(timeout=10)
+                assert checks.acquire(timeout=10)
             reads.clear()
             for _ in range(4):
-                assert looks.acquire(timeout=10)
+                assert checks.acquire(timeout=10)
             assert not reads
             live.api.enqueue()
             assert next(events).event == "enqueue"
@@ -453,9 +453,9 @@ class TestEvents:
         page = live.api.get("/v1/events", queue="default")
         assert live.api.get("/v1/events", queue="default", after=page["cursor"])["events"] == []
 
-        gone = live.api.get("/v1/events", 410, after="99999999999999999.0")
-        assert gone["type"].endswith("events-dropped")
-        again = live.api.get("/v1/events", after=gone["cursor"])
+        problem = live.api.get("/v1/events", 410, after="99999999999999999.0")
+        assert problem["type"].endswith("events-dropped")
+        again = live.api.get("/v1/events", after=problem["cursor"])
         assert [event["id"] for event in again["events"]] == [id]
         headers = {"Last-Event-ID": "99999999999999999.0"}
         with listening(live, "/v1/events/stream", headers=headers) as events:
@@ -463,16 +463,16 @@ class TestEvents:
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 5, 100])
     def test_a_sweep_is_reported_once_with_any_page_size(self, live, limit):
-        cursor, told, seen = self.swept(live, 3), [], 0
+        cursor, received, seen = self.swept(live, 3), [], 0
         live.api.enqueue()
         while True:
             page = live.api.get("/v1/events", queue="default", after=cursor, limit=limit)
             if not page["events"]:
                 break
             cursor, seen = page["cursor"], seen + len(page["events"])
-            told += [sweep["payload"]["count"] for sweep in page["sweeps"]]
+            received += [sweep["payload"]["count"] for sweep in page["sweeps"]]
 
-        assert (seen, told) == (4, [3])
+        assert (seen, received) == (4, [3])
 
     def test_a_stream_resumed_within_a_sweep_gets_its_whole_summary(self, live):
         cursor = self.swept(live, 3)
@@ -492,17 +492,17 @@ class TestEvents:
         with listening(live, "/v1/events/stream") as events:
             next(events)
             live.api.post("/v1/queues/default/claim", {"limit": 3})
-            told: list[tuple[str, dict[str, Any]]] = []
-            while len([t for t in told if t[0] == "expire"]) < 3:
+            received: list[tuple[str, dict[str, Any]]] = []
+            while len([t for t in received if t[0] == "expire"]) < 3:
                 event = next(events)
-                told.append((event.event, json.loads(event.data)))
-        requeued = [data["payload"] for name, data in told if name == "requeue"]
-        moved = [data["payload"] for name, data in told if name == "move_to_dlq"]
+                received.append((event.event, json.loads(event.data)))
+        requeued = [data["payload"] for name, data in received if name == "requeue"]
+        moved = [data["payload"] for name, data in received if name == "move_to_dlq"]
         assert sum(one["count"] for one in requeued) == 2
         assert sum(one["dlq_count"] for one in requeued) == 1
         assert {one["triggered_by"] for one in requeued} == {"scheduler"}
         assert moved == [{"count": 1}]
-        sweep = next(data for name, data in told if name == "requeue")
+        sweep = next(data for name, data in received if name == "requeue")
         assert sweep.keys() == {"type", "timestamp", "payload"}
 
 
@@ -510,7 +510,7 @@ def test_a_stream_outlives_a_store_that_fails(live, monkeypatch):
     first = live.api.enqueue(1, maxAttempts=1)
     tries: list[object] = []
 
-    def unavailable(*_given, **_options):
+    def unavailable(*_args, **_options):
         tries.append(None)
         raise StoreUnavailable("the server closed the connection")
 

@@ -36,9 +36,9 @@ class TestCursorsBeyondAllEvents:
     def test_are_from_another_store(self, api):
         api.enqueue(1)
         for cursor in ("9" * 22 + ".1", "9" * 60 + ".0"):
-            gone = api.get("/v1/events", 410, after=cursor)
-            assert len(api.get("/v1/events", after=gone["cursor"])["events"]) == 1
-            assert api.get("/v1/events", 410, after=cursor, queue="default") == gone
+            dropped = api.get("/v1/events", 410, after=cursor)
+            assert len(api.get("/v1/events", after=dropped["cursor"])["events"]) == 1
+            assert api.get("/v1/events", 410, after=cursor, queue="default") == dropped
 
     def test_but_the_last_one_is_not(self, api):
         api.enqueue(1)

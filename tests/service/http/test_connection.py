@@ -184,14 +184,14 @@ class TestManyIncompleteRequests:
         return msgspec.structs.replace(settings, receive_timeout=RECEIVE_TIMEOUT)
 
     def test_hundreds_do_not_delay_others(self, live):
-        took, said = asyncio.run(self._crowd(live))
+        took, said = asyncio.run(self._time_others(live))
 
         assert len(said) == HALF_OPEN
         assert all(b" 408 " in answer for answer in said)
         assert statistics.median(took) < 0.25
         assert max(took) < RECEIVE_TIMEOUT  # nobody waits until a half is given up
 
-    async def _crowd(self, live) -> tuple[list[float], list[bytes]]:
+    async def _time_others(self, live) -> tuple[list[float], list[bytes]]:
         host, port = live.url.removeprefix("http://").split(":")
 
         async def half(n: int) -> bytes:
@@ -218,13 +218,13 @@ class TestManyIncompleteRequests:
 
 
 def test_the_limit_of_open_files_is_raised(monkeypatch):
-    asked = []
+    raised_to = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 5000))
-    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: raised_to.append(limits))
 
     connection.raise_open_file_limit()
 
-    assert asked == [(5000, 5000)]
+    assert raised_to == [(5000, 5000)]
 
 
 class TestIncompleteBodies:
@@ -275,15 +275,15 @@ class TestIncompleteBodies:
             scope = cast(HTTPScope, {})
             body, other = (ReceivedBody(memory, scope) for _ in range(2))
             piece = {"type": "http.request", "body": b"12", "more_body": True}
-            coming = asyncio.get_running_loop().create_future()
+            chunk = asyncio.get_running_loop().create_future()
 
             async def receive():
-                return await coming
+                return await chunk
 
             memory.reserve(body, 6)
             reading = asyncio.create_task(body.next(receive))
             await asyncio.sleep(0)
-            coming.set_result(piece)
+            chunk.set_result(piece)
             memory.reserve(other, 11)
             with pytest.raises(Busy):
                 await reading

@@ -26,21 +26,21 @@ from ackline.service.runtime import THREAD_ABOVE_BYTES
 def test_a_large_payload_is_converted_off_the_event_loop(live, monkeypatch, method, path, body):
     """While it is converted, the service answers others."""
     Queues(live.runtime.store)["default"].enqueue("x" * THREAD_ABOVE_BYTES, id="big")
-    begun, go_on, convert = threading.Event(), threading.Event(), documents.raw_json
+    started, resume, convert = threading.Event(), threading.Event(), documents.raw_json
 
     def slow(*arguments):
-        begun.set()
-        assert go_on.wait(30)
+        started.set()
+        assert resume.wait(30)
         return convert(*arguments)
 
     monkeypatch.setattr(documents, "raw_json", slow)
     with ThreadPoolExecutor(1) as other:
         options = {} if body is None else {"json": body}
-        asked = other.submit(live.api, method, path, **options)
+        sent = other.submit(live.api, method, path, **options)
         try:
-            assert begun.wait(10)
+            assert started.wait(10)
             assert live.client.get("/livez", timeout=5).status_code == 200
-            assert not asked.done()
+            assert not sent.done()
         finally:
-            go_on.set()
-        assert asked.result()
+            resume.set()
+        assert sent.result()

@@ -31,12 +31,12 @@ class Field(NamedTuple):
 
     method: str
     path: str
-    place: str
+    location: str
     name: tuple[Any, ...]
     body: Any
 
     def __str__(self) -> str:
-        return f"{self.method} {self.path} {self.place} {'.'.join(map(str, self.name))}"
+        return f"{self.method} {self.path} {self.location} {'.'.join(map(str, self.name))}"
 
 
 def texts_in(body: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -61,8 +61,8 @@ def fields_of(described: Any) -> Iterator[Field]:
             content = operation.get("requestBody", {}).get("content", {})
             body = content.get("application/json", {}).get("example")
             for parameter in operation.get("parameters", ()):
-                place, name = parameter["in"], parameter["name"]
-                yield Field(method.upper(), path, place, (name,), body)
+                location, name = parameter["in"], parameter["name"]
+                yield Field(method.upper(), path, location, (name,), body)
             for name in texts_in(body):
                 yield Field(method.upper(), path, "body", name, body)
 
@@ -79,7 +79,7 @@ class Service:
         """Call a route with a text in one of its fields."""
         path, options = field.path, dict[str, Any]()
         body = copy.deepcopy(field.body)
-        match field.place:
+        match field.location:
             case "path":
                 path = path.replace(f"{{{field.name[0]}}}", quote(text, safe=""))
             case "query":
@@ -87,7 +87,7 @@ class Service:
             case "header":
                 options["headers"] = {field.name[0]: text.encode()}
             case _:
-                place_in(body, field.name, text)
+                insert_into(body, field.name, text)
         if body is not None:
             options["json"] = body
         for name in ("queue", "id", "name", "key", "delivery"):
@@ -95,7 +95,7 @@ class Service:
         return self.client.request(field.method, path, **options)
 
 
-def place_in(body: Any, name: tuple[Any, ...], text: str) -> None:
+def insert_into(body: Any, name: tuple[Any, ...], text: str) -> None:
     for step in name[:-1]:
         body = body[step]
     body[name[-1]] = text
@@ -125,7 +125,7 @@ def fields(service) -> list[Field]:
 
 
 def check(service: Service, field: Field, text: str) -> None:
-    if field.place == "header" and not text.strip().isprintable():
+    if field.location == "header" and not text.strip().isprintable():
         return  # no client can send it: its library, or the server's parser, refuses
     answer = service.put(field, text)
     where = f"{field} {text!r}: {answer.status_code} {answer.text[:200]}"

@@ -16,7 +16,7 @@ QUEUES = 10
 HALF = b"POST /api/queue/enqueue HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99\r\n\r\n{"
 
 
-class Crowd:
+class Clients:
     """Listeners that acknowledge, incomplete requests, and one timed client."""
 
     def __init__(self, port: int) -> None:
@@ -39,7 +39,7 @@ class Crowd:
         for _ in range(4):
             self._start(self._settle())
 
-    async def time_others(self, seconds: float) -> tuple[list[float], list[str]]:
+    async def time_requests(self, seconds: float) -> tuple[list[float], list[str]]:
         """The duration of each request of the timed client, and what it enqueued."""
         reader, writer = await self._connect()
         took: list[float] = []
@@ -97,16 +97,16 @@ class Crowd:
         assert answered.startswith(b"HTTP/1.1 200"), answered
 
 
-def crowd(serve, listeners: int, halves: int, seconds: float) -> list[float]:
+def time_among(serve, listeners: int, halves: int, seconds: float) -> list[float]:
     raise_open_file_limit()
     port = int(serve().url.rpartition(":")[2].split("/")[0])
 
     async def run() -> list[float]:
-        them = Crowd(port)
-        await them.gather(listeners, halves)
-        took, sent = await them.time_others(seconds)
-        await them.drain(sent)
-        assert sorted(them.seen) == sorted(sent)
+        clients = Clients(port)
+        await clients.gather(listeners, halves)
+        took, sent = await clients.time_requests(seconds)
+        await clients.drain(sent)
+        assert sorted(clients.seen) == sorted(sent)
         return took
 
     return sorted(asyncio.run(run()))
@@ -117,7 +117,7 @@ def percentile(took: list[float], percent: int) -> float:
 
 
 def test_many_clients(serve):
-    took = crowd(serve, 100, 50, 1.5)
+    took = time_among(serve, 100, 50, 1.5)
 
     assert percentile(took, 50) < 0.25
 
@@ -127,7 +127,7 @@ def test_a_thousand_streams_and_two_hundred_incomplete_requests(serve):
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 3000:
         pytest.skip(f"only {hard} files may be open here")
-    took = crowd(serve, 1000, 200, 12.0)
+    took = time_among(serve, 1000, 200, 12.0)
 
     print(f"p50 {percentile(took, 50) * 1e3:.1f} ms, p99 {percentile(took, 99) * 1e3:.1f} ms")
     assert percentile(took, 99) < 0.25

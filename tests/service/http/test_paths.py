@@ -10,12 +10,12 @@ JOBS = "/v1/queues/email/jobs"
 @pytest.mark.parametrize("name", ["a%252Fb", "%25", "%2525", "%252e%252e%2F"])
 def test_names_are_decoded_once_per_request(api, name):
     """Decoding a path must not affect the next request."""
-    meant = {"a%252Fb": "a%2Fb", "%25": "%", "%2525": "%25", "%252e%252e%2F": "%2e%2e/"}[name]
+    decoded = {"a%252Fb": "a%2Fb", "%25": "%", "%2525": "%25", "%252e%252e%2F": "%2e%2e/"}[name]
     for _ in range(3):
-        api.post(f"/v1/queues/{name}/jobs/batch", {"jobs": [{"payload": 1, "id": meant}]})
-        assert api.get(f"/v1/queues/{name}/jobs/{name}")["id"] == meant
+        api.post(f"/v1/queues/{name}/jobs/batch", {"jobs": [{"payload": 1, "id": decoded}]})
+        assert api.get(f"/v1/queues/{name}/jobs/{name}")["id"] == decoded
 
-    assert [queue["queue"] for queue in api.get("/v1/queues")["queues"]] == [meant]
+    assert [queue["queue"] for queue in api.get("/v1/queues")["queues"]] == [decoded]
 
 
 def test_a_job_may_have_the_id_batch(api):

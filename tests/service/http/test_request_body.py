@@ -58,14 +58,14 @@ BAD = {
 def test_a_bad_body_is_refused_with_its_location(api, body):
     problem = api.send(body)
 
-    says, at = BAD[body]
-    assert says in problem["detail"]
+    message, at = BAD[body]
+    assert message in problem["detail"]
     assert problem.get("at") == at
     assert api.get("/queue/stats")["total"] == 0
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"id": ""}, "id must have 1 to 512 bytes"),
         ({"id": "x" * 513}, "id must have 1 to 512 bytes"),
@@ -76,10 +76,10 @@ def test_a_bad_body_is_refused_with_its_location(api, body):
         ({"headers": {"a": "x" * 70_000}}, "headers, keys_if_undelivered and trace"),
     ],
 )
-def test_invalid_options_are_422(api, options, says):
+def test_invalid_options_are_422(api, options, message):
     problem = api.post("/queue/enqueue", {"value": 1, "options": options}, status=422)
 
-    assert says in problem["detail"]
+    assert message in problem["detail"]
     assert api.get("/queue/stats")["total"] == 0
 
 
@@ -196,11 +196,11 @@ class TestLarge:
         """The threads in which bodies were decoded."""
         threads: list[threading.Thread] = []
 
-        def look(body: bytes) -> None:
+        def record(body: bytes) -> None:
             threads.append(threading.current_thread())
             require_max_depth(body)
 
-        monkeypatch.setattr(strict_json, "require_max_depth", look)
+        monkeypatch.setattr(strict_json, "require_max_depth", record)
         return threads
 
     def send(self, api, name: str, size: int, status: int = 200) -> None:

@@ -13,7 +13,7 @@ from itertools import count, islice
 import httpx
 import pytest
 from httpx_sse import connect_sse
-from tests.service.threads.test_slow_work import Held
+from tests.service.threads.test_slow_work import BlockedCall
 from tests.waiting import until
 
 from ackline.core.errors import StoreUnavailable
@@ -32,7 +32,7 @@ def watching(live, prefix="w"):
         yield (one for one in source.iter_sse() if one.event != "ping")
 
 
-def told(events, count):
+def next_keys(events, count):
     return [(one.event, json.loads(one.data)["key"][-1]) for one in islice(events, count)]
 
 
@@ -45,13 +45,13 @@ class Counted:
     """Polls that the test can wait for."""
 
     def __init__(self):
-        self.looks = 0
-        self.wholes = 0
+        self.reads = 0
+        self.full_reads = 0
 
-    def __call__(self, store, place, known, whole):
-        self.looks += 1
-        self.wholes += whole
-        return read_snapshot(store, place, known, whole)
+    def __call__(self, store, prefix, known, everything):
+        self.reads += 1
+        self.full_reads += everything
+        return read_snapshot(store, prefix, known, everything)
 
 
 @pytest.fixture
@@ -65,29 +65,29 @@ def test_watchers_of_a_prefix_share_each_poll(live, counted):
     put(live, "a", "b")
     with ExitStack() as stack:
         first = stack.enter_context(watching(live))
-        assert told(first, 2) == [("set", "a"), ("set", "b")]
+        assert next_keys(first, 2) == [("set", "a"), ("set", "b")]
         others = [stack.enter_context(watching(live)) for _ in range(WATCHERS - 1)]
         for events in others:
-            assert told(events, 2) == [("set", "a"), ("set", "b")]
-        before = counted.looks
+            assert next_keys(events, 2) == [("set", "a"), ("set", "b")]
+        before = counted.reads
 
         live.api.put("/keys/w/c", {"value": 2})
 
         for events in [first, *others]:
-            assert told(events, 1) == [("set", "c")]
-        assert counted.looks - before < WATCHERS / 2
+            assert next_keys(events, 1) == [("set", "c")]
+        assert counted.reads - before < WATCHERS / 2
 
 
 def test_new_watchers_get_all_keys_and_others_the_changes(live):
     put(live, "a", "b")
     with watching(live) as early:
-        assert told(early, 2) == [("set", "a"), ("set", "b")]
+        assert next_keys(early, 2) == [("set", "a"), ("set", "b")]
         live.api.delete("/keys/w/a")
-        assert told(early, 1) == [("delete", "a")]
+        assert next_keys(early, 1) == [("delete", "a")]
         with watching(live) as late:
-            assert told(late, 1) == [("set", "b")]
+            assert next_keys(late, 1) == [("set", "b")]
             put(live, "b", "c")
-            assert told(late, 2) == told(early, 2) == [("set", "b"), ("set", "c")]
+            assert next_keys(late, 2) == next_keys(early, 2) == [("set", "b"), ("set", "c")]
 
 
 def test_a_write_of_this_process_is_sent_without_waiting_for_a_poll(live, monkeypatch):
@@ -96,12 +96,14 @@ def test_a_write_of_this_process_is_sent_without_waiting_for_a_poll(live, monkey
         until(lambda: len(live.runtime.streams) == 1)
         live.api.put("/keys/w/a", {"value": 1})
 
-        assert told(events, 1) == [("set", "a")]
+        assert next_keys(events, 1) == [("set", "a")]
 
 
 def test_polls_delay_only_watchers(live, monkeypatch):
-    held = Held(read_snapshot(live.runtime.store, ("default", ("w",)), {}, everything=True))
-    monkeypatch.setattr(prefix_watcher, "read_snapshot", held)
+    blocked = BlockedCall(
+        read_snapshot(live.runtime.store, ("default", ("w",)), {}, everything=True)
+    )
+    monkeypatch.setattr(prefix_watcher, "read_snapshot", blocked)
     live.api.enqueue(1, id="a")
 
     def watch(prefix):
@@ -113,11 +115,11 @@ def test_polls_delay_only_watchers(live, monkeypatch):
     for watcher in watchers:
         watcher.start()
     try:
-        held.wait_for(2)
+        blocked.wait_for(2)
 
         assert live.api.get("/queue/poll")["message"]["id"] == "a"
     finally:
-        held.let_go()
+        blocked.release()
         for watcher in watchers:
             watcher.join(10)
 
@@ -125,34 +127,34 @@ def test_polls_delay_only_watchers(live, monkeypatch):
 def test_an_unwatched_prefix_is_not_polled(live, counted, monkeypatch):
     monkeypatch.setattr(prefix_watcher, "STOP_AFTER", 0.01)
     with watching(live):
-        until(lambda: counted.wholes == 1)
+        until(lambda: counted.full_reads == 1)
     live.runtime.streams.end_all()
 
     names = map(str, count())
 
-    def is_not_looked_at() -> bool:
-        before = counted.looks
+    def is_not_read() -> bool:
+        before = counted.reads
         put(live, next(names))
         time.sleep(0.1)
-        return bool(counted.looks == before)
+        return bool(counted.reads == before)
 
-    until(is_not_looked_at)
+    until(is_not_read)
 
 
 def test_a_refused_poll_is_repeated_later(live, monkeypatch):
     refused = threading.Event()
 
-    def look_or_refuse(store, place, known, whole):
-        if whole and not refused.is_set():
+    def read_or_refuse(store, prefix, known, everything):
+        if everything and not refused.is_set():
             refused.set()
             raise TooManySlowRequests("too many", "looks")
-        return read_snapshot(store, place, known, whole)
+        return read_snapshot(store, prefix, known, everything)
 
     put(live, "a")
-    monkeypatch.setattr(prefix_watcher, "read_snapshot", look_or_refuse)
+    monkeypatch.setattr(prefix_watcher, "read_snapshot", read_or_refuse)
 
     with watching(live) as events:
-        assert told(events, 1) == [("set", "a")]
+        assert next_keys(events, 1) == [("set", "a")]
     assert refused.is_set()
 
 
@@ -163,13 +165,13 @@ def test_a_watch_ends_with_a_store_error_and_can_be_restarted(live, monkeypatch)
         raise StoreUnavailable("away")
 
     with watching(live) as events:
-        assert told(events, 1) == [("set", "a")]
+        assert next_keys(events, 1) == [("set", "a")]
         monkeypatch.setattr(prefix_watcher, "read_snapshot", fail)
         assert list(events) == []
     monkeypatch.undo()
 
     with watching(live) as events:
-        assert told(events, 1) == [("set", "a")]
+        assert next_keys(events, 1) == [("set", "a")]
 
 
 ROUNDS, KEYS = 10, 20
@@ -180,11 +182,11 @@ def test_a_slow_reader_is_sent_the_latest_values_and_costs_no_memory(live, monke
     monkeypatch.setattr("ackline.service.wakeups.wakeup.POLL_EVERY", 0.1)
     found: list[prefix_watcher.PrefixSnapshot] = []
 
-    def noted(*given):
-        found[:] = [read_snapshot(*given)]
+    def recorded(*args):
+        found[:] = [read_snapshot(*args)]
         return found[0]
 
-    monkeypatch.setattr(prefix_watcher, "read_snapshot", noted)
+    monkeypatch.setattr(prefix_watcher, "read_snapshot", recorded)
     names = [("w", str(n)) for n in range(KEYS)]
     store = live.runtime.store
     host, port = live.url.removeprefix("http://").split(":")
@@ -193,8 +195,8 @@ def test_a_slow_reader_is_sent_the_latest_values_and_costs_no_memory(live, monke
         link.connect((host, int(port)))
         link.sendall(b"GET /api/watch?prefix=w HTTP/1.1\r\nhost: localhost\r\n\r\n")
         until(lambda: len(live.runtime.streams) == 1)
-        for turn in range(ROUNDS):
-            value = b'"' + str(turn).encode() * 300_000 + b'"'
+        for number in range(ROUNDS):
+            value = b'"' + str(number).encode() * 300_000 + b'"'
             assert store.write_keys("default", [KeyWrite(key=name, value=value) for name in names])
             versions = {
                 entry.key: entry.version for entry in store.read_keys("default", ("w",), 99)

@@ -48,25 +48,25 @@ from ackline.stores.sqlite import disk_space
     some.floats(1, 500),
     some.lists(some.tuples(some.floats(0, 2), some.integers(1, 300)), max_size=60),
 )
-def test_no_period_exceeds_the_rate_and_a_burst(per_second, burst, asked):
+def test_no_period_exceeds_the_rate_and_a_burst(per_second, burst, requests):
     rate, now, due = Rate(per_second, burst), 100.0, 0.0
-    let_in: list[tuple[float, int]] = []
-    for pause, cost in asked:
+    admitted: list[tuple[float, int]] = []
+    for pause, cost in requests:
         now += pause
         due, wait = rate.acquire(due, now, cost)
         if not wait:
-            let_in.append((now, cost))
+            admitted.append((now, cost))
 
-    for index, (begin, _) in enumerate(let_in):
-        for last in range(index, len(let_in)):
-            stretch = let_in[index : last + 1]
-            span = stretch[-1][0] - begin
+    for index, (begin, _) in enumerate(admitted):
+        for last in range(index, len(admitted)):
+            window = admitted[index : last + 1]
+            span = window[-1][0] - begin
             # What is larger than a burst comes in when nothing is owed, and is paid for after.
-            large = max(cost for _, cost in stretch)
+            large = max(cost for _, cost in window)
             most = per_second * span + max(burst, large)
-            assert sum(cost for _, cost in stretch[:-1]) <= most + 1e-3
-            if all(cost <= burst for _, cost in stretch):
-                assert sum(cost for _, cost in stretch) <= per_second * span + burst + 1e-3
+            assert sum(cost for _, cost in window[:-1]) <= most + 1e-3
+            if all(cost <= burst for _, cost in window):
+                assert sum(cost for _, cost in window) <= per_second * span + burst + 1e-3
 
 
 @given(some.floats(0.1, 1000), some.floats(1, 500), some.integers(1, 2000), some.floats(0, 1e4))
@@ -102,33 +102,35 @@ def test_a_full_table_drops_names_that_owe_least(rate_table):
     assert rate_table.wait_time("much", Rate(1, 1000)) == pytest.approx(1.0)
 
 
-def _hammer(file: int, seconds: float, results) -> None:
+def _acquire_repeatedly(file: int, seconds: float, results) -> None:
     rate_table, rate = RateTable(file), Rate(200, 20)
-    until, let_in = time.monotonic() + seconds, 0
+    until, admitted = time.monotonic() + seconds, 0
     while time.monotonic() < until:
-        let_in += not rate_table.acquire("acme", rate)
-    results.put(let_in)
+        admitted += not rate_table.acquire("acme", rate)
+    results.put(admitted)
 
 
 def test_processes_share_one_rate():
     context = multiprocessing.get_context("fork")
     file, results = new_file(), context.Queue()
-    hammers = [context.Process(target=_hammer, args=(file, 1.0, results)) for _ in range(3)]
+    competitors = [
+        context.Process(target=_acquire_repeatedly, args=(file, 1.0, results)) for _ in range(3)
+    ]
     began = time.monotonic()
-    for one in hammers:
+    for one in competitors:
         one.start()
-    let_in = [results.get(timeout=30) for _ in hammers]
+    admitted = [results.get(timeout=30) for _ in competitors]
     took = time.monotonic() - began
-    for one in hammers:
+    for one in competitors:
         one.join()
     os.close(file)
 
-    assert 150 <= sum(let_in) <= 20 + 200 * took + 1
+    assert 150 <= sum(admitted) <= 20 + 200 * took + 1
     # The control: each process by itself would have let in as many as all of them together.
-    assert max(let_in) < 150 + 20
+    assert max(admitted) < 150 + 20
 
 
-def _hold(file: int, ready) -> None:
+def _lock_forever(file: int, ready) -> None:
     fcntl.lockf(file, fcntl.LOCK_EX, SIZE, 0)
     ready.put(None)
     time.sleep(60)
@@ -139,16 +141,16 @@ def test_a_stopped_process_with_a_lock_blocks_no_other():
     file, ready = new_file(), context.Queue()
     rate_table, rate = RateTable(file, lambda: 100.0), Rate(1, 1)
     answers: list[float] = []
-    other = context.Process(target=_hold, args=(file, ready))
+    other = context.Process(target=_lock_forever, args=(file, ready))
     other.start()
     try:
         ready.get(timeout=30)
-        charging = threading.Thread(
+        acquiring = threading.Thread(
             target=lambda: answers.extend(rate_table.acquire("acme", rate) for _ in range(2)),
             daemon=True,
         )
-        charging.start()
-        charging.join(10)
+        acquiring.start()
+        acquiring.join(10)
 
         assert answers == [0.0, pytest.approx(1.0)]
     finally:
@@ -165,26 +167,26 @@ def _keep_stream_slots(file: int, ready) -> None:
 def test_a_process_that_dies_frees_its_stream_slots(rate_table):
     context = multiprocessing.get_context("fork")
     file, ready = new_file(), context.Queue()
-    mine = RateTable(file)
+    table = RateTable(file)
     other = context.Process(target=_keep_stream_slots, args=(file, ready))
     other.start()
     try:
         assert None not in ready.get(timeout=30)
-        last = mine.acquire_slot("acme", 3)
+        last = table.acquire_slot("acme", 3)
         assert last is not None
-        assert mine.acquire_slot("acme", 3) is None
-        assert mine.acquire_slot("other", 3) is not None
-        mine.release_slot(last)
-        assert mine.acquire_slot("acme", 3) == last
+        assert table.acquire_slot("acme", 3) is None
+        assert table.acquire_slot("other", 3) is not None
+        table.release_slot(last)
+        assert table.acquire_slot("acme", 3) == last
     finally:
         assert other.pid is not None
         os.kill(other.pid, signal.SIGKILL)
         other.join()
 
-    assert mine.acquire_slot("acme", 3) is not None
-    assert mine.acquire_slot("acme", 3) is not None
-    assert mine.acquire_slot("acme", 3) is None
-    mine.close()
+    assert table.acquire_slot("acme", 3) is not None
+    assert table.acquire_slot("acme", 3) is not None
+    assert table.acquire_slot("acme", 3) is None
+    table.close()
 
 
 # --- over HTTP ---
@@ -264,7 +266,7 @@ class TestSettlingOverTheRate:
     """Claimed jobs can always be settled, or else they would run again."""
 
     @pytest.fixture
-    def held(self, call):
+    def leased(self, call):
         """A claimed job, with the request rate used up."""
         call("POST", "/v1/queues/q/jobs", 201, json={"payload": 1, "id": "a"})
         call("POST", "/v1/queues/q/jobs", 201, json={"payload": 2, "id": "b"})
@@ -273,17 +275,17 @@ class TestSettlingOverTheRate:
         refused(call("GET", "/queue/stats", 429), "too-many-requests")
         return {"id": job["id"], "token": job["token"]}
 
-    def test_a_message(self, call, held):
-        message = {"queue": "q", "id": held["id"], "receipt": held["token"]}
+    def test_a_message(self, call, leased):
+        message = {"queue": "q", "id": leased["id"], "receipt": leased["token"]}
         for _ in range(3):
             call("POST", "/queue/touch", json=message)
         call("POST", "/queue/ack", json=message)
         call("POST", "/queue/nack", 409, json=message)
 
-    def test_a_job(self, call, held):
+    def test_a_job(self, call, leased):
         for _ in range(3):
-            call("POST", "/v1/queues/q/extend", json={"leases": [held]})
-        outcome = {**held, "outcome": "complete"}
+            call("POST", "/v1/queues/q/extend", json={"leases": [leased]})
+        outcome = {**leased, "outcome": "complete"}
         told = call("POST", "/v1/queues/q/settle", json={"outcomes": [outcome]}).json()
         assert told["results"][0]["ok"]
 
@@ -293,9 +295,9 @@ class TestSettlingOverTheRate:
 
         refused(call("GET", "/queue/stats", 429), "too-many-requests")
 
-    def test_a_worker_on_the_store_api(self, call, held):
+    def test_a_worker_on_the_store_api(self, call, leased):
         """It settles and claims in one request: it gets no job, and when to claim again."""
-        beat = {
+        heartbeat = {
             "id": "w",
             "host": "",
             "pid": 1,
@@ -304,25 +306,30 @@ class TestSettlingOverTheRate:
             "kinds": None,
             "ttl": 5,
         }
-        hold = {"id": held["id"], "token": int(held["token"]), "seconds": 60}
+        extension = {"id": leased["id"], "token": int(leased["token"]), "seconds": 60}
         call(
             "POST",
             "/v1/store/heartbeat",
-            json={"queue": "q", "heartbeat": beat, "extensions": [hold]},
+            json={"queue": "q", "heartbeat": heartbeat, "extensions": [extension]},
         )
-        step = {"id": held["id"], "act": "complete", "to": "completed", "token": hold["token"]}
+        step = {
+            "id": leased["id"],
+            "act": "complete",
+            "to": "completed",
+            "token": extension["token"],
+        }
         request = {"worker": "w", "limit": 10, "lease": 30}
-        asked = {"queue": "q", "request": request}
+        claim = {"queue": "q", "request": request}
 
-        told = call("POST", "/v1/store/claim", json={**asked, "transitions": [step]}).json()
+        answer = call("POST", "/v1/store/claim", json={**claim, "transitions": [step]}).json()
 
-        assert told["verdicts"] == [{"applied": True, "state": "completed"}]
-        assert told["jobs"] == []
-        assert told["next_at"] - told["now"] > 900
+        assert answer["verdicts"] == [{"applied": True, "state": "completed"}]
+        assert answer["jobs"] == []
+        assert answer["next_at"] - answer["now"] > 900
         call("POST", "/v1/store/apply", json={"queue": "q", "transitions": [step]})
-        refused(call("POST", "/v1/store/claim", 429, json=asked), "too-many-requests")
+        refused(call("POST", "/v1/store/claim", 429, json=claim), "too-many-requests")
 
-    def test_other_acts_are_refused_over_the_rate(self, call, held):
+    def test_other_acts_are_refused_over_the_rate(self, call, leased):
         call("POST", "/v1/store/apply", 429, json={"queue": "q", "transitions": [redriven("b")]})
         call("POST", "/v1/store/apply", 429, json={"queue": "q", "transitions": []})
         call("POST", "/v1/store/get", 429, json={"queue": "q", "ids": ["b"]})
@@ -371,7 +378,7 @@ class TestJobs:
 @pytest.mark.parametrize("tenant_limits", [TenantLimits(queue_jobs=3, tenant_jobs=5)])
 class TestDepth:
     @pytest.fixture(autouse=True)
-    def looking(self, monkeypatch):
+    def recount_at_once(self, monkeypatch):
         """A request without capacity recounts at once."""
         monkeypatch.setattr("ackline.service.limits.queue_depth.MIN_RECOUNT_INTERVAL", 0.0)
 
@@ -390,10 +397,10 @@ class TestDepth:
         """Enqueue jobs and let them fail; returns their ids."""
         for _ in range(jobs):
             call("POST", f"/v1/queues/{queue}/jobs", 201, json={"payload": 0, "max_attempts": 1})
-        held = call("POST", f"/v1/queues/{queue}/claim", json={"limit": jobs}).json()["jobs"]
-        outcomes = [{"id": one["id"], "token": one["token"], "outcome": "fail"} for one in held]
+        leased = call("POST", f"/v1/queues/{queue}/claim", json={"limit": jobs}).json()["jobs"]
+        outcomes = [{"id": one["id"], "token": one["token"], "outcome": "fail"} for one in leased]
         call("POST", f"/v1/queues/{queue}/settle", json={"outcomes": outcomes})
-        return [job["id"] for job in held]
+        return [job["id"] for job in leased]
 
     @pytest.mark.parametrize("way", ["v1", "messages", "bulk", "all", "store"])
     def test_a_redrive_needs_capacity(self, call, runtime, way):
@@ -529,13 +536,13 @@ def test_streams_of_a_tenant_are_limited(live, tenants):
 @pytest.mark.parametrize("tenant_limits", [TenantLimits(streams=1)])
 def test_a_long_poll_counts_as_a_stream(live, tenants):
     headers = {"authorization": f"Bearer {tenants['acme']}"}
-    ask = partial(live.client.request, headers=headers)
-    ask("POST", "/api/v1/queues/q/jobs", json={"payload": 1, "id": "a"})
+    request = partial(live.client.request, headers=headers)
+    request("POST", "/api/v1/queues/q/jobs", json={"payload": 1, "id": "a"})
     with live.client.stream("GET", "/api/queue/listen", headers=headers):
-        refused(ask("GET", "/api/queue/poll?wait=1"), "too-many-streams")
-        refused(ask("POST", "/api/v1/queues/e/claim", json={"wait": 1}), "too-many-streams")
-        refused(ask("GET", "/api/v1/queues/q/jobs/a/result?wait=1"), "too-many-streams")
-        assert ask("GET", "/api/queue/poll").status_code == 200
+        refused(request("GET", "/api/queue/poll?wait=1"), "too-many-streams")
+        refused(request("POST", "/api/v1/queues/e/claim", json={"wait": 1}), "too-many-streams")
+        refused(request("GET", "/api/v1/queues/q/jobs/a/result?wait=1"), "too-many-streams")
+        assert request("GET", "/api/queue/poll").status_code == 200
 
 
 def many(count: int) -> list[str]:
@@ -553,21 +560,23 @@ def listening(live, headers, names):
 @pytest.mark.parametrize("tenant_limits", [TenantLimits(waiting_queues=100)])
 def test_waiting_queues_of_a_tenant_are_limited(live, tenants):
     acme, umbrella = ({"authorization": f"Bearer {tenants[t]}"} for t in ("acme", "umbrella"))
-    ask = partial(live.client.request, headers=acme)
+    request = partial(live.client.request, headers=acme)
     first = listening(live, acme, many(60))
     assert first.status_code == 200
     refused_one = listening(live, acme, many(60))
     refused_one.read()
     refused(refused_one, "too-many-waiting-queues")
     query = {"queue": many(60), "wait": 1}
-    refused(ask("GET", "/api/queue/poll", params=query), "too-many-waiting-queues")
-    refused(ask("GET", "/api/queue/listen", params={"queue": many(60)}), "too-many-waiting-queues")
-    refused(ask("GET", "/api/v1/claims", params={"queue": many(60)}), "too-many-waiting-queues")
+    refused(request("GET", "/api/queue/poll", params=query), "too-many-waiting-queues")
+    refused(
+        request("GET", "/api/queue/listen", params={"queue": many(60)}), "too-many-waiting-queues"
+    )
+    refused(request("GET", "/api/v1/claims", params={"queue": many(60)}), "too-many-waiting-queues")
     claim = {"queues": many(60), "wait": 1}
-    refused(ask("POST", "/api/v1/claims", json=claim), "too-many-waiting-queues")
+    refused(request("POST", "/api/v1/claims", json=claim), "too-many-waiting-queues")
     # What does not wait costs nothing, and others have their own.
-    assert ask("POST", "/api/v1/claims", json={"queues": many(60)}).status_code == 200
-    assert ask("GET", "/api/queue/poll?wait=0.01").status_code == 200
+    assert request("POST", "/api/v1/claims", json={"queues": many(60)}).status_code == 200
+    assert request("GET", "/api/queue/poll?wait=0.01").status_code == 200
     other = listening(live, umbrella, many(60))
     assert other.status_code == 200
     first.close()
@@ -582,10 +591,10 @@ def test_waiting_queues_of_a_tenant_are_limited(live, tenants):
 def test_kinds_of_a_waiting_request_are_limited(live, tenants):
     acme = {"authorization": f"Bearer {tenants['acme']}"}
     claim = {"kinds": many(1001), "wait": 1}
-    ask = partial(live.client.post, headers=acme)
-    assert ask("/api/v1/queues/q/claim", json=claim).status_code == 400
+    request = partial(live.client.post, headers=acme)
+    assert request("/api/v1/queues/q/claim", json=claim).status_code == 400
     call = {"queues": ["q"], "topic": "ready", "kinds": many(1001)}
-    assert ask("/api/v1/store/listen", json=call).status_code == 422
+    assert request("/api/v1/store/listen", json=call).status_code == 422
 
 
 def test_too_many_queues_in_one_request_lock_nobody_out(live, tenants):
@@ -596,12 +605,12 @@ def test_too_many_queues_in_one_request_lock_nobody_out(live, tenants):
         assert (answer.status_code, "1,000" in answer.read().decode()) == (422, True)
     streams = [listening(live, acme, many(1000)) for _ in range(10)]
     assert {one.status_code for one in streams} == {200}
-    ask = partial(live.client.request, headers=acme)
+    request = partial(live.client.request, headers=acme)
 
     with ThreadPoolExecutor(1) as thread:
-        polled = thread.submit(ask, "GET", "/api/queue/poll?queue=mine&wait=5")
+        polled = thread.submit(request, "GET", "/api/queue/poll?queue=mine&wait=5")
         time.sleep(0.1)
-        ask("POST", "/api/queue/enqueue?queue=mine", json={"value": 1})
+        request("POST", "/api/queue/enqueue?queue=mine", json={"value": 1})
         assert polled.result().json()["message"]["value"] == 1
 
     assert threading.active_count() - before < 20
@@ -612,13 +621,13 @@ def test_too_many_queues_in_one_request_lock_nobody_out(live, tenants):
 
 class TestFailures:
     def test_login_failures_of_an_address_are_limited(self, api, call):
-        def guess(header):
+        def log_in(header):
             return api.client.get("/api/queue/stats", headers={"authorization": header})
 
         wrong = "Bearer ack_0123456789abcdef_wrong"
-        assert [guess(wrong).status_code for _ in range(5)] == [401] * 5
-        refused(guess(wrong), "too-many-login-failures")
-        assert guess("Bearer a.b.c").status_code == 429
+        assert [log_in(wrong).status_code for _ in range(5)] == [401] * 5
+        refused(log_in(wrong), "too-many-login-failures")
+        assert log_in("Bearer a.b.c").status_code == 429
         # Whoever is known is not a guess, though it comes from the same address.
         call("GET", "/queue/stats")
         assert api.client.get("/livez").status_code == 200

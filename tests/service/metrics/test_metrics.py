@@ -70,11 +70,11 @@ def test_readiness_checks_are_cached(api, runtime, monkeypatch):
     written = []
     write = runtime.store.write_keys
 
-    def noted(*said: Any) -> bool:
-        written.append(said)
-        return bool(write(*said))
+    def recorded(*args: Any) -> bool:
+        written.append(args)
+        return bool(write(*args))
 
-    monkeypatch.setattr(runtime.store, "write_keys", noted)
+    monkeypatch.setattr(runtime.store, "write_keys", recorded)
 
     for _ in range(20):
         assert api.client.get("/readyz").json()["checks"]["store"]["ok"]
@@ -116,7 +116,7 @@ def test_counters_start_at_zero(api):
     assert found["ackline_stale_settles_total", "default", "default"] == 0
     expired = {key[1]: value for key, value in found.items() if "expired_leases" in key[0]}
     assert expired == dict.fromkeys(["monitor", "heartbeat", "sweep", "claim", "hand"], 0)
-    done = {place[2] for place in found if place[0] == "ackline_maintenance_total"}
+    done = {key[2] for key in found if key[0] == "ackline_maintenance_total"}
     assert done >= {"promoted", "pruned", "expired", "dead_lettered", "fired", "dispatched"}
 
 
@@ -125,7 +125,7 @@ def test_expired_leases(api):
     api.get("/queue/poll")
     until(lambda: not api.get("/queue/stats")["processing"])
 
-    taken = [value for place, value in scrape(api).items() if "expired_leases" in place[0]]
+    taken = [value for key, value in scrape(api).items() if "expired_leases" in key[0]]
     assert sum(taken) == 1
 
 
@@ -176,16 +176,16 @@ class TestTogether:
 
     def test_gauges_of_dead_processes_are_dropped(self, tmp_path, monkeypatch):
         SharedMetrics(tmp_path, "other").publish(self.text(1, 2, 3.0).encode())
-        mine = SharedMetrics(tmp_path, "mine")
-        mine.publish(self.text(100, 100, 100.0).encode())
+        own = SharedMetrics(tmp_path, "mine")
+        own.publish(self.text(100, 100, 100.0).encode())
 
-        assert [family.name for (others,) in [list(mine.read())] for family in others] == [
+        assert [family.name for (others,) in [list(own.read())] for family in others] == [
             "ackline_streams",
             "ackline_http_requests",
             "ackline_loop_lag_seconds",
         ]
         monkeypatch.setattr(multiprocess, "DEAD_AFTER", -1.0)
-        assert [family.name for (others,) in [list(mine.read())] for family in others] == [
+        assert [family.name for (others,) in [list(own.read())] for family in others] == [
             "ackline_http_requests"
         ]
 
@@ -196,13 +196,13 @@ def test_every_process_reports_the_same(serve):
     for n in range(sent):  # a connection each, so that both get some
         answer = httpx.post(f"{process.url}/queue/enqueue", json={"value": n}, timeout=30)
         assert answer.status_code == 200
-    place = ("ackline_http_requests_total", "POST", "/api/queue/enqueue", "200")
+    key = ("ackline_http_requests_total", "POST", "/api/queue/enqueue", "200")
     url = process.url.removesuffix("/api") + "/metrics"
 
     def all_agree() -> bool:
-        told = [samples(httpx.get(url, timeout=30).text).get(place, 0) for _ in range(10)]
-        assert max(told) <= sent
-        return told == [sent] * 10
+        counts = [samples(httpx.get(url, timeout=30).text).get(key, 0) for _ in range(10)]
+        assert max(counts) <= sent
+        return counts == [sent] * 10
 
     until(all_agree, 20.0)
     # One process may have answered them all: what it has not left for the other dies with it.
@@ -210,7 +210,7 @@ def test_every_process_reports_the_same(serve):
     killed = _child(process)
     os.kill(killed, signal.SIGKILL)
     until(lambda: _child(process) != killed)
-    assert {samples(httpx.get(url, timeout=30).text)[place] for _ in range(5)} == {sent}
+    assert {samples(httpx.get(url, timeout=30).text)[key] for _ in range(5)} == {sent}
     assert process.end(signal.SIGTERM).count("Traceback") == 0
 
 

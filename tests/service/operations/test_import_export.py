@@ -23,8 +23,8 @@ def test_an_export_of_a_queue_in_use_has_each_job_once(api, runtime, monkeypatch
     """Each page finds jobs in other states, as workers are busy with them."""
     queue = ackline.Queues(runtime.store)["email"]
     queue.enqueue_many(range(1200))
-    held = queue.claim(300)
-    page, busy = runtime.store.page, iter([held[:100], held[100:200], held[200:]])
+    claimed = queue.claim(300)
+    page, busy = runtime.store.page, iter([claimed[:100], claimed[100:200], claimed[200:]])
 
     def page_of_a_busy_queue(*arguments):
         found = page(*arguments)
@@ -41,13 +41,13 @@ def test_an_export_of_a_queue_in_use_has_each_job_once(api, runtime, monkeypatch
     assert len(ids) == len(set(ids)) == 1200
 
 
-CARRIED = ("id", "kind", "payload", "priority", "run_at", "options")
+KEPT = ("id", "kind", "payload", "priority", "run_at", "options")
 """The fields of a stored job that an import keeps."""
 
 
 def stored(runtime, queue):
     jobs = runtime.store.page(QueueKey("default", queue), Filter(), None, 100).jobs
-    return {job.id: [getattr(job, name) for name in CARRIED] for job in jobs}
+    return {job.id: [getattr(job, name) for name in KEPT] for job in jobs}
 
 
 def fill(api):
@@ -81,7 +81,7 @@ def counts(**said: int) -> dict[str, int]:
     return {"lines": 0, "enqueued": 0, "duplicates": 0, "completed": 0, **said}
 
 
-def carry(api, query=""):
+def copy(api, query=""):
     lines = api.client.get(f"/api{QUEUE}/export{query}")
     return api("POST", "/v1/queues/copy/import", content=lines.content)
 
@@ -89,7 +89,7 @@ def carry(api, query=""):
 def test_all_options_of_a_job_are_exported_and_imported(api, runtime):
     fill(api)
 
-    assert carry(api) == counts(lines=5, enqueued=5)
+    assert copy(api) == counts(lines=5, enqueued=5)
 
     assert stored(runtime, "copy") == stored(runtime, "email")
 
@@ -100,7 +100,7 @@ def test_started_and_finished_jobs_start_over(api):
     outcome = {"id": jobs[0]["id"], "token": jobs[0]["token"], "outcome": "complete", "result": 1}
     api.post(f"{QUEUE}/settle", {"outcomes": [outcome]})
 
-    assert carry(api)["enqueued"] == 5
+    assert copy(api)["enqueued"] == 5
 
     copies = api.get("/v1/queues/copy/jobs")["jobs"]
     assert {job["state"] for job in copies} == {"queued", "scheduled"}
@@ -109,17 +109,17 @@ def test_started_and_finished_jobs_start_over(api):
 
 def test_a_repeated_import_stores_nothing_twice(api):
     fill(api)
-    carry(api)
+    copy(api)
 
-    assert carry(api) == counts(lines=5, duplicates=5)
+    assert copy(api) == counts(lines=5, duplicates=5)
 
 
 def test_payloads_that_are_not_json_are_kept(api, runtime):
     with ackline.Queues(runtime.store) as queues:
-        packed = queues.queue("email", serde="msgpack")
-        packed.enqueue({"bytes": b"\x00\xff"}, id="packed")
+        msgpack_queue = queues.queue("email", serde="msgpack")
+        msgpack_queue.enqueue({"bytes": b"\x00\xff"}, id="packed")
 
-        assert carry(api) == counts(lines=1, enqueued=1)
+        assert copy(api) == counts(lines=1, enqueued=1)
 
         assert stored(runtime, "copy") == stored(runtime, "email")
         [job] = queues.queue("copy", serde="msgpack").claim()

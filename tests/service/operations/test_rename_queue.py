@@ -53,13 +53,13 @@ def test_a_concurrent_enqueue_of_the_same_id_undoes_the_rename(api, monkeypatch)
     api.patch(OLD, {"group_limit": 3})
     add(api, OLD, "a", "b", "c", "d")
 
-    def look_too_early(store: Any, target: QueueKey, ids: Sequence[str]) -> list[Any]:
+    def find_too_early(store: Any, target: QueueKey, ids: Sequence[str]) -> list[Any]:
         found = list(find_each_job(store, target, ids))
         if "d" in ids:
             Queues(store, target.tenant)[target.name].enqueue(1, id="d")
         return found
 
-    monkeypatch.setattr(rename_queue, "find_each_job", look_too_early)
+    monkeypatch.setattr(rename_queue, "find_each_job", find_too_early)
 
     api.post(f"{OLD}/rename", {"to": "mail"}, 409)
 
@@ -78,8 +78,8 @@ def test_a_queue_is_paused_afterwards_if_it_was_before(api, paused):
 
 def test_recovery_counts_are_moved(api, runtime):
     add(api, OLD, "a")
-    note = ackline_key("recovered", "email")
-    runtime.store.write_keys("default", [KeyWrite(key=note, value=b"{}")])
+    key = ackline_key("recovered", "email")
+    runtime.store.write_keys("default", [KeyWrite(key=key, value=b"{}")])
 
     api.post(f"{OLD}/rename", {"to": "mail"})
 

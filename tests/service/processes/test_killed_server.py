@@ -44,7 +44,7 @@ class Client:
         """Released by each answer to an enqueue."""
         self.delivered = threading.Semaphore(0)
         self._threads: list[threading.Thread] = []
-        self._turn = itertools.count()
+        self._requests = itertools.count()
 
     def start(self, work: Callable[[History, httpx.Client], None], name: str) -> None:
         def run() -> None:
@@ -65,7 +65,7 @@ class Client:
     def _post(self, client: httpx.Client, path: str, body: Any) -> Any:
         """Retry until a server answers; None if none does before the end."""
         while self.urls:
-            url = self.urls[next(self._turn) % len(self.urls)]
+            url = self.urls[next(self._requests) % len(self.urls)]
             try:
                 answer = client.post(f"{url}{path}", json=body)
             except httpx.TransportError:
@@ -147,10 +147,10 @@ def _fields(step: Step) -> dict[str, Any]:
 class Drill:
     """Servers on one file, clients, and the checker's result."""
 
-    def __init__(self, serve: Callable[..., Any], place: Path) -> None:
+    def __init__(self, serve: Callable[..., Any], root: Path) -> None:
         self._serve = serve
-        self._place = place
-        folder = place / "histories"
+        self._folder = root
+        folder = root / "histories"
         folder.mkdir()
         self.client = Client(folder)
         self.history = History(folder, "drill")
@@ -158,7 +158,7 @@ class Drill:
 
     def server(self, **options: Any) -> Any:
         process = self._serve(
-            "--store", f"sqlite:///{self._place}/jobs.db", ACKLINE_LEASE=str(LEASE), **options
+            "--store", f"sqlite:///{self._folder}/jobs.db", ACKLINE_LEASE=str(LEASE), **options
         )
         self.client.urls.append(process.url)
         return process
@@ -166,21 +166,21 @@ class Drill:
     def kill(self, process: Any, wait: bool = False) -> None:
         """Kill a server, or wait until it has killed itself; its clients retry elsewhere."""
         id = f"kill-{next(self._faults)}"
-        self._note_fault(id, Phase.INVOKE)
+        self._record_fault(id, Phase.INVOKE)
         if wait:
             process.process.wait(30)
         process.end(signal.SIGKILL)
         self.client.urls = [url for url in self.client.urls if url != process.url]
-        self._note_fault(id, Phase.OK)
+        self._record_fault(id, Phase.OK)
 
-    def _note_fault(self, id: str, phase: Phase) -> None:
+    def _record_fault(self, id: str, phase: Phase) -> None:
         self.history.write(
             Step(type=StepType.FAULT, id=id, act="kill", worker=ALL_WORKERS, phase=phase)
         )
 
     def report(self, jobs: int) -> Report:
         """Process all jobs, and check what is left."""
-        with ackline.open(f"sqlite:///{self._place}/jobs.db") as queues:
+        with ackline.open(f"sqlite:///{self._folder}/jobs.db") as queues:
             store = queues.store
             until(lambda: self._done(store, jobs), 60.0)
             self.client.join()
@@ -246,7 +246,7 @@ def test_after_the_answer_to_an_enqueue(drill):
 
 def test_control_a_server_that_answers_too_early_loses_jobs(drill):
     """Control: the checker notices lost jobs."""
-    first = drill.server(dies=ANSWERED_EARLY)
+    first = drill.server(kill_point=ANSWERED_EARLY)
     client = drill.client
     client.start(client.produce("a", 20), "producer")
     wait_for(client.answered, 20)
@@ -257,12 +257,12 @@ def test_control_a_server_that_answers_too_early_loses_jobs(drill):
 
 
 def test_between_a_claim_and_its_reply(drill):
-    dying = drill.server(dies=CLAIMED)
+    killed = drill.server(kill_point=CLAIMED)
     client = drill.client
     client.start(client.produce("a", 30), "producer")
     wait_for(client.answered, 30)
     client.start(client.claim_and_settle, "consumer")
-    drill.kill(dying, wait=True)
+    drill.kill(killed, wait=True)
     drill.server()
 
     report = drill.report(30)

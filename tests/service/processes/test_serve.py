@@ -45,11 +45,11 @@ class TestCurl:
         url = running.url
 
         def call(path, *arguments, body=None):
-            words = ["curl", "--silent", "--show-error", *arguments, url + path]
+            command = ["curl", "--silent", "--show-error", *arguments, url + path]
             if body is not None:
-                words += ["-H", "Content-Type: application/json", "-d", body]
+                command += ["-H", "Content-Type: application/json", "-d", body]
             return subprocess.run(
-                words, check=False, capture_output=True, text=True, timeout=30
+                command, check=False, capture_output=True, text=True, timeout=30
             ).stdout
 
         return call
@@ -104,12 +104,12 @@ class TestCurl:
 
 def test_an_event_source_that_acknowledges_by_id(running):
     """Like a page in a browser: listen, work, fetch."""
-    url, place = running.url, {"queue": "page"}
+    url, options = running.url, {"queue": "page"}
     with httpx.Client(timeout=10) as client:
         for n in range(20):
-            client.post(f"{url}/queue/enqueue", json={"value": n, "options": place})
+            client.post(f"{url}/queue/enqueue", json={"value": n, "options": options})
         seen = []
-        with connect_sse(client, "GET", f"{url}/queue/listen", params=place) as source:
+        with connect_sse(client, "GET", f"{url}/queue/listen", params=options) as source:
             for event in source.iter_sse():
                 if event.event != "message":
                     continue
@@ -117,12 +117,12 @@ def test_an_event_source_that_acknowledges_by_id(running):
                 assert event.id == message["id"]
                 seen.append(message["value"])
                 verb = "nack" if message["value"] == 7 and message["attempts"] == 1 else "ack"
-                body = {"id": message["id"], **place} | ({"delay": 0} if verb == "nack" else {})
+                body = {"id": message["id"], **options} | ({"delay": 0} if verb == "nack" else {})
                 assert httpx.post(f"{url}/queue/{verb}", json=body).json() == {"ok": True}
                 if len(seen) == 21:
                     break
         assert sorted(seen) == sorted([*range(20), 7])
-        assert client.get(f"{url}/queue/stats", params=place).json()["total"] == 0
+        assert client.get(f"{url}/queue/stats", params=options).json()["total"] == 0
 
 
 def test_a_shutdown_releases_the_jobs_of_streams(serve, tmp_path):
@@ -178,13 +178,13 @@ def test_several_processes_refuse_connections_after_shutdown(serve):
         )
         process.process.send_signal(signal.SIGTERM)
         until = time.monotonic() + 10
-        while (said := ask(address)) != "refused":
+        while (said := try_connection(address)) != "refused":
             assert said == "answered"
             assert time.monotonic() < until
     process.end()
 
 
-def ask(address: tuple[str, int]) -> str:
+def try_connection(address: tuple[str, int]) -> str:
     """The result of a new connection."""
     try:
         with socket.create_connection(address, 2) as link:

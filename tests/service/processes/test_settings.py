@@ -51,15 +51,15 @@ def test_without_an_interval_there_are_no_sweeps(tmp_path):
     from ackline.service.background.loops import BackgroundLoops
 
     def loops(**settings):
-        caretaker = BackgroundLoops(store_from_url("memory://"), Settings(**settings))
-        return [loop.name for loop in caretaker.loops]
+        background = BackgroundLoops(store_from_url("memory://"), Settings(**settings))
+        return [loop.name for loop in background.loops]
 
     assert "sweeper" in loops()
     assert "sweeper" not in loops(sweep_every=0)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("port = 70000", "port must be"),
         ('port = "no"', "port"),
@@ -70,13 +70,13 @@ def test_without_an_interval_there_are_no_sweeps(tmp_path):
         ('base_path = "api"', "base_path"),
     ],
 )
-def test_an_invalid_file(tmp_path, text, says):
+def test_an_invalid_file(tmp_path, text, message):
     file = tmp_path / "service.toml"
     file.write_text(text)
 
     with pytest.raises(ConfigError, match=r"service\.toml") as refused:
         load(file, {})
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("value", ["x", "0", "-1", "nan", ""])

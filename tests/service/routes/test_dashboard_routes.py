@@ -56,11 +56,11 @@ class TestPage:
 
     def test_it_is_compressed_for_who_can_read_that(self, api):
         (name,) = re.findall(r'"(/assets/[^"]+\.js)"', api.client.get("/").text)
-        packed = api.client.get(name, headers={"accept-encoding": "gzip"})
+        encoded = api.client.get(name, headers={"accept-encoding": "gzip"})
         plain = api.client.get(name, headers={"accept-encoding": "identity"})
-        assert packed.headers["content-encoding"] == "gzip"
-        assert int(packed.headers["content-length"]) < 200_000 < len(plain.content)
-        assert packed.content == plain.content
+        assert encoded.headers["content-encoding"] == "gzip"
+        assert int(encoded.headers["content-length"]) < 200_000 < len(plain.content)
+        assert encoded.content == plain.content
 
     @pytest.mark.parametrize("path", ["/assets/absent.js", "/assets/..%2Findex.html", "/absent"])
     def test_an_absent_file_is_a_problem_and_not_the_page(self, api, path):
@@ -108,8 +108,8 @@ class TestSummaries:
 
     def test_they_say_what_wrote_the_payload(self, api, runtime, mail):
         mail.enqueue({}, id="plain")
-        packed = Queues(runtime.store, "default").queue("mail", serde="msgpack")
-        packed.enqueue({"b": b"x"}, id="packed")
+        encoded = Queues(runtime.store, "default").queue("mail", serde="msgpack")
+        encoded.enqueue({"b": b"x"}, id="packed")
         rows = api.get(JOBS, summary=True)["summaries"]
         assert {row["id"]: row["codec"] for row in rows} == {"plain": "json", "packed": "msgpack"}
 

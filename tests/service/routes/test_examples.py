@@ -27,10 +27,10 @@ from tests.docs.pages import DOCS, Block, blocks_of
 from tests.service.conftest import Process
 from tests.waiting import until
 
-OTHERS = os.environ.get("ACKLINE_EXAMPLES")
-PAGES = [DOCS / "guides" / "messages.md", *([Path(OTHERS)] if OTHERS else [])]
+OTHER_PAGE = os.environ.get("ACKLINE_EXAMPLES")
+PAGES = [DOCS / "guides" / "messages.md", *([Path(OTHER_PAGE)] if OTHER_PAGE else [])]
 SHELLS, SCRIPTS, RESPONSES = {"sh", "bash"}, {"js", "javascript"}, {"json", "text", ""}
-SHORTLY = 2
+MAX_SECONDS = 2
 """Seconds after which curl ends a stream."""
 
 
@@ -54,10 +54,10 @@ class Example(NamedTuple):
 
     @property
     def commands(self) -> list[Command]:
-        words = shlex.split(self.block.text.replace("\\\n", " "), comments=True)
-        starts = [at for at, word in enumerate(words) if word == "curl"]
+        arguments = shlex.split(self.block.text.replace("\\\n", " "), comments=True)
+        starts = [at for at, word in enumerate(arguments) if word == "curl"]
         return [
-            Command.read(words[begin + 1 : end], self.base)
+            Command.read(arguments[begin + 1 : end], self.base)
             for begin, end in zip(starts, [*starts[1:], None], strict=True)
         ]
 
@@ -76,9 +76,9 @@ class Command(NamedTuple):
     body: dict[str, Any] | None
 
     @classmethod
-    def read(cls, words: list[str], base: str) -> Command:
-        after = dict(pairwise(words))
-        url = urlsplit(next(word for word in words if "localhost" in word))
+    def read(cls, arguments: list[str], base: str) -> Command:
+        after = dict(pairwise(arguments))
+        url = urlsplit(next(word for word in arguments if "localhost" in word))
         body = json.loads(after["-d"]) if "-d" in after else None
         return cls(after.get("-X", "GET"), url.path.removeprefix(base), parse_qs(url.query), body)
 
@@ -101,32 +101,32 @@ CURLS, LISTENERS = examples(SHELLS, "curl "), examples(SCRIPTS, "EventSource")
 class Service:
     """A service below the base path that a page has, and what an example finds in it."""
 
-    def __init__(self, place: Path, base: str, port: int = 0) -> None:
-        self.process = Process(place, "--base-path", base, "--port", str(port))
+    def __init__(self, folder: Path, base: str, port: int = 0) -> None:
+        self.process = Process(folder, "--base-path", base, "--port", str(port))
         self.url = self.process.url
         self.port = urlsplit(self.url).port or 0
         self.client = httpx.Client(base_url=self.url, timeout=10)
 
-    def ask(self, method: str, path: str, **options: Any) -> Any:
+    def send(self, method: str, path: str, **options: Any) -> Any:
         answer = self.client.request(method, path, **options)
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
 
     def enqueue(self, value: Any, **options: Any) -> str:
         body = {"value": value, "options": options}
-        return str(self.ask("POST", "/queue/enqueue", json=body)["id"])
+        return str(self.send("POST", "/queue/enqueue", json=body)["id"])
 
     def claim(self, id: str) -> None:
         self.enqueue({"task": "mail"}, id=id, priority=9)
-        assert self.ask("GET", "/queue/poll")["message"]["id"] == id
+        assert self.send("GET", "/queue/poll")["message"]["id"] == id
 
     def bury(self, id: str) -> None:
         self.enqueue({"task": "mail"}, id=id, priority=9, maxAttempts=1)
-        self.ask("GET", "/queue/poll")
-        self.ask("POST", "/queue/nack", json={"id": id, "error": "Connection timeout"})
+        self.send("GET", "/queue/poll")
+        self.send("POST", "/queue/nack", json={"id": id, "error": "Connection timeout"})
 
     def job(self, id: str) -> Any:
-        return self.ask("GET", f"/v1/queues/default/jobs/{id}")
+        return self.send("GET", f"/v1/queues/default/jobs/{id}")
 
     def prepare(self, command: Command) -> None:
         """Put there what a reader of the page has at this point."""
@@ -164,7 +164,7 @@ def service(services: dict[str, Service], example: Example) -> Service:
     """The one that an example is about, with nothing in it."""
     service = services[example.base]
     service.enqueue("so that there is a queue")
-    service.ask("POST", "/v1/queues/default/purge")
+    service.send("POST", "/v1/queues/default/purge")
     return service
 
 
@@ -183,12 +183,12 @@ def test_a_command_does_what_the_page_says(service, example, tmp_path):
         assert any(fits(shown.text, said[0]) for shown in example.shown), said
 
 
-def run(block: Block, service: Service, place: Path) -> list[str]:
+def run(block: Block, service: Service, folder: Path) -> list[str]:
     """The block in a shell, as it is printed; what each of its commands said."""
     # Options that every curl reads: they lead what is printed to where the service is.
-    (place / ".curlrc").write_text(
+    (folder / ".curlrc").write_text(
         f'connect-to = "localhost:8000:127.0.0.1:{service.port}"\n'
-        f'silent\nshow-error\nmax-time = {SHORTLY}\nwrite-out = "\\n--- %{{http_code}}\\n"\n'
+        f'silent\nshow-error\nmax-time = {MAX_SECONDS}\nwrite-out = "\\n--- %{{http_code}}\\n"\n'
     )
     done = subprocess.run(
         ["bash", "-c", block.text],
@@ -196,7 +196,7 @@ def run(block: Block, service: Service, place: Path) -> list[str]:
         capture_output=True,
         text=True,
         timeout=30,
-        env={**os.environ, "CURL_HOME": str(place), "HOME": str(place)},
+        env={**os.environ, "CURL_HOME": str(folder), "HOME": str(folder)},
     )
     *said, rest = re.split(r"\n--- (?=\d)", done.stdout)
     assert said, done.stderr
@@ -212,18 +212,18 @@ def fits(shown: str, said: str) -> bool:
     """Whether a response is like the one that the page shows."""
     if shown.startswith("event: "):
         return said.startswith("event: message\nid: ")
-    return alike(json.loads(shown), json.loads(said))
+    return has_same_shape(json.loads(shown), json.loads(said))
 
 
-def alike(shown: Any, said: Any) -> bool:
+def has_same_shape(shown: Any, said: Any) -> bool:
     """The same names and types; the values are the reader's own."""
     match shown, said:
         case dict(), dict():
             return shown.keys() <= said.keys() and all(
-                name == "value" or alike(shown[name], said[name]) for name in shown
+                name == "value" or has_same_shape(shown[name], said[name]) for name in shown
             )
         case list(), list():
-            return bool(said) and all(alike(shown[0], one) for one in said)
+            return bool(said) and all(has_same_shape(shown[0], one) for one in said)
         case ((int() | float()), (int() | float())):
             return True
         case _:
@@ -245,7 +245,7 @@ def check(service: Service, command: Command, said: str) -> None:
             assert service.client.get(f"/queue/dlq/{id}").status_code == 404
         case ["queue", "dlq"] if command.method == "DELETE":
             assert json.loads(said) == {"deletedCount": 1}
-            assert service.ask("GET", "/queue/dlq") == []
+            assert service.send("GET", "/queue/dlq") == []
         case ["queue", "listen"]:
             data = next(line for line in said.splitlines() if line.startswith("data: {"))
             assert json.loads(data.removeprefix("data: "))["attempts"] == 1
@@ -268,17 +268,17 @@ def check_enqueued(service: Service, body: dict[str, Any], id: str) -> None:
             assert waits == pytest.approx(milliseconds / 1000)
         assert fail(service, id)["state"] == "failed"
     for key in options.get("keysIfUndelivered", ()):
-        found = service.ask("GET", "/keys", params={"prefix": key[0]})
+        found = service.send("GET", "/keys", params={"prefix": key[0]})
         assert [one["value"] for one in found if one["key"] == key] == [body["value"]]
 
 
 def fail(service: Service, id: str) -> Any:
     """One more attempt, at once, that fails."""
     if service.job(id)["state"] != "queued":
-        service.ask("PATCH", f"/v1/queues/default/jobs/{id}", json={"delay": 0})
-    message = service.ask("GET", "/queue/poll?wait=10")["message"]
+        service.send("PATCH", f"/v1/queues/default/jobs/{id}", json={"delay": 0})
+    message = service.send("GET", "/queue/poll?wait=10")["message"]
     assert message["id"] == id
-    service.ask("POST", "/queue/nack", json={"id": id})
+    service.send("POST", "/queue/nack", json={"id": id})
     return service.job(id)
 
 
@@ -316,7 +316,7 @@ def test_a_script_does_what_the_page_says(service, example, tab):
         service.enqueue({"n": n})
     broken = service.enqueue({"n": 20, "fails": True})
 
-    until(lambda: service.ask("GET", "/queue/stats")["total"] == 1)
+    until(lambda: service.send("GET", "/queue/stats")["total"] == 1)
 
     assert sorted(tab.evaluate("window.done")) == list(range(20))
     until(lambda: service.job(broken)["state"] == "failing")
@@ -329,16 +329,16 @@ def test_a_script_goes_on_when_the_service_is_back_after_a_crash(example, tab, t
     try:
         open_script(tab, service, WORK, example.block.text)
         service.enqueue({"n": 1})
-        until(lambda: service.ask("GET", "/queue/stats")["total"] == 0)
+        until(lambda: service.send("GET", "/queue/stats")["total"] == 0)
         service = restarted(service, tmp_path, example.base)
         service.enqueue({"n": 2})
-        until(lambda: service.ask("GET", "/queue/stats")["total"] == 0, 30)
+        until(lambda: service.send("GET", "/queue/stats")["total"] == 0, 30)
         assert tab.evaluate("window.done") == [1, 2]
     finally:
         service.stop()
 
 
-NOTES = """
+RECORD_EVENTS = """
 window.told = [];
 const told = new EventSource("/api/v1/events/stream");
 told.addEventListener("enqueue", (event) => window.told.push(JSON.parse(event.data).id));
@@ -348,7 +348,7 @@ told.addEventListener("enqueue", (event) => window.told.push(JSON.parse(event.da
 def test_a_browser_that_connects_again_has_missed_no_event(tab, tmp_path):
     service = Service(tmp_path, "/api")
     try:
-        open_script(tab, service, NOTES)
+        open_script(tab, service, RECORD_EVENTS)
         tab.wait_for_function("told.readyState === EventSource.OPEN")
         first = service.enqueue(1)
         tab.wait_for_function("window.told.length === 1")
@@ -367,7 +367,7 @@ def open_script(tab: Page, service: Service, *texts: str) -> None:
         tab.add_script_tag(content=text)
 
 
-def restarted(service: Service, place: Path, base: str) -> Service:
+def restarted(service: Service, folder: Path, base: str) -> Service:
     """The same again, after a crash."""
     service.stop()
-    return Service(place, base, service.port)
+    return Service(folder, base, service.port)

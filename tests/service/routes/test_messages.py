@@ -241,11 +241,11 @@ class TestIdempotencyKey:
 
     def test_nor_one_that_fails_while_it_is_sent_again(self, api, runtime, monkeypatch):
         """Between the look and the insert, the first of two requests comes, runs and fails."""
-        look = runtime.store.get
+        read = runtime.store.get
 
-        def look_too_early(*args):
+        def read_too_early(*args):
             monkeypatch.undo()
-            seen = look(*args)
+            seen = read(*args)
             queue = Queues(runtime.store)["default"]
             draft = queue.draft_builder.draft(1, {"max_attempts": 1})
             runtime.store.enqueue(
@@ -254,7 +254,7 @@ class TestIdempotencyKey:
             queue.fail(queue.claim(1)[0], "boom")
             return seen
 
-        monkeypatch.setattr(runtime.store, "get", look_too_early)
+        monkeypatch.setattr(runtime.store, "get", read_too_early)
 
         again = self.send(api, 1, maxAttempts=1)
 

@@ -113,10 +113,10 @@ class TestEnqueue:
     ):
         complete(runtime, "there", 1)
 
-        def away(*_):
+        def fail(*_):
             raise StoreUnavailable("gone")
 
-        monkeypatch.setattr(runtime.store, "get", away)
+        monkeypatch.setattr(runtime.store, "get", fail)
         there, new = api.post(f"{JOBS}/batch", {"jobs": [{"id": "there"}, {"id": "new"}]})["jobs"]
 
         assert (there["result"], new["accepted"]) == (1, True)
@@ -133,7 +133,7 @@ class TestEnqueue:
         assert (job["backoff"]["delays"], job["codec"]) == ([1, 2], "json")
 
 
-class TestLook:
+class TestJobDocument:
     def test_a_job_has_its_attempts_and_its_timeline(self, api):
         add(api, {"to": "ann"}, id="a", backoff=[0])
         (job,) = claim(api, worker="w1")
@@ -315,9 +315,9 @@ class TestWork:
     def test_a_heartbeat_makes_a_worker_known(self, api):
         add(api, id="a")
         (job,) = claim(api, worker="w1")
-        held = [{"id": "a", "token": job["token"], "seconds": 600}, {"id": "x", "token": "5"}]
+        leases = [{"id": "a", "token": job["token"], "seconds": 600}, {"id": "x", "token": "5"}]
 
-        reply = api.post(f"{QUEUE}/extend", {"leases": held, "worker": "w1", "ttl": 10})
+        reply = api.post(f"{QUEUE}/extend", {"leases": leases, "worker": "w1", "ttl": 10})
 
         assert reply == {"lost": ["x"], "cancelled": []}
         assert api.get(f"{JOBS}/a")["deadline"] > time.time() + 500
@@ -593,7 +593,7 @@ class TestBulkSteps:
     """A bulk operation in several requests."""
 
     @pytest.fixture(autouse=True)
-    def impatient(self, monkeypatch):
+    def stop_at_once(self, monkeypatch):
         monkeypatch.setattr(bulk, "TIME_LIMIT", 0.0)
         monkeypatch.setattr(bulk, "PAGE", 2)
 
@@ -794,11 +794,11 @@ class TestSchedules:
         maintained: list[str] = []
         maintain = Scheduler.maintain
 
-        def noted(scheduler: Scheduler, queue: Any) -> float:
+        def recorded(scheduler: Scheduler, queue: Any) -> float:
             maintained.extend(schedule.name for schedule in scheduler.schedules)
             return maintain(scheduler, queue)
 
-        monkeypatch.setattr(Scheduler, "maintain", noted)
+        monkeypatch.setattr(Scheduler, "maintain", recorded)
         add(api, delay=60)
         api.put(f"{self.PATH}/tick", {"cron": "* * * * *", "payload": "tick", "kind": "tick"})
         runtime.background.loops[0].step()

@@ -49,7 +49,7 @@ from ackline.stores.memory import MemoryStore
 from ackline.stores.wire import CONTINUE_AFTER_HEADER, JSON, LISTEN, MSGPACK, TENANT_HEADER, VERBS
 
 KEY = QueueKey("acme", "mail")
-BEAT = Heartbeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
+HEARTBEAT = Heartbeat(id="w", host="h", pid=1, started_at=0.0, concurrency=1, kinds=None, ttl=9.0)
 LEASED = Filter(states=frozenset({State.PROCESSING}))
 REQUEST = ClaimRequest(worker="w", limit=5, lease=30.0)
 ALL = frozenset(Scope)
@@ -60,7 +60,11 @@ CALLS: dict[str, dict[str, Any]] = {
     "next_due": {"queues": [KEY]},
     "enqueue": {"queue": KEY, "drafts": [Draft("new", "mail", b"1")], "keys": []},
     "claim": {"queue": KEY, "request": REQUEST, "transitions": []},
-    "heartbeat": {"queue": KEY, "heartbeat": BEAT, "extensions": [LeaseExtension("a", 1, 30.0)]},
+    "heartbeat": {
+        "queue": KEY,
+        "heartbeat": HEARTBEAT,
+        "extensions": [LeaseExtension("a", 1, 30.0)],
+    },
     "promote": {"queue": KEY, "limit": 5},
     "leases": {"queue": KEY, "worker": None, "limit": 5},
     "prune": {"queue": KEY, "limit": 5},
@@ -102,55 +106,59 @@ def store(running):
 
 
 @pytest.fixture
-def who(running):
+def authenticator(running):
     running[0].authenticator.principal = Fixed.principal
     return running[0].authenticator
 
 
 @pytest.fixture
-def client(running, store, who):
+def client(running, store, authenticator):
     return running[1]
 
 
 @pytest.fixture
-def ask(client):
+def call_store(client):
     """Calls a method as the library does."""
 
     def call(verb, status=200, /, **arguments):
-        known = VERBS[verb]
+        verb_format = VERBS[verb]
         answer = client.post(
             f"/api/v1/store/{verb}",
-            content=known.pack(arguments),
+            content=verb_format.pack(arguments),
             headers={"content-type": MSGPACK},
         )
         assert answer.status_code == status, answer.text
-        return known.formats[MSGPACK].responses.decode(answer.content) if status == 200 else answer
+        return (
+            verb_format.formats[MSGPACK].responses.decode(answer.content)
+            if status == 200
+            else answer
+        )
 
     return call
 
 
-def apply(ask, *steps, status=200):
-    return ask("apply", status, queue=KEY, transitions=steps)
+def apply(call_store, *steps, status=200):
+    return call_store("apply", status, queue=KEY, transitions=steps)
 
 
-def as_caller(who, *scopes, **limits):
-    who.principal = Principal("acme", frozenset(scopes), name="ann", **limits)
+def set_caller(authenticator, *scopes, **limits):
+    authenticator.principal = Principal("acme", frozenset(scopes), name="ann", **limits)
 
 
 class TestScopes:
     @pytest.mark.parametrize("verb", CALLS)
     @pytest.mark.parametrize("scope", Scope)
-    def test_each_verb_needs_one_of_its_scopes(self, ask, who, verb, scope):
-        as_caller(who, scope)
+    def test_each_verb_needs_one_of_its_scopes(self, call_store, authenticator, verb, scope):
+        set_caller(authenticator, scope)
         allowed = any(scope in RULES[access].scopes for access in PERMISSIONS_OF_VERB[verb])
 
-        ask(verb, 200 if allowed else 403, **CALLS[verb])
+        call_store(verb, 200 if allowed else 403, **CALLS[verb])
 
     @pytest.mark.parametrize("verb", CALLS)
-    def test_without_scopes_nothing_is_allowed(self, ask, who, verb):
-        as_caller(who)
+    def test_without_scopes_nothing_is_allowed(self, call_store, authenticator, verb):
+        set_caller(authenticator)
 
-        assert "scope" in ask(verb, 403, **CALLS[verb]).json()["detail"]
+        assert "scope" in call_store(verb, 403, **CALLS[verb]).json()["detail"]
 
     def test_every_method_has_permissions(self):
         assert PERMISSIONS_OF_VERB.keys() == VERBS.keys() | {"listen"}
@@ -169,39 +177,39 @@ class TestScopes:
             (move("a", QueueKey("acme", "slow")), Scope.ADMIN),
         ],
     )
-    def test_each_transition_needs_its_scope(self, ask, who, step, needed):
+    def test_each_transition_needs_its_scope(self, call_store, authenticator, step, needed):
         for scope in Scope:
-            as_caller(who, scope)
-            apply(ask, step, status=200 if scope is needed else 403)
-        as_caller(who, *(ALL - {needed}))
-        apply(ask, step, status=403)
+            set_caller(authenticator, scope)
+            apply(call_store, step, status=200 if scope is needed else 403)
+        set_caller(authenticator, *(ALL - {needed}))
+        apply(call_store, step, status=403)
 
-    def test_an_act_is_not_smuggled_in_with_a_claim(self, ask, who):
-        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
-        as_caller(who, Scope.CONSUME)
+    def test_an_act_is_not_smuggled_in_with_a_claim(self, call_store, authenticator):
+        call_store("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+        set_caller(authenticator, Scope.CONSUME)
 
-        ask("claim", 403, queue=KEY, request=REQUEST, transitions=[redrive("a")])
+        call_store("claim", 403, queue=KEY, request=REQUEST, transitions=[redrive("a")])
 
-        as_caller(who, Scope.READ)
-        [job] = ask("get", queue=KEY, ids=["a"])
+        set_caller(authenticator, Scope.READ)
+        [job] = call_store("get", queue=KEY, ids=["a"])
         assert job.state is State.QUEUED
 
-    def test_the_limit_of_groups_is_not_passed_over_by_a_worker(self, ask, who):
+    def test_the_limit_of_groups_is_not_passed_over_by_a_worker(self, call_store, authenticator):
         request = msgspec.structs.replace(REQUEST, ignore_group_limit=True)
-        as_caller(who, *(ALL - {Scope.ADMIN}))
-        ask("claim", 403, queue=KEY, request=request, transitions=[])
-        as_caller(who, *ALL)
-        ask("claim", queue=KEY, request=request, transitions=[])
+        set_caller(authenticator, *(ALL - {Scope.ADMIN}))
+        call_store("claim", 403, queue=KEY, request=request, transitions=[])
+        set_caller(authenticator, *ALL)
+        call_store("claim", queue=KEY, request=request, transitions=[])
 
-    def test_a_worker_may_publish_its_policies_and_nothing_else(self, ask, who):
-        as_caller(who, Scope.CONSUME)
+    def test_a_worker_may_publish_its_policies_and_nothing_else(self, call_store, authenticator):
+        set_caller(authenticator, Scope.CONSUME)
         stored = QueueSettings()
         mine = QueueSettings(kinds={"mail": Policy(max_attempts=5)})
 
-        assert ask("configure", queue=KEY, settings=mine, expected=stored) is True
+        assert call_store("configure", queue=KEY, settings=mine, expected=stored) is True
         more = msgspec.structs.replace(mine, paused=True)
-        ask("configure", 403, queue=KEY, settings=more, expected=mine)
-        ask("configure", 403, queue=KEY, settings=more)
+        call_store("configure", 403, queue=KEY, settings=more, expected=mine)
+        call_store("configure", 403, queue=KEY, settings=more)
 
     @pytest.mark.parametrize(
         ("key", "scopes"),
@@ -215,11 +223,11 @@ class TestScopes:
             (("ackline", "queue", "mail", "relay"), {Scope.ADMIN, Scope.CONSUME, Scope.PRODUCE}),
         ],
     )
-    def test_keys_are_written_by_those_they_belong_to(self, ask, who, key, scopes):
+    def test_keys_are_written_by_those_they_belong_to(self, call_store, authenticator, key, scopes):
         write = KeyWrite(key=key, value=None)
         for scope in Scope:
-            as_caller(who, scope)
-            ask("write_keys", 200 if scope in scopes else 403, writes=[write])
+            set_caller(authenticator, scope)
+            call_store("write_keys", 200 if scope in scopes else 403, writes=[write])
 
 
 class TestVisibility:
@@ -242,32 +250,32 @@ class TestVisibility:
             (ALL, b'"secret"', b'"half"', b'"result"'),
         ],
     )
-    def test_of_a_job(self, ask, who, scopes, payload, half, result):
-        as_caller(who, *scopes)
+    def test_of_a_job(self, call_store, authenticator, scopes, payload, half, result):
+        set_caller(authenticator, *scopes)
 
-        done, leased = ask("get", queue=KEY, ids=["done", "leased"])
+        done, leased = call_store("get", queue=KEY, ids=["done", "leased"])
 
         assert (done.state, leased.state) == (State.COMPLETED, State.PROCESSING)
         assert (done.payload, leased.payload) == (payload, payload)
         assert (leased.progress, done.result) == (half, result)
 
-    def test_of_a_jobs_options(self, ask, who, store):
+    def test_of_a_jobs_options(self, call_store, authenticator, store):
         plain, url = Options(max_attempts=2), "https://a.example"
         settling = replace(plain, callback_url=url, keys_if_undelivered=(("k",),))
-        given = replace(settling, headers={"cookie": "secret"}, trace="secret")
-        store.enqueue(KEY, [Draft("options", "mail", b"1", options=given)])
+        options = replace(settling, headers={"cookie": "secret"}, trace="secret")
+        store.enqueue(KEY, [Draft("options", "mail", b"1", options=options)])
         for scope, kept in (
-            (Scope.READ, given),
+            (Scope.READ, options),
             (Scope.CONSUME, settling),
             (Scope.PRODUCE, plain),
         ):
-            as_caller(who, scope)
-            [job] = ask("get", queue=KEY, ids=["options"])
+            set_caller(authenticator, scope)
+            [job] = call_store("get", queue=KEY, ids=["options"])
             assert job.options == kept
 
-    def test_of_a_job_that_an_admin_edits_or_moves(self, client, who):
+    def test_of_a_job_that_an_admin_edits_or_moves(self, client, authenticator):
         for scopes, payload in ((ALL, "secret"), ({Scope.ADMIN}, None)):
-            as_caller(who, *scopes)
+            set_caller(authenticator, *scopes)
             for method, path, body in (
                 ("PATCH", "mail/jobs/queued", {"priority": 1}),
                 ("POST", "mail/jobs/queued/move", {"to": "other"}),
@@ -276,13 +284,13 @@ class TestVisibility:
                 answer = client.request(method, f"/api/v1/queues/{path}", json=body).json()
                 assert (answer["id"], answer["payload"]) == ("queued", payload)
 
-    def test_of_a_lease(self, ask, who):
-        as_caller(who, Scope.CONSUME)
-        [held] = ask("leases", queue=KEY, worker="w", limit=5)
+    def test_of_a_lease(self, call_store, authenticator):
+        set_caller(authenticator, Scope.CONSUME)
+        [lease] = call_store("leases", queue=KEY, worker="w", limit=5)
 
-        assert (held.id, held.payload, held.progress) == ("leased", b"", None)
+        assert (lease.id, lease.payload, lease.progress) == ("leased", b"", None)
         # It is enough to take the lease back.
-        [verdict] = apply(ask, expire(held, DEFAULTS, "gone"))
+        [verdict] = apply(call_store, expire(lease, DEFAULTS, "gone"))
         assert verdict.applied
 
     @pytest.mark.parametrize(
@@ -294,16 +302,16 @@ class TestVisibility:
             (Scope.PRODUCE, set()),
         ],
     )
-    def test_of_a_queue(self, ask, who, store, scope, counts):
+    def test_of_a_queue(self, call_store, authenticator, store, scope, counts):
         settings = QueueSettings(policy=Policy(max_attempts=7))
         store.configure(KEY, settings)
-        as_caller(who, scope)
+        set_caller(authenticator, scope)
 
-        [info] = ask("describe", name="mail")
+        [info] = call_store("describe", name="mail")
 
         assert info.settings == settings
         assert info.counts.keys() == counts
-        ask("describe", 200 if scope is Scope.READ else 403, name=None)
+        call_store("describe", 200 if scope is Scope.READ else 403, name=None)
 
     @pytest.mark.parametrize(
         ("prefix", "scopes"),
@@ -318,17 +326,17 @@ class TestVisibility:
             (("ackline", "queue", "mail"), ALL),
         ],
     )
-    def test_of_keys(self, ask, who, prefix, scopes):
+    def test_of_keys(self, call_store, authenticator, prefix, scopes):
         for scope in Scope:
-            as_caller(who, scope)
-            ask("read_keys", 200 if scope in scopes else 403, prefix=prefix, limit=5)
+            set_caller(authenticator, scope)
+            call_store("read_keys", 200 if scope in scopes else 403, prefix=prefix, limit=5)
 
-    def test_an_admin_does_not_list_other_reserved_keys(self, ask, who, store):
+    def test_an_admin_does_not_list_other_reserved_keys(self, call_store, authenticator, store):
         keys = (("mine",), ("ackline", "of a later version", "mail"))
         store.write_keys("acme", [KeyWrite(key=key, value=b"1") for key in keys])
-        as_caller(who, Scope.ADMIN)
+        set_caller(authenticator, Scope.ADMIN)
 
-        assert [found.key for found in ask("read_keys", prefix=(), limit=5)] == [("mine",)]
+        assert [found.key for found in call_store("read_keys", prefix=(), limit=5)] == [("mine",)]
 
     @pytest.mark.parametrize(
         ("topic", "scopes"),
@@ -339,62 +347,68 @@ class TestVisibility:
             ("changes", {Scope.READ}),
         ],
     )
-    def test_of_notifications(self, running, client, who, topic, scopes):
+    def test_of_notifications(self, running, client, authenticator, topic, scopes):
         running[0].streams.end_all()
         body = LISTEN.pack({"queues": [KEY], "topic": topic, "kinds": None})
         for scope in Scope:
-            as_caller(who, scope)
+            set_caller(authenticator, scope)
             answer = client.post(
                 "/api/v1/store/listen", content=body, headers={"content-type": MSGPACK}
             )
             assert answer.status_code == (200 if scope in scopes else 403), scope
 
-    def test_a_producer_cannot_delete_a_job_by_cancelling_it_for_no_time(self, ask, who, store):
-        as_caller(who, Scope.PRODUCE)
-        gone_at_once = msgspec.structs.replace(cancel("queued", DEFAULTS), keep=0.0)
+    def test_a_producer_cannot_delete_a_job_by_cancelling_it_for_no_time(
+        self, call_store, authenticator, store
+    ):
+        set_caller(authenticator, Scope.PRODUCE)
+        without_retention = msgspec.structs.replace(cancel("queued", DEFAULTS), keep=0.0)
 
-        [verdict] = apply(ask, gone_at_once)
+        [verdict] = apply(call_store, without_retention)
 
         assert verdict.applied
         [job] = store.get(KEY, ["queued"])
         assert job.state is State.CANCELLED
         assert job.expires_at - job.finished_at == DEFAULTS.keep_cancelled
 
-    def test_a_cancel_keeps_its_guard(self, ask, store):
+    def test_a_cancel_keeps_its_guard(self, call_store, store):
         [job] = store.get(KEY, ["queued"])
         seen = msgspec.structs.replace(expected_from(job), priority=job.priority + 1)
 
-        [verdict] = apply(ask, msgspec.structs.replace(cancel("queued", DEFAULTS), expected=seen))
+        [verdict] = apply(
+            call_store, msgspec.structs.replace(cancel("queued", DEFAULTS), expected=seen)
+        )
 
         assert (verdict.applied, verdict.state) == (False, State.QUEUED)
 
-    def test_the_result_of_another_kind_is_not_in_a_receipt(self, ask, who, client):
+    def test_the_result_of_another_kind_is_not_in_a_receipt(
+        self, call_store, authenticator, client
+    ):
         again = [Draft("done", "mail", b"1")]
         sent = {"payload": 1, "id": "done", "kind": "other"}
         limits = {"kinds": frozenset({"other"})}
 
         for mine, others in (({}, limits), ({"kinds": frozenset({"mail"})}, limits)):
-            as_caller(who, Scope.PRODUCE, **mine)
-            assert ask("enqueue", queue=KEY, drafts=again)[0].result == b'"result"'
-            as_caller(who, Scope.PRODUCE, **others)
+            set_caller(authenticator, Scope.PRODUCE, **mine)
+            assert call_store("enqueue", queue=KEY, drafts=again)[0].result == b'"result"'
+            set_caller(authenticator, Scope.PRODUCE, **others)
             foreign = [Draft("done", "other", b"1")]
-            assert ask("enqueue", queue=KEY, drafts=foreign)[0].result is None
+            assert call_store("enqueue", queue=KEY, drafts=foreign)[0].result is None
             assert "result" not in client.post("/api/v1/queues/mail/jobs", json=sent).json()
 
 
 @pytest.mark.parametrize("scopes", [{Scope.READ}, {Scope.READ, Scope.ADMIN}])
 def test_only_admins_see_the_health_issues_of_the_store(
-    running, client, ask, who, store, monkeypatch, scopes
+    running, client, call_store, authenticator, store, monkeypatch, scopes
 ):
     issue = HealthIssue("eviction", "jobs may be evicted", "set noeviction")
     info = msgspec.structs.replace(store.info(), issues=(issue,))
     monkeypatch.setattr(store, "info", lambda: info)
-    as_caller(who, *scopes)
+    set_caller(authenticator, *scopes)
 
     shown = client.get("/api/v1/overview").json()["store"]["issues"]
 
     assert [one["code"] for one in shown] == (["eviction"] if Scope.ADMIN in scopes else [])
-    assert [one["code"] for one in shown] == [one.code for one in ask("info").issues]
+    assert [one["code"] for one in shown] == [one.code for one in call_store("info").issues]
     running[0].store_checks = CachedStoreChecks()
     checks = client.get("/readyz").json()["checks"]
     assert {"store", "durability"} <= checks.keys()
@@ -425,9 +439,9 @@ class TestReservedKeys:
             (("ackline", "callbacks", "mail", "more"), 422),
         ],
     )
-    def test_internal_keys_are_refused_even_to_an_admin(self, ask, store, key, status):
+    def test_internal_keys_are_refused_even_to_an_admin(self, call_store, store, key, status):
         for value in (b"garbage", b"{}"):
-            ask("write_keys", status, writes=[KeyWrite(key=key, value=value, version=0)])
+            call_store("write_keys", status, writes=[KeyWrite(key=key, value=value, version=0)])
 
         assert store.read_keys("acme", (), 10) == []
 
@@ -448,39 +462,41 @@ class TestReservedKeys:
             (("ackline", "readers", "", "lake"), b'{"cursor":"0.0","saved_at":0.0,"saved_by":"x"}'),
         ],
     )
-    def test_an_invalid_value_is_refused(self, ask, key, good):
+    def test_an_invalid_value_is_refused(self, call_store, key, good):
         for bad in (b"garbage", b"\xff", b"[]", b'{"tick":1e300,"updated_at":-5.0}'):
-            ask("write_keys", 422, writes=[KeyWrite(key=key, value=bad, version=0)])
+            call_store("write_keys", 422, writes=[KeyWrite(key=key, value=bad, version=0)])
 
-        assert ask("write_keys", writes=[KeyWrite(key=key, value=good, version=0)]) is True
+        assert call_store("write_keys", writes=[KeyWrite(key=key, value=good, version=0)]) is True
 
-    def test_one_invalid_key_refuses_the_whole_write(self, ask, store):
+    def test_one_invalid_key_refuses_the_whole_write(self, call_store, store):
         good = KeyWrite(key=("ackline", "queue", "mail", "relay"), value=b"1")
         bad = KeyWrite(key=("ackline", "cron", "mail", "nightly"), value=b"garbage")
 
-        ask("write_keys", 422, writes=[good, bad])
+        call_store("write_keys", 422, writes=[good, bad])
 
         assert store.read_keys("acme", (), 10) == []
 
-    def test_the_callbacks_key_is_neither_changed_nor_deleted(self, ask):
+    def test_the_callbacks_key_is_neither_changed_nor_deleted(self, call_store):
         key = ("ackline", "callbacks", "mail")
-        assert ask("write_keys", writes=[KeyWrite(key=key, value=b"0.0", version=0)])
+        assert call_store("write_keys", writes=[KeyWrite(key=key, value=b"0.0", version=0)])
 
         for value, version in ((None, None), (b"1.0", None), (None, 1)):
-            ask("write_keys", 403, writes=[KeyWrite(key=key, value=value, version=version)])
+            call_store("write_keys", 403, writes=[KeyWrite(key=key, value=value, version=version)])
 
-    def test_the_state_of_a_service_schedule_is_not_writable(self, ask, who, store):
+    def test_the_state_of_a_service_schedule_is_not_writable(
+        self, call_store, authenticator, store
+    ):
         schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))
-        note = KeyWrite(
+        state = KeyWrite(
             key=("ackline", "cron", "mail", "nightly"), value=b'{"tick":9e10,"updated_at":5.0}'
         )
-        gone = KeyWrite(key=note.key, value=None)
+        deletion = KeyWrite(key=state.key, value=None)
 
-        ask("write_keys", 403, writes=[note])
-        as_caller(who, Scope.CONSUME)
-        ask("write_keys", 403, writes=[gone])
-        as_caller(who, Scope.ADMIN)
-        ask("write_keys", writes=[gone])
+        call_store("write_keys", 403, writes=[state])
+        set_caller(authenticator, Scope.CONSUME)
+        call_store("write_keys", 403, writes=[deletion])
+        set_caller(authenticator, Scope.ADMIN)
+        call_store("write_keys", writes=[deletion])
 
     @pytest.mark.parametrize(
         ("key", "value"),
@@ -492,59 +508,63 @@ class TestReservedKeys:
             ),
         ],
     )
-    def test_a_cursor_beyond_the_end_is_refused(self, ask, key, value):
-        refused = ask("write_keys", 422, writes=[KeyWrite(key=key, value=value, version=0)])
+    def test_a_cursor_beyond_the_end_is_refused(self, call_store, key, value):
+        refused = call_store("write_keys", 422, writes=[KeyWrite(key=key, value=value, version=0)])
 
         assert "is beyond the journal's end" in refused.json()["detail"]
 
-    def test_the_services_own_reader_is_not_moved(self, ask, store):
+    def test_the_services_own_reader_is_not_moved(self, call_store, store):
         key = ("ackline", "readers", "mail", "webhooks")
 
         for value in (b'{"cursor":"0.0","saved_at":0.0,"saved_by":"x"}', None):
-            ask("write_keys", 403, writes=[KeyWrite(key=key, value=value)])
+            call_store("write_keys", 403, writes=[KeyWrite(key=key, value=value)])
 
         assert store.read_keys("acme", (), 10) == []
 
     @pytest.mark.parametrize(
         "limits", [{"queues": frozenset({"mail"})}, {"kinds": frozenset({"m"})}]
     )
-    def test_a_restricted_reader_cannot_read_all_queues(self, ask, who, limits):
-        place = b'{"cursor":"0.0","saved_at":0.0,"saved_by":"x"}'
-        write = KeyWrite(key=("ackline", "readers", "", "lake"), value=place)
-        as_caller(who, Scope.READ, **limits)
+    def test_a_restricted_reader_cannot_read_all_queues(self, call_store, authenticator, limits):
+        value = b'{"cursor":"0.0","saved_at":0.0,"saved_by":"x"}'
+        write = KeyWrite(key=("ackline", "readers", "", "lake"), value=value)
+        set_caller(authenticator, Scope.READ, **limits)
 
-        ask("write_keys", 403, writes=[write])
+        call_store("write_keys", 403, writes=[write])
 
-        as_caller(who, Scope.READ)
-        assert ask("write_keys", writes=[write]) is True
+        set_caller(authenticator, Scope.READ)
+        assert call_store("write_keys", writes=[write]) is True
 
-    def test_what_a_reader_of_all_queues_needs_is_not_pruned(self, ask, who, store):
+    def test_what_a_reader_of_all_queues_needs_is_not_pruned(
+        self, call_store, authenticator, store
+    ):
         ReaderCursor(store, "acme", ALL_QUEUES, "lake").load(lambda: store.info().cursor)
         store.configure(KEY, QueueSettings(keep_journal=0.0))
         store.enqueue(KEY, [Draft("a", "mail", b"1")])
-        as_caller(who, Scope.CONSUME, queues=frozenset({"mail"}))
+        set_caller(authenticator, Scope.CONSUME, queues=frozenset({"mail"}))
 
-        ask("prune", queue=KEY, limit=5)
+        call_store("prune", queue=KEY, limit=5)
 
         assert [event.id for event in store.events(KEY, None, 9)][-1] == "a"
 
-    def test_what_a_reader_needs_is_not_pruned(self, ask, who, store, monkeypatch):
+    def test_what_a_reader_needs_is_not_pruned(self, call_store, authenticator, store, monkeypatch):
         store.configure(KEY, QueueSettings(keep_journal=0.0))
         JournalReader(store, KEY, "webhooks").read()
         store.enqueue(KEY, [Draft("a", "mail", b"1")])
-        as_caller(who, Scope.CONSUME)
+        set_caller(authenticator, Scope.CONSUME)
 
-        ask("prune", queue=KEY, limit=5)
-        ask("prune", queue=KEY, limit=5, needed_after="9999999.0")
+        call_store("prune", queue=KEY, limit=5)
+        call_store("prune", queue=KEY, limit=5, needed_after="9999999.0")
 
         assert [event.id for event in store.events(KEY, None, 9)][-1] == "a"
-        ask("prune", 400, queue=KEY, limit=5, needed_after="nowhere")
+        call_store("prune", 400, queue=KEY, limit=5, needed_after="nowhere")
 
-    def test_a_queue_is_dropped_with_its_schedules(self, ask, store):
+    def test_a_queue_is_dropped_with_its_schedules(self, call_store, store):
         schedules.write(store, KEY, Schedule("nightly", "0 3 * * *"))
         [entry] = store.read_keys("acme", ("ackline",), 10)
 
-        ask("write_keys", writes=[KeyWrite(key=entry.key, value=None, version=entry.version)])
+        call_store(
+            "write_keys", writes=[KeyWrite(key=entry.key, value=None, version=entry.version)]
+        )
 
         assert store.read_keys("acme", ("ackline",), 10) == []
 
@@ -576,7 +596,7 @@ class TestBatches:
             ),
             (
                 "heartbeat",
-                {"queue": KEY, "heartbeat": BEAT},
+                {"queue": KEY, "heartbeat": HEARTBEAT},
                 "extensions",
                 lambda n: LeaseExtension(f"{n}", 1, 30.0),
             ),
@@ -584,30 +604,32 @@ class TestBatches:
             ("write_keys", {}, "writes", lambda n: KeyWrite(key=("k", f"{n}"), value=b"1")),
         ],
     )
-    def test_more_are_refused(self, ask, store, verb, arguments, name, one):
-        refused = ask(verb, 413, **arguments, **{name: [one(n) for n in range(4)]})
+    def test_more_are_refused(self, call_store, store, verb, arguments, name, one):
+        refused = call_store(verb, 413, **arguments, **{name: [one(n) for n in range(4)]})
 
         assert "the limit is 3" in refused.json()["detail"]
         assert store.describe(None) == []
         assert store.read_keys("acme", (), 9) == []
-        ask(verb, **arguments, **{name: [one(n) for n in range(3)]})
+        call_store(verb, **arguments, **{name: [one(n) for n in range(3)]})
 
-    def test_a_claim_is_limited_to_the_batch_size(self, ask, store):
+    def test_a_claim_is_limited_to_the_batch_size(self, call_store, store):
         store.enqueue(KEY, [Draft(f"{n}", "mail", b"1") for n in range(5)])
 
-        assert len(ask("claim", queue=KEY, request=REQUEST).jobs) == 3
-        assert len(ask("claim", queue=KEY, request=REQUEST).jobs) == 2
+        assert len(call_store("claim", queue=KEY, request=REQUEST).jobs) == 3
+        assert len(call_store("claim", queue=KEY, request=REQUEST).jobs) == 2
 
     @pytest.mark.parametrize("verb", ["page", "purge"])
-    def test_the_ids_of_a_filter_are_limited(self, ask, verb):
+    def test_the_ids_of_a_filter_are_limited(self, call_store, verb):
         which = Filter(ids=frozenset(map(str, range(10_001))))
 
-        ask(verb, 422, **{**CALLS[verb], "job_filter": which})
+        call_store(verb, 422, **{**CALLS[verb], "job_filter": which})
 
 
 class TestTenants:
-    def test_the_tenant_is_the_callers(self, ask, store):
-        ask("enqueue", queue=QueueKey("somebody else", "mail"), drafts=[Draft("a", "mail", b"1")])
+    def test_the_tenant_is_the_callers(self, call_store, store):
+        call_store(
+            "enqueue", queue=QueueKey("somebody else", "mail"), drafts=[Draft("a", "mail", b"1")]
+        )
 
         assert [info.key for info in store.describe(None)] == [KEY]
 
@@ -620,20 +642,22 @@ class TestTenants:
         assert answer.status_code == 403
         assert "'acme'" in answer.json()["detail"]
 
-    def test_a_foreign_queue_is_never_seen(self, ask, store):
+    def test_a_foreign_queue_is_never_seen(self, call_store, store):
         foreign = QueueKey("other", "mail")
         store.enqueue(foreign, [Draft("a", "mail", b"secret")])
-        ask("enqueue", queue=KEY, drafts=[Draft("mine", "mail", b"1")])
+        call_store("enqueue", queue=KEY, drafts=[Draft("mine", "mail", b"1")])
 
-        assert [info.key for info in ask("describe", name=None)] == [KEY]
-        assert [event.id for event in ask("events", queue=None, after=None, limit=1)] == ["mine"]
-        assert ask("get", queue=KEY, ids=["a"]) == [None]
-        assert ask("claim", **CALLS["claim"]).jobs[0].id == "mine"
+        assert [info.key for info in call_store("describe", name=None)] == [KEY]
+        assert [event.id for event in call_store("events", queue=None, after=None, limit=1)] == [
+            "mine"
+        ]
+        assert call_store("get", queue=KEY, ids=["a"]) == [None]
+        assert call_store("claim", **CALLS["claim"]).jobs[0].id == "mine"
 
-    def test_the_events_of_others_are_not_read(self, ask, store, monkeypatch):
+    def test_the_events_of_others_are_not_read(self, call_store, store, monkeypatch):
         for n in range(100):
             store.enqueue(QueueKey("other", "mail"), [Draft(f"{n}", "mail", b"secret")])
-        ask("enqueue", queue=KEY, drafts=[Draft("mine", "mail", b"1")])
+        call_store("enqueue", queue=KEY, drafts=[Draft("mine", "mail", b"1")])
         read, reads = store.events, []
 
         def counted(*arguments, **of):
@@ -642,18 +666,20 @@ class TestTenants:
 
         monkeypatch.setattr(store, "events", counted)
 
-        assert [event.id for event in ask("events", queue=None, after=None, limit=1)] == ["mine"]
+        assert [event.id for event in call_store("events", queue=None, after=None, limit=1)] == [
+            "mine"
+        ]
         assert list(map(len, reads)) == [1]
 
     def test_skipping_invisible_events_ends_in_time_with_a_cursor(
-        self, client, who, store, monkeypatch
+        self, client, authenticator, store, monkeypatch
     ):
         monkeypatch.setattr(execute, "SKIP_TIME_LIMIT", -1.0)
         monkeypatch.setattr(execute, "SKIP_PAGE", 10)
         for n in range(15):
             store.enqueue(QueueKey("acme", "other"), [Draft(f"{n}", "mail", b"secret")])
         store.enqueue(KEY, [Draft("mine", "mail", b"1")])
-        as_caller(who, *Scope, queues=frozenset({KEY.name}))
+        set_caller(authenticator, *Scope, queues=frozenset({KEY.name}))
         headers = {"content-type": JSON}
 
         def read(after):
@@ -668,129 +694,138 @@ class TestTenants:
         assert CONTINUE_AFTER_HEADER not in second.headers
         assert read(second.json()[0]["cursor"]).json() == []
 
-    def test_a_job_is_not_moved_to_another_tenant(self, ask, store):
-        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+    def test_a_job_is_not_moved_to_another_tenant(self, call_store, store):
+        call_store("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
 
-        [verdict] = apply(ask, move("a", QueueKey("other", "mail")))
+        [verdict] = apply(call_store, move("a", QueueKey("other", "mail")))
 
         assert not verdict.applied
         assert [info.key for info in store.describe(None)] == [KEY]
 
     def test_trying_to_reveals_and_reserves_no_capacity(self):
-        theirs = QueueKey("other", "mail")
+        other_queue = QueueKey("other", "mail")
         settings = Settings(maintenance=False, limits=TenantLimits(queue_jobs=2))
         runtime = Runtime(settings, MemoryStore(), Fixed())
         runtime.store.enqueue(KEY, [Draft("a", "mail", b"1")])
-        step = VERBS["apply"].pack({"queue": KEY, "transitions": [move("a", theirs)]})
+        step = VERBS["apply"].pack({"queue": KEY, "transitions": [move("a", other_queue)]})
         with client_for(runtime) as client:
             for _ in range(3):
                 headers = {"content-type": MSGPACK}
                 answer = client.post("/api/v1/store/apply", content=step, headers=headers)
                 assert answer.status_code == 200
-            runtime.limits.reserve_capacity(theirs, 2)
+            runtime.limits.reserve_capacity(other_queue, 2)
 
 
 class TestLimitedTokens:
-    def test_other_queues_are_out_of_reach(self, ask, who):
-        ask("enqueue", queue=QueueKey("acme", "secret"), drafts=[Draft("s", "mail", b"1")])
-        as_caller(who, *Scope, queues=frozenset({"mail"}))
+    def test_other_queues_are_out_of_reach(self, call_store, authenticator):
+        call_store("enqueue", queue=QueueKey("acme", "secret"), drafts=[Draft("s", "mail", b"1")])
+        set_caller(authenticator, *Scope, queues=frozenset({"mail"}))
 
         for verb, arguments in CALLS.items():
             if "queue" in arguments:
-                ask(verb, 403, **{**arguments, "queue": QueueKey("acme", "secret")})
-        ask("describe", 403, name="secret")
-        assert ask("describe", name=None) == []
-        assert ask("events", queue=None, after=None, limit=9) == []
-        apply(ask, move("a", QueueKey("acme", "secret")), status=403)
+                call_store(verb, 403, **{**arguments, "queue": QueueKey("acme", "secret")})
+        call_store("describe", 403, name="secret")
+        assert call_store("describe", name=None) == []
+        assert call_store("events", queue=None, after=None, limit=9) == []
+        apply(call_store, move("a", QueueKey("acme", "secret")), status=403)
 
-    def test_other_kinds_are_out_of_reach(self, ask, who):
+    def test_other_kinds_are_out_of_reach(self, call_store, authenticator):
         drafts = [Draft("a", "mail", b"1"), Draft("b", "secret", b"2")]
-        ask("enqueue", queue=KEY, drafts=drafts)
-        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+        call_store("enqueue", queue=KEY, drafts=drafts)
+        set_caller(authenticator, *Scope, kinds=frozenset({"mail"}))
 
-        ask("enqueue", 403, queue=KEY, drafts=[Draft("c", "secret", b"1")])
-        assert [job and job.id for job in ask("get", queue=KEY, ids=["b", "a"])] == [None, "a"]
-        page = ask("page", **{**CALLS["page"], "job_filter": Filter()})
+        call_store("enqueue", 403, queue=KEY, drafts=[Draft("c", "secret", b"1")])
+        assert [job and job.id for job in call_store("get", queue=KEY, ids=["b", "a"])] == [
+            None,
+            "a",
+        ]
+        page = call_store("page", **{**CALLS["page"], "job_filter": Filter()})
         assert [job.id for job in page.jobs] == ["a"]
-        events = ask("events", queue=KEY, after=None, limit=9)
+        events = call_store("events", queue=KEY, after=None, limit=9)
         assert [event.id for event in events] == ["a"]
-        assert [job.id for job in ask("claim", **CALLS["claim"]).jobs] == ["a"]
-        wanted = msgspec.structs.replace(REQUEST, kinds=frozenset({"secret"}))
-        ask("claim", 403, queue=KEY, request=wanted)
-        assert ask("purge", **CALLS["purge"]) == 1
+        assert [job.id for job in call_store("claim", **CALLS["claim"]).jobs] == ["a"]
+        request = msgspec.structs.replace(REQUEST, kinds=frozenset({"secret"}))
+        call_store("claim", 403, queue=KEY, request=request)
+        assert call_store("purge", **CALLS["purge"]) == 1
 
     @pytest.mark.parametrize("scope", [Scope.READ, Scope.ADMIN])
-    def test_schedules_of_other_kinds_are_not_read_or_deleted(self, ask, who, store, scope):
+    def test_schedules_of_other_kinds_are_not_read_or_deleted(
+        self, call_store, authenticator, store, scope
+    ):
         schedules.write(store, KEY, Schedule("nightly", "* * * * *", "secret", "precious"))
         key = ("ackline", "schedules", "mail", "nightly")
-        as_caller(who, scope, kinds=frozenset({"mail"}))
+        set_caller(authenticator, scope, kinds=frozenset({"mail"}))
 
-        ask("read_keys", 403, prefix=key[:3], limit=5)
+        call_store("read_keys", 403, prefix=key[:3], limit=5)
         if scope is Scope.READ:
-            assert ask("read_keys", prefix=key[:1], limit=5) == []
-        ask("write_keys", 403, writes=[KeyWrite(key=key, value=None)])
+            assert call_store("read_keys", prefix=key[:1], limit=5) == []
+        call_store("write_keys", 403, writes=[KeyWrite(key=key, value=None)])
         assert schedules.find(store, KEY, "nightly")[0] is not None
 
-    def test_a_page_does_not_tell_whether_others_match(self, ask, who, store):
+    def test_a_page_does_not_tell_whether_others_match(self, call_store, authenticator, store):
         store.enqueue(KEY, [Draft(str(n), "secret", b'"pin 1234"') for n in range(3)])
-        as_caller(who, Scope.READ, kinds=frozenset({"mail"}))
+        set_caller(authenticator, Scope.READ, kinds=frozenset({"mail"}))
 
         for text in ("pin 1234", "pin 9999"):
-            page = ask("page", queue=KEY, job_filter=Filter(text=text), cursor=None, limit=1)
+            page = call_store("page", queue=KEY, job_filter=Filter(text=text), cursor=None, limit=1)
             assert page == Page([], None)
         secret = Filter(kinds=frozenset({"secret"}))
-        ask("page", 403, queue=KEY, job_filter=secret, cursor=None, limit=1)
+        call_store("page", 403, queue=KEY, job_filter=secret, cursor=None, limit=1)
 
-    def test_leases_of_other_kinds_are_left_out(self, ask, who, store):
+    def test_leases_of_other_kinds_are_left_out(self, call_store, authenticator, store):
         store.enqueue(KEY, [Draft("b", "secret", b"2"), Draft("a", "mail", b"1")])
         store.claim(KEY, REQUEST)
-        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+        set_caller(authenticator, *Scope, kinds=frozenset({"mail"}))
 
-        assert [job.id for job in ask("leases", queue=KEY, worker="w", limit=5)] == ["a"]
+        assert [job.id for job in call_store("leases", queue=KEY, worker="w", limit=5)] == ["a"]
 
-    def test_events_of_other_kinds_do_not_end_the_journal(self, ask, who, store, monkeypatch):
+    def test_events_of_other_kinds_do_not_end_the_journal(
+        self, call_store, authenticator, store, monkeypatch
+    ):
         monkeypatch.setattr(execute, "SKIP_PAGE", 2)
         store.enqueue(KEY, [Draft(str(number), "secret", b"2") for number in range(5)])
         store.enqueue(KEY, [Draft("a", "mail", b"1")])
-        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+        set_caller(authenticator, *Scope, kinds=frozenset({"mail"}))
 
-        assert [event.id for event in ask("events", queue=KEY, after=None, limit=2)] == ["a"]
+        assert [event.id for event in call_store("events", queue=KEY, after=None, limit=2)] == ["a"]
 
-    def test_jobs_of_other_kinds_are_not_touched_by_their_ids(self, ask, who, store):
+    def test_jobs_of_other_kinds_are_not_touched_by_their_ids(
+        self, call_store, authenticator, store
+    ):
         store.enqueue(KEY, [Draft("a", "mail", b"1"), Draft("b", "secret", b"2")])
-        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+        set_caller(authenticator, *Scope, kinds=frozenset({"mail"}))
 
         steps = [cancel(id, DEFAULTS) for id in ("b", "a", "none")]
-        assert [verdict.applied for verdict in apply(ask, *steps)] == [False, True, False]
-        assert [verdict.state for verdict in apply(ask, steps[0], steps[2])] == [None, None]
+        assert [verdict.applied for verdict in apply(call_store, *steps)] == [False, True, False]
+        assert [verdict.state for verdict in apply(call_store, steps[0], steps[2])] == [None, None]
         assert [job.state for job in store.get(KEY, ["a", "b"])] == [
             State.CANCELLED,
             State.QUEUED,
         ]
-        claimed = ask("claim", queue=KEY, request=REQUEST, transitions=steps[:1])
+        claimed = call_store("claim", queue=KEY, request=REQUEST, transitions=steps[:1])
         assert [verdict.applied for verdict in claimed.verdicts] == [False]
-        reply = ask(
-            "heartbeat", queue=KEY, heartbeat=BEAT, extensions=[LeaseExtension("b", 1, 30.0)]
+        reply = call_store(
+            "heartbeat", queue=KEY, heartbeat=HEARTBEAT, extensions=[LeaseExtension("b", 1, 30.0)]
         )
         assert reply.lost == [0]
 
-    def test_settings_of_other_kinds_are_not_changed(self, ask, who, store):
+    def test_settings_of_other_kinds_are_not_changed(self, call_store, authenticator, store):
         store.configure(KEY, QueueSettings(kinds={"secret": Policy()}))
-        as_caller(who, *Scope, kinds=frozenset({"mail"}))
+        set_caller(authenticator, *Scope, kinds=frozenset({"mail"}))
         old = store.describe("acme", "mail")[0].settings
 
         own = msgspec.structs.replace(old, kinds={**old.kinds, "mail": Policy(max_attempts=7)})
-        assert ask("configure", queue=KEY, settings=own, expected=old) is True
-        ask("configure", 403, queue=KEY, settings=QueueSettings(), expected=own)
-        ask("configure", 403, queue=KEY, settings=msgspec.structs.replace(own, paused=True))
+        assert call_store("configure", queue=KEY, settings=own, expected=old) is True
+        call_store("configure", 403, queue=KEY, settings=QueueSettings(), expected=own)
+        call_store("configure", 403, queue=KEY, settings=msgspec.structs.replace(own, paused=True))
 
-    def test_a_transition_writes_only_the_keys_of_its_job(self, ask, who, store):
+    def test_a_transition_writes_only_the_keys_of_its_job(self, call_store, authenticator, store):
         own, other = ("lost", "a"), ("config", "price")
         store.write_keys("acme", [KeyWrite(key=other, value=b"100")])
         options = Options(keys_if_undelivered=(own,), max_attempts=1)
         store.enqueue(KEY, [Draft("a", "mail", b"1", options=options), Draft("b", "mail", b"2")])
-        as_caller(who, Scope.CONSUME, queues=frozenset({"mail"}))
-        jobs = ask("claim", queue=KEY, request=REQUEST, transitions=[]).jobs
+        set_caller(authenticator, Scope.CONSUME, queues=frozenset({"mail"}))
+        jobs = call_store("claim", queue=KEY, request=REQUEST, transitions=[]).jobs
 
         steps = [
             msgspec.structs.replace(
@@ -799,31 +834,33 @@ class TestLimitedTokens:
             for job in jobs
         ]
 
-        assert [verdict.applied for verdict in apply(ask, *steps)] == [True, True]
+        assert [verdict.applied for verdict in apply(call_store, *steps)] == [True, True]
         written = {entry.key: entry.value for entry in store.read_keys("acme", (), 10)}
         assert written == {own: b"1", other: b"100"}
 
     @pytest.mark.parametrize(
         "limit", [{"kinds": frozenset({"a"})}, {"queues": frozenset({"mail"})}]
     )
-    def test_keys_of_the_whole_tenant_are_out_of_reach(self, ask, who, store, limit):
+    def test_keys_of_the_whole_tenant_are_out_of_reach(
+        self, call_store, authenticator, store, limit
+    ):
         store.write_keys("acme", [KeyWrite(key=("k", "1"), value=b"secret")])
-        as_caller(who, *Scope, **limit)
+        set_caller(authenticator, *Scope, **limit)
 
-        ask("read_keys", 403, prefix=("k",), limit=5)
-        ask("write_keys", 403, writes=[KeyWrite(key=("k", "2"), value=b"1")])
+        call_store("read_keys", 403, prefix=("k",), limit=5)
+        call_store("write_keys", 403, writes=[KeyWrite(key=("k", "2"), value=b"1")])
 
 
 class TestSignatures:
-    def test_the_journal_has_the_callers_name(self, ask):
-        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
-        apply(ask, cancel("a", DEFAULTS, by="the boss"))
-        ask("configure", queue=KEY, settings=QueueSettings(paused=True), by="")
+    def test_the_journal_has_the_callers_name(self, call_store):
+        call_store("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+        apply(call_store, cancel("a", DEFAULTS, by="the boss"))
+        call_store("configure", queue=KEY, settings=QueueSettings(paused=True), by="")
 
-        told = {e.act: e.by for e in ask("events", queue=KEY, after=None, limit=9)}
+        actors = {e.act: e.by for e in call_store("events", queue=KEY, after=None, limit=9)}
 
-        assert told[Act.CANCEL] == "ann: the boss"
-        assert told[Act.PAUSE] == "ann"
+        assert actors[Act.CANCEL] == "ann: the boss"
+        assert actors[Act.PAUSE] == "ann"
 
 
 class TestWhatIsRefused:
@@ -840,13 +877,13 @@ class TestWhatIsRefused:
             Draft("a", "mail", b"", options=Options(keys_if_undelivered=(("ackline", "cron"),))),
         ],
     )
-    def test_an_invalid_draft(self, ask, draft):
-        ask("enqueue", 422, queue=KEY, drafts=[Draft("fine", "mail", b""), draft])
+    def test_an_invalid_draft(self, call_store, draft):
+        call_store("enqueue", 422, queue=KEY, drafts=[Draft("fine", "mail", b""), draft])
 
-        assert ask("describe", name=None) == []
+        assert call_store("describe", name=None) == []
 
-    def test_a_payload_that_is_too_large(self, ask):
-        ask("enqueue", 413, queue=KEY, drafts=[Draft("a", "mail", b"x" * (2**20 + 1))])
+    def test_a_payload_that_is_too_large(self, call_store):
+        call_store("enqueue", 413, queue=KEY, drafts=[Draft("a", "mail", b"x" * (2**20 + 1))])
 
     @pytest.mark.parametrize(
         "step",
@@ -859,10 +896,10 @@ class TestWhatIsRefused:
             edit("a", Change(priority=99)),
         ],
     )
-    def test_an_illegal_transition(self, ask, step):
-        ask("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
+    def test_an_illegal_transition(self, call_store, step):
+        call_store("enqueue", queue=KEY, drafts=[Draft("a", "mail", b"1")])
 
-        apply(ask, step, status=422)
+        apply(call_store, step, status=422)
 
     @pytest.mark.parametrize(
         "step",
@@ -886,20 +923,20 @@ class TestWhatIsRefused:
             answer = client.post(f"/api/v1/store/{verb}", json={**sent, **more})
             assert answer.status_code == 422, answer.text
 
-    def test_transitions_of_the_lifecycle_are_accepted(self, ask):
-        ask("enqueue", queue=KEY, drafts=[Draft(id, "mail", b"1") for id in "ab"])
-        a, b = ask("claim", **CALLS["claim"]).jobs
+    def test_transitions_of_the_lifecycle_are_accepted(self, call_store):
+        call_store("enqueue", queue=KEY, drafts=[Draft(id, "mail", b"1") for id in "ab"])
+        a, b = call_store("claim", **CALLS["claim"]).jobs
 
-        verdicts = apply(ask, complete(a, b"1", DEFAULTS), expire(b, DEFAULTS))
+        verdicts = apply(call_store, complete(a, b"1", DEFAULTS), expire(b, DEFAULTS))
 
         assert [verdict.applied for verdict in verdicts] == [True, True]
 
     @pytest.mark.parametrize("limit", [-1, 10_001])
-    def test_an_excessive_limit(self, ask, limit):
-        ask("promote", 422, queue=KEY, limit=limit)
+    def test_an_excessive_limit(self, call_store, limit):
+        call_store("promote", 422, queue=KEY, limit=limit)
 
-    def test_an_invalid_cursor(self, ask):
-        ask("events", 400, queue=KEY, after="nonsense", limit=5)
+    def test_an_invalid_cursor(self, call_store):
+        call_store("events", 400, queue=KEY, after="nonsense", limit=5)
 
     @pytest.mark.parametrize(
         ("body", "media_type", "status"),
@@ -930,32 +967,32 @@ class TestWhatIsRefused:
             assert answer.status_code == 404
 
 
-def test_the_location_of_the_store_is_not_revealed(ask, who):
-    as_caller(who, Scope.READ)
+def test_the_location_of_the_store_is_not_revealed(call_store, authenticator):
+    set_caller(authenticator, Scope.READ)
 
-    info = ask("info")
+    info = call_store("info")
 
     assert (info.location, info.details) == ("", {})
     assert info.durability
 
 
 class TestLongTexts:
-    def test_a_reported_failure_and_its_note_are_cut_off(self, ask, store):
+    def test_a_reported_failure_and_its_note_are_cut_off(self, call_store, store):
         store.enqueue(KEY, [Draft("a", "mail", b"1")])
         [job] = store.claim(KEY, REQUEST).jobs
         long = "x" * 1_000_000
         failure = Failure(act=Act.FAIL, attempt=1, type=long, message=long, traceback=long)
-        step = msgspec.structs.replace(bury(job, failure, DEFAULTS), note=long, by=long)
+        step = msgspec.structs.replace(bury(job, failure, DEFAULTS), state=long, by=long)
 
-        assert apply(ask, step)[0].applied
+        assert apply(call_store, step)[0].applied
 
         [kept] = store.get(KEY, ["a"])
         assert len(msgspec.msgpack.encode(kept)) < 50_000
         assert len(msgspec.msgpack.encode(list(store.events(KEY, None, 10)))) < 5_000
 
-    def test_a_host_is_cut_off(self, ask, store):
-        beat = msgspec.structs.replace(BEAT, host="h" * 1_000_000)
+    def test_a_host_is_cut_off(self, call_store, store):
+        beat = msgspec.structs.replace(HEARTBEAT, host="h" * 1_000_000)
 
-        ask("heartbeat", queue=KEY, heartbeat=beat, extensions=[])
+        call_store("heartbeat", queue=KEY, heartbeat=beat, extensions=[])
 
         assert len(store.workers([KEY])[0][0].heartbeat.host) == 512

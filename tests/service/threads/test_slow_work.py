@@ -25,86 +25,86 @@ from ackline.service.threads.slow_work import (
 from ackline.service.webhooks import api
 from ackline.stores.contract import Page
 
-LOOKS = 16
+CLIENTS = 16
 
 
-class Held:
+class BlockedCall:
     """Slow work that continues when the test says so."""
 
     def __init__(self, answer):
         self.answer = answer
-        self._begun = threading.Semaphore(0)
-        self._go_on = threading.Event()
+        self._started = threading.Semaphore(0)
+        self._resume = threading.Event()
 
     def __call__(self, *_arguments, **_options):
-        self._begun.release()
-        assert self._go_on.wait(30)
+        self._started.release()
+        assert self._resume.wait(30)
         return self.answer
 
     def wait_for(self, count):
         for _ in range(count):
-            assert self._begun.acquire(timeout=10)
+            assert self._started.acquire(timeout=10)
 
-    def let_go(self):
-        self._go_on.set()
+    def release(self):
+        self._resume.set()
 
 
-def require_polls_meanwhile(live, held, look):
+def require_polls_meanwhile(live, blocked, request):
     """More slow calls than threads for short ones, and a poll that is not delayed."""
     live.api.enqueue(1, id="a")
-    with ThreadPoolExecutor(LOOKS) as clients:
-        found = [clients.submit(look) for _ in range(LOOKS)]
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        found = [clients.submit(request) for _ in range(CLIENTS)]
         try:
-            held.wait_for(CALLS_PER_TENANT)
+            blocked.wait_for(CALLS_PER_TENANT)
 
             assert live.api.get("/queue/poll")["message"]["id"] == "a"
             assert not any(one.done() for one in found)
         finally:
-            held.let_go()
+            blocked.release()
         return [one.result() for one in found]
 
 
 def test_a_poll_does_not_wait_for_searches(live, monkeypatch):
-    held = Held(search.SearchResults([], complete=True))
-    monkeypatch.setattr(search, "SearchResults", held)
+    blocked = BlockedCall(search.SearchResults([], complete=True))
+    monkeypatch.setattr(search, "SearchResults", blocked)
 
-    found = require_polls_meanwhile(live, held, lambda: live.api.get("/v1/search", text="x"))
+    found = require_polls_meanwhile(live, blocked, lambda: live.api.get("/v1/search", text="x"))
 
-    assert [one["complete"] for one in found] == [True] * LOOKS
+    assert [one["complete"] for one in found] == [True] * CLIENTS
 
 
 def test_a_poll_does_not_wait_for_reading_the_latest_events(live, monkeypatch):
-    held = Held(LatestEvents([], complete=True))
-    monkeypatch.setattr(journal, "latest_events", held)
+    blocked = BlockedCall(LatestEvents([], complete=True))
+    monkeypatch.setattr(journal, "latest_events", blocked)
 
     found = require_polls_meanwhile(
-        live, held, lambda: live.api.get("/v1/events", last=10, text="x")
+        live, blocked, lambda: live.api.get("/v1/events", last=10, text="x")
     )
 
-    assert [one["complete"] for one in found] == [True] * LOOKS
+    assert [one["complete"] for one in found] == [True] * CLIENTS
 
 
 def test_a_poll_does_not_wait_for_lists_of_deliveries(live, monkeypatch):
-    held = Held(Page([], None))
-    monkeypatch.setattr(api, "read_page", held)
+    blocked = BlockedCall(Page([], None))
+    monkeypatch.setattr(api, "read_page", blocked)
     id = live.api.post("/v1/webhooks", {"url": "https://example.com/"}, 201)["id"]
 
     found = require_polls_meanwhile(
-        live, held, lambda: live.api.get(f"/v1/webhooks/{id}/deliveries")
+        live, blocked, lambda: live.api.get(f"/v1/webhooks/{id}/deliveries")
     )
 
-    assert [one["deliveries"] for one in found] == [[]] * LOOKS
+    assert [one["deliveries"] for one in found] == [[]] * CLIENTS
 
 
 @pytest.mark.parametrize(
     ("verb", "path", "answer"), [("leases", "jobs?worker=w", []), ("workers", "workers", [[]])]
 )
 def test_a_poll_does_not_wait_for_lists_of_work(live, monkeypatch, verb, path, answer):
-    held = Held(answer)
-    monkeypatch.setattr(live.runtime.store, verb, held)
+    blocked = BlockedCall(answer)
+    monkeypatch.setattr(live.runtime.store, verb, blocked)
     live.runtime.background.stop()
 
-    require_polls_meanwhile(live, held, lambda: live.api.get(f"/v1/queues/default/{path}"))
+    require_polls_meanwhile(live, blocked, lambda: live.api.get(f"/v1/queues/default/{path}"))
 
 
 @pytest.mark.parametrize(
@@ -117,28 +117,28 @@ def test_a_poll_does_not_wait_for_lists_of_work(live, monkeypatch, verb, path, a
     ],
 )
 def test_a_poll_does_not_wait_for_long_lists_of_the_store(live, monkeypatch, verb, arguments):
-    held = Held([])
-    monkeypatch.setattr(store, "execute_within_rate", held)
+    blocked = BlockedCall([])
+    monkeypatch.setattr(store, "execute_within_rate", blocked)
 
     found = require_polls_meanwhile(
-        live, held, lambda: live.api.post(f"/v1/store/{verb}", arguments)
+        live, blocked, lambda: live.api.post(f"/v1/store/{verb}", arguments)
     )
 
-    assert found == [[]] * LOOKS
+    assert found == [[]] * CLIENTS
 
 
 def test_a_tenant_leaves_threads_to_the_others():
     async def run() -> None:
-        work, go_on = SlowWorkPool(), threading.Event()
-        greedy = [
-            asyncio.ensure_future(work.call("greedy", go_on.wait, 30))
+        work, resume = SlowWorkPool(), threading.Event()
+        busy = [
+            asyncio.ensure_future(work.call("greedy", resume.wait, 30))
             for _ in range(2 * THREAD_COUNT)
         ]
         try:
             assert await asyncio.wait_for(work.call("modest", lambda: "answered"), 10) == "answered"
         finally:
-            go_on.set()
-        assert all(await asyncio.gather(*greedy))
+            resume.set()
+        assert all(await asyncio.gather(*busy))
         work.close()
 
     asyncio.run(run())
@@ -165,22 +165,22 @@ class ByHeader:
     ],
 )
 def test_hanging_operations_of_two_tenants_delay_nobody(live, monkeypatch, method, path, body):
-    store, held = live.runtime.store, Held(None)
+    store, blocked = live.runtime.store, BlockedCall(None)
     live.runtime.authenticator = ByHeader()
     for tenant in ("one", "two"):
         Queues(store, tenant)["big"].enqueue(1, id="a")
     # A purge and a drop begin with `purge`, a bulk act with `page`, a rename with both queues.
     for verb in ("purge", "page", "get"):
-        monkeypatch.setattr(store, verb, hanging(getattr(store, verb), held))
+        monkeypatch.setattr(store, verb, hanging(getattr(store, verb), blocked))
 
     def act(tenant):
         url, headers = live.url + live.runtime.settings.base + path, {"x-tenant": tenant}
         return httpx.request(method, url, headers=headers, json=body, timeout=30).status_code
 
-    with ThreadPoolExecutor(LOOKS) as clients:
+    with ThreadPoolExecutor(CLIENTS) as clients:
         acts = [clients.submit(act, tenant) for tenant in ("one", "two") for _ in range(4)]
         try:
-            held.wait_for(2 * CALLS_PER_TENANT)
+            blocked.wait_for(2 * CALLS_PER_TENANT)
 
             figures = live.client.get("/metrics").text
             assert 'ackline_oldest_queued_seconds{queue="big",tenant="two"}' in figures
@@ -188,16 +188,16 @@ def test_hanging_operations_of_two_tenants_delay_nobody(live, monkeypatch, metho
             assert live.api.get("/v1/search", text="x")["complete"]
             assert not any(act.done() for act in acts)
         finally:
-            held.let_go()
+            blocked.release()
         assert {act.result() for act in acts} <= {200, 404, 409}
 
 
-def hanging(verb, held):
+def hanging(verb, blocked):
     """A method that is slow for the queue `big`."""
 
     def call(queue, *arguments, **options):
         if queue.name == "big" and threading.current_thread().name.startswith("ackline slow"):
-            held()
+            blocked()
         return verb(queue, *arguments, **options)
 
     return call
@@ -205,14 +205,14 @@ def hanging(verb, held):
 
 def test_a_cancelled_call_keeps_its_slot_until_it_ends():
     async def run() -> bool:
-        work, held = SlowWorkPool(), Held("")
-        left = [asyncio.create_task(work.call("greedy", held)) for _ in range(CALLS_PER_TENANT)]
-        await asyncio.to_thread(held.wait_for, CALLS_PER_TENANT)
+        work, blocked = SlowWorkPool(), BlockedCall("")
+        left = [asyncio.create_task(work.call("greedy", blocked)) for _ in range(CALLS_PER_TENANT)]
+        await asyncio.to_thread(blocked.wait_for, CALLS_PER_TENANT)
         for task in left:
             task.cancel()
         next_call = asyncio.create_task(work.call("greedy", str))
         done, _ = await asyncio.wait([next_call], timeout=0.2)
-        held.let_go()
+        blocked.release()
         await asyncio.wait([*left, next_call])
         work.close()
         return not done and all(task.cancelled() for task in left)
@@ -245,12 +245,12 @@ def test_chunks_of_one_tenant_make_way_for_another():
 
 def test_a_cancelled_operation_ends_between_two_chunks():
     async def run() -> None:
-        work, go_on, begun, left = SlowWorkPool(), threading.Event(), threading.Event(), []
+        work, resume, begun, left = SlowWorkPool(), threading.Event(), threading.Event(), []
 
         def steps():
             try:
                 begun.set()
-                assert go_on.wait(10)
+                assert resume.wait(10)
                 yield
                 begun.clear()
                 while True:
@@ -261,7 +261,7 @@ def test_a_cancelled_operation_ends_between_two_chunks():
         act = asyncio.ensure_future(work.run_chunks("a", steps()))
         await asyncio.to_thread(begun.wait, 10)
         act.cancel()
-        go_on.set()
+        resume.set()
         with pytest.raises(asyncio.CancelledError):
             await act
         assert [name.startswith("ackline slow") for name in left] == [True]
@@ -288,15 +288,15 @@ def test_an_error_ends_the_chunks():
 
 def test_more_than_can_wait_are_refused():
     async def run() -> None:
-        work, go_on = SlowWorkPool(), threading.Event()
+        work, resume = SlowWorkPool(), threading.Event()
         most = CALLS_PER_TENANT + MAX_WAITING_PER_TENANT
-        waiting = [asyncio.ensure_future(work.call("a", go_on.wait, 30)) for _ in range(most)]
+        waiting = [asyncio.ensure_future(work.call("a", resume.wait, 30)) for _ in range(most)]
         await asyncio.sleep(0)
 
         with pytest.raises(TooManySlowRequests):
             await work.call("a", lambda: None)
 
-        go_on.set()
+        resume.set()
         await asyncio.gather(*waiting)
         await work.call("a", lambda: None)
         work.close()

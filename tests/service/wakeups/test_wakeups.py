@@ -34,9 +34,9 @@ class Counting(WrappedStore):
         self.described = 0
         self.subscriptions: list[RecordingSubscription] = []
 
-    def describe(self, *given: Any, **more: Any) -> Any:
+    def describe(self, *args: Any, **kwargs: Any) -> Any:
         self.described += 1
-        return super().describe(*given, **more)
+        return super().describe(*args, **kwargs)
 
     def subscribe(self) -> Subscription:
         self.subscriptions.append(RecordingSubscription(self.inner.subscribe()))
@@ -48,24 +48,24 @@ class RecordingSubscription:
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
-        self.heard: set[Subject] = set()
-        self.deaf = False
+        self.subjects: set[Subject] = set()
+        self.loses_notifications = False
         self.missed = False
 
     def add(self, subjects: Any) -> None:
         subjects = set(subjects)
-        self.heard |= subjects
+        self.subjects |= subjects
         self.inner.add(subjects)
 
     def remove(self, subjects: Any) -> None:
         subjects = set(subjects)
-        self.heard -= subjects
+        self.subjects -= subjects
         self.inner.remove(subjects)
 
     def wait(self, timeout: float) -> Any:
-        news = self.inner.wait(timeout)
+        notified = self.inner.wait(timeout)
         missed, self.missed = self.missed, False
-        return None if missed else set() if self.deaf else news
+        return None if missed else set() if self.loses_notifications else notified
 
     def wake(self) -> None:
         self.inner.wake()
@@ -90,8 +90,8 @@ def store() -> Iterator[Counting]:
 
 def run(store: Store, work: Callable[[Wakeups], Coroutine[Any, Any, None]]) -> None:
     async def within() -> None:
-        async with opened(store) as waking:
-            await work(waking)
+        async with opened(store) as wakeups:
+            await work(wakeups)
 
     asyncio.run(within())
 
@@ -99,11 +99,11 @@ def run(store: Store, work: Callable[[Wakeups], Coroutine[Any, Any, None]]) -> N
 @asynccontextmanager
 async def opened(store: Store) -> AsyncIterator[Wakeups]:
     threads = ThreadPools()
-    waking = Wakeups(store, threads)
+    wakeups = Wakeups(store, threads)
     try:
-        yield waking
+        yield wakeups
     finally:
-        await asyncio.to_thread(waking.close)
+        await asyncio.to_thread(wakeups.close)
         threads.close()
 
 
@@ -113,9 +113,9 @@ async def woken(*events: asyncio.Event) -> None:
             await event.wait()
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(SOON):
-        while not holds():
+        while not condition():
             await asyncio.sleep(0.005)
 
 
@@ -143,10 +143,10 @@ class TestCost:
     def test_any_number_of_queues_needs_one_thread_and_subscription(self, store: Counting) -> None:
         before = threading.active_count()
 
-        async def work(waking: Wakeups) -> None:
+        async def work(wakeups: Wakeups) -> None:
             with ExitStack() as using:
                 keys = [QueueKey("default", f"queue {n}") for n in range(2000)]
-                all_of_them = [using.enter_context(waking.of_queue(k, "ready")) for k in keys]
+                all_of_them = [using.enter_context(wakeups.of_queue(k, "ready")) for k in keys]
                 events = [waits(wakeup)[0] for wakeup in all_of_them]
                 await woken(*events)
                 assert threading.active_count() - before <= 1
@@ -159,19 +159,19 @@ class TestCost:
     ) -> None:
         monkeypatch.setattr(registry, "UNSUBSCRIBE_AFTER", 0.05)
 
-        async def work(waking: Wakeups) -> None:
-            with waking.of_queue(KEY, "ready") as wakeup:
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_queue(KEY, "ready") as wakeup:
                 waits(wakeup)
-                await until(lambda: bool(store.subscriptions and store.subscriptions[0].heard))
-            await until(lambda: not store.subscriptions[0].heard)
+                await until(lambda: bool(store.subscriptions and store.subscriptions[0].subjects))
+            await until(lambda: not store.subscriptions[0].subjects)
 
         run(store, work)
 
     def test_a_request_that_finds_jobs_is_not_subscribed(self, store: Counting) -> None:
-        async def work(waking: Wakeups) -> None:
-            with waking.of_queue(KEY, "ready"):
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_queue(KEY, "ready"):
                 pass
-            assert not any(one.heard for one in store.subscriptions)
+            assert not any(one.subjects for one in store.subscriptions)
 
         run(store, work)
         assert not store.subscriptions
@@ -183,13 +183,13 @@ class TestCost:
         """So that the store need not send more notifications."""
         monkeypatch.setattr(registry, "UNSUBSCRIBE_ON_NOTIFICATION_AFTER", 0.0)
 
-        async def work(waking: Wakeups) -> None:
-            with waking.of_queue(KEY, "ready") as wakeup:
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_queue(KEY, "ready") as wakeup:
                 event, waiter = waits(wakeup)
                 await settled(wakeup)
                 wakeup.cancel(waiter)
                 put(store)
-                await until(lambda: not store.subscriptions[0].heard)
+                await until(lambda: not store.subscriptions[0].subjects)
                 event, _ = waits(wakeup)
                 await woken(event)
 
@@ -199,8 +199,8 @@ class TestCost:
 @pytest.mark.usefixtures("no_polls")
 class TestNotifications:
     def test_a_job_wakes_one_waiter_which_wakes_the_next(self, store: Counting) -> None:
-        async def work(waking: Wakeups) -> None:
-            with waking.of_queue(KEY, "ready") as wakeup:
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_queue(KEY, "ready") as wakeup:
                 waits(wakeup)
                 await settled(wakeup)
                 first, second = waits(wakeup)[0], waits(wakeup)[0]
@@ -213,8 +213,8 @@ class TestNotifications:
         run(store, work)
 
     def test_a_change_wakes_all(self, store: Counting) -> None:
-        async def work(waking: Wakeups) -> None:
-            with waking.of_queue(KEY, "changes") as wakeup:
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_queue(KEY, "changes") as wakeup:
                 waits(wakeup)
                 await settled(wakeup)
                 events = [waits(wakeup)[0] for _ in range(3)]
@@ -224,10 +224,10 @@ class TestNotifications:
         run(store, work)
 
     def test_waiters_for_other_kinds_are_woken_too(self, store: Counting) -> None:
-        async def work(waking: Wakeups) -> None:
+        async def work(wakeups: Wakeups) -> None:
             with (
-                waking.of_queue(KEY, "ready", frozenset({"mail"})) as mail,
-                waking.of_queue(KEY, "ready", frozenset({"image"})) as image,
+                wakeups.of_queue(KEY, "ready", frozenset({"mail"})) as mail,
+                wakeups.of_queue(KEY, "ready", frozenset({"image"})) as image,
             ):
                 waits(mail), waits(image)
                 await settled(mail)
@@ -238,8 +238,8 @@ class TestNotifications:
         run(store, work)
 
     def test_a_notification_before_the_wait_is_not_missed(self, store: Counting) -> None:
-        async def work(waking: Wakeups) -> None:
-            with waking.of_queue(KEY, "ready", pinned=True) as wakeup:
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_queue(KEY, "ready", pinned=True) as wakeup:
                 await settled(wakeup)
                 seen = wakeup.version
                 put(store)
@@ -251,9 +251,9 @@ class TestNotifications:
         run(store, work)
 
     def test_a_watcher_does_not_wait_in_turn(self, store: Counting) -> None:
-        async def work(waking: Wakeups) -> None:
+        async def work(wakeups: Wakeups) -> None:
             watching = asyncio.Event()
-            with waking.of_queue(KEY, "ready") as wakeup, wakeup.watching(watching):
+            with wakeups.of_queue(KEY, "ready") as wakeup, wakeup.watching(watching):
                 await settled(wakeup)
                 watching.clear()
                 event, _ = waits(wakeup)
@@ -263,8 +263,8 @@ class TestNotifications:
         run(store, work)
 
     def test_a_job_that_becomes_due_wakes_one(self, store: Counting) -> None:
-        async def work(waking: Wakeups) -> None:
-            with waking.of_queue(KEY, "ready") as wakeup:
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_queue(KEY, "ready") as wakeup:
                 waits(wakeup)
                 await settled(wakeup)
                 first, second = waits(wakeup)[0], waits(wakeup)[0]
@@ -276,8 +276,8 @@ class TestNotifications:
         run(store, work)
 
     def test_after_a_lost_connection_everyone_polls(self, store: Counting) -> None:
-        async def work(waking: Wakeups) -> None:
-            with waking.of_queue(KEY, "ready") as wakeup:
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_queue(KEY, "ready") as wakeup:
                 waits(wakeup)
                 await settled(wakeup)
                 events = [waits(wakeup)[0] for _ in range(5)]
@@ -295,11 +295,11 @@ class TestPolls:
     ) -> None:
         monkeypatch.setattr(wakeup_module, "POLL_EVERY", 0.05)
 
-        async def work(waking: Wakeups) -> None:
-            with waking.of_queue(KEY, "ready") as wakeup:
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_queue(KEY, "ready") as wakeup:
                 waits(wakeup)
                 await settled(wakeup)
-                store.subscriptions[0].deaf = True
+                store.subscriptions[0].loses_notifications = True
                 await woken(*[waits(wakeup)[0] for _ in range(3)])
 
         run(store, work)
@@ -311,16 +311,16 @@ class TestPolls:
         monkeypatch.setattr(wakeup_module, "POLLS_PER_SECOND", 100)
         monkeypatch.setattr(wakeup_module, "POLL_BURST", 10)
 
-        async def work(waking: Wakeups) -> None:
-            with waking.of_queue(KEY, "ready") as wakeup:
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_queue(KEY, "ready") as wakeup:
                 waits(wakeup)
                 await settled(wakeup)
-                store.subscriptions[0].deaf = True
+                store.subscriptions[0].loses_notifications = True
                 began = time.monotonic()
                 events = [waits(wakeup)[0] for _ in range(3000)]
                 await asyncio.sleep(0.5)
-                looked = sum(event.is_set() for event in events)
-                assert 10 < looked <= 10 + 100 * (time.monotonic() - began)
+                woken_count = sum(event.is_set() for event in events)
+                assert 10 < woken_count <= 10 + 100 * (time.monotonic() - began)
 
         run(store, work)
 
@@ -330,8 +330,8 @@ class TestTenants:
     def test_a_notification_of_any_queue_wakes(self, store: Counting) -> None:
         put(store)
 
-        async def work(waking: Wakeups) -> None:
-            with waking.of_tenant("default", "changes") as wakeup:
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_tenant("default", "changes") as wakeup:
                 await settled(wakeup)
                 event, _ = waits(wakeup)
                 put(store, QueueKey("other", "email"))
@@ -347,15 +347,15 @@ class TestTenants:
         monkeypatch.setattr(registry, "DISCOVER_EVERY", 0.01)
         put(store)
 
-        async def work(waking: Wakeups) -> None:
-            with waking.of_tenant("default", "changes") as wakeup:
+        async def work(wakeups: Wakeups) -> None:
+            with wakeups.of_tenant("default", "changes") as wakeup:
                 await settled(wakeup)
                 for name in ("new", "newer"):
                     event, _ = waits(wakeup)
                     put(store, QueueKey("default", name))
                     await woken(event)
                 store.configure(QueueKey("default", "set"), QueueSettings(paused=True))
-                await until(lambda: len(store.subscriptions[0].heard) == 4)
+                await until(lambda: len(store.subscriptions[0].subjects) == 4)
 
         run(store, work)
 
@@ -363,10 +363,10 @@ class TestTenants:
         """Otherwise each stream would ask every second."""
         put(store)
 
-        async def work(waking: Wakeups) -> None:
+        async def work(wakeups: Wakeups) -> None:
             with ExitStack() as using:
                 for _ in range(200):
-                    wakeup = using.enter_context(waking.of_tenant("default", "changes"))
+                    wakeup = using.enter_context(wakeups.of_tenant("default", "changes"))
                 await settled(wakeup)
                 put(store)
                 await asyncio.sleep(1.5)

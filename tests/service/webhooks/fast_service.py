@@ -41,7 +41,7 @@ def deliveries(live: Live, id: str, **query: Any) -> list[dict[str, Any]]:
     return live.api.get(f"/v1/webhooks/{id}/deliveries", **query)["deliveries"]  # type: ignore[no-any-return]
 
 
-def all_told(live: Live, receiver: Receiver) -> int:
+def deliver_all(live: Live, receiver: Receiver) -> int:
     """The number of requests once everything so far is delivered."""
     for role in (QueueDiscovery, Dispatcher):
         [loop] = [loop for loop in live.runtime.background.loops if isinstance(loop, role)]

@@ -87,10 +87,10 @@ class Names:
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = list(answers)
-        self.asked = 0
+        self.lookups = 0
 
     async def __call__(self, _host: str, _port: int) -> Sequence[str]:
-        self.asked += 1
+        self.lookups += 1
         return self._answers.pop(0)
 
 
@@ -131,21 +131,21 @@ def test_the_same_call_arrives_where_it_is_allowed(receiver):
 def test_a_name_that_changes_after_the_check_is_not_followed(receiver, monkeypatch):
     """DNS rebinding: the first answer is public, every later one is this machine."""
     names = Names(["93.184.215.14"], ["127.0.0.1"], ["127.0.0.1"])
-    connected = note_connections(monkeypatch)
+    connected = record_connections(monkeypatch)
 
     with pytest.raises(Unreachable):
         post(f"http://rebind.example:{receiver.port}/", NOT_HERE, names)
 
-    assert names.asked == 1
+    assert names.lookups == 1
     assert connected == ["93.184.215.14"]
     assert receiver.received == []
 
 
-def note_connections(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def record_connections(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Records the addresses to connect to, without connecting."""
     connected: list[str] = []
 
-    async def refuse(_loop: Any, _protocol: Any, host: str, *_rest: Any, **_more: Any) -> Any:
+    async def refuse(_loop: Any, _protocol: Any, host: str, *_args: Any, **_kwargs: Any) -> Any:
         connected.append(host)
         raise ConnectionRefusedError("not in this test")
 
@@ -162,8 +162,8 @@ def test_a_name_that_is_public_in_part_is_refused(receiver):
 def test_the_request_has_the_name_of_the_host(receiver):
     names = Names(["127.0.0.1"])
     assert post(f"http://hooks.example:{receiver.port}/a?b=c", HERE, names).status == 200
-    [told] = receiver.received
-    assert (told.headers["host"], told.path) == (f"hooks.example:{receiver.port}", "/a?b=c")
+    [message] = receiver.received
+    assert (message.headers["host"], message.path) == (f"hooks.example:{receiver.port}", "/a?b=c")
 
 
 def test_the_next_address_is_tried_when_one_does_not_answer(receiver):
@@ -223,11 +223,11 @@ def test_a_connection_is_used_again_and_too_many_are_not_kept(receiver, monkeypa
         """The number of connections after each call."""
         sender = WebhookClient(HERE, names)
         try:
-            asked = []
+            lookups = []
             for name in "aaaaabcddca":
                 await sender.post(f"http://{name}.example:{receiver.port}/", {}, b"{}")
-                asked.append(names.asked)
-            return asked
+                lookups.append(names.lookups)
+            return lookups
         finally:
             await sender.close()
 
@@ -247,10 +247,10 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def secure(certificate):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
-    greeted: list[str | None] = []
-    context.sni_callback = lambda _socket, name, _context: greeted.append(name)
+    server_names: list[str | None] = []
+    context.sni_callback = lambda _socket, name, _context: server_names.append(name)
     receiver = Receiver(context)
-    receiver.greeted = greeted  # type: ignore[attr-defined]
+    receiver.server_names = server_names  # type: ignore[attr-defined]
     yield receiver
     receiver.close()
 
@@ -260,7 +260,7 @@ def test_tls_is_for_the_name_though_the_address_was_fixed(secure, certificate):
     url = f"https://hooks.example:{secure.port}/"
 
     assert post(url, trusting, Names(["127.0.0.1"])).status == 200
-    assert secure.greeted == ["hooks.example"]
+    assert secure.server_names == ["hooks.example"]
 
 
 @pytest.mark.parametrize("host", ["other.example", "127.0.0.1"])
@@ -278,10 +278,10 @@ def test_an_untrusted_certificate_is_refused(secure):
 
 def test_slow_names_delay_nobody() -> None:
     answered = threading.Event()
-    asked: list[str] = []
+    lookups: list[str] = []
 
     def look_up(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
-        asked.append(host)
+        lookups.append(host)
         if host != "known.example":
             assert answered.wait(30)
         return [(0, 0, 0, "", ("192.0.2.1", port))]
@@ -295,7 +295,7 @@ def test_slow_names_delay_nobody() -> None:
         failures = await asyncio.gather(*silent, return_exceptions=True)
         assert {type(failure) for failure in failures} == {OSError}
         assert "could not be resolved within 0.2 s" in str(failures[0])
-        assert len(asked) == 101, "one thread for each name"
+        assert len(lookups) == 101, "one thread for each name"
         answered.set()
 
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.kill_points import HASTY
+from tests.service.kill_points import SHORT_LEASE
 from tests.service.webhook_receiver import Receiver
 from tests.waiting import until
 
@@ -29,9 +29,9 @@ timeout = 2
 JOBS = 100
 
 
-def finish_jobs(place: Path, receiver: Receiver, name: str) -> set[str]:
+def finish_jobs(folder: Path, receiver: Receiver, name: str) -> set[str]:
     """Jobs that were completed by a worker without the service."""
-    with ackline.open(f"sqlite:///{place / 'ackline.db'}") as queues:
+    with ackline.open(f"sqlite:///{folder / 'ackline.db'}") as queues:
         queue = queues["email"]
         new = [
             ackline.NewJob(number, id=f"{name}-{number}", callback_url=receiver.url)
@@ -44,22 +44,23 @@ def finish_jobs(place: Path, receiver: Receiver, name: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "after", [JOBS // 2, *(pytest.param(told, marks=pytest.mark.slow) for told in (0, 1, JOBS))]
+    "after",
+    [JOBS // 2, *(pytest.param(message, marks=pytest.mark.slow) for message in (0, 1, JOBS))],
 )
 def test_no_callback_is_lost_when_the_service_is_killed(serve, tmp_path, receiver, after):
     (tmp_path / "service.toml").write_text(SETTINGS)
-    wanted = finish_jobs(tmp_path, receiver, "before")
-    first = serve("--config", "service.toml", dies=HASTY)
-    wanted |= finish_jobs(tmp_path, receiver, "during")
+    expected = finish_jobs(tmp_path, receiver, "before")
+    first = serve("--config", "service.toml", kill_point=SHORT_LEASE)
+    expected |= finish_jobs(tmp_path, receiver, "during")
     receiver.wait_for(after)
     first.end(signal.SIGKILL)
 
-    serve("--config", "service.toml", dies=HASTY)
+    serve("--config", "service.toml", kill_point=SHORT_LEASE)
 
-    receiver.wait_for_ids(wanted, seconds=60)
+    receiver.wait_for_ids(expected, seconds=60)
     by_job: dict[str, set[str]] = {}
-    for told in receiver.received:
-        by_job.setdefault(told.said["data"]["id"], set()).add(told.id)
+    for message in receiver.received:
+        by_job.setdefault(message.content["data"]["id"], set()).add(message.id)
     # Told twice, if it was killed before it noted the answer, but under one id.
     assert all(len(ids) == 1 for ids in by_job.values())
 
@@ -67,15 +68,15 @@ def test_no_callback_is_lost_when_the_service_is_killed(serve, tmp_path, receive
 def test_several_processes_deliver_each_callback_once(serve, tmp_path, receiver):
     (tmp_path / "service.toml").write_text(SETTINGS)
     serve("--config", "service.toml", "--processes", "2")
-    wanted = finish_jobs(tmp_path, receiver, "a")
+    expected = finish_jobs(tmp_path, receiver, "a")
 
-    receiver.wait_for_ids(wanted, seconds=60)
+    receiver.wait_for_ids(expected, seconds=60)
 
     with ackline.open(f"sqlite:///{tmp_path / 'ackline.db'}") as queues:
         sent = delivery.open_queue(queues.store)
         until(lambda: sent.counts()[State.COMPLETED] == JOBS)
         assert sum(sent.counts().values()) == JOBS
-    assert receiver.jobs == dict.fromkeys(wanted, 1)
+    assert receiver.jobs == dict.fromkeys(expected, 1)
 
 
 class Killed(BaseException):

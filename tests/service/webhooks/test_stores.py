@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from tests.service.webhooks import fast_service
-from tests.service.webhooks.fast_service import all_told, deliveries, subscribe
+from tests.service.webhooks.fast_service import deliver_all, deliveries, subscribe
 from tests.waiting import until
 
 import ackline
@@ -37,9 +37,9 @@ def test_every_finished_job_is_delivered_once_per_receiver(live, receiver):
 
     receiver.wait_for(2 * JOBS)
 
-    assert all_told(live, receiver) == 2 * JOBS
+    assert deliver_all(live, receiver) == 2 * JOBS
     assert receiver.jobs == dict.fromkeys(ids, 2)
-    assert len({told.id for told in receiver.received}) == 2 * JOBS
+    assert len({message.id for message in receiver.received}) == 2 * JOBS
     for webhook in (made["id"], "callbacks"):
         until(lambda webhook=webhook: len(deliveries(live, webhook, state="completed")) == JOBS)  # type: ignore[misc]
 
@@ -48,11 +48,11 @@ def test_a_failed_delivery_can_be_redelivered(live, receiver):
     made = subscribe(live, receiver, acts=["enqueue"])
     receiver.answer = lambda _request: 500
     live.api.post("/v1/queues/email/jobs", {"payload": 1, "id": "a"}, 201)
-    [given_up] = until(lambda: deliveries(live, made["id"], state="failed"))
+    [failed] = until(lambda: deliveries(live, made["id"], state="failed"))
     receiver.answer = lambda _request: 200
 
-    path = f"/v1/webhooks/{made['id']}/deliveries/{given_up['id']}/redeliver"
+    path = f"/v1/webhooks/{made['id']}/deliveries/{failed['id']}/redeliver"
     live.api.post(path, status=202)
 
     until(lambda: deliveries(live, made["id"], state="completed"))
-    assert {told.id for told in receiver.received} == {given_up["id"]}
+    assert {message.id for message in receiver.received} == {failed["id"]}

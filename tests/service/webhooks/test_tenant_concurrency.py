@@ -17,39 +17,39 @@ from ackline.service.webhooks.settings import WebhookSettings
 from ackline.service.webhooks.worker import DeliveryWorker
 from ackline.stores.memory import MemoryStore
 
-PATIENT = msgspec.structs.replace(HERE, timeout=60.0, concurrency=8, receiver_concurrency=4)
+LONG_TIMEOUT = msgspec.structs.replace(HERE, timeout=60.0, concurrency=8, receiver_concurrency=4)
 
 
 async def this_machine(_host: str, _port: int) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
-class Held:
+class BlockedReceiver:
     """A receiver that does not answer until it is released."""
 
     def __init__(self) -> None:
         self.receiver = Receiver()
         self.receiver.answer = self._answer
-        self.came = threading.Semaphore(0)
+        self.requests = threading.Semaphore(0)
         self.count = 0
-        self._go = threading.Event()
+        self._released = threading.Event()
 
     def _answer(self, _request: Received) -> int:
         self.count += 1
-        self.came.release()
-        self._go.wait(60)
+        self.requests.release()
+        self._released.wait(60)
         return 200
 
-    def let_go(self) -> None:
-        self._go.set()
+    def release(self) -> None:
+        self._released.set()
 
 
 @pytest.fixture
-def held():
-    held = Held()
-    yield held
-    held.let_go()
-    held.receiver.close()
+def blocked():
+    blocked = BlockedReceiver()
+    yield blocked
+    blocked.release()
+    blocked.receiver.close()
 
 
 @pytest.fixture
@@ -66,28 +66,28 @@ def dispatch_ends(store: MemoryStore, tenant: str, urls: Sequence[str]) -> None:
         queue.enqueue(1, callback_url=url)
     for job in queue.claim(len(urls)):
         queue.complete(job, None)
-    dispatcher = Dispatcher(store, group_count=delivery_groups(PATIENT).count)
+    dispatcher = Dispatcher(store, group_count=delivery_groups(LONG_TIMEOUT).count)
     dispatcher.queues = (queue,)
     dispatcher.step()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "host{n}.example"])
-def test_slow_receivers_delay_no_other_tenant(store, held, receiver, host):
-    port = held.receiver.port
+def test_slow_receivers_delay_no_other_tenant(store, blocked, receiver, host):
+    port = blocked.receiver.port
     urls = [f"http://{host.format(n=n)}:{port}/slow-{n}" for n in range(40)]
     dispatch_ends(store, "acme", urls)
     dispatch_ends(store, "beta", [receiver.url])
-    deliverer = DeliveryWorker(store, PATIENT, this_machine)
-    deliverer.start()
+    worker = DeliveryWorker(store, LONG_TIMEOUT, this_machine)
+    worker.start()
 
-    [told] = receiver.wait_for(1)
+    [message] = receiver.wait_for(1)
 
-    assert told.path == "/hook"
+    assert message.path == "/hook"
     for _ in range(2):  # a quarter of 8
-        assert held.came.acquire(timeout=10)
-    assert held.count == 2
-    held.let_go()
-    deliverer.stop()
+        assert blocked.requests.acquire(timeout=10)
+    assert blocked.count == 2
+    blocked.release()
+    worker.stop()
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_a_tenant_has_a_quarter_of_the_concurrency(concurrency, at_once, count, 
 
 
 def test_a_receiver_has_one_group_and_many_share_few():
-    def lanes(tenant, urls):
+    def groups(tenant, urls):
         return {group_for(tenant, url, 4) for url in urls}
 
     paths = [f"https://example.com/{n}?q={n}" for n in range(50)]
     hosts = [f"https://{n}.example.com/" for n in range(50)]
-    assert len(lanes("acme", paths)) == 1
-    assert len(lanes("acme", hosts)) == 4
-    assert not lanes("acme", hosts) & lanes("beta", hosts)
+    assert len(groups("acme", paths)) == 1
+    assert len(groups("acme", hosts)) == 4
+    assert not groups("acme", hosts) & groups("beta", hosts)

@@ -13,7 +13,7 @@ from tests.service.auth.issuers import Signer, bearer, issuer, key_set
 from tests.service.conftest import Live
 from tests.service.webhook_receiver import Received
 from tests.service.webhooks import fast_service
-from tests.service.webhooks.fast_service import HERE, all_told, deliveries, subscribe
+from tests.service.webhooks.fast_service import HERE, deliver_all, deliveries, subscribe
 from tests.waiting import until
 
 import ackline
@@ -59,13 +59,13 @@ def run(live: Live, id: str, queue: str = "email", **options: Any) -> None:
 def test_a_job_calls_back_when_it_is_completed(live, receiver):
     run(live, "a", callback_url=receiver.url)
 
-    [told] = receiver.wait_for(1)
+    [message] = receiver.wait_for(1)
 
-    assert told.said["type"] == "complete"
-    data = told.said["data"]
+    assert message.content["type"] == "complete"
+    data = message.content["data"]
     assert (data["queue"], data["id"], data["to"]) == ("email", "a", "completed")
     assert data["result"] == {"sum": 3}
-    assert all_told(live, receiver) == 1
+    assert deliver_all(live, receiver) == 1
 
 
 def test_a_job_calls_back_when_it_is_dead_lettered(live, receiver):
@@ -74,10 +74,10 @@ def test_a_job_calls_back_when_it_is_dead_lettered(live, receiver):
     message = live.api.get("/queue/poll")["message"]
     live.api.post("/queue/nack", {"id": message["id"], "error": "boom"})
 
-    [told] = receiver.wait_for(1)
+    [message] = receiver.wait_for(1)
 
-    assert (told.said["type"], told.said["data"]["to"]) == ("fail", "failed")
-    assert "boom" in told.said["data"]["error"]
+    assert (message.content["type"], message.content["data"]["to"]) == ("fail", "failed")
+    assert "boom" in message.content["data"]["error"]
 
 
 def test_a_job_calls_back_when_it_is_cancelled(live, receiver):
@@ -85,9 +85,9 @@ def test_a_job_calls_back_when_it_is_cancelled(live, receiver):
     live.api.post("/v1/queues/email/jobs", body, 201)
     live.api.post("/v1/queues/email/jobs/a/cancel")
 
-    [told] = receiver.wait_for(1)
+    [message] = receiver.wait_for(1)
 
-    assert (told.said["type"], told.said["data"]["to"]) == ("cancel", "cancelled")
+    assert (message.content["type"], message.content["data"]["to"]) == ("cancel", "cancelled")
 
 
 def test_an_attempt_that_is_tried_again_is_no_end(live, receiver):
@@ -99,16 +99,16 @@ def test_an_attempt_that_is_tried_again_is_no_end(live, receiver):
 
     receiver.wait_for(1)
 
-    assert all_told(live, receiver) == 1
+    assert deliver_all(live, receiver) == 1
 
 
 def test_a_result_that_is_not_kept_still_calls_back(live, receiver):
     """Without the longer retention, the job would be deleted before its callback."""
     run(live, "a", callback_url=receiver.url, result_ttl=0)
 
-    [told] = receiver.wait_for(1)
+    [message] = receiver.wait_for(1)
 
-    assert told.said["data"]["result"] == {"sum": 3}
+    assert message.content["data"]["result"] == {"sum": 3}
 
 
 def test_jobs_without_a_callback_call_nobody(live, receiver):
@@ -117,7 +117,7 @@ def test_jobs_without_a_callback_call_nobody(live, receiver):
 
     receiver.wait_for(1)
 
-    assert all_told(live, receiver) == 1
+    assert deliver_all(live, receiver) == 1
     assert receiver.jobs == {"a": 1}
 
 
@@ -126,9 +126,9 @@ def test_a_job_of_the_library_calls_back(live, runtime, receiver):
     queue.enqueue(1, id="a", callback_url=receiver.url)
     queue.complete(queue.claim(1)[0], "done")
 
-    [told] = receiver.wait_for(1)
+    [message] = receiver.wait_for(1)
 
-    assert told.said["data"]["result"] == "done"
+    assert message.content["data"]["result"] == "done"
 
 
 def test_a_job_that_was_moved_calls_back(live, receiver):
@@ -137,9 +137,9 @@ def test_a_job_that_was_moved_calls_back(live, receiver):
     live.api.post("/v1/queues/email/jobs/a/move", {"to": "other"})
     live.api.post("/v1/queues/other/jobs/a/cancel")
 
-    [told] = receiver.wait_for(1)
+    [message] = receiver.wait_for(1)
 
-    assert told.said["data"]["queue"] == "other"
+    assert message.content["data"]["queue"] == "other"
 
 
 class TestLaterThanTheEnd:
@@ -151,7 +151,9 @@ class TestLaterThanTheEnd:
         store.open()
         return Queues(store)
 
-    def told(self, queues: Queues, name: str = "email") -> list[tuple[str | None, Any]]:
+    def sent_to_callbacks(
+        self, queues: Queues, name: str = "email"
+    ) -> list[tuple[str | None, Any]]:
         """URLs and messages."""
         dispatcher = Dispatcher(queues.store)
         dispatcher.queues = (queues[name],)
@@ -176,7 +178,7 @@ class TestLaterThanTheEnd:
             case _:
                 queue.drop(force=True)
 
-        [(url, data)] = self.told(queues)
+        [(url, data)] = self.sent_to_callbacks(queues)
 
         assert url == "https://example.com/first"
         assert (data["to"], data["result_left_out"]) == ("completed", True)
@@ -188,7 +190,7 @@ class TestLaterThanTheEnd:
 
         Relay(queues["email"], Queues(target)["email"], maintenance=False).drain()
 
-        assert self.told(queues) == []
+        assert self.sent_to_callbacks(queues) == []
 
     def test_each_life_calls_the_url_of_its_own(self, queues):
         queue = queues["email"]
@@ -197,13 +199,13 @@ class TestLaterThanTheEnd:
             queue.fail(queue.claim(1)[0], url)
         queue.enqueue(1, id="a", max_attempts=1)
 
-        told = self.told(queues)
+        sent = self.sent_to_callbacks(queues)
 
-        assert [url for url, _ in told] == [
+        assert [url for url, _ in sent] == [
             "https://example.com/first",
             "https://example.com/second",
         ]
-        assert all(url in data["error"] for url, data in told)
+        assert all(url in data["error"] for url, data in sent)
 
 
 # --- subscriptions ---
@@ -217,7 +219,7 @@ def test_a_webhook_gets_matching_events(live, receiver):
 
     receiver.wait_for(1)
 
-    assert all_told(live, receiver) == 1
+    assert deliver_all(live, receiver) == 1
     assert receiver.jobs == {"wanted": 1}
 
 
@@ -225,9 +227,9 @@ def test_a_webhook_gets_all_events_that_lead_to_a_state(live, receiver):
     subscribe(live, receiver, states=["queued", "completed"])
     run(live, "a")
 
-    told = receiver.wait_for(2)
+    messages = receiver.wait_for(2)
 
-    assert sorted(one.said["type"] for one in told) == ["complete", "enqueue"]
+    assert sorted(one.content["type"] for one in messages) == ["complete", "enqueue"]
 
 
 def test_a_webhook_gets_no_earlier_events(live, receiver):
@@ -237,7 +239,7 @@ def test_a_webhook_gets_no_earlier_events(live, receiver):
 
     receiver.wait_for(1)
 
-    assert all_told(live, receiver) == 1
+    assert deliver_all(live, receiver) == 1
     assert receiver.jobs == {"after": 1}
 
 
@@ -245,12 +247,12 @@ def test_a_webhook_gets_no_earlier_events(live, receiver):
 def test_an_added_queue_sends_no_earlier_events(live, receiver, queues):
     made = subscribe(live, receiver, queues=["a"], acts=["enqueue"])
     live.api.post("/v1/queues/b/jobs", {"payload": 1, "id": "before"}, 201)
-    assert all_told(live, receiver) == 0
+    assert deliver_all(live, receiver) == 0
     live.api.patch(f"/v1/webhooks/{made['id']}", {"queues": queues})
     for queue in ("a", "b"):
         live.api.post(f"/v1/queues/{queue}/jobs", {"payload": 1, "id": f"after-{queue}"}, 201)
 
-    assert all_told(live, receiver) == 2
+    assert deliver_all(live, receiver) == 2
     assert receiver.jobs == {"after-a": 1, "after-b": 1}
 
 
@@ -259,9 +261,9 @@ class TestChangedQueues:
 
     def webhook(self, queues: list[str] | None) -> Webhook:
         info = MemoryStore().info()
-        said = filter_fields({"queues": queues})
+        fields = filter_fields({"queues": queues})
         return msgspec.structs.replace(
-            new_webhook("acme", "https://example.com/", info, **said), since="1.0"
+            new_webhook("acme", "https://example.com/", info, **fields), since="1.0"
         )
 
     def change(self, webhook: Webhook, queues: list[str] | None, end: str) -> Webhook:
@@ -303,13 +305,13 @@ def test_an_inactive_webhook_gets_nothing(live, receiver):
     made = subscribe(live, receiver, acts=["complete"])
     live.api.patch(f"/v1/webhooks/{made['id']}", {"active": False})
     run(live, "a")
-    assert all_told(live, receiver) == 0
+    assert deliver_all(live, receiver) == 0
 
     live.api.patch(f"/v1/webhooks/{made['id']}", {"active": True, "note": "back"})
     run(live, "b")
 
     receiver.wait_for(1)
-    assert all_told(live, receiver) == 1
+    assert deliver_all(live, receiver) == 1
     assert receiver.jobs == {"b": 1}
 
 
@@ -340,16 +342,19 @@ def test_a_receiver_can_verify_the_signature(live, receiver):
     secret = subscribe(live, receiver, acts=["complete"])["secret"]
     run(live, "a")
 
-    [told] = receiver.wait_for(1)
+    [message] = receiver.wait_for(1)
 
-    assert Verifier(secret).verify(told.body, told.headers)["type"] == "complete"
-    for changed in (told._replace(body=told.body + b" "), with_header(told, "webhook-id", "x")):
+    assert Verifier(secret).verify(message.body, message.headers)["type"] == "complete"
+    for changed in (
+        message._replace(body=message.body + b" "),
+        with_header(message, "webhook-id", "x"),
+    ):
         with pytest.raises(WebhookVerificationError):
             Verifier(secret).verify(changed.body, changed.headers)
 
 
-def with_header(told: Received, name: str, value: str) -> Received:
-    return told._replace(headers={**told.headers, name: value})
+def with_header(message: Received, name: str, value: str) -> Received:
+    return message._replace(headers={**message.headers, name: value})
 
 
 def test_two_secrets_are_good_while_they_are_rotated(live, receiver):
@@ -363,24 +368,24 @@ def test_two_secrets_are_good_while_they_are_rotated(live, receiver):
     fourth = live.api.post(path, {"overlap": 60})
     run(live, "b")
 
-    [first_told, second_told] = receiver.wait_for(2)
+    [first_message, second_message] = receiver.wait_for(2)
 
     assert second["previous_until"] > time.time()
     for secret in (made["secret"], second["secret"]):
-        assert Verifier(secret).verify(first_told.body, first_told.headers)
-    assert Verifier(fourth["secret"]).verify(second_told.body, second_told.headers)
+        assert Verifier(secret).verify(first_message.body, first_message.headers)
+    assert Verifier(fourth["secret"]).verify(second_message.body, second_message.headers)
     for secret in (made["secret"], second["secret"], third["secret"]):
         with pytest.raises(WebhookVerificationError):
-            Verifier(secret).verify(second_told.body, second_told.headers)
+            Verifier(secret).verify(second_message.body, second_message.headers)
 
 
 def test_callbacks_are_signed_with_a_secret_of_the_tenant(live, receiver):
     secret = live.api.post("/v1/webhooks/callbacks/rotate", {})["secret"]
     run(live, "a", callback_url=receiver.url)
 
-    [told] = receiver.wait_for(1)
+    [message] = receiver.wait_for(1)
 
-    assert Verifier(secret).verify(told.body, told.headers)
+    assert Verifier(secret).verify(message.body, message.headers)
 
 
 def test_a_secret_is_shown_once(live, receiver, runtime):
@@ -404,9 +409,9 @@ def test_a_delivery_is_tried_again_under_the_same_id(live, receiver):
     receiver.answer = lambda _request: next(answers, 204)
     run(live, "a")
 
-    told = receiver.wait_for(3)
+    messages = receiver.wait_for(3)
 
-    assert len({one.id for one in told}) == 1
+    assert len({one.id for one in messages}) == 1
     [made_now] = until(lambda: deliveries(live, made["id"], state="completed"))
     assert (made_now["attempts"], made_now["status"]) == (3, 204)
     assert [ended["message"] for ended in made_now["history"]] == [
@@ -420,17 +425,17 @@ def test_a_delivery_that_never_succeeds_is_given_up_and_can_be_sent_again(live, 
     receiver.answer = lambda _request: 500
     run(live, "a")
 
-    [given_up] = until(lambda: deliveries(live, made["id"], state="failed"))
-    assert (given_up["attempts"], len(receiver.received)) == (3, 3)
+    [failed] = until(lambda: deliveries(live, made["id"], state="failed"))
+    assert (failed["attempts"], len(receiver.received)) == (3, 3)
     receiver.answer = lambda _request: 200
-    path = f"/v1/webhooks/{made['id']}/deliveries/{given_up['id']}/redeliver"
+    path = f"/v1/webhooks/{made['id']}/deliveries/{failed['id']}/redeliver"
     live.api.post(path, status=202)
 
-    [told] = receiver.wait_for(4)[3:]
-    assert told.id == given_up["id"]
+    [message] = receiver.wait_for(4)[3:]
+    assert message.id == failed["id"]
     until(lambda: deliveries(live, made["id"], state="completed"))
     live.api.post(path, status=409)
-    live.api.post(path.replace(given_up["id"], "msg_x"), status=404)
+    live.api.post(path.replace(failed["id"], "msg_x"), status=404)
 
 
 def test_a_receiver_can_ask_for_a_later_retry(live, receiver):
@@ -457,7 +462,7 @@ def test_a_receiver_that_is_gone_is_not_called_again(live, receiver):
     until(lambda: not live.api.get(f"/v1/webhooks/{made['id']}")["active"])
 
     run(live, "b")
-    assert all_told(live, receiver) == 1
+    assert deliver_all(live, receiver) == 1
 
 
 def test_a_slow_receiver_is_given_up_on_for_now(live, receiver, runtime):
@@ -480,11 +485,11 @@ def test_a_test_message_is_sent(live, receiver):
     made = subscribe(live, receiver, queues=["none"])
     sent = live.api.post(f"/v1/webhooks/{made['id']}/test", status=202)
 
-    [told] = receiver.wait_for(1)
+    [message] = receiver.wait_for(1)
 
-    assert (told.id, told.said["type"]) == (sent["delivery"], "test")
+    assert (message.id, message.content["type"]) == (sent["delivery"], "test")
     [listed] = until(lambda: deliveries(live, made["id"], state="completed"))
-    assert (listed["id"], listed["type"], listed["status"]) == (told.id, "test", 200)
+    assert (listed["id"], listed["type"], listed["status"]) == (message.id, "test", 200)
 
 
 # --- whom it concerns ---
@@ -519,15 +524,15 @@ def test_the_webhooks_of_a_tenant_are_limited(receiver):
 
 def test_a_text_in_another_delivery_does_not_list_it(live, receiver, runtime):
     """The list searches for a text, and results can be any JSON."""
-    mine = subscribe(live, receiver, queues=["none"])
+    own = subscribe(live, receiver, queues=["none"])
     queue = Queues(runtime.store)["email"]
     queue.enqueue(1, callback_url=receiver.url)
-    queue.complete(queue.claim(1)[0], {"tenant": "default", "webhook": mine["id"], "body": 1})
+    queue.complete(queue.claim(1)[0], {"tenant": "default", "webhook": own["id"], "body": 1})
 
-    [told] = receiver.wait_for(1)
+    [message] = receiver.wait_for(1)
 
-    assert f'{{"tenant":"default","webhook":"{mine["id"]}"'.encode() in told.body
-    assert deliveries(live, mine["id"]) == []
+    assert f'{{"tenant":"default","webhook":"{own["id"]}"'.encode() in message.body
+    assert deliveries(live, own["id"]) == []
     assert len(deliveries(live, "callbacks")) == 1
 
 
@@ -566,7 +571,7 @@ def test_a_tenant_gets_only_events_of_its_own_jobs(receiver, tmp_path):
         for scope in ("read", "produce", "consume"):
             live.api("GET", path, 403, headers=bearer(signer.sign(scope=scope)))
         live.api("GET", path, 403, headers=bearer(signer.sign(queues=["q"])))
-        assert all_told(live, receiver) == 1
+        assert deliver_all(live, receiver) == 1
     finally:
         live.stop()
     assert receiver.jobs == {"of acme": 1}

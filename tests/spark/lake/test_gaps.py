@@ -176,7 +176,7 @@ def test_the_oldest_of_many_gaps_are_one():
     assert (old.after, old.until, old.skipped_at, old.count) == ("0.0", "4.9", 4.0, 5)
     assert others == gaps[5:]
     assert compact_gaps(compact_gaps(gaps)[:1] + gaps[5:]) == compact_gaps(gaps)
-    assert gap_text(old).startswith("queue a: 5 stretches of events after cursor 0.0 up to 4.9")
+    assert gap_text(old).startswith("queue a: 5 ranges of events after cursor 0.0 up to 4.9")
 
 
 def test_what_is_new_is_found_though_older_ones_were_put_together():
