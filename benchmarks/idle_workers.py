@@ -31,10 +31,10 @@ def count_calls(store: Any) -> Counter[str]:
     calls: Counter[str] = Counter()
 
     def counted(verb: str, call: Any) -> Any:
-        def count(*given: Any, **more: Any) -> Any:
+        def count(*args: Any, **kwargs: Any) -> Any:
             loop = threading.current_thread().name.removeprefix("ackline ")
             calls[loop if loop in LOOPS else verb] += 1
-            return call(*given, **more)
+            return call(*args, **kwargs)
 
         return count
 

@@ -24,22 +24,22 @@ STORES = ("sqlite", "redis")
 
 
 @contextmanager
-def place_for(sort: str) -> Iterator[str]:
+def empty_store(kind: str) -> Iterator[str]:
     """A store of its own, for one run."""
-    if sort == "redis":
+    if kind == "redis":
         with RedisServer(persistence="everysec") as server:
             yield server.url
         return
-    with tempfile.TemporaryDirectory() as place:
-        yield f"sqlite:///{place}/jobs.db"
+    with tempfile.TemporaryDirectory() as folder:
+        yield f"sqlite:///{folder}/jobs.db"
 
 
-async def run(sort: str, connections: int, seconds: float) -> list[Row]:
+async def run(kind: str, connections: int, seconds: float) -> list[Row]:
     """Measure one store, and print line by line."""
     rows = []
-    with place_for(sort) as store, serving(store) as port:
+    with empty_store(kind) as store, serving(store) as port:
         async for row in measure(port, store, connections, seconds):
-            rows.append({"store": sort, **row})
+            rows.append({"store": kind, **row})
             print(_line(rows[-1]), flush=True)
     return rows
 
@@ -63,8 +63,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     figures = []
-    for sort in options.store or STORES:
-        figures += asyncio.run(run(sort, options.connections, options.seconds))
+    for kind in options.store or STORES:
+        figures += asyncio.run(run(kind, options.connections, options.seconds))
     if options.json is not None:
         system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
         machine = f"{system}, Python {platform.python_version()}"

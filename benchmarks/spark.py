@@ -110,7 +110,7 @@ def measure_enqueue(spark: Any, url: str, _folder: Path, arguments: argparse.Nam
 
     # Spark's Python workers start once in the life of an executor.
     write(rows.limit(1000).repartition(4), "warm")
-    ours = took(lambda: write(rows, "spark"))
+    ackline_seconds = took(lambda: write(rows, "spark"))
     rows.unpersist()
     with ackline.open(url) as queues:
 
@@ -125,7 +125,7 @@ def measure_enqueue(spark: Any, url: str, _folder: Path, arguments: argparse.Nam
     return {
         "measure": "rows enqueued",
         "against": "the library, in bulk with ids",
-        "per_second": jobs / ours,
+        "per_second": jobs / ackline_seconds,
         "against_per_second": jobs / library,
     }
 

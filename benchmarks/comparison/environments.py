@@ -81,28 +81,28 @@ def command(queue: ComparedQueue) -> list[str]:
 
 
 def prepare_python(folder: Path, lock: Path, python: Path) -> None:
-    stamp, wanted = folder / "stamp", fingerprint(lock, f"{python} {sys.version}")
-    if is_stamped(stamp, wanted):
+    fingerprint_file, current = folder / "stamp", fingerprint(lock, f"{python} {sys.version}")
+    if is_current(fingerprint_file, current):
         return
     print_progress(f"setting up {folder.relative_to(ROOT)}")
     shutil.rmtree(folder, ignore_errors=True)
     environment.run(str(python), "-m", "venv", "--without-pip", str(folder))
     installer = environment.find_installer(str(folder / "bin" / "python"))
     environment.run(*installer, "--require-hashes", "--no-deps", "-r", str(lock))
-    stamp.write_text(wanted)
+    fingerprint_file.write_text(current)
 
 
 def prepare_node() -> None:
-    stamp = NODE_PROGRAMS / "node_modules" / ".stamp"
-    wanted = fingerprint(NODE_PROGRAMS / "package-lock.json", str(node_folder()))
-    if is_stamped(stamp, wanted):
+    fingerprint_file = NODE_PROGRAMS / "node_modules" / ".stamp"
+    current = fingerprint(NODE_PROGRAMS / "package-lock.json", str(node_folder()))
+    if is_current(fingerprint_file, current):
         return
-    print_progress(f"setting up {stamp.parent.relative_to(ROOT)}")
+    print_progress(f"setting up {fingerprint_file.parent.relative_to(ROOT)}")
     node = node_folder() / "bin" / "node"
     npm = node_folder() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     os.environ["PATH"] = f"{node.parent}{os.pathsep}{os.environ['PATH']}"
     environment.run(str(node), str(npm), "ci", "--prefix", str(NODE_PROGRAMS))
-    stamp.write_text(wanted)
+    fingerprint_file.write_text(current)
 
 
 def node_folder() -> Path:
@@ -114,8 +114,8 @@ def fingerprint(lock: Path, runtime: str) -> str:
     return hashlib.sha256(lock.read_bytes() + runtime.encode()).hexdigest()
 
 
-def is_stamped(stamp: Path, wanted: str) -> bool:
-    return stamp.exists() and stamp.read_text() == wanted
+def is_current(fingerprint_file: Path, current: str) -> bool:
+    return fingerprint_file.exists() and fingerprint_file.read_text() == current
 
 
 def print_progress(text: str) -> None:

@@ -64,8 +64,8 @@ def row(at: int, rate: float, most: float, queue: dict[str, Any]) -> str:
 
 def label(queue: dict[str, Any]) -> str:
     """A bar that stands for a lesser promise says so."""
-    promise = queue["delivery"]
-    return f"{name(queue)} ({promise})" if promise == "at most once" else name(queue)
+    guarantee = queue["delivery"]
+    return f"{name(queue)} ({guarantee})" if guarantee == "at most once" else name(queue)
 
 
 def description(bars: list[tuple[float, dict[str, Any]]]) -> str:

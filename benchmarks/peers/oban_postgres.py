@@ -30,7 +30,7 @@ class ObanPeer(Peer):
 
     async def open(self) -> None:
         self.pool = await self.make_pool()
-        if not await self.ask("SELECT to_regclass('oban_jobs') IS NOT NULL"):
+        if not await self.fetch_value("SELECT to_regclass('oban_jobs') IS NOT NULL"):
             await install(self.pool)
         self.oban = Oban(pool=self.pool)
         await self.oban.start()
@@ -53,9 +53,11 @@ class ObanPeer(Peer):
 
     async def left(self) -> int:
         states = "('available', 'executing', 'retryable', 'scheduled')"
-        return int(await self.ask(f"SELECT count(*) FROM oban_jobs WHERE state IN {states}"))
+        return int(
+            await self.fetch_value(f"SELECT count(*) FROM oban_jobs WHERE state IN {states}")
+        )
 
-    async def ask(self, query: str) -> Any:
+    async def fetch_value(self, query: str) -> Any:
         async with self.pool.connection() as connection:
             [(answer,)] = await (await connection.execute(query)).fetchall()
             return answer

@@ -46,7 +46,7 @@ class JobAudit:
         self._acts: Counter[Act] = Counter()
         self._crashed: set[str] = set()
         self._replaced = self._removed = self._retries = 0
-        self._purged_by_nobody: set[JobName] = set()
+        self._purged_without_actor: set[JobName] = set()
 
     def read(self, events: Iterable[Event]) -> None:
         """Count the next events."""
@@ -64,7 +64,7 @@ class JobAudit:
             case Act.PURGE | Act.PRUNE:
                 self._removed += 1
                 if event.act is Act.PURGE and not event.by:
-                    self._purged_by_nobody.add(job)
+                    self._purged_without_actor.add(job)
             case Act.COMPLETE:
                 self._completions[job] += 1
             case Act.EXPIRE:
@@ -80,7 +80,7 @@ class JobAudit:
             if state is not None:
                 counts[name][state] += 1
         states = {state: sum(counted[state] for counted in counts.values()) for state in State}
-        lost = sorted((accepted - self._state.keys()) | self._purged_by_nobody)
+        lost = sorted((accepted - self._state.keys()) | self._purged_without_actor)
         twice = sorted(job for job, number in self._completions.items() if number > 1)
         mismatched = [n for n in counts if counts[n] != Counter(queues[n].counts())]
         removed = self._removed + self._replaced

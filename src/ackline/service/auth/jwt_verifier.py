@@ -136,8 +136,8 @@ def _tenant(issuer: Issuer, claims: dict[str, Any]) -> str:
 
 def _scopes(claim: Any, name: str) -> frozenset[str]:
     """The scopes of a claim: words (RFC 8693) or a list; some may be of other services."""
-    words = claim.split() if isinstance(claim, str) else claim
-    return _names(words, name) or frozenset()
+    scopes = claim.split() if isinstance(claim, str) else claim
+    return _names(scopes, name) or frozenset()
 
 
 def _names(claim: Any, name: str) -> frozenset[str] | None:

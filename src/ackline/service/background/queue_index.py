@@ -24,7 +24,7 @@ AnyQueue = Queue[Any, Any]
 class QueueIndex:
     """Reads all queues again when something has happened; otherwise it uses its cache.
 
-    Without it, every loop would have to ask for each queue, every second, if there is work.
+    Otherwise every loop would have to check each queue for work every second.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:

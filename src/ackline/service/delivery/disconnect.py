@@ -29,12 +29,14 @@ def recover_jobs(queue: Queue[Any, Any], sent: Sequence[Record], first: str | No
     does: a poison job must reach the DLQ. The others are released, with all their attempts.
     """
     leased = _still_leased(queue, sent)
-    suspects = {
+    to_expire = {
         job.id for job in leased if job.id == first or _release_count(job) >= MAX_FREE_RELEASES
     }
-    others = [job for job in leased if job.id not in suspects]
-    queue.apply([lifecycle.release(job, queue.policies.of(job), DISCONNECTED) for job in others])
-    queue.expire([job for job in leased if job.id in suspects], DISCONNECTED, RecoveredBy.MONITOR)
+    to_release = [job for job in leased if job.id not in to_expire]
+    queue.apply(
+        [lifecycle.release(job, queue.policies.of(job), DISCONNECTED) for job in to_release]
+    )
+    queue.expire([job for job in leased if job.id in to_expire], DISCONNECTED, RecoveredBy.MONITOR)
 
 
 def _still_leased(queue: Queue[Any, Any], sent: Sequence[Record]) -> list[Record]:

@@ -77,13 +77,13 @@ def _whole_batch(store: Store, member: Event) -> list[Event]:
 
 
 def _sweep_documents(entries: Sequence[Event]) -> Iterator[SweepDocument]:
-    swept = [event for event in entries if event.act is Act.EXPIRE]
-    failed = sum(event.to is State.FAILED for event in swept)
-    timestamp = round(swept[-1].at * 1000)
+    expiries = [event for event in entries if event.act is Act.EXPIRE]
+    failed = sum(event.to is State.FAILED for event in expiries)
+    timestamp = round(expiries[-1].at * 1000)
     requeued = {
-        "count": len(swept) - failed,
+        "count": len(expiries) - failed,
         "dlq_count": failed,
-        "triggered_by": _trigger(swept[-1].note),
+        "triggered_by": _trigger(expiries[-1].note),
     }
     yield SweepDocument("requeue", timestamp, requeued)
     if failed:

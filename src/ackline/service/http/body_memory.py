@@ -51,7 +51,7 @@ class ReceivedBody:
             raise Busy(STALLED_MESSAGE) from None
         finally:
             self._waiting = None
-            self._memory.unmark_waiting(self)
+            self._memory.mark_not_waiting(self)
         if self._evicted:  # the chunk arrived just as the body was evicted
             raise Busy(STALLED_MESSAGE)
         if message["type"] == "http.request":
@@ -64,7 +64,7 @@ class ReceivedBody:
         self._evicted = True
         if self._waiting is not None:
             self._waiting.reschedule(asyncio.get_running_loop().time())
-        self._memory.unmark_waiting(self)
+        self._memory.mark_not_waiting(self)
         self.release()
 
     def release(self) -> None:
@@ -109,7 +109,7 @@ class BodyMemory:
         if body.size:
             self._waiting[body.client_key][body] = None
 
-    def unmark_waiting(self, body: ReceivedBody) -> None:
+    def mark_not_waiting(self, body: ReceivedBody) -> None:
         """The chunk has arrived, or nobody waits for it."""
         if body.size:
             waiting = self._waiting[body.client_key]

@@ -128,10 +128,10 @@ class KeySubscriber:
         if self._changed:
             self._stream.wake.set()
 
-    def end(self, why: Exception | None) -> None:
+    def end(self, error: Exception | None) -> None:
         """End the stream."""
-        if isinstance(why, Unprocessable):
-            self.error = why
+        if isinstance(error, Unprocessable):
+            self.error = error
         self._stream.end()
 
     async def next_events(self) -> bytes:

@@ -120,7 +120,7 @@ class Limiter:
             transition for transition in transitions if transition.act in (Act.REDRIVE, Act.MOVE)
         ]
         found = find_each_job(self._store, queue, [transition.id for transition in adding])
-        added = Counter(map(partial(_queue_that_grows, queue), adding, found))
+        added = Counter(map(partial(_growing_queue, queue), adding, found))
         del added[None]
         for target, jobs in added.items():
             if target is not None:
@@ -150,7 +150,7 @@ class Limiter:
         return slot
 
     def count_waiting_queues(self, tenant: str, queues: int) -> None:
-        """Count queues to wait for, until `uncount_waiting_queues`: each takes some memory."""
+        """Count queues to wait for, until `release_waiting_queues`: each takes some memory."""
         own = self.of(tenant).waiting_queues
         limit = MAX_WAITING_QUEUES if own is None else own
         if limit and self._waiting_queues[tenant] + queues > limit:
@@ -160,8 +160,8 @@ class Limiter:
             )
         self._waiting_queues[tenant] += queues
 
-    def uncount_waiting_queues(self, tenant: str, queues: int) -> None:
-        """Uncount the queues of a request that has ended."""
+    def release_waiting_queues(self, tenant: str, queues: int) -> None:
+        """Stop counting the queues of a request that has ended."""
         self._waiting_queues[tenant] -= queues
         if not self._waiting_queues[tenant]:
             del self._waiting_queues[tenant]
@@ -203,9 +203,7 @@ class Limiter:
         return all(job is not None and job.state in STATES_THAT_KEEP_ID for job in found)
 
 
-def _queue_that_grows(
-    queue: QueueKey, transition: Transition, job: Record | None
-) -> QueueKey | None:
+def _growing_queue(queue: QueueKey, transition: Transition, job: Record | None) -> QueueKey | None:
     """The queue that gets one more live job by this transition, if any."""
     if job is None or not may_apply(transition, job.state):
         return None

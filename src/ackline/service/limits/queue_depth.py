@@ -51,8 +51,8 @@ class TenantDepth:
     def _try(self, queue: str, jobs: int, limits: TenantLimits) -> bool:
         with self._changing:
             known = self._counted + self._added + self._reserved
-            here = known[queue] + jobs <= (limits.queue_jobs or float("inf"))
-            fits = here and known.total() + jobs <= (limits.tenant_jobs or float("inf"))
+            fits_queue = known[queue] + jobs <= (limits.queue_jobs or float("inf"))
+            fits = fits_queue and known.total() + jobs <= (limits.tenant_jobs or float("inf"))
             if fits:
                 self._reserved[queue] += jobs
             return fits

@@ -63,8 +63,8 @@ STREAM_SLOTS_PER_NAME = 1 << 20
 def new_file(folder: Path | None = None) -> int:
     """The file of a table: in the shared folder, or unnamed for a single process."""
     if folder is None:
-        with tempfile.TemporaryFile() as nameless:
-            file = os.dup(nameless.fileno())
+        with tempfile.TemporaryFile() as temporary:
+            file = os.dup(temporary.fileno())
     else:
         file = os.open(folder / "limits", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     os.truncate(file, SIZE)  # keeps what is in it

@@ -30,7 +30,7 @@ class ReleaseSlots:
             if slot is not None:
                 self._limits.release_stream_slot(slot)
             if WAITING_QUEUES in used:
-                self._limits.uncount_waiting_queues(*used[WAITING_QUEUES])
+                self._limits.release_waiting_queues(*used[WAITING_QUEUES])
 
 
 def acquire_stream_slot(limits: Limiter, tenant: str, scope: Any) -> None:

@@ -24,18 +24,18 @@ class SharedMetrics:
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
-        self._mine = folder / f"{name}.metrics"
+        self._file = folder / f"{name}.metrics"
 
     def publish(self, text: bytes) -> None:
         """Replace the file of this process atomically."""
-        draft = self._mine.with_suffix(".draft")
+        draft = self._file.with_suffix(".draft")
         draft.write_bytes(text)
-        draft.replace(self._mine)
+        draft.replace(self._file)
 
     def read(self) -> Iterator[list[Metric]]:
         """The metrics of the other processes."""
         for file in sorted(self._folder.glob("*.metrics")):
-            if file != self._mine:
+            if file != self._file:
                 alive = time.time() - file.stat().st_mtime < DEAD_AFTER
                 found = text_string_to_metric_families(file.read_text())
                 yield [family for family in found if alive or family.type != "gauge"]

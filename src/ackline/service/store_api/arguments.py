@@ -56,8 +56,8 @@ def require_write(caller: Caller, write: KeyWrite) -> None:
     require_size(caller, "value of a key", write.value)
 
 
-def require_size(caller: Caller, what: str, data: bytes | None) -> None:
+def require_size(caller: Caller, name: str, data: bytes | None) -> None:
     """Refuse data larger than a payload may be."""
     max_payload = caller.runtime.settings.max_payload
     if data is not None and len(data) > max_payload:
-        raise PayloadTooLarge(what, len(data), max_payload)
+        raise PayloadTooLarge(name, len(data), max_payload)

@@ -42,5 +42,5 @@ def group_for(tenant: str, url: str, count: int) -> str:
     return "to_" + _digest((tenant, number)).hex()[:32]
 
 
-def _digest(words: object) -> bytes:
-    return hashlib.sha256(msgspec.json.encode(words)).digest()
+def _digest(value: object) -> bytes:
+    return hashlib.sha256(msgspec.json.encode(value)).digest()
