@@ -982,7 +982,7 @@ class TestLongTexts:
         [job] = store.claim(KEY, REQUEST).jobs
         long = "x" * 1_000_000
         failure = Failure(act=Act.FAIL, attempt=1, type=long, message=long, traceback=long)
-        step = msgspec.structs.replace(bury(job, failure, DEFAULTS), state=long, by=long)
+        step = msgspec.structs.replace(bury(job, failure, DEFAULTS), note=long, by=long)
 
         assert apply(call_store, step)[0].applied
 
