@@ -178,24 +178,24 @@ class Queues:
         return self.store.describe(self.tenant)
 
     def keys(self, *prefix: str, limit: int = 1000) -> list[KeyValue]:
-        """The entries whose keys start with this prefix: the payloads of jobs that were given up.
+        """The entries whose keys start with this prefix: the payloads of undelivered jobs.
 
         A job leaves its payload there if it was enqueued with `keys_if_undelivered` and went
-        to the DLQ. Ackline's own notes, under "ackline", are left out unless asked for.
+        to the DLQ. Ackline's own keys, under "ackline", are omitted unless that is the prefix.
 
         >>> open("memory://").keys("failed payments")
         []
         """
         if prefix:
             return self.store.read_keys(self.tenant, prefix, limit)
-        others: list[KeyValue] = []
+        entries: list[KeyValue] = []
         after: tuple[str, ...] | None = None
-        while len(others) < limit and (
+        while len(entries) < limit and (
             found := self.store.read_keys(self.tenant, (), limit, after)
         ):
-            others += [entry for entry in found if entry.key[:1] != (RESERVED_KEY_PREFIX,)]
+            entries += [entry for entry in found if entry.key[:1] != (RESERVED_KEY_PREFIX,)]
             after = found[-1].key
-        return others[:limit]
+        return entries[:limit]
 
     def delete_key(self, *key: str) -> bool:
         """Delete a key; False if there was none. Keys of Ackline itself are rejected."""

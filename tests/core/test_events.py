@@ -39,7 +39,7 @@ def read(entries: Sequence[Entry], number: int = 7) -> Events:
     return Events.up_to_limit([JournalBatch(number, 1.5, QUEUE, entries)], (number, 0), 10**6)
 
 
-class Shelf:
+class PackedList:
     """A packed batch that says whether it was unpacked."""
 
     def __init__(self, entries: list[Entry]) -> None:
@@ -62,7 +62,7 @@ class Shelf:
 
 
 def unread(entries: list[Entry]) -> LazyEntries:
-    return LazyEntries(Shelf(entries), range(len(entries)))
+    return LazyEntries(PackedList(entries), range(len(entries)))
 
 
 @given(st.lists(entries), st.integers(-6, 6), st.integers(-6, 6))
@@ -79,14 +79,14 @@ def test_unread_entries_are_those_that_were_packed(listed, start, end):
 
 
 def test_entries_that_nobody_looks_at_are_not_unpacked():
-    shelf = Shelf([Entry(Act.CLAIM, id, "k", None, None) for id in "abcdef"])
-    batch = LazyEntries(shelf, range(6))
+    packed = PackedList([Entry(Act.CLAIM, id, "k", None, None) for id in "abcdef"])
+    batch = LazyEntries(packed, range(6))
 
     events = Events.up_to_limit([JournalBatch(7, 1.5, QUEUE, batch)], (7, 2), 3).until("7.4")
 
-    assert (len(events), events.cursor, shelf.unpacked) == (2, "7.4", 0)
+    assert (len(events), events.cursor, packed.unpacked) == (2, "7.4", 0)
     assert [event.id for event in events] == ["c", "d"]
-    assert shelf.unpacked == 1
+    assert packed.unpacked == 1
 
 
 @given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 6))

@@ -28,12 +28,12 @@ from ackline.core.lifecycle import (
     extend,
     fail,
     find_destination,
-    guard_holds,
     history_entry,
     is_legal_from,
     journal_note,
     keys_to_write,
     move,
+    passes_guard,
     progress,
     rank,
     redrive,
@@ -254,9 +254,9 @@ def test_fenced_acts_start_only_from_processing(act: Act):
 def test_the_fence(act: Act, state: State):
     step = msgspec.structs.replace(steps_of(act)[0], token=42, deadline=None)
 
-    assert guard_holds(step, state, 42, 100.0, now=50.0) == (state is S.PROCESSING)
-    assert not guard_holds(step, state, 41, 100.0, now=50.0)
-    assert not guard_holds(step, state, 43, 100.0, now=50.0)
+    assert passes_guard(step, state, 42, 100.0, now=50.0) == (state is S.PROCESSING)
+    assert not passes_guard(step, state, 41, 100.0, now=50.0)
+    assert not passes_guard(step, state, 43, 100.0, now=50.0)
 
 
 @pytest.mark.parametrize("act", sorted(FENCED_ACTS))
@@ -264,27 +264,27 @@ def test_the_fence(act: Act, state: State):
 def test_a_fenced_act_without_a_token_never_holds(act: Act, state: State):
     step = msgspec.structs.replace(steps_of(act)[0], token=None)
 
-    assert not guard_holds(step, state, 42, 100.0, now=50.0)
+    assert not passes_guard(step, state, 42, 100.0, now=50.0)
 
 
 def test_a_sweep_holds_only_for_the_deadline_it_saw():
     step = expire(leased(), POLICY)
 
-    assert guard_holds(step, S.PROCESSING, 42, 100.0, now=50.0)
-    assert not guard_holds(step, S.PROCESSING, 42, 100.25, now=50.0)
+    assert passes_guard(step, S.PROCESSING, 42, 100.0, now=50.0)
+    assert not passes_guard(step, S.PROCESSING, 42, 100.25, now=50.0)
 
 
 def test_extend_does_not_hold_for_a_lapsed_lease():
     step = extend(leased(), 30.0)
 
-    assert guard_holds(step, S.PROCESSING, 42, 100.0, now=99.75)
-    assert not guard_holds(step, S.PROCESSING, 42, 100.0, now=100.0)
+    assert passes_guard(step, S.PROCESSING, 42, 100.0, now=99.75)
+    assert not passes_guard(step, S.PROCESSING, 42, 100.0, now=100.0)
 
 
 def test_cancel_without_a_token_holds_for_what_waits_only():
     step = cancel("a", POLICY)
 
-    assert {state for state in State if guard_holds(step, state, 0, None, now=50.0)} == WAITING
+    assert {state for state in State if passes_guard(step, state, 0, None, now=50.0)} == WAITING
 
 
 def test_complete_keeps_the_result_for_its_ttl():
@@ -421,7 +421,7 @@ ALL_STEPS = [
 def test_every_step_that_holds_lands_where_the_table_says(
     step: Transition, state: State, asked_to_stop: bool
 ):
-    if guard_holds(step, state, 42, step.deadline, now=50.0):
+    if passes_guard(step, state, 42, step.deadline, now=50.0):
         asked = asked_to_stop and state is State.PROCESSING
         assert find_destination(step, state, asked).state in LEGAL_TRANSITIONS[step.act][state]
     else:
@@ -559,8 +559,8 @@ def test_an_edit_that_would_change_nothing_is_refused(state: State):
     """A job that has ended has no time at which it is due; one that has not is not kept yet."""
     keep, delay = edit("a", Edit(keep=5.0)), edit("a", Edit(delay=5.0))
 
-    assert guard_holds(keep, state, 0, None, 0.0) is state.terminal
-    assert guard_holds(delay, state, 0, None, 0.0) is (state in WAITING)
+    assert passes_guard(keep, state, 0, None, 0.0) is state.terminal
+    assert passes_guard(delay, state, 0, None, 0.0) is (state in WAITING)
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def begin_on_a_store_that_stalls(store: StallingStore, *others: Queue[Any, Any])
 
 
 def test_a_second_request_does_not_wait_for_a_store_that_does_not_respond(monkeypatch, caplog):
-    monkeypatch.setattr("ackline.worker.worker.GIVE_BACK_TIMEOUT", 0.2)
+    monkeypatch.setattr("ackline.worker.worker.RELEASE_TIMEOUT", 0.2)
     store = StallingStore()
     worker = begin_on_a_store_that_stalls(store)
     try:
@@ -172,7 +172,7 @@ def test_a_second_request_does_not_wait_for_a_store_that_does_not_respond(monkey
 
 
 def test_a_store_that_does_not_respond_does_not_delay_another(monkeypatch, queue):
-    monkeypatch.setattr("ackline.worker.worker.GIVE_BACK_TIMEOUT", 1.0)
+    monkeypatch.setattr("ackline.worker.worker.RELEASE_TIMEOUT", 1.0)
     store = StallingStore()
     worker = begin_on_a_store_that_stalls(store, queue)
     try:

@@ -38,14 +38,14 @@ def test_a_forked_child_can_settle_while_its_parent_was_settling(queue):
         Deciding(queue, first, handler, policy),
         LeasedJob(queue, second, handler, policy),
     )
-    thread = threading.Thread(target=deciding.claim_settling)
+    thread = threading.Thread(target=deciding.mark_settling)
     thread.start()
     assert deciding.begun.wait(SOON)
 
     child = os.fork()
     if child == 0:
         signal.alarm(2)
-        os._exit(0 if other.claim_settling() else 1)
+        os._exit(0 if other.mark_settling() else 1)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     deciding.go_on.set()
     thread.join()

@@ -26,7 +26,7 @@ class BufferFixture:
 
     def put(self, count: int) -> None:
         for _ in range(count):
-            job: Any = SimpleNamespace(claim_settling=lambda: True, settled_in_transaction=None)
+            job: Any = SimpleNamespace(mark_settling=lambda: True, settled_in_transaction=None)
             transition: Any = None
             self.buffer.put(job, transition)
 

@@ -56,7 +56,7 @@ class AsyncQueueBase(Generic[P, R]):
         transitions = [make() for make in makers]
         return list(zip(transitions, self.sync.apply(transitions), strict=True))
 
-    def _put(self, joined: JoinedTransaction, drafts: list[Draft]) -> list[Receipt]:
+    def _insert_joined(self, joined: JoinedTransaction, drafts: list[Draft]) -> list[Receipt]:
         return self.sync.store_drafts(drafts, joined)
 
     async def _settle(

@@ -39,7 +39,7 @@ class AsyncJournalReader:
 
     @property
     def cursor(self) -> str | None:
-        """The position after which it continues; set it to read from elsewhere. None at first."""
+        """The event after which it continues; set it to read from elsewhere. None at first."""
         return self.sync.cursor
 
     @cursor.setter
@@ -54,14 +54,14 @@ class AsyncJournalReader:
         return await self._threads.call(self.sync.read, limit)
 
     async def save(self) -> None:
-        """Save the position: from now on, this name continues after what was read.
+        """Save the cursor: from now on this name continues after what was read.
 
         Raises `ReaderMoved`, and changes nothing, if another process saved under this name.
         """
         await self._threads.call(self.sync.save)
 
     async def forget(self) -> None:
-        """Unregister the name: nothing is kept for it any more, and the next read starts over."""
+        """Delete the reader: events are no longer kept for it, and its next read starts over."""
         await self._threads.call(self.sync.forget)
 
 

@@ -31,7 +31,7 @@ class AsyncProducer(AsyncQueueBase[P, R]):
         draft = self.sync.draft_builder.draft(payload, options)
         if connection is not None:
             [receipt] = await self._in_transaction(
-                connection, lambda joined: self._put(joined, [draft])
+                connection, lambda joined: self._insert_joined(joined, [draft])
             )
             return self.sync.from_receipt(receipt)
         return self.sync.from_receipt(await self._enqueues.submit(draft))
@@ -95,17 +95,17 @@ class AsyncProducer(AsyncQueueBase[P, R]):
 
     async def _wait_for_result(self, expected: PendingResult, timeout: float) -> R:
         loop = asyncio.get_running_loop()
-        arrived = asyncio.Event()
+        done = asyncio.Event()
 
-        def arrive() -> None:
+        def set_done() -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(arrived.set)
+                loop.call_soon_threadsafe(done.set)
 
-        expected.on_done(arrive)
+        expected.on_done(set_done)
         if not expected.done:
             try:
                 async with asyncio.timeout(timeout):
-                    await arrived.wait()
+                    await done.wait()
             except TimeoutError:
                 error = expected.timeout(timeout)
                 raise error from error.__cause__

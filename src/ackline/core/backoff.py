@@ -6,11 +6,11 @@ from __future__ import annotations
 class ExponentialDelay:
     """Delays that double from the first up to the last.
 
-    >>> pauses = Pauses(0.1, 0.3)
-    >>> [pauses.next() for _ in range(3)]
+    >>> delays = ExponentialDelay(0.1, 0.3)
+    >>> [delays.next() for _ in range(3)]
     [0.1, 0.2, 0.3]
-    >>> pauses.reset()
-    >>> pauses.length
+    >>> delays.reset()
+    >>> delays.current
     0.1
     """
 
@@ -22,12 +22,12 @@ class ExponentialDelay:
 
     def next(self) -> float:
         """Return the delay for this retry, and double the next one."""
-        pause = self.current
+        delay = self.current
         self.increase()
-        return pause
+        return delay
 
     def increase(self) -> None:
-        """It failed again after a whole pause."""
+        """Double the next delay, up to the last."""
         self.current = min(self._last, 2 * self.current)
 
     def reset(self) -> None:

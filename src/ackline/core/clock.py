@@ -40,9 +40,9 @@ class SystemClock:
     def now(self) -> float:
         last_reading, last_moment = self._last_reading
         reading, moment = self._wall(), self._monotonic()
-        least = last_reading + max(0.0, moment - last_moment) / 2
-        if reading < least <= reading + MAX_AHEAD:
-            reading = least
+        minimum = last_reading + max(0.0, moment - last_moment) / 2
+        if reading < minimum <= reading + MAX_AHEAD:
+            reading = minimum
         self._last_reading = (reading, moment)
         return reading
 

@@ -164,7 +164,7 @@ def _require_json(data: bytes) -> None:
     try:
         _validate_json(data)
         if not data.isascii():
-            data.decode()  # `_skip` does not look into strings, which may hold any bytes
+            data.decode()  # `_validate_json` does not check the bytes of strings
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(
             f"it produces invalid JSON, as a broken msgspec.Raw does: {error}"
@@ -190,5 +190,5 @@ def _find_not_finite(value: Any, path: str = "$") -> str | None:
         items = [(f"{path}.{name}", getattr(value, name)) for name in names]
     else:
         return None
-    paths = (_find_not_finite(item, where) for where, item in items)
-    return next((where for where in paths if where is not None), None)
+    paths = (_find_not_finite(item, item_path) for item_path, item in items)
+    return next((item_path for item_path in paths if item_path is not None), None)

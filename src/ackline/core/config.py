@@ -125,10 +125,10 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
         _require("stuck_after", self.stuck_after, 0.0)
 
 
-def _require(what: str, value: float | None, least: float) -> None:
+def _require(what: str, value: float | None, minimum: float) -> None:
     # A NaN fails this comparison, too.
-    if value is not None and not least <= value <= MAX_DELAY * 1e6:
-        raise ConfigError(f"{what} must be a number, {least:g} or more, not {value!r}")
+    if value is not None and not minimum <= value <= MAX_DELAY * 1e6:
+        raise ConfigError(f"{what} must be a number, {minimum:g} or more, not {value!r}")
 
 
 DEFAULT_SETTINGS = QueueSettings()
@@ -154,14 +154,14 @@ def resolve_policy(
     )
     if record.options is NO_OPTIONS or record.options == NO_OPTIONS:
         return wider
-    narrow = _override(wider, record.options)
-    return narrow if record.options.callback_url is None else _with_callback_retention(narrow)
+    policy = _override(wider, record.options)
+    return policy if record.options.callback_url is None else _with_callback_retention(policy)
 
 
 def _with_callback_retention(policy: ResolvedPolicy) -> ResolvedPolicy:
     # Not `result_ttl`, which the handler may still set: `lifecycle.complete` raises that.
-    spans = ("keep_failed", "keep_cancelled")
-    kept = {name: max(CALLBACK_RETENTION, getattr(policy, name)) for name in spans}
+    names = ("keep_failed", "keep_cancelled")
+    kept = {name: max(CALLBACK_RETENTION, getattr(policy, name)) for name in names}
     return msgspec.structs.replace(policy, **kept)
 
 
@@ -181,14 +181,14 @@ def max_attempts_of(policy: Policy) -> int:
 _UNSET_ATTEMPTS = ResolvedPolicy(max_attempts=0)
 
 
-def _override(wide: ResolvedPolicy, narrow: Policy | Options) -> ResolvedPolicy:
+def _override(wider: ResolvedPolicy, narrower: Policy | Options) -> ResolvedPolicy:
     given = {
         name: value
         for name in ResolvedPolicy.__struct_fields__
-        if (value := getattr(narrow, name, None)) is not None
+        if (value := getattr(narrower, name, None)) is not None
     }
     backoff = given.get("backoff")
     if backoff is not None and backoff.shape == "schedule" and "max_attempts" not in given:
         # A schedule lists the waits between attempts, so it also says how many there are.
         given["max_attempts"] = len(backoff.delays) + 1
-    return msgspec.structs.replace(wide, **given) if given else wide
+    return msgspec.structs.replace(wider, **given) if given else wider

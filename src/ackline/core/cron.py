@@ -72,10 +72,10 @@ class Schedule(msgspec.Struct, frozen=True):
 
     def ticks_between(self, after: float, until: float, limit: int = MAX_CAUGHT_UP) -> list[float]:
         """The ticks after one moment and up to another, in order; only the latest `limit`."""
-        # Backwards, so that years of downtime cost no more than the ticks that are wanted.
+        # Backwards, so that a downtime of years costs no more than the ticks that are returned.
         start = until + (1.0 if self.timezone == "UTC" else _DST_FOLD)
-        back = (tick.timestamp() for tick in self._simulate(start, reverse=True))
-        ticks = itertools.takewhile(lambda tick: tick > after, back)
+        backwards = (tick.timestamp() for tick in self._simulate(start, reverse=True))
+        ticks = itertools.takewhile(lambda tick: tick > after, backwards)
         latest = itertools.islice((tick for tick in ticks if tick <= until), limit)
         return sorted(set(latest))
 

@@ -25,7 +25,7 @@ PLACEHOLDERS = (
     (r"\d+(\.\d+)*", "#"),
     (r"\s+", " "),
 )
-"""What is removed from a message, and its placeholder; the patterns are valid in Java, too."""
+"""What is replaced in a message, and by what; the patterns are valid in Java, too."""
 
 MAX_MESSAGE = 200
 """Characters of a message that are considered."""
@@ -35,7 +35,9 @@ TRACEBACK_FRAME = r'File "[^"]*?([^"/\\]+)", line \d+, in (\S+)'
 
 FINGERPRINT_LENGTH = 12
 
-_PLACEHOLDERS = [(re.compile(pattern, re.ASCII), blank) for pattern, blank in PLACEHOLDERS]
+_PLACEHOLDERS = [
+    (re.compile(pattern, re.ASCII), placeholder) for pattern, placeholder in PLACEHOLDERS
+]
 _TRACEBACK_FRAME = re.compile(TRACEBACK_FRAME, re.ASCII)
 
 _MAX_COMPARED = 1000
@@ -45,18 +47,18 @@ _MAX_COMPARED = 1000
 def normalize_message(message: str) -> str:
     """Replace what differs from job to job in a message.
 
-    >>> normalise("no order 'o-7' at 0x7f3a, attempt 3")
+    >>> normalize_message("no order 'o-7' at 0x7f3a, attempt 3")
     "no order '…' at …, attempt #"
     """
-    for pattern, blank in _PLACEHOLDERS:
-        message = pattern.sub(blank, message)
+    for pattern, placeholder in _PLACEHOLDERS:
+        message = pattern.sub(placeholder, message)
     return message[:MAX_MESSAGE].strip(" ")
 
 
 class CommonMessage:
-    """The common wording of similar messages: only what differs is replaced.
+    """What similar messages have in common: only what differs is replaced.
 
-    >>> str(Wording.of(["no key 'city' in order 7", "no key 'city' in order 8"]))
+    >>> str(CommonMessage.of(["no key 'city' in order 7", "no key 'city' in order 8"]))
     "no key 'city' in order #"
     """
 
@@ -66,27 +68,29 @@ class CommonMessage:
 
     @classmethod
     def of(cls, messages: Iterable[str]) -> CommonMessage:
-        """Return the common wording of at least one message."""
+        """Return what these messages, at least one, have in common."""
         first, *others = messages
-        wording = cls(first)
+        common = cls(first)
         for message in others:
-            wording.add(message)
-        return wording
+            common.add(message)
+        return common
 
     def add(self, message: str) -> None:
         """Add one more similar message."""
         if self._parts is None:
             if message == self._first:
                 return
-            self._parts = list(_pieces(self._first))
-        other = list(_pieces(message))
-        if [blank for _, blank in other] != [blank for _, blank in self._parts]:
-            # They are alike in their first `LONGEST` characters, and differ after these.
+            self._parts = list(_split_message(self._first))
+        other = list(_split_message(message))
+        if [placeholder for _, placeholder in other] != [
+            placeholder for _, placeholder in self._parts
+        ]:
+            # They are similar in their first `MAX_MESSAGE` characters, and differ after these.
             self._parts = [(normalize_message(message),) * 2]
             return
         self._parts = [
-            (_common(mine, theirs, blank), blank)
-            for (mine, blank), (theirs, _) in zip(self._parts, other, strict=True)
+            (_common(left, right, placeholder), placeholder)
+            for (left, placeholder), (right, _) in zip(self._parts, other, strict=True)
         ]
 
     def __str__(self) -> str:
@@ -95,29 +99,31 @@ class CommonMessage:
         return "".join(text for text, _ in self._parts).strip(" ")
 
 
-def _common(mine: str, theirs: str, blank: str) -> str:
-    if mine == theirs:
-        return mine
-    # A `KeyError` quotes its whole message: the texts inside the quotes may be alike, too.
-    inside = normalize_message(mine[1:-1])
+def _common(left: str, right: str, placeholder: str) -> str:
+    if left == right:
+        return left
+    # A `KeyError` quotes its whole message: the texts inside the quotes may be similar, too.
+    unquoted = normalize_message(left[1:-1])
     if (
-        blank == QUOTED_PLACEHOLDER
-        and mine[0] == theirs[0]
-        and inside == normalize_message(theirs[1:-1])
+        placeholder == QUOTED_PLACEHOLDER
+        and left[0] == right[0]
+        and unquoted == normalize_message(right[1:-1])
     ):
-        return f"{mine[0]}{inside}{mine[0]}"
-    return blank
+        return f"{left[0]}{unquoted}{left[0]}"
+    return placeholder
 
 
-def _pieces(message: str) -> Iterator[tuple[str, str]]:
+def _split_message(message: str) -> Iterator[tuple[str, str]]:
     """Split a message at the parts that may differ: each piece, and its placeholder if any."""
-    cut = [(message[:_MAX_COMPARED], "")]
-    for pattern, blank in _PLACEHOLDERS:
-        cut = [piece for old in cut for piece in _cut(old, pattern, blank)]
-    return ((text, blank or text) for text, blank in cut)
+    parts = [(message[:_MAX_COMPARED], "")]
+    for pattern, placeholder in _PLACEHOLDERS:
+        parts = [piece for old in parts for piece in _split(old, pattern, placeholder)]
+    return ((text, placeholder or text) for text, placeholder in parts)
 
 
-def _cut(piece: tuple[str, str], pattern: re.Pattern[str], blank: str) -> Iterator[tuple[str, str]]:
+def _split(
+    piece: tuple[str, str], pattern: re.Pattern[str], placeholder: str
+) -> Iterator[tuple[str, str]]:
     text, known = piece
     if known:
         yield piece
@@ -126,7 +132,7 @@ def _cut(piece: tuple[str, str], pattern: re.Pattern[str], blank: str) -> Iterat
     for match in pattern.finditer(text):
         if match.start() > end:
             yield text[end : match.start()], ""
-        yield match.group(), blank
+        yield match.group(), placeholder
         end = match.end()
     if end < len(text):
         yield text[end:], ""
@@ -135,7 +141,7 @@ def _cut(piece: tuple[str, str], pattern: re.Pattern[str], blank: str) -> Iterat
 def call_path(traceback: str) -> str:
     """The functions that a traceback passes through.
 
-    >>> way('File "shop/tasks.py", line 7, in send')
+    >>> call_path('File "shop/tasks.py", line 7, in send')
     'tasks.py:send'
     """
     return " > ".join(":".join(frame) for frame in _TRACEBACK_FRAME.findall(traceback))

@@ -5,31 +5,31 @@ AcklineError
 │   ├── UnknownStore       no store is registered for this URL
 │   └── MissingExtra       the store exists, its driver is not installed
 ├── InvalidJob             refused before anything was stored
-│   ├── InvalidName        an id, kind, queue or tenant that cannot be kept
+│   ├── InvalidName        an id, kind, queue or tenant that cannot be stored
 │   ├── InvalidOption      a priority, delay, … outside its range
 │   └── InvalidPayload     cannot be encoded unchanged, or is not of its declared type
 │       └── PayloadTooLarge
-├── Timeout                waited long enough; the job itself is untouched
-├── JobNotFound            no job has this id (any more)
+├── Timeout                the timeout has passed; the job itself is not affected
+├── JobNotFound            there is no job with this id, or no longer
 ├── JobFailed              the job is in the DLQ; `failure` says why
 ├── JobCancelled           the job was cancelled
-├── WrongState             the act is not legal from the state the job is in
-├── JobChanged             the job is not as you saw it any more; nothing was changed
-├── QueueNotEmpty          a queue that holds jobs cannot be dropped, unless forced
+├── WrongState             the job is in a state that does not allow this
+├── JobChanged             the job has changed since it was read; nothing was changed
+├── QueueNotEmpty          a queue that has live jobs is dropped only with force
 ├── LeaseLost              the lease is no longer yours; nothing was changed
 ├── Stopped                a handler gave up because its signal was set
-├── EventsDropped          events after the cursor are gone; `cursor` is where the kept ones begin
+├── EventsDropped          events after the cursor were dropped; `cursor` is where the rest begins
 ├── LifespanFailed         a worker's resources could not be opened; it has not started
-├── HandlersHang           too many handlers of a worker do not stop; it has ended
-├── ReaderMoved            someone else saved as this reader; nothing was changed
-├── KeysChanged            a key was written by someone else meanwhile; nothing was stored
-└── StoreError             the store refused or failed
-    ├── StoreUnavailable   try again: it could not be reached, or is busy
-    │   └── StoreClosed    it was closed, or never opened, by this program itself
-    ├── StoreFull          no room for more jobs; settling and purging still work
+├── HandlersHang           too many handlers of a worker do not stop; it has shut down
+├── ReaderMoved            another process saved as this reader; nothing was changed
+├── KeysChanged            another process has written a key; nothing was stored
+└── StoreError             the store rejected the call, or failed
+    ├── StoreUnavailable   it could not be reached or is busy; the call may succeed later
+    │   └── StoreClosed    this program has closed it, or has not opened it yet
+    ├── StoreFull          it cannot take more jobs; settling and purging still work
     ├── StoreReadOnly      it can be read but not written
-    ├── StoreForbidden     a service does not allow this to the token
-    ├── CannotJoin         it cannot take part in this transaction of yours; nothing was done
+    ├── StoreForbidden     the token is not allowed to do this
+    ├── CannotJoin         it cannot join the caller's transaction; nothing was done
     └── StoreMismatch      the data belongs to another program or a newer Ackline
 """
 
@@ -130,7 +130,7 @@ class JobNotFound(AcklineError, LookupError):
 
 
 class JobFailed(AcklineError):
-    """The job has used up its attempts; `failure` holds the last error."""
+    """The job has used up its attempts; `failure` is the last error."""
 
     def __init__(self, id: str, failure: Failure | None) -> None:
         why = f"{failure.type}: {failure.message}" if failure else "no error was recorded"
@@ -160,7 +160,10 @@ class JobChanged(AcklineError):
     """The job has changed since it was read; nothing was changed."""
 
     def __init__(self, id: str) -> None:
-        super().__init__(f"job {id!r} has changed since you looked: look again, then decide")
+        super().__init__(
+            f"job {id!r} has changed since it was read; nothing was changed. Read it again, "
+            "then decide"
+        )
         self.id = id
 
 
@@ -168,7 +171,7 @@ class QueueNotEmpty(AcklineError):
     """A queue that has live jobs is dropped only with force."""
 
     def __init__(self, queue: str, live: int) -> None:
-        jobs = f"{live} jobs that wait or run" if live else "jobs in transit"
+        jobs = f"{live} waiting or running jobs" if live else "jobs that are being enqueued"
         super().__init__(
             f"queue {queue!r} was not dropped: it still has {jobs}. "
             "Wait for them to finish, or force it: that deletes them"
@@ -219,20 +222,20 @@ class HandlersHang(AcklineError):
 
     def __init__(self, queue: str) -> None:
         super().__init__(
-            f"too many handlers of queue {queue!r} hang: they were asked to stop and neither "
-            "return nor raise. Start a new process. Give what they wait for a timeout of its own, "
-            "or let them check job.signal"
+            f"too many handlers of queue {queue!r} hang: they were asked to stop, and neither "
+            "returned nor raised. Start a new process. Set timeouts on the calls they wait for, "
+            "or have them check job.signal"
         )
 
 
 class ReaderMoved(AcklineError):
-    """Another process saved as this reader, or it was forgotten; nothing was changed."""
+    """Another process saved as this reader, or deleted it; nothing was changed."""
 
     def __init__(self, queue: str | None, name: str, cursor: str | None) -> None:
         journals = "all queues" if queue is None else f"queue {queue!r}"
-        now = f"it stands at {cursor} now" if cursor else "it was forgotten"
+        now = f"it is at {cursor} now" if cursor else "it was deleted"
         super().__init__(
-            f"reader {name!r} of {journals} was moved by someone else ({now}); "
+            f"reader {name!r} of {journals} was changed by another process ({now}); "
             "nothing was changed. Give each process a reader of its own"
         )
         self.cursor = cursor
@@ -243,8 +246,8 @@ class KeysChanged(AcklineError):
 
     def __init__(self, queue: str) -> None:
         super().__init__(
-            f"a key that belongs to an enqueue into {queue!r} was written by someone else since "
-            "it was read; nothing was stored. Read it and try again"
+            f"a key to be written with an enqueue into {queue!r} was changed by another process "
+            "since it was read; nothing was stored. Read it and try again"
         )
 
 
@@ -277,7 +280,7 @@ class StoreReadOnly(StoreError):
 
 
 class StoreForbidden(StoreError):
-    """The token is not allowed to do this: it lacks a scope, or is not for the queue."""
+    """The token is not allowed to do this: it lacks a scope, or access to the queue."""
 
 
 class CannotJoin(StoreError):

@@ -12,7 +12,7 @@ from ackline.core.job import QueueKey, State
 
 
 class Act(enum.StrEnum):
-    """The acts; each has the same word in events, commands, routes and buttons."""
+    """What can happen to a job or queue; commands, routes and buttons use the same words."""
 
     ENQUEUE = "enqueue"
     CLAIM = "claim"
@@ -45,9 +45,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_default
     """One entry of a journal batch; `source` or `to` is None if the job did not exist then.
 
     `id` is empty for an act on the whole queue. `priority` is set where a job may have got a new
-    one, see `ACTS_WITH_PRIORITY`. `callback_url` is the job's, set where its life ends:
-    the job itself may be gone when it is called. `moved_from` and `moved_to` are the names of the
-    queues that a moved job has left and entered; the entries in both journals have both.
+    one, see `ACTS_WITH_PRIORITY`. `callback_url` is set when the job ends: the job itself may be
+    deleted before it is called. `moved_from` and `moved_to` are the names of the queues that a
+    moved job has left and entered; the entries in both journals have both.
     """
 
     act: Act
@@ -101,9 +101,9 @@ class LazyEntries(Sequence[Entry]):
 
     __slots__ = ("_entries", "indexes", "packed")
 
-    def __init__(self, packed: PackedEntries, places: range) -> None:
+    def __init__(self, packed: PackedEntries, indexes: range) -> None:
         self.packed = packed
-        self.indexes = places
+        self.indexes = indexes
         """The range of entries in the batch."""
         self._entries: list[Entry] | None = None
 
@@ -129,7 +129,7 @@ class LazyEntries(Sequence[Entry]):
 
 
 class JournalBatch(msgspec.Struct, frozen=True, gc=False):
-    """Entries of one batch of the journal: all or some of those after its first `used`."""
+    """Entries of one batch of the journal: all of them, or some after its first `offset`."""
 
     number: int
     at: float
@@ -255,8 +255,8 @@ _astuple = msgspec.structs.astuple
 def count_unread(batch: int, size: int, reader: tuple[int, int] | None) -> int:
     """How many entries of a batch a reader has not read yet; without a reader, none.
 
-    >>> unseen(7, 3, (7, 1)), unseen(8, 3, (7, 1)), unseen(6, 3, (7, 1))
-    (2, 3, 0)
+    >>> [count_unread(batch, 3, (7, 1)) for batch in (7, 8, 6)]
+    [2, 3, 0]
     """
     if reader is None or (batch, size) <= reader:
         return 0

@@ -182,7 +182,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     @property
     def failure(self) -> Failure | None:
         """The last error, if there was one."""
-        return next((ended for ended in reversed(self.history) if ended.type), None)
+        return next((attempt for attempt in reversed(self.history) if attempt.type), None)
 
     def without_data(self) -> Record:
         """The job without payload, progress and result, which may be large."""

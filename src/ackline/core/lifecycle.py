@@ -1,7 +1,7 @@
 """The rules of the job lifecycle as pure functions from what happened to what follows.
 
 Nothing here touches a store. A function takes the job as it was read and returns a
-`Transition`; a store applies it if its guard still holds, in one atomic step, and refuses
+`Transition`; a store applies it if its guard still holds, in one atomic step, and rejects
 it otherwise. So each rule is written once, and stores have none of their own.
 """
 
@@ -90,9 +90,9 @@ CHANGED_FIELDS: Mapping[Act, frozenset[str]] = {
     Act.EDIT: frozenset({"edit"}),
     Act.MOVE: frozenset({"target"}),
 }
-"""Which fields of a job a transition of each act may change; other acts are verbs of a store.
+"""Which fields of a job a transition of each act may change; other acts are methods of the store.
 
-Its guards, its note and who did it are no changes: every act may have them.
+Guards, the note and the actor are not changes: every act may have them.
 """
 
 ACTS_WITHOUT_STATE = frozenset({Act.EXTEND, Act.PROGRESS, Act.REQUEST_CANCEL, Act.EDIT, Act.MOVE})
@@ -161,7 +161,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     note: str = ""
     by: str = ""
     keep_cancelled: float | None = None
-    """Retention, if it ends cancelled because the job was asked to stop; None means `keep`."""
+    """Retention, if it ends cancelled because that was requested; None means `keep`."""
     has_callback: bool = False
     """Whether the journal entry gets the job's `callback_url`, if this step ends the job."""
     expected: ExpectedJob | None = None
@@ -169,10 +169,10 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         """Reject fields and states that do not belong to the act, so that no store gets them."""
         try:
-            foreign, unchanged = _RULES[self.act][self.to]
+            unchanged_fields, defaults = _RULES[self.act][self.to]
         except KeyError:
             raise _illegal_transition(self) from None
-        if foreign(self) != unchanged:
+        if unchanged_fields(self) != defaults:
             raise _illegal_transition(self)
 
 
@@ -186,8 +186,8 @@ _UNCHANGED = {
 
 def _unchanged_fields(act: Act) -> tuple[Callable[[Transition], Any], tuple[Any, ...]]:
     """The fields that an act does not change, and their defaults."""
-    foreign = [name for name in _UNCHANGED if name not in CHANGED_FIELDS[act]]
-    return operator.attrgetter(*foreign), tuple(_UNCHANGED[name] for name in foreign)
+    names = [name for name in _UNCHANGED if name not in CHANGED_FIELDS[act]]
+    return operator.attrgetter(*names), tuple(_UNCHANGED[name] for name in names)
 
 
 def _possible_states(act: Act) -> frozenset[State | None]:
@@ -204,17 +204,17 @@ _RULES = {
 }
 
 
-def _illegal_transition(step: Transition) -> InvalidOption:
-    if step.act not in CHANGED_FIELDS:
-        return InvalidOption(f"{step.act} is no transition: it is a verb of its own")
-    if step.to not in _RULES[step.act]:
-        return InvalidOption(f"{step.act} does not lead to {step.to}")
-    foreign = [
+def _illegal_transition(transition: Transition) -> InvalidOption:
+    if transition.act not in CHANGED_FIELDS:
+        return InvalidOption(f"{transition.act} is not a transition: the store has a method for it")
+    if transition.to not in _RULES[transition.act]:
+        return InvalidOption(f"{transition.act} does not lead to {transition.to}")
+    illegal = [
         name
         for name, default in _UNCHANGED.items()
-        if name not in CHANGED_FIELDS[step.act] and getattr(step, name) != default
+        if name not in CHANGED_FIELDS[transition.act] and getattr(transition, name) != default
     ]
-    return InvalidOption(f"{step.act} cannot change {', '.join(foreign)}")
+    return InvalidOption(f"{transition.act} cannot change {', '.join(illegal)}")
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -252,7 +252,7 @@ def _edit_fits(edit: Edit, state: State) -> bool:
     return (edit.keep is None or state.terminal) and (edit.delay is None or not state.terminal)
 
 
-def guard_holds(
+def passes_guard(
     transition: Transition, state: State, token: int, deadline: float | None, now: float
 ) -> bool:
     """Whether a transition's guard holds for a job in this state, at this time."""
@@ -299,11 +299,11 @@ def was_applied(
     result: bytes | None,
     history: Iterable[Failure],
 ) -> bool:
-    """Whether a transition whose guard fails was applied before: the same token, act and end.
+    """Whether a transition whose guard fails was applied before: same token, act and result.
 
     `last_act` and `last_token` are of the job's last settled lease; `history` has the
-    attempts that ended without completing. The end is the result, or the state decided on:
-    a retry does not repeat a burial. Delays may differ, because backoff has jitter.
+    attempts that ended without completing. For those, the state that was decided counts as the
+    result. Delays may differ, because backoff has jitter.
     """
     if transition.token is None or transition.act not in REPEATABLE:
         return False
@@ -311,10 +311,10 @@ def was_applied(
         same = transition.token == last_token and transition.act is last_act
         return same and (transition.act is not Act.COMPLETE or transition.result == result)
     return any(
-        ended.token == transition.token
-        and ended.act == transition.act
-        and ended.to in ("", transition.to)
-        for ended in history
+        attempt.token == transition.token
+        and attempt.act == transition.act
+        and attempt.to in ("", transition.to)
+        for attempt in history
     )
 
 
@@ -581,7 +581,7 @@ def release(job: Record, policy: ResolvedPolicy, note: str = "") -> Transition:
 
 
 def cancel_running(job: Record, reason: str, policy: ResolvedPolicy) -> Transition:
-    """Cancel the job because its handler says that it is no longer wanted."""
+    """Cancel a running job because its handler returned `Cancel`."""
     return Transition(
         job.id,
         Act.CANCEL,
@@ -672,7 +672,7 @@ def expire(job: Record, policy: ResolvedPolicy, reason: str = "lease expired") -
 
 
 def cancel(id: str, policy: ResolvedPolicy, by: str = "") -> Transition:
-    """Cancel a job that waits; the store knows whether it has a callback URL."""
+    """Cancel a waiting job; the store knows whether it has a callback URL."""
     return Transition(
         id,
         Act.CANCEL,

@@ -110,7 +110,7 @@ def truncate_message(text: str) -> str:
     """Escape an error message and cut it off after `MAX_MESSAGE_LENGTH`.
 
     >>> truncate_message("x" * 1_000_000)[-30:]
-    'xxxx… (983,656 more characters)'
+    'xxx… (983,656 more characters)'
     """
     if len(text) > MAX_MESSAGE_LENGTH:
         kept = MAX_MESSAGE_LENGTH - _ELLIPSIS_LENGTH
@@ -119,7 +119,7 @@ def truncate_message(text: str) -> str:
 
 
 def truncate_traceback(text: str) -> str:
-    """Escape a traceback and keep its end, which says most."""
+    """Escape a traceback and keep its end, which is the most useful part."""
     return escape_invalid_unicode(text[-MAX_TRACEBACK_LENGTH:])
 
 
@@ -134,7 +134,7 @@ def as_names(given: Iterable[str] | None, what: str = "kinds") -> frozenset[str]
     items: Any = [given] if isinstance(given, str) else given
     names = list(items) if isinstance(items, Iterable) else [items]
     if not all(isinstance(name, str) for name in names):
-        raise InvalidOption(f"{what} must be a list of texts, not {given!r}")
+        raise InvalidOption(f"{what} must be a list of strings, not {given!r}")
     return frozenset(names)
 
 
@@ -160,8 +160,8 @@ def require_seconds(what: str, seconds: float | None, *, above_zero: bool = Fals
         return
     inside = type(seconds) in (int, float) and 0 <= seconds <= MAX_DELAY
     if not inside or (above_zero and seconds == 0):
-        least = "more than 0" if above_zero else "0"
-        raise InvalidOption(f"{what} must be {least} to {MAX_DELAY:.0f} seconds, not {seconds!r}")
+        minimum = "more than 0" if above_zero else "0"
+        raise InvalidOption(f"{what} must be {minimum} to {MAX_DELAY:.0f} seconds, not {seconds!r}")
 
 
 def require_some_seconds(what: str, seconds: float, *, above_zero: bool = False) -> None:
@@ -171,11 +171,13 @@ def require_some_seconds(what: str, seconds: float, *, above_zero: bool = False)
     require_seconds(what, seconds, above_zero=above_zero)
 
 
-def require_timestamp(what: str, moment: float | None) -> None:
+def require_timestamp(what: str, timestamp: float | None) -> None:
     """Raise for a time that is not in seconds since 1970."""
-    if moment is not None and (type(moment) not in (int, float) or not math.isfinite(moment)):
+    if timestamp is not None and (
+        type(timestamp) not in (int, float) or not math.isfinite(timestamp)
+    ):
         raise InvalidOption(
-            f"{what} must be in seconds since 1970, as time.time() tells, not {moment!r}"
+            f"{what} must be in seconds since 1970, as time.time() returns, not {timestamp!r}"
         )
 
 
@@ -193,10 +195,10 @@ def require_url(what: str, url: str) -> None:
     plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= MAX_URL_LENGTH
     try:
         parts = urlsplit(url)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        whole = False
-    if not plain or not whole:
+        complete = False
+    if not plain or not complete:
         raise InvalidOption(
             f"{what} must be an http or https URL of at most {MAX_URL_LENGTH} ASCII characters"
         )

@@ -19,7 +19,7 @@ Jitter = Literal["none", "full", "equal"]
 
 
 MAX_DELAYS = 1000
-"""Of a schedule: it is kept with each job that has one of its own."""
+"""Maximum length of a schedule, which is stored with each job that has one of its own."""
 
 
 class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

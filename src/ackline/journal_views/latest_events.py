@@ -32,10 +32,10 @@ class EventFilter(msgspec.Struct, frozen=True):
         """Whether an event is selected, ignoring case."""
         if event.act not in self.acts:
             return False
-        words = [event.id, event.kind, event.worker, event.note, event.by]
-        words += [event.moved_from or "", event.moved_to or ""]
+        texts = [event.id, event.kind, event.worker, event.note, event.by]
+        texts += [event.moved_from or "", event.moved_to or ""]
         text = self.text.casefold()
-        return not text or any(text in word.casefold() for word in words)
+        return not text or any(text in field.casefold() for field in texts)
 
 
 class LatestEvents(msgspec.Struct):
@@ -75,9 +75,9 @@ def _between(
     found: list[Event] = []
     cursor = make_cursor(*start)
     while page := _read_kept_events(read, cursor):
-        inside = [event for event in page if read_cursor(event.cursor) <= until]
-        found += select(inside)
-        if len(inside) < len(page):
+        within = [event for event in page if read_cursor(event.cursor) <= until]
+        found += select(within)
+        if len(within) < len(page):
             break
         if stop_at is not None and time.monotonic() > stop_at:
             return None

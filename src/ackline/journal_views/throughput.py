@@ -50,7 +50,7 @@ class ThroughputReader:
         self._lock = threading.Lock()
         self._cursor: str | None = None
         self._counts: dict[QueueKey, dict[int, list[int]]] = defaultdict(dict)
-        self._last: dict[QueueKey, tuple[str, int]] = {}
+        self._last_events: dict[QueueKey, tuple[str, int]] = {}
 
     def catch_up(self, now: float) -> bool:
         """Count new events; returns whether the end of the journal was reached."""
@@ -75,9 +75,9 @@ class ThroughputReader:
         """The number per second, over the last full buckets."""
         return sum(column[-self._rate_buckets - 1 : -1]) / (self._rate_buckets * self.bucket)
 
-    def last_of(self, queue: QueueKey) -> str:
+    def last_cursor(self, queue: QueueKey) -> str:
         """The cursor of the last event of a queue that was read; empty if that was long ago."""
-        return self._last.get(queue, _NEVER)[0]
+        return self._last_events.get(queue, _NEVER)[0]
 
     def _read(self) -> bool:
         until = time.monotonic() + TIME_LIMIT
@@ -96,7 +96,7 @@ class ThroughputReader:
         for event in events:
             self._cursor = event.cursor
             bucket = int(event.at // self.bucket)
-            self._last[event.queue] = event.cursor, bucket
+            self._last_events[event.queue] = event.cursor, bucket
             column = COLUMNS.get(event.act)
             if column is not None:
                 buckets = self._counts[event.queue]
@@ -104,7 +104,9 @@ class ThroughputReader:
 
     def _forget(self, now: float) -> None:
         oldest = int(now // self.bucket) - self.bucket_count
-        self._last = {key: last for key, last in self._last.items() if last[1] >= oldest}
+        self._last_events = {
+            key: last for key, last in self._last_events.items() if last[1] >= oldest
+        }
         for queue, buckets in list(self._counts.items()):
             for bucket in [bucket for bucket in buckets if bucket < oldest]:
                 del buckets[bucket]

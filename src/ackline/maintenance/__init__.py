@@ -1,4 +1,4 @@
-"""The loops that keep queues prompt and bounded, safe to run in every process at once."""
+"""The loops that promote, expire, prune and schedule jobs, safe to run in all processes at once."""
 
 from ackline.core.cron import Schedule
 from ackline.maintenance.loop import LoopStats, MaintenanceLoop

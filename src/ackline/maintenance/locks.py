@@ -49,7 +49,7 @@ class MaintenanceLocks:
         self._process_id = new_id()
 
     def acquire(self, intervals: Mapping[Queue[Any, Any], float]) -> list[Queue[Any, Any]]:
-        """Those of these queues, each with its interval, that this process has to maintain."""
+        """The queues that this process has to maintain, of these with their intervals."""
         by_key = {queue.key: seconds for queue, seconds in intervals.items()}
         stores = {queue.key: queue.store for queue in intervals}
         acquired = {

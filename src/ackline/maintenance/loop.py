@@ -41,9 +41,10 @@ class LoopStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MaintenanceLoop(ABC):
-    """Every process may run one: if two act at once, the store's compare-and-set lets one succeed.
+    """Maintains some queues again and again, in a background thread.
 
-    Its queues are in one store. A loop with a `lock_name` maintains a queue only if no other
+    Its queues are in one store. Every process may run one: if two act at once, the store's
+    compare-and-set lets one succeed. A loop with a `lock_name` maintains a queue only if no other
     process has done so for an interval (see `MaintenanceLocks`).
 
     No loop listens to its store: some stores send the notification of a ready job to one listener
@@ -53,7 +54,7 @@ class MaintenanceLoop(ABC):
     name: ClassVar[str]
     lock_name: str | None = None
     counters: ClassVar[tuple[str, ...]] = ()
-    """Its counters, which start at 0: a metric that is missing at first does not show a rise."""
+    """Its counters, which start at 0: a metric that appears later hides its first increase."""
 
     def __init__(self, queues: Sequence[Queue[Any, Any]], interval: float) -> None:
         if not interval > 0:

@@ -17,7 +17,7 @@ LOG_INTERVAL = 600.0
 """Seconds after which an error that lasts is logged again."""
 
 FailedQueue = Queue[Any, Any] | None
-"""What failed: a queue, or None for the loop itself, which could not learn what is due."""
+"""What failed: a queue, or None for the loop itself, which could not find out what is due."""
 
 
 class FailingQueue:
@@ -25,13 +25,13 @@ class FailingQueue:
 
     def __init__(self) -> None:
         self.delay = ExponentialDelay(*RETRY_DELAYS)
-        self.until = -math.inf
+        self.retry_at = -math.inf
         self.logged = ""
         self.logged_at = -math.inf
 
 
 class QueueBackoff:
-    """How long each failed queue is left alone.
+    """How long to wait before a failed queue is maintained again.
 
     Queues that failed in the same run are delayed equally, so that an unavailable store is logged
     in one line and not in one for each queue.
@@ -44,7 +44,7 @@ class QueueBackoff:
     def seconds_left(self, queue: FailedQueue) -> float:
         """Seconds until the queue may be retried; 0 if it may be now."""
         failing = self._failing.get(queue)
-        return max(0.0, failing.until - self._clock()) if failing is not None else 0.0
+        return max(0.0, failing.retry_at - self._clock()) if failing is not None else 0.0
 
     def failed(self, queues: Iterable[FailedQueue], jitter: float) -> dict[FailedQueue, float]:
         """Record that these failed; returns the delay of each: this fraction of its backoff."""
@@ -54,7 +54,7 @@ class QueueBackoff:
         for queue in queues:
             failing = self._failing.setdefault(queue, FailingQueue())
             delays[queue] = failing.delay.next() * jitter
-            failing.until = now + delays[queue]
+            failing.retry_at = now + delays[queue]
         return delays
 
     def succeeded(self, queue: FailedQueue) -> None:
@@ -71,7 +71,9 @@ class QueueBackoff:
                 unlogged[queue] = error
         return unlogged
 
-    def _forget_before(self, time: float) -> None:
+    def _forget_before(self, moment: float) -> None:
         """Forget old failures: those of queues no longer maintained would stay forever."""
-        for queue in [queue for queue, failing in self._failing.items() if failing.until < time]:
+        for queue in [
+            queue for queue, failing in self._failing.items() if failing.retry_at < moment
+        ]:
             del self._failing[queue]

@@ -39,7 +39,7 @@ class RecoveredJobs(msgspec.Struct, frozen=True):
     """How many jobs of a dead worker were taken back."""
 
     expired: int = 0
-    """Jobs that it cost an attempt."""
+    """Jobs that it cost an attempt, as they may have been running."""
     released: int = 0
     """Jobs that were not started, so that it cost them no attempt."""
 

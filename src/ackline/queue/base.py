@@ -60,7 +60,7 @@ class QueueBase(Generic[P, R]):
             watcher.close()
         self.recoveries.save()
 
-    # --- handing to the store ---
+    # --- writing to the store ---
 
     def store_drafts(
         self, drafts: Sequence[Draft], store: JoinedTransaction | None = None
@@ -80,7 +80,7 @@ class QueueBase(Generic[P, R]):
         ]
 
     def record_callbacks(self, drafts: Sequence[Draft]) -> None:
-        """Record, before they are stored, that jobs want callbacks: services make the calls."""
+        """Record that jobs have callbacks before they are stored: a service makes the calls."""
         if not self._callbacks_recorded and callbacks.any_callback(drafts):
             callbacks.record_callbacks(self.store, self.key)
             self._callbacks_recorded = True

@@ -1,4 +1,4 @@
-"""Consuming: handlers that a worker runs, and claims by hand."""
+"""Consuming: handlers that a worker runs, and manual claims."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Consumer(Settler[P, R]):
         """Lease up to `limit` jobs, waiting up to `wait` seconds for the first.
 
         With a `connection`, in the transaction that you have open on it: settle the jobs there,
-        too. Nobody else gets them meanwhile, and a rollback or a crash puts them back at once.
+        too. Until then nobody else gets them, and a rollback or a crash puts them back at once.
 
         >>> for job in queue.claim(10, lease=30, wait=5):  # doctest: +SKIP
         ...     queue.complete(job, do(job.payload))
@@ -151,13 +151,15 @@ class Consumer(Settler[P, R]):
         if worker is not None:
             require_name("worker", worker)
         settings = self.policies.settings()
-        own = {kind: policy.lease for kind, policy in settings.kinds.items() if policy.lease}
+        lease_of_kind = {
+            kind: policy.lease for kind, policy in settings.kinds.items() if policy.lease
+        }
         return ClaimRequest(
             worker=worker or new_worker_id(),
             limit=limit,
             lease=lease or settings.policy.lease or self.policies.defaults.lease,
             kinds=as_names(kinds),
-            lease_of_kind=own if lease is None else {},
+            lease_of_kind=lease_of_kind if lease is None else {},
         )
 
     def claim_records(
@@ -183,12 +185,12 @@ class Consumer(Settler[P, R]):
         try:
             if not self.policies.settings().recovery:
                 return msgspec.structs.replace(claimed, lapsed=[])
-            taken_back = self._expire_leases(claimed.lapsed, "lease expired", RecoveredBy.CLAIM)
+            verdicts = self._expire_leases(claimed.lapsed, "lease expired", RecoveredBy.CLAIM)
             if claimed.jobs:
                 return claimed
-            again = store.claim(self.key, request)
+            second = store.claim(self.key, request)
         except CannotJoin:
-            # The jobs just taken back cannot be claimed in this transaction; no others were.
+            # This transaction cannot claim the recovered jobs, and has claimed no others.
             raise
         except Exception:
             # The caller must still get the jobs that it claimed: they are leased to it.
@@ -198,15 +200,15 @@ class Consumer(Settler[P, R]):
                 exc_info=True,
             )
             return claimed
-        # More leases may have lapsed than one claim reports, so look again at once; but not if
-        # none could be taken back, or idle workers would try without a pause.
-        at_once = again.lapsed and any(verdict.applied for verdict in taken_back)
+        # More leases may have lapsed than one claim reports, so claim again at once; but not if
+        # none could be expired, or idle workers would retry without a delay.
+        claim_now = second.lapsed and any(verdict.applied for verdict in verdicts)
         return ClaimResult(
-            jobs=again.jobs,
+            jobs=second.jobs,
             verdicts=claimed.verdicts,
-            next_at=again.now if at_once else again.next_at,
-            now=again.now,
-            may_have_more=again.may_have_more,
+            next_at=second.now if claim_now else second.next_at,
+            now=second.now,
+            may_have_more=second.may_have_more,
         )
 
     def _claim_and_wait(
@@ -233,28 +235,28 @@ class Consumer(Settler[P, R]):
         return verdicts
 
     def _expire_leases(
-        self, leases: Sequence[Record], reason: str, way: RecoveredBy
+        self, leases: Sequence[Record], reason: str, recovered_by: RecoveredBy
     ) -> list[Verdict]:
-        steps = [lifecycle.expire(job, self.policies.of(job), reason) for job in leases]
+        transitions = [lifecycle.expire(job, self.policies.of(job), reason) for job in leases]
         try:
-            verdicts = self.apply(steps)
+            verdicts = self.apply(transitions)
         except TRANSIENT_ERRORS:
             raise
         except StoreError:
-            # The store may refuse a single step: it must not hold up the others.
-            verdicts = [self._expire_alone(step) for step in steps]
-        self.recoveries.add(way, verdicts)
+            # The store may refuse a single transition: it must not block the others.
+            verdicts = [self._expire_alone(transition) for transition in transitions]
+        self.recoveries.add(recovered_by, verdicts)
         return verdicts
 
-    def _expire_alone(self, step: Transition) -> Verdict:
+    def _expire_alone(self, transition: Transition) -> Verdict:
         try:
-            return self.apply([step])[0]
+            return self.apply([transition])[0]
         except TRANSIENT_ERRORS:
             raise
         except StoreError as error:
             logger.error(
                 "cannot expire the lease of job %r of %s: %s",
-                step.id,
+                transition.id,
                 self.key,
                 error,
             )

@@ -39,7 +39,7 @@ class Handlers:
     def __init__(self, payload_type: Any) -> None:
         self._payload_type = payload_type
         self._by_kind: dict[str, Handler] = {}
-        self._vetoes: list[Callable[[Handler], None]] = []
+        self._checks: list[Callable[[Handler], None]] = []
 
     def __getitem__(self, kind: str) -> Handler:
         return self._by_kind[kind]
@@ -83,12 +83,12 @@ class Handlers:
 
     @property
     def policies(self) -> dict[str, Policy]:
-        """The policies of the handlers, marked as theirs."""
-        nothing = Policy()
+        """The policies of the handlers, with `from_handler` set."""
+        empty = Policy()
         return {
             kind: msgspec.structs.replace(handler.policy, from_handler=True)
             for kind, handler in self._by_kind.items()
-            if handler.policy != nothing
+            if handler.policy != empty
         }
 
     def add(self, kind: str, function: Callable[..., Any], policy: Policy) -> None:
@@ -112,19 +112,22 @@ class Handlers:
                 f"kind {kind!r} has a handler already, {import_path_of(self[kind].function)}, so "
                 f'{import_path_of(handler.function)} needs a kind of its own: @queue.handler("…")'
             )
-        for veto in self._vetoes:
-            veto(handler)
+        for check in self._checks:
+            check(handler)
         self._by_kind[kind] = handler
 
-    def on_add(self, veto: Callable[[Handler], None]) -> Callable[[], None]:
-        """Let `veto` reject new handlers by raising; call the returned function to remove it."""
-        self._vetoes.append(veto)
+    def add_check(self, check: Callable[[Handler], None]) -> Callable[[], None]:
+        """Call `check` with each new handler, which it may reject by raising.
 
-        def no_more() -> None:
-            if veto in self._vetoes:
-                self._vetoes.remove(veto)
+        Call the returned function to remove the check.
+        """
+        self._checks.append(check)
 
-        return no_more
+        def remove() -> None:
+            if check in self._checks:
+                self._checks.remove(check)
+
+        return remove
 
 
 def handler_policy(
@@ -154,20 +157,20 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(_unwrapped(function))
 
 
-def payload_type(function: Callable[..., Any], otherwise: Any) -> Any:
-    """The P of a handler's `job: Job[P]`, or `otherwise` without an annotation."""
+def payload_type(function: Callable[..., Any], default: Any) -> Any:
+    """The P of a handler's `job: Job[P]`, or `default` without an annotation."""
     parameter = _first_parameter(function)
     annotation = parameter.annotation
     if isinstance(annotation, str):
         annotation = _evaluate(function, annotation)
     if annotation in (inspect.Parameter.empty, Any, Job, _UNRESOLVED):
-        return otherwise
+        return default
     for member in _union_members(annotation):
         if typing.get_origin(member) is Job:
-            wanted = typing.get_args(member)[0]
-            return otherwise if isinstance(wanted, typing.TypeVar) else wanted
+            declared = typing.get_args(member)[0]
+            return default if isinstance(declared, typing.TypeVar) else declared
         if member in (Any, Job):
-            return otherwise
+            return default
     raise ConfigError(
         f"the handler {_name(function)} is called with a Job, "
         f"so write {parameter.name}: Job[{_name(annotation)}]"
@@ -187,8 +190,8 @@ def import_path_of(function: Any) -> str:
 def _first_parameter(function: Callable[..., Any]) -> inspect.Parameter:
     if not callable(function):
         raise ConfigError(f"{function!r} cannot be a handler: it cannot be called")
-    plain = _unwrapped(function)
-    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+    unwrapped = _unwrapped(function)
+    if inspect.isgeneratorfunction(unwrapped) or inspect.isasyncgenfunction(unwrapped):
         raise ConfigError(f"the handler {_name(function)} must return, not yield")
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -199,7 +202,7 @@ def _first_parameter(function: Callable[..., Any]) -> inspect.Parameter:
     if missing := [other.name for other in parameters[1:] if _is_required(other)]:
         raise ConfigError(
             f"the handler {_name(function)} is called with the job alone, so "
-            f"{' and '.join(missing)} must have a default, or come by functools.partial"
+            f"{' and '.join(missing)} must have a default, or be bound by functools.partial"
         )
     return parameters[0]
 
@@ -219,9 +222,9 @@ def _unwrapped(function: Any) -> Any:
 
 
 def _evaluate(function: Callable[..., Any], annotation: str) -> Any:
-    plain = inspect.unwrap(_unwrapped(function))
+    unwrapped = inspect.unwrap(_unwrapped(function))
     try:
-        return eval(annotation, getattr(plain, "__globals__", {}))
+        return eval(annotation, getattr(unwrapped, "__globals__", {}))
     except NameError as error:
         if "[" not in annotation:
             return _UNRESOLVED  # imported for type checkers only, as Job itself may be
@@ -240,5 +243,5 @@ def _union_members(annotation: Any) -> tuple[Any, ...]:
     return (annotation,)
 
 
-def _name(thing: Any) -> str:
-    return getattr(thing, "__qualname__", None) or str(thing)
+def _name(value: Any) -> str:
+    return getattr(value, "__qualname__", None) or str(value)

@@ -1,4 +1,4 @@
-"""A job in a user's hands."""
+"""A job as handlers and callers get it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_RESOURCES: Mapping[str, Any] = MappingProxyType({})
 
 _UNDECODED: Any = object()
 _signal_lock = threading.Lock()
-"""Held while a signal is created or set; shared by all jobs, as it is held only briefly."""
+"""Locked while a signal is created or set; all jobs share it, because that takes no time."""
 
 
 class StopReason(enum.StrEnum):
@@ -57,7 +57,7 @@ class Signal:
         """Raise if the handler should stop; the reason decides what becomes of the job.
 
         It is released when the worker stops, cancelled when a cancel was requested, failed at a
-        timeout; after a lost lease, nothing is reported any more.
+        timeout; after a lost lease, nothing more is reported.
         """
         if self._event.is_set():
             raise Stopped(f"the handler was asked to stop: {self.reason}")
@@ -213,7 +213,7 @@ class Job(Generic[P]):
         """Set when the handler should stop."""
         signal = self._signal
         if signal is None:
-            with _signal_lock:  # its handler and the heartbeat may both be the first to ask
+            with _signal_lock:  # its handler and the heartbeat may need it at the same time
                 signal = self._signal = self._signal or Signal()
         return signal
 
@@ -227,7 +227,7 @@ class Job(Generic[P]):
         """Complete the job in your open transaction: your commit completes it.
 
         Await it if the connection is one of asyncio. Raises `LeaseLost`, and changes nothing, if
-        the lease is not yours. What the handler returns does not matter any more; if you do not
+        the lease is not yours. What the handler returns no longer matters; if you do not
         commit, the attempt has failed.
 
         >>> with pool.connection() as tx:  # doctest: +SKIP
@@ -255,7 +255,7 @@ def record_of(job: Job[Any]) -> Record:
     """The record of a `Job`; raises for anything else, such as its id."""
     if not isinstance(job, Job):
         raise InvalidOption(
-            f"a Job is needed, as claim gives it and a handler gets it, not {job!r}: an id alone "
-            "does not tell whose lease it is"
+            f"pass the Job that claim returned or the handler was called with, not {job!r}: an id "
+            "alone does not identify a lease"
         )
     return job.record

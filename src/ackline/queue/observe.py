@@ -90,7 +90,7 @@ class Observer(Settler[P, R]):
             return self.store.page(self.key, which, cursor, limit, newest_first)
         except msgspec.DecodeError:
             raise InvalidOption(
-                f"cursor must be that of a page before, as page.cursor has it, not {cursor!r}"
+                f"cursor must be the one of an earlier page, page.cursor, not {cursor!r}"
             ) from None
 
     def counts(self) -> Mapping[State, int]:
@@ -150,7 +150,7 @@ class Observer(Settler[P, R]):
         return JournalReader(self.store, self.key, name, start)
 
     def readers(self) -> list[ReaderInfo]:
-        """The registered readers of the journal, by name; then those who read every queue."""
+        """The registered readers of the journal, by name; then those that read every queue."""
         return readers_of(self.store, self.key)
 
     def on(self, what: State | Act | str, callback: Callable[[Event], None]) -> Watcher:
@@ -177,7 +177,7 @@ def require_cursor(after: str | None) -> None:
         read_cursor(after)
     except (AttributeError, ValueError):
         raise InvalidOption(
-            f"after must be the cursor of an event, as event.cursor has it, not {after!r}"
+            f"after must be the cursor of an event, event.cursor, not {after!r}"
         ) from None
 
 

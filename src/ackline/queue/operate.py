@@ -47,7 +47,7 @@ class Operator(Observer[P, R]):
         waiting = lifecycle.cancel(id, self.policies.of(record), by)
         running = lifecycle.request_cancel(id, by)
         while True:
-            # The job may be claimed or given back between the two steps: try until one fits.
+            # The job may be claimed or released between the two: try until one is applied.
             for transition in (waiting, running):
                 verdict = self.apply([transition])[0]
                 if verdict.state is None:
@@ -75,12 +75,12 @@ class Operator(Observer[P, R]):
             kinds=as_names(kinds),
         )
         count, cursor = 0, None
-        began = self.store.now()
+        started_at = self.store.now()
         while True:
             page = self.store.page(self.key, dead, cursor, BULK_PAGE_SIZE)
             # A job that has failed again since is at the end of the list: it is not redriven twice.
-            ended = [(job.id, job.finished_at or 0.0) for job in page.jobs]
-            ids = existed_at(self.store, began, ended)
+            finished = [(job.id, job.finished_at or 0.0) for job in page.jobs]
+            ids = existed_at(self.store, started_at, finished)
             verdicts = self.apply(
                 [
                     lifecycle.redrive(id, (count + index) / rate if rate else 0.0, by=by)
@@ -119,8 +119,8 @@ class Operator(Observer[P, R]):
             declared = self.handlers.payload_type(record.kind)
             data = self.serdes.encode_as(payload, declared, record.kind)
         change = Edit(payload=data, priority=priority, delay=delay)
-        known = None if expected is None else lifecycle.expected_from(record_of(expected))
-        self._apply_to_job(lifecycle.edit(id, change, by, expected=known))
+        expected_job = None if expected is None else lifecycle.expected_from(record_of(expected))
+        self._apply_to_job(lifecycle.edit(id, change, by, expected=expected_job))
 
     def keep_result(self, id: str, seconds: float) -> None:
         """Keep a finished job and its result for `seconds` from now.
@@ -140,11 +140,11 @@ class Operator(Observer[P, R]):
     # --- acting on the queue ---
 
     def pause(self, *, by: str = "") -> None:
-        """Stop handing out jobs; running ones continue."""
+        """Stop delivering jobs; running ones continue."""
         self.configure(paused=True, by=by)
 
     def resume(self, *, by: str = "") -> None:
-        """Hand out jobs again."""
+        """Deliver jobs again."""
         self.configure(paused=False, by=by)
 
     def configure(self, *, by: str = "", **changes: Any) -> QueueSettings:
@@ -195,9 +195,9 @@ class Operator(Observer[P, R]):
             raise JobNotFound(self.name, transition.id)
         if verdict.applied:
             return
-        seen = transition.expected
-        if seen is None or (
-            verdict.state is seen.state and not lifecycle.may_apply(transition, seen.state)
+        expected = transition.expected
+        if expected is None or (
+            verdict.state is expected.state and not lifecycle.may_apply(transition, expected.state)
         ):
             raise WrongState(transition.act, transition.id, verdict.state)
         raise JobChanged(transition.id)
@@ -207,8 +207,8 @@ BULK_PAGE_SIZE = 500
 """Jobs per step of a bulk operation."""
 
 MAX_CLOCK_SKEW = 1.0
-"""Seconds that the clocks of a cluster's nodes may differ; a time further ahead than this is from
-before the clock was set back."""
+"""Seconds that the clocks of a cluster's nodes may differ. A time further in the future was
+written before the clock was set back."""
 
 ProgressSteps = Generator[int, None, int]
 """Yields the number of jobs of each step; returns their sum."""
@@ -216,34 +216,36 @@ ProgressSteps = Generator[int, None, int]
 
 def purge_steps(queue: Observer[Any, Any], which: Filter, by: str) -> ProgressSteps:
     """Delete the jobs that match and existed when the first step started."""
-    began = queue.store.now()
+    started_at = queue.store.now()
     total = 0
     for part in _split_ids(which):
-        total += yield from _purge_older(queue, part, began, by)
+        total += yield from _purge_older(queue, part, started_at, by)
     return total
 
 
-def existed_at(store: Store, began: float, jobs: list[tuple[str, float]]) -> list[str]:
+def existed_at(store: Store, started_at: float, jobs: list[tuple[str, float]]) -> list[str]:
     """The ids of the given jobs, by their times, that existed when an operation started.
 
-    A time in the future counts as older: it is from before the clock was set back.
+    A time in the future counts as older: it was written before the clock was set back.
     """
-    now = began
-    if any(at > began for _, at in jobs):
+    now = started_at
+    if any(at > started_at for _, at in jobs):
         now = store.now() + MAX_CLOCK_SKEW
-    return [id for id, at in jobs if not began < at <= now]
+    return [id for id, at in jobs if not started_at < at <= now]
 
 
-def _purge_older(queue: Observer[Any, Any], which: Filter, began: float, by: str) -> ProgressSteps:
+def _purge_older(
+    queue: Observer[Any, Any], which: Filter, started_at: float, by: str
+) -> ProgressSteps:
     # Just above now, because a job created at this very moment was there already.
-    later = math.nextafter(began, math.inf)
+    later = math.nextafter(started_at, math.inf)
     earlier = msgspec.structs.replace(which, created_before=later)
     total = yield from _purge(queue, earlier, by)
     after = msgspec.structs.replace(which, created_after=later)
     cursor = None
     while True:
         page = queue.store.page(queue.key, after, cursor, BULK_PAGE_SIZE)
-        older = existed_at(queue.store, began, [(job.id, job.created_at) for job in page.jobs])
+        older = existed_at(queue.store, started_at, [(job.id, job.created_at) for job in page.jobs])
         if older:
             only_older = msgspec.structs.replace(which, ids=frozenset(older))
             total += yield from _purge(queue, only_older, by)
@@ -283,28 +285,28 @@ METADATA_KEYS = (
     "schedules",
 )
 """Ackline's own keys about a queue, by the second part of the key; the third is the queue's name.
-How far its journal was read is not among them: that stays, as the journal does."""
+The cursors of its journal's readers are not among them: they stay, as the journal does."""
 
 MAX_METADATA_KEYS = 10_000
 
-DROP_ATTEMPTS = 100
+MAX_DROP_TRIES = 100
 """Jobs may arrive faster than they can be deleted."""
 
 
 def drop_steps(queue: Operator[Any, Any], force: bool, by: str) -> ProgressSteps:
     """Drop a queue; returns the number of jobs deleted with it."""
-    notes = metadata_of(queue)
-    gone = 0
-    for _ in range(DROP_ATTEMPTS):
+    metadata = metadata_of(queue)
+    deleted = 0
+    for _ in range(MAX_DROP_TRIES):
         if queue.store.drop(queue.key, truncate_note(by)):
-            delete_metadata(queue, notes)
+            delete_metadata(queue, metadata)
             queue.policies.settings(max_age=0)
-            return gone
+            return deleted
         if not force and _count_live(queue):
             break
-        # Without force, only finished jobs: a job that came just now is live.
+        # Without force, only finished jobs: a job that was just enqueued is live.
         which = Filter() if force else Filter(states=TERMINAL)
-        gone += yield from purge_steps(queue, which, by)
+        deleted += yield from purge_steps(queue, which, by)
     raise QueueNotEmpty(str(queue.key), _count_live(queue))
 
 
@@ -315,18 +317,18 @@ def _count_live(queue: Operator[Any, Any]) -> int:
 
 def metadata_of(queue: Operator[Any, Any]) -> list[KeyValue]:
     """The metadata of a queue. Read it before the drop: the queue may be created again."""
-    tenant, name = queue.key.tenant, queue.key.name
+    tenant, queue_name = queue.key.tenant, queue.key.name
     return [
         entry
-        for note in METADATA_KEYS
+        for name in METADATA_KEYS
         for entry in queue.store.read_keys(
-            tenant, (RESERVED_KEY_PREFIX, note, name), MAX_METADATA_KEYS
+            tenant, (RESERVED_KEY_PREFIX, name, queue_name), MAX_METADATA_KEYS
         )
     ]
 
 
-def delete_metadata(queue: Operator[Any, Any], notes: list[KeyValue]) -> None:
+def delete_metadata(queue: Operator[Any, Any], metadata: list[KeyValue]) -> None:
     """Delete metadata, except what was written again since it was read."""
-    for entry in notes:
+    for entry in metadata:
         write = KeyWrite(key=entry.key, value=None, version=entry.version)
         queue.store.write_keys(queue.key.tenant, [write])

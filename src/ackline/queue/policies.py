@@ -46,7 +46,7 @@ class Policies:
         self._unrecorded: dict[str, int] = {}
         """Attempts that other processes do not know of yet, see `local_max_attempts`."""
         self._refreshing = threading.Lock()
-        """Held while the settings are read, which may take as long as the store takes to answer."""
+        """Locked while the settings are read, which takes as long as the store takes to respond."""
         renew_locks_after_fork(self, "_refreshing")
 
     def of(self, record: Record) -> ResolvedPolicy:
@@ -54,7 +54,7 @@ class Policies:
         settings = self.settings()
         if self._unrecorded:
             own, self._unrecorded = self._unrecorded, {}
-            self._note(own)
+            self._record(own)
         if record.options is not NO_OPTIONS:
             return resolve_policy(record, settings, self.defaults)
         policy = self._of_kind.get(record.kind)
@@ -67,16 +67,16 @@ class Policies:
         return resolve_policy(record, self._settings, self.defaults)
 
     def settings(self, max_age: float = SETTINGS_TTL) -> QueueSettings:
-        """The queue's stored settings, with this process's handlers over them."""
+        """The queue's stored settings, overridden by this process's handlers."""
         if time.monotonic() - self._settings_at < max_age:
             return self._settings
         with self._refreshing:
-            began = time.monotonic()
-            if began - self._settings_at >= max_age:  # else another thread has just read them
+            started_at = time.monotonic()
+            if started_at - self._settings_at >= max_age:  # else another thread has just read them
                 stored = self.stored_settings()
                 self._settings = self._merged(stored)
                 self._unrecorded = self._local_max_attempts(stored)
-                self._settings_at = began
+                self._settings_at = started_at
                 self._of_kind = {}
             return self._settings
 
@@ -111,12 +111,12 @@ class Policies:
     def publish(self) -> None:
         """Store the policies of this process's handlers, so that other processes know them.
 
-        A sweeper elsewhere then retries a crashed worker's job as its handler asked for.
+        Another process that recovers the job of a crashed worker then applies its handler's policy.
         """
 
         def merge(stored: QueueSettings) -> QueueSettings:
-            # Before they are replaced: the process that published them may apply them for long.
-            self._note(self._local_max_attempts(stored))
+            # Before they are replaced: the process that published them may still apply them.
+            self._record(self._local_max_attempts(stored))
             return self._merged(stored)
 
         self.change(merge)
@@ -133,13 +133,13 @@ class Policies:
             own[ALL_KINDS] = self.defaults.max_attempts
         return own
 
-    def _note(self, own: Mapping[str, int]) -> None:
+    def _record(self, own: Mapping[str, int]) -> None:
         # If this fails, it is tried when the settings are read again: jobs come first.
         with contextlib.suppress(StoreError):
             record_max_attempts(self._store, self._key, own)
 
     def _merged(self, stored: QueueSettings) -> QueueSettings:
-        # Earlier policies of this process's handlers go; those that were configured stay.
+        # Earlier policies of this process's handlers are replaced; configured ones stay.
         others = {
             kind: policy
             for kind, policy in stored.kinds.items()

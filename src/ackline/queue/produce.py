@@ -48,7 +48,7 @@ class Completed(msgspec.Struct, frozen=True):
 class CompletedUndecodable(Completed, frozen=True, kw_only=True):
     """A completed job whose result cannot be decoded: reading `result` raises the reason.
 
-    It is not raised earlier: the enqueue may have stored other jobs, whose answers are due.
+    It is not raised earlier: the call may have stored other jobs, whose receipts it returns.
     """
 
     error: InvalidPayload
@@ -70,8 +70,8 @@ class Producer(QueueBase[P, R]):
     ) -> Enqueued:
         """Enqueue a job; when this returns, it is as durable as the store makes it.
 
-        With a `connection`, in the transaction that you have open on it: the job is there when
-        you commit, and never was if you roll back.
+        With a `connection`, in the transaction that you have open on it: the job exists once you
+        commit, and never did if you roll back.
 
         >>> queue.enqueue({"to": "a@example.com"}, id="email-123")  # doctest: +SKIP
         """
@@ -91,8 +91,8 @@ class Producer(QueueBase[P, R]):
     ) -> list[Enqueued]:
         """Enqueue many jobs in batches of 1,000; options apply to all unless a job has its own.
 
-        Large payloads go in steps of about 8 MiB. A refused payload or option raises before its
-        step is stored. With a `connection`, all is in the transaction that you have open on it.
+        Batches of large payloads are about 8 MiB. An invalid payload or option raises before its
+        batch is stored. With a `connection`, all are part of the transaction open on it.
         """
         with joined_store(self.store, connection) as store:
             return [
@@ -108,7 +108,7 @@ class Producer(QueueBase[P, R]):
         """Enqueue batch by batch; each is built while the one before is stored."""
         store = store or self.store
         if "id" in options:
-            raise InvalidOption("one id cannot serve many jobs: give each its own by NewJob")
+            raise InvalidOption("one id cannot be used for many jobs: give each its own by NewJob")
         if isinstance(jobs, (str, bytes, Mapping)) or not isinstance(jobs, Iterable):
             raise InvalidOption(f"enqueue_many takes a list of payloads, not {type(jobs).__name__}")
         drafts = (self.draft_builder.draft_many_item(job, options) for job in jobs)
@@ -123,22 +123,22 @@ class Producer(QueueBase[P, R]):
     ) -> R:
         """Enqueue, then wait for the result, like a remote call.
 
-        Joins a job of the same id that is under way, and returns at once if it has
-        completed. `Timeout` does not cancel the job: it may still finish. The result has to be
-        kept long enough to be seen: a `result_ttl` below one second is refused, and one that
+        If a job of the same id is live, waits for that one; if it has completed, returns its
+        result. `Timeout` does not cancel the job: it may still finish. The result has to be
+        kept long enough to be read: a `result_ttl` below one second is rejected, and one that
         its kind or queue sets so low leads to `JobNotFound`.
 
         >>> queue.enqueue_and_wait({"url": "…"}, id="img-1", timeout=30)  # doctest: +SKIP
         """
         draft = self.draft_builder.draft_awaited(payload, options, timeout)
         waiter = self.waiter  # it listens before the job can finish
-        heard = waiter.wakeups
-        answer = self.from_receipt(self.store_drafts([draft])[0])
-        if isinstance(answer, Completed):
-            result: R = answer.result
+        wakeups = waiter.wakeups
+        receipt = self.from_receipt(self.store_drafts([draft])[0])
+        if isinstance(receipt, Completed):
+            result: R = receipt.result
             return result
         # Only now: a look-up before would find the failed job of this id that the new one replaces.
-        with waiter.expect(draft.id, heard, draft.assume_new) as expected:
+        with waiter.expect(draft.id, wakeups, draft.assume_new) as expected:
             return self.serdes.outcome_of(expected.wait(timeout))
 
     def result(self, id: str, timeout: float = 0.0) -> R:
@@ -189,14 +189,14 @@ def store_in_background(
 ) -> Iterator[Receipt]:
     """Store each batch in another thread while the next one is built; one after the other."""
     with ThreadPoolExecutor(1, thread_name_prefix="ackline-bulk") as thread:
-        under_way: Future[list[Receipt]] | None = None
+        pending: Future[list[Receipt]] | None = None
         for chunk in chunks:
-            if under_way is not None:
-                yield from under_way.result()
+            if pending is not None:
+                yield from pending.result()
             elif not fills_batch(chunk):
-                # This chunk is the last, so there is nothing to make meanwhile.
+                # This chunk is the last, so there is nothing to build in the meantime.
                 yield from store(chunk)
                 return
-            under_way = thread.submit(store, chunk)
-        if under_way is not None:
-            yield from under_way.result()
+            pending = thread.submit(store, chunk)
+        if pending is not None:
+            yield from pending.result()

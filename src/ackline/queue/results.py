@@ -43,14 +43,14 @@ MAX_DIRECT_LOOKUPS = 16
 class PendingResult:
     """A job that somebody waits for."""
 
-    def __init__(self, waiter: ResultWaiter, id: str, only: bool = False) -> None:
+    def __init__(self, waiter: ResultWaiter, id: str, unique_id: bool = False) -> None:
         self.id = id
-        self.unique_id = only
+        self.unique_id = unique_id
         """Whether no other job has ever had this id: then every notification is about this job."""
         self.done = False
         """Whether the wait is over."""
         self._waiter = waiter
-        self._arrival: SimpleQueue[None] = SimpleQueue()
+        self._ready: SimpleQueue[None] = SimpleQueue()
         self._record: Record | Completion | None = None
         self._error: BaseException | None = None
         self._callback: Callable[[], None] | None = None
@@ -61,7 +61,7 @@ class PendingResult:
         """The job has finished, is gone, or cannot be waited for."""
         self._record, self._error = record, error
         self.done = True
-        self._arrival.put(None)
+        self._ready.put(None)
         if self._callback is not None:
             try:
                 self._callback()
@@ -80,7 +80,7 @@ class PendingResult:
             self._waiter.check_now(self)
         if not self.done:
             with contextlib.suppress(Empty):
-                self._arrival.get(timeout=timeout)
+                self._ready.get(timeout=timeout)
         if not self.done:
             raise self.timeout(timeout)
         return self.record()
@@ -131,7 +131,7 @@ class ResultWaiter:
         self._early: OrderedDict[str, Completion] = OrderedDict()
         """Completions that arrived before the job's producer started to wait."""
         self._lock = threading.Lock()
-        self._someone_waits = threading.Event()
+        self._has_waiters = threading.Event()
         """Set while the thread should listen; cleared some time after the last waiter has gone."""
         self._left_at = time.monotonic()
         self._checked_at = 0.0
@@ -150,24 +150,24 @@ class ResultWaiter:
         """Whether its thread runs: not once closed, nor in a process forked off this one."""
         return not self.closed and self._pid == os.getpid()
 
-    def expect(self, id: str, since: int | None = None, only: bool = False) -> PendingResult:
-        """Start to wait for a job, the `only` one that ever had its id or not; use it in a `with`.
+    def expect(self, id: str, since: int | None = None, unique_id: bool = False) -> PendingResult:
+        """Start to wait for a job; use it in a `with`. `unique_id`: no other job ever had its id.
 
         `since` is the value of `wakeups` before the job was enqueued: a notification since then
         may have been about this job, so it is looked up immediately.
         """
-        expected = PendingResult(self, id, only)
+        expected = PendingResult(self, id, unique_id)
         with self._lock:
-            ended = self._early.pop(id, None)
-            if ended is not None and only:
-                expected.set_result(ended)
+            completion = self._early.pop(id, None)
+            if completion is not None and unique_id:
+                expected.set_result(completion)
                 return expected
             if not self._expected:
                 self._checked_at = time.monotonic()
             self._expected.setdefault(id, []).append(expected)
             self._unchecked.add(id)
-            if not self._someone_waits.is_set():
-                self._someone_waits.set()
+            if not self._has_waiters.is_set():
+                self._has_waiters.set()
         if since is not None and since != self.wakeups:
             self._wake()
         return expected
@@ -196,7 +196,7 @@ class ResultWaiter:
             return  # after a fork, the thread and the waiters are the parent's
         with self._lock:
             self.closed = True
-            self._someone_waits.set()
+            self._has_waiters.set()
         self._wake()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=5)
@@ -231,22 +231,22 @@ class ResultWaiter:
                     self._check_pending()
                 self.last_error = None
             except Exception as error:
-                # If the thread ended, everyone who waits now or later would wait in vain.
+                # If the thread ended, everyone who waits now or later would never get a result.
                 self._back_off(error)
         closed = Timeout(f"queue {self.key} was closed while waiting for results")
         for waiting in self._waiting_for(None).values():
-            self._arrive(waiting, None, closed)
+            self._deliver(waiting, None, closed)
 
     def _stop_if_idle(self) -> None:
         """Stop listening after `IDLE_TIMEOUT` seconds without a waiter, until there is one."""
         with self._lock:
             if self._expected or self.closed or time.monotonic() < self._left_at + IDLE_TIMEOUT:
                 return
-            self._someone_waits.clear()
+            self._has_waiters.clear()
         # A server would keep notifications that are not read here in its memory.
         self._stop_listening()
         self._cursor = None
-        self._someone_waits.wait()
+        self._has_waiters.wait()
 
     def _wait_for_notification(self) -> bool:
         """Wait for a notification; returns whether there is something to look up now."""
@@ -278,7 +278,7 @@ class ResultWaiter:
             for expected in waiting:
                 if not expected.unique_id:
                     return False
-                self._arrive((expected,), completion)
+                self._deliver((expected,), completion)
         return True
 
     def _keep_early(self, completion: Completion) -> None:
@@ -308,11 +308,11 @@ class ResultWaiter:
             self._check_all_at = now + MAX_WAIT
             return
         with self._lock:
-            unseen, self._unchecked = self._unchecked, set()
+            unchecked, self._unchecked = self._unchecked, set()
         try:
-            self._check_ids(self._waiting_for(unseen | self._ended()))
+            self._check_ids(self._waiting_for(unchecked | self._ended()))
         except EventsDropped:
-            # The journal has lost some of the ends: look at all jobs, and go on from its end.
+            # The journal no longer has all of them: check every job, and continue from its end.
             self._cursor = None
             self._check_pending()
         except StoreForbidden:
@@ -339,15 +339,15 @@ class ResultWaiter:
             return
         for id, record in zip(ids, self._store.get(self.key, ids), strict=True):
             if record is None or record.state.terminal:
-                self._arrive(expected[id], record)
+                self._deliver(expected[id], record)
 
     def _waiting_for(self, ids: set[str] | None) -> dict[str, tuple[PendingResult, ...]]:
         # A copy: whoever comes later may wait for a later job of the same id.
         with self._lock:
-            wanted = self._expected if ids is None else self._expected.keys() & ids
-            return {id: tuple(self._expected[id]) for id in wanted}
+            waiting = self._expected if ids is None else self._expected.keys() & ids
+            return {id: tuple(self._expected[id]) for id in waiting}
 
-    def _arrive(
+    def _deliver(
         self,
         waiting: tuple[PendingResult, ...],
         record: Record | Completion | None,

@@ -93,10 +93,10 @@ class Settler(QueueBase[P, R]):
     ) -> None:
         """Apply a transition of a claimed job, or raise `LeaseLost`."""
 
-        def take(step: Transition) -> Verdict:
-            return self.apply([step], connection)[0]
+        def apply(transition: Transition) -> Verdict:
+            return self.apply([transition], connection)[0]
 
-        settle(job, transition, take, joined=connection is not None)
+        settle(job, transition, apply, joined=connection is not None)
 
     async def settle_async(
         self, job: Job[Any], make: Callable[[], Transition], connection: object
@@ -104,10 +104,10 @@ class Settler(QueueBase[P, R]):
         """Settle in an asyncio transaction; `make` runs in a thread, as it may read the store."""
 
         def work(joined: JoinedTransaction) -> None:
-            def take(step: Transition) -> Verdict:
-                return joined.apply(self.key, [step])[0]
+            def apply(transition: Transition) -> Verdict:
+                return joined.apply(self.key, [transition])[0]
 
-            settle(job, make(), take, joined=True)
+            settle(job, make(), apply, joined=True)
 
         await run_joined(self.store, connection, work)
 
@@ -115,44 +115,44 @@ class Settler(QueueBase[P, R]):
 RETRY_DELAYS = (0.005, 0.01, 0.02, 0.05)
 """Seconds between tries while something else, such as a heartbeat, is changing the lease."""
 
-ApplyTransition = Callable[[Transition], Verdict]
+Apply = Callable[[Transition], Verdict]
 
 
-def settle(job: Job[Any], step: Transition, take: ApplyTransition, *, joined: bool) -> None:
+def settle(job: Job[Any], transition: Transition, apply: Apply, *, joined: bool) -> None:
     """Apply a transition of a claimed job, `joined` in a transaction, or raise `LeaseLost`."""
     earlier = job.settled_in_transaction
     if joined:
         # Before the step: a heartbeat sent meanwhile must not wait for the transaction's end.
-        job.settled_in_transaction = step.act
+        job.settled_in_transaction = transition.act
     try:
         if earlier is None:
-            require_applied(step, take(step))
+            require_applied(transition, apply(transition))
         else:
-            _settle_after_transaction(step, take, earlier)
+            _settle_after_transaction(transition, apply, earlier)
     except BaseException:
         job.settled_in_transaction = earlier
         raise
 
 
-def _settle_after_transaction(step: Transition, take: ApplyTransition, earlier: Act) -> None:
+def _settle_after_transaction(transition: Transition, apply: Apply, earlier: Act) -> None:
     """Apply a transition after one in a transaction; the error says if that is still open.
 
     Waiting for its end would be a deadlock: the caller itself has to end it.
     """
-    verdict = take(step)
-    for pause in RETRY_DELAYS:
+    verdict = apply(transition)
+    for delay in RETRY_DELAYS:
         if verdict.applied or verdict.state is not State.PROCESSING:
             break
-        time.sleep(pause)
-        verdict = take(step)
-    require_applied(step, verdict, earlier)
+        time.sleep(delay)
+        verdict = apply(transition)
+    require_applied(transition, verdict, earlier)
 
 
-def require_applied(step: Transition, verdict: Verdict, earlier: Act | None = None) -> None:
+def require_applied(transition: Transition, verdict: Verdict, earlier: Act | None = None) -> None:
     """Raise `LeaseLost` for a transition that was rejected."""
     if not verdict.applied:
         open_act = earlier if verdict.state is State.PROCESSING else None
-        raise LeaseLost(step.id, verdict.state, open_act)
+        raise LeaseLost(transition.id, verdict.state, open_act)
 
 
 def failure_from(job: Record, error: BaseException | str) -> Failure:

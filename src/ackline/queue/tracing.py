@@ -31,10 +31,10 @@ def current_traceparent() -> str | None:
         return None
     try:
         span = api.get_current_span()
-        nowhere = api.INVALID_SPAN
+        invalid = api.INVALID_SPAN
     except AttributeError:  # another thread is importing it just now
         return None
-    if span is nowhere:
+    if span is invalid:
         return None
     context = span.get_span_context()
     if not context.is_valid:
@@ -45,9 +45,9 @@ def current_traceparent() -> str | None:
 def valid_traceparent(text: str | None) -> str | None:
     """A `traceparent` that came from outside; None, to be ignored, if it is malformed.
 
-    >>> valid("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01") is not None
+    >>> valid_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01") is not None
     True
-    >>> valid("tomorrow") is None
+    >>> valid_traceparent("tomorrow") is None
     True
     """
     match = _TRACEPARENT.fullmatch(text or "")
@@ -57,7 +57,7 @@ def valid_traceparent(text: str | None) -> str | None:
 
 
 def handler_spans() -> HandlerSpans | None:
-    """What runs handlers in spans of their own; None in a program that does not trace.
+    """Runs handlers in spans of their own; None in a program that does not trace.
 
     Many programs have OpenTelemetry loaded by some library and no provider set up: spans that go
     nowhere would cost a worker as much as everything else that it does for a job.
@@ -65,8 +65,8 @@ def handler_spans() -> HandlerSpans | None:
     api = sys.modules.get(OPENTELEMETRY_API)
     if api is None:
         return None
-    nowhere = (api.ProxyTracerProvider, api.NoOpTracerProvider)
-    return None if isinstance(api.get_tracer_provider(), nowhere) else HandlerSpans()
+    no_op_providers = (api.ProxyTracerProvider, api.NoOpTracerProvider)
+    return None if isinstance(api.get_tracer_provider(), no_op_providers) else HandlerSpans()
 
 
 class HandlerSpans:
@@ -81,14 +81,14 @@ class HandlerSpans:
     def run(self, function: Callable[[Any], Any], job: Any, queue: QueueKey, record: Record) -> Any:
         """Run a handler in a span, and return what it returns."""
         with self._span(queue, record) as span:
-            return self._noted(span, function(job))
+            return self._record_result(span, function(job))
 
     async def run_async(
         self, function: Callable[[Any], Awaitable[Any]], job: Any, queue: QueueKey, record: Record
     ) -> Any:
         """Run an async handler in a span, and return what it returns."""
         with self._span(queue, record) as span:
-            return self._noted(span, await function(job))
+            return self._record_result(span, await function(job))
 
     @contextmanager
     def _span(self, queue: QueueKey, record: Record) -> Iterator[Span]:
@@ -114,10 +114,10 @@ class HandlerSpans:
             try:
                 yield span
             except Exception as error:
-                self._note(span, error)
+                self._record_error(span, error)
                 raise
 
-    def _note(self, span: Span, error: Exception) -> None:
+    def _record_error(self, span: Span, error: Exception) -> None:
         with suppress(Exception):  # it calls the error's `__str__`, which may fail
             span.record_exception(error)
         description = f"{type(error).__name__}: {message_of(error)}"
@@ -142,7 +142,7 @@ class HandlerSpans:
             trace_flags=self._api.TraceFlags(int(flags, 16)),
         )
 
-    def _noted(self, span: Span, result: Any) -> Any:
+    def _record_result(self, span: Span, result: Any) -> Any:
         if isinstance(result, (Retry, Dead)):
             status = self._api.Status(self._api.StatusCode.ERROR, result.reason)
             span.set_status(status)

@@ -41,8 +41,8 @@ class Ledger:
     claimed: then no other relay has enqueued one of them in between, and a job that was enqueued
     before is either listed here or settled in the source, which does not deliver it again. So each
     job is enqueued once, by whichever relay, whatever happened to it in the target: a relay that
-    was delayed while another took over is refused. The key is never deleted, because a missing key
-    would refuse no relay.
+    was delayed while another took over is rejected. The key is never deleted, because a missing
+    key would reject no relay.
     """
 
     def __init__(self, source: Queue[Any, Any], target: Queue[Any, Any]) -> None:

@@ -84,12 +84,12 @@ class FairShare:
             self._max_served = max(self._max_served, share.served)
             return True
 
-    def next_share(self, among: Sequence[QueueShare], jobs: int) -> tuple[QueueShare, int]:
-        """Which queue takes some of these jobs next, and how many make it level with the others."""
+    def next_share(self, candidates: Sequence[QueueShare], jobs: int) -> tuple[QueueShare, int]:
+        """Which queue takes some of these jobs next, and how many until it is level with others."""
         with self.lock:
-            first = min(among, key=self._served)
-            served = sum(self._served(share) * share.weight for share in among)
-            level = (served + jobs) / sum(share.weight for share in among)
+            first = min(candidates, key=self._served)
+            served = sum(self._served(share) * share.weight for share in candidates)
+            level = (served + jobs) / sum(share.weight for share in candidates)
             behind = (level - self._served(first)) * first.weight
             return first, min(jobs, max(1, math.ceil(behind)))
 

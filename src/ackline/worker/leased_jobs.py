@@ -34,10 +34,10 @@ class LeasedJob(Job[Any]):
         "given_up",
         "handler",
         "handler_ended",
-        "home_queue",
         "leased_until",
         "lost",
         "on_forgotten",
+        "owning_queue",
         "policy",
         "release_requested",
         "settling",
@@ -56,7 +56,7 @@ class LeasedJob(Job[Any]):
         resources: Mapping[str, Any] = NO_RESOURCES,
     ) -> None:
         super().__init__(record, queue, handler.payload_type, resources)
-        self.home_queue = queue
+        self.owning_queue = queue
         self.handler = handler
         self.policy = policy
         self.task: asyncio.Task[None] | None = None
@@ -82,8 +82,8 @@ class LeasedJob(Job[Any]):
         """Whether its signal is set; unlike `signal`, this does not create it."""
         return self._signal is not None and self._signal.is_set()
 
-    def claim_settling(self) -> bool:
-        """Claim the right to settle it; False if it is being settled, or its lease is lost."""
+    def mark_settling(self) -> bool:
+        """Mark it as being settled; False if it already is, or if its lease is lost."""
         with _decision_lock:
             if self.lost or self.settling:
                 return False
@@ -138,7 +138,7 @@ class SettleBuffer:
 
     def put(self, job: LeasedJob, transition: Transition) -> None:
         """Add the outcome of a job; only the first counts, and none if its lease is lost."""
-        if not job.claim_settling():
+        if not job.mark_settling():
             return
         self._settled.append((job, transition))
         size = len(self._settled)

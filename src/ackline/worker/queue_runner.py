@@ -74,7 +74,7 @@ class QueueRunner:
             self._timers,
             stop_worker,
         )
-        self._stop_checking_handlers = queue.handlers.on_add(self._require_executor)
+        self._stop_checking_handlers = queue.handlers.add_check(self._require_executor)
 
     def start(self) -> None:
         """Start claiming and running jobs."""

@@ -30,7 +30,7 @@ logger = logging.getLogger("ackline")
 INTERRUPT_SECONDS = 2.0
 """Seconds that interrupted handlers have to end after the grace period."""
 
-GIVE_BACK_TIMEOUT = 2.0
+RELEASE_TIMEOUT = 2.0
 """Seconds to wait for the store to take released jobs, after a second request to stop."""
 
 
@@ -197,7 +197,7 @@ class Worker:
         shutdown.start()
         while shutdown.is_alive() and not stop_now.is_set():
             shutdown.join(0.05)
-        shutdown.join(GIVE_BACK_TIMEOUT)
+        shutdown.join(RELEASE_TIMEOUT)
         if shutdown.is_alive():
             logger.error("worker %s gave up waiting for the store; its leases will expire", self.id)
         # In this thread, the one that opened them: some resources belong to a thread.

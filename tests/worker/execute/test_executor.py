@@ -53,7 +53,7 @@ class ExecutorFixture:
         self.called.append(job.id)
 
     def _settle(self, held: LeasedJob, transition: Transition) -> None:
-        if held.claim_settling():
+        if held.mark_settling():
             self.outcomes.put(transition)
 
     def held(self, id: str) -> LeasedJob:

@@ -13,7 +13,7 @@ BATCH_JOBS = 1000
 """Jobs per round trip of a bulk enqueue …"""
 
 BATCH_BYTES = 8 << 20
-"""… and about how many bytes of payload, as Redis hands out in one claim."""
+"""… and about how many bytes of payload, as many as Redis delivers in one claim."""
 
 
 def payload_size(draft: Draft) -> int:

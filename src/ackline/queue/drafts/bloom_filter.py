@@ -16,7 +16,7 @@ class _BloomFilter:
 
     def __init__(self, capacity: int, error_rate: float) -> None:
         bits = -capacity * math.log(error_rate) / math.log(2) ** 2
-        # A power of two, so that a mask picks a bit.
+        # A power of two, so that a mask selects a bit.
         self._mask = (1 << max(10, math.ceil(math.log2(bits)))) - 1
         self._probes = max(1, round((self._mask + 1) / capacity * math.log(2)))
         self._probes = min(self._probes, round(-math.log2(error_rate)) + 1)
@@ -25,24 +25,24 @@ class _BloomFilter:
 
     def test_and_add(self, first: int, second: int) -> bool:
         """Add a key given by two hashes; True if it may have been added before."""
-        bits, mask, there = self._bits, self._mask, True
+        bits, mask, known = self._bits, self._mask, True
         for _ in range(self._probes):
-            place = first & mask
-            byte, bit = place >> 3, 1 << (place & 7)
+            position = first & mask
+            byte, bit = position >> 3, 1 << (position & 7)
             if not bits[byte] & bit:
-                there = False
+                known = False
                 bits[byte] |= bit
             first += second
-        if not there:
+        if not known:
             self.count += 1
-        return there
+        return known
 
     def test(self, first: int, second: int) -> bool:
         """Whether a key may have been added."""
         bits, mask = self._bits, self._mask
         for _ in range(self._probes):
-            place = first & mask
-            if not bits[place >> 3] & (1 << (place & 7)):
+            position = first & mask
+            if not bits[position >> 3] & (1 << (position & 7)):
                 return False
             first += second
         return True
@@ -51,8 +51,8 @@ class _BloomFilter:
 class RotatingBloomFilter:
     """Remembers keys for one to two rotations, in a few megabytes.
 
-    It only ever saves work: a job that is surely new to this process takes the store's
-    blind insert, and the store still finds the jobs that another process has enqueued.
+    It only saves work: a job that is certainly new to this process is inserted without a
+    look-up, and the store still finds the jobs that another process has enqueued.
 
     >>> known = RotatingBloomFilter()
     >>> known.add("a"), known.add("a")

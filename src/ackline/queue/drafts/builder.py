@@ -83,7 +83,7 @@ class DraftBuilder:
         self._handlers = handlers
 
     def draft(self, payload: Any, options: CallOptions, *, of_many: bool = False) -> Draft:
-        """Check and encode one job; for one of many, it pays to find out whether its id is new."""
+        """Check and encode one job; `of_many` also finds out whether its id is new."""
         if not options:
             return self._draft_without_options(payload)
         if unknown := options.keys() - _KNOWN_OPTIONS:
@@ -97,11 +97,11 @@ class DraftBuilder:
             options = cast(CallOptions, given)
         id = options.get("id")
         if id is None:
-            id, surely_new = new_id(), True
+            id, assume_new = new_id(), True
         else:
             require_name("id", id)
             refuse_reserved_id(id, None)
-            surely_new = of_many and self._dedup.add((self._key, id))
+            assume_new = of_many and self._dedup.add((self._key, id))
         kind = options.get("kind", DEFAULT_KIND)
         require_name("kind", kind)
         priority = options.get("priority", DEFAULT_PRIORITY)
@@ -116,7 +116,7 @@ class DraftBuilder:
             delay,
             _run_at(options),
             self._options(options),
-            surely_new,
+            assume_new,
         )
 
     def _draft_without_options(self, payload: Any) -> Draft:
@@ -195,7 +195,7 @@ def _keys(given: Any) -> tuple[tuple[str, ...], ...]:
     except TypeError:  # one of them cannot be iterated over
         pass
     raise InvalidOption(
-        f"keys_if_undelivered is a list of keys, each a list of texts, not {given!r}"
+        f"keys_if_undelivered is a list of keys, each a list of strings, not {given!r}"
     )
 
 

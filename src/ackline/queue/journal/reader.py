@@ -30,7 +30,7 @@ class ReaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str
     saved_at: float
     every_queue: bool = False
-    """Whether this applies to all queues, also later ones, where it has no cursor of its own."""
+    """Whether the cursor is for all queues, also new ones, in which it has none of its own."""
 
 
 class JournalReader:
@@ -45,7 +45,7 @@ class JournalReader:
     """
 
     def __init__(self, store: Store, key: QueueKey, name: str, start: Start = "oldest") -> None:
-        self._place = ReaderCursor(store, key.tenant, key.name, name)
+        self._saved_cursor = ReaderCursor(store, key.tenant, key.name, name)
         if start not in ("oldest", "now"):
             raise InvalidOption(f"a reader starts with the 'oldest' event or 'now', not {start!r}")
         self.name = name
@@ -72,7 +72,7 @@ class JournalReader:
         """
         if limit < 1:
             raise InvalidOption(f"a reader reads at least 1 event, not {limit}")
-        events = list(self._store.events(self._key, self._begin(), limit))
+        events = list(self._store.events(self._key, self._start_cursor(), limit))
         if events:
             self._cursor = events[-1].cursor
         return events
@@ -83,21 +83,21 @@ class JournalReader:
         Raises `ReaderMoved`, and changes nothing, if another process saved under this name in the
         meantime, or deleted it.
         """
-        self._place.save(self._begin())
+        self._saved_cursor.save(self._start_cursor())
 
     def forget(self) -> None:
-        """Delete the reader: no events are kept for it any more, and its next read starts over."""
-        self._place.forget()
+        """Delete the reader: events are no longer kept for it, and its next read starts over."""
+        self._saved_cursor.forget()
         self._cursor = None
 
-    def _begin(self) -> str:
+    def _start_cursor(self) -> str:
         """Where to continue: where this name last saved, unless `cursor` was set elsewhere."""
-        saved = self._place.load(self._first)
+        saved = self._saved_cursor.load(self._initial_cursor)
         if self._cursor is None:
             self._cursor = saved
         return self._cursor
 
-    def _first(self) -> str:
+    def _initial_cursor(self) -> str:
         end = self._store.info().cursor
         oldest = self._store.events(self._key, None, 1) if self._start == "oldest" else []
         return make_cursor(read_cursor(oldest[0].cursor)[0], 0) if oldest else end
@@ -116,10 +116,10 @@ def readers_of_every_queue(store: Store, tenant: str) -> list[ReaderInfo]:
 def readers_of(store: Store, key: QueueKey) -> list[ReaderInfo]:
     """The readers for which a queue's journal is kept: its own, and those that read every queue.
 
-    If one of the latter has a place of its own in this queue, only that place counts.
+    If one of the latter has a cursor of its own in this queue, only that cursor counts.
     """
-    # In this order: a reader that meets this queue meanwhile saves its own place here before it
-    # moves the place that it has for every queue.
+    # In this order: a reader that first reads this queue in between saves its cursor here before
+    # it moves the one that it has for every queue.
     of_every_queue = readers_of_every_queue(store, key.tenant)
     own = registered_readers(store, key)
     known = {reader.name for reader in own}
@@ -134,10 +134,10 @@ def oldest_needed_cursor(store: Store, key: QueueKey) -> str | None:
 
 def _registered(store: Store, tenant: str, queue: str) -> list[ReaderInfo]:
     entries = store.read_keys(tenant, reader_keys(queue), MAX_READERS)
-    places = [(entry.key[-1], decode_saved_cursor(entry.value)) for entry in entries]
+    cursors = [(entry.key[-1], decode_saved_cursor(entry.value)) for entry in entries]
     return [
         ReaderInfo(
-            name=name, cursor=place.cursor, saved_at=place.saved_at, every_queue=queue == ALL_QUEUES
+            name=name, cursor=saved.cursor, saved_at=saved.saved_at, every_queue=queue == ALL_QUEUES
         )
-        for name, place in places
+        for name, saved in cursors
     ]

@@ -27,9 +27,9 @@ class SavedCursor(msgspec.Struct, frozen=True):
 
 def decode_saved_cursor(value: bytes) -> SavedCursor:
     """Decode a saved cursor; raises if the value is invalid."""
-    place = msgspec.json.decode(value, type=SavedCursor)
-    read_cursor(place.cursor)
-    return place
+    saved = msgspec.json.decode(value, type=SavedCursor)
+    read_cursor(saved.cursor)
+    return saved
 
 
 def reader_keys(queue: str) -> tuple[str, ...]:
@@ -37,10 +37,10 @@ def reader_keys(queue: str) -> tuple[str, ...]:
     return (RESERVED_KEY_PREFIX, "readers", queue)
 
 
-def cursor_write(queue: str, name: str, place: SavedCursor, version: int | None = None) -> KeyWrite:
+def cursor_write(queue: str, name: str, saved: SavedCursor, version: int | None = None) -> KeyWrite:
     """The write that saves a reader's cursor; without a version, unconditionally."""
     key = (*reader_keys(queue), name)
-    return KeyWrite(key=key, value=msgspec.json.encode(place), version=version)
+    return KeyWrite(key=key, value=msgspec.json.encode(saved), version=version)
 
 
 class ReaderCursor:
@@ -61,7 +61,7 @@ class ReaderCursor:
         while self._saved is None:
             self._saved, version = self._find()
             if self._saved is None:
-                self._write(self._place(first()), version)
+                self._write(self._make_saved_cursor(first()), version)
         return self._saved.cursor
 
     def save(self, cursor: str) -> None:
@@ -69,15 +69,15 @@ class ReaderCursor:
         assert self._saved is not None
         if cursor == self._saved.cursor:
             return
-        place = self._place(cursor)
+        new = self._make_saved_cursor(cursor)
         while True:
             found, version = self._find()
-            # Our own place is there if an earlier try was applied though its answer was lost.
-            if found is None or (found != self._saved and found.saved_by != place.saved_by):
-                now_at = found.cursor if found is not None else None
-                raise ReaderMoved(self._queue or None, self._name, now_at)
-            if self._write(place, version):
-                self._saved = place
+            # It is our own if an earlier write was applied, but its reply was lost.
+            if found is None or (found != self._saved and found.saved_by != new.saved_by):
+                moved_to = found.cursor if found is not None else None
+                raise ReaderMoved(self._queue or None, self._name, moved_to)
+            if self._write(new, version):
+                self._saved = new
                 return
 
     def forget(self) -> None:
@@ -85,14 +85,14 @@ class ReaderCursor:
         self._store.write_keys(self._tenant, [KeyWrite(key=self._path, value=None)])
         self._saved = None
 
-    def _place(self, cursor: str) -> SavedCursor:
-        # With the process id, because a forked process is someone else.
+    def _make_saved_cursor(self, cursor: str) -> SavedCursor:
+        # With the process id, because a forked process is another reader.
         return SavedCursor(cursor, self._store.now(), f"{self._id} {os.getpid()}")
 
     def _find(self) -> tuple[SavedCursor | None, int]:
         entry = find_key(self._store, self._tenant, self._path)
         return (None, 0) if entry is None else (decode_saved_cursor(entry.value), entry.version)
 
-    def _write(self, place: SavedCursor, version: int) -> bool:
-        write = cursor_write(self._queue, self._name, place, version)
+    def _write(self, saved: SavedCursor, version: int) -> bool:
+        write = cursor_write(self._queue, self._name, saved, version)
         return self._store.write_keys(self._tenant, [write])

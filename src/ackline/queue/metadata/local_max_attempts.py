@@ -1,9 +1,8 @@
-"""The `max_attempts` that single processes set by their own options, recorded beside the queue.
+"""The `max_attempts` that single processes set by options of their own, recorded for the queue.
 
-A queue's stored settings hold for all processes. The options of a handler or a service are known
-only to its own process, and hold there as long as it lives, whatever others store meanwhile. So
-each process records its attempts before it applies them, and an audit holds a job to the highest
-number that was noted.
+A queue's stored settings apply to all processes. The options of a handler or a service are known
+only to its own process, and apply there until it ends, whatever others store. So each process
+records its attempts before it uses them, and an audit allows a job the highest recorded number.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ def record_max_attempts(store: Store, queue: QueueKey, own: Mapping[str, int]) -
 
 
 def _try_record(store: Store, queue: QueueKey, own: Mapping[str, int]) -> bool:
-    before, version = _read(store, queue)
-    most = {**before, **{kind: max(own[kind], before.get(kind, 0)) for kind in own}}
-    if most == before:
+    recorded, version = _read(store, queue)
+    highest = {**recorded, **{kind: max(own[kind], recorded.get(kind, 0)) for kind in own}}
+    if highest == recorded:
         return True
-    write = KeyWrite(key=_key(queue), value=msgspec.json.encode(most), version=version)
+    write = KeyWrite(key=_key(queue), value=msgspec.json.encode(highest), version=version)
     return store.write_keys(queue.tenant, [write])
 
 

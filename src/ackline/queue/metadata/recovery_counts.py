@@ -39,7 +39,7 @@ class RecoveredBy(enum.StrEnum):
 MAX_COUNT = 2**53
 """The largest integer that a float represents exactly."""
 
-SAVE_ATTEMPTS = 3
+MAX_SAVE_TRIES = 3
 """How often to try to write counts that other processes write, too."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
@@ -81,8 +81,8 @@ def decode_recovery_counts(value: bytes) -> _Counts:
 
 def load_recovery_counts(store: Store, queue: QueueKey) -> Mapping[RecoveredBy, Recovered]:
     """The number of recovered jobs of a queue by source; sources without any are left out."""
-    ways = _read(store, queue)[0]
-    return {way: ways[way] for way in RecoveredBy if way in ways}
+    counts = _read(store, queue)[0]
+    return {source: counts[source] for source in RecoveredBy if source in counts}
 
 
 class RecoveryCounts:
@@ -97,57 +97,60 @@ class RecoveryCounts:
         self._store = store
         self._queue = queue
         self._unsaved: _Counts = {}
-        self._process = os.getpid()
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         renew_locks_after_fork(self, "_lock")
 
-    def add(self, way: RecoveredBy, verdicts: Sequence[Verdict]) -> None:
+    def add(self, source: RecoveredBy, verdicts: Sequence[Verdict]) -> None:
         """Count recovered leases in memory, until they are saved."""
         applied = [verdict for verdict in verdicts if verdict.applied]
         if applied:
             dead = sum(verdict.state is State.FAILED for verdict in applied)
-            self._keep({way: Recovered(len(applied), dead, 0.0)})
+            self._add_unsaved({source: Recovered(len(applied), dead, 0.0)})
 
-    def _keep(self, ways: _Counts) -> None:
+    def _add_unsaved(self, counts: _Counts) -> None:
         with self._lock:
-            self._unsaved = _add_counts(self._own(), ways)
+            self._unsaved = _add_counts(self._own_unsaved(), counts)
 
-    def _own(self) -> _Counts:
+    def _own_unsaved(self) -> _Counts:
         """The unsaved counts of this process; a forked child leaves its parent's to the parent."""
-        if self._process != os.getpid():
-            self._process, self._unsaved = os.getpid(), {}
+        if self._pid != os.getpid():
+            self._pid, self._unsaved = os.getpid(), {}
         return self._unsaved
 
     def save(self) -> None:
-        """Add the unsaved counts to the stored ones; what fails is left to the next time."""
+        """Add the unsaved counts to the stored ones; if that fails, the next call retries it."""
         with self._lock:
-            noted, self._unsaved = self._own(), {}
-        if not noted:
+            unsaved, self._unsaved = self._own_unsaved(), {}
+        if not unsaved:
             return
         try:
             now = self._store.now()
-            more = {way: msgspec.structs.replace(new, last_at=now) for way, new in noted.items()}
-            if any(self._add(more) for _ in range(SAVE_ATTEMPTS)):
+            counts = {
+                source: msgspec.structs.replace(added, last_at=now)
+                for source, added in unsaved.items()
+            }
+            if any(self._add(counts) for _ in range(MAX_SAVE_TRIES)):
                 return
         except StoreError as error:
-            jobs = sum(new.jobs for new in noted.values())
+            jobs = sum(added.jobs for added in unsaved.values())
             logger.warning(
                 "%s: %d recovered jobs are not counted yet: %s", self._queue, jobs, error
             )
-        self._keep(noted)
+        self._add_unsaved(unsaved)
 
-    def _add(self, more: _Counts) -> bool:
-        ways, version = _read(self._store, self._queue)
-        value = msgspec.json.encode(_add_counts(ways, more))
+    def _add(self, counts: _Counts) -> bool:
+        stored, version = _read(self._store, self._queue)
+        value = msgspec.json.encode(_add_counts(stored, counts))
         write = KeyWrite(key=_key(self._queue), value=value, version=version)
         return self._store.write_keys(self._queue.tenant, [write])
 
 
-def _add_counts(ways: _Counts, more: _Counts) -> _Counts:
-    total = dict(ways)
-    for way, added in more.items():
-        before = ways.get(way, Recovered(0, 0, 0.0))
-        total[way] = Recovered(
+def _add_counts(counts: _Counts, others: _Counts) -> _Counts:
+    total = dict(counts)
+    for source, added in others.items():
+        before = counts.get(source, Recovered(0, 0, 0.0))
+        total[source] = Recovered(
             before.jobs + added.jobs,
             before.dead_lettered + added.dead_lettered,
             max(before.last_at, added.last_at),

@@ -20,7 +20,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def raw_json(data: bytes | None, codec: str | None = None) -> msgspec.Raw:
-    """A payload as JSON, not decoded; what is not JSON comes as base64."""
+    """A payload as JSON, not decoded; anything else becomes base64."""
     if data is None or (codec is None and not data):
         return JSON_NULL  # nothing, or not for the caller
     if codec is None:
@@ -138,15 +138,19 @@ class JobDocument(msgspec.Struct, kw_only=True):
 
 
 def job_document(
-    record: Record, queue: str, kind: type[JobDocument] = JobDocument, *, exact: bool = False
+    record: Record,
+    queue: str,
+    document_type: type[JobDocument] = JobDocument,
+    *,
+    exact: bool = False,
 ) -> JobDocument:
     """The document of a job.
 
-    If it is `exact`, a payload that is not JSON comes as its bytes, so that it can be stored again;
-    otherwise so that people can read it, if that is possible.
+    If it is `exact`, a payload that is not JSON is included as base64, so that it can be stored
+    again; otherwise it is converted to JSON, if that is possible, so that people can read it.
     """
     options = record.options
-    return kind(
+    return document_type(
         queue=queue,
         id=record.id,
         kind=record.kind,
@@ -191,9 +195,9 @@ def error_text(record: Record) -> str | None:
     return f"{failure.type}: {failure.message}" if failure is not None else None
 
 
-def attempt_document(ended: Failure) -> Attempt:
+def attempt_document(failure: Failure) -> Attempt:
     """How one attempt ended."""
-    return copy_fields(Attempt, (ended,))
+    return copy_fields(Attempt, (failure,))
 
 
 def event_document(event: Event) -> EventDocument:
@@ -201,10 +205,10 @@ def event_document(event: Event) -> EventDocument:
     return copy_fields(EventDocument, (event,), queue=event.queue.name)
 
 
-def copy_fields(kind: type[T], sources: Sequence[msgspec.Struct], **given: Any) -> T:
+def copy_fields(document_type: type[T], sources: Sequence[msgspec.Struct], **given: Any) -> T:
     """A document of the given fields, and of the sources' fields with the same names."""
     for source in sources:
         for name in source.__struct_fields__:
-            if name in kind.__struct_fields__:
+            if name in document_type.__struct_fields__:
                 given.setdefault(name, getattr(source, name))
-    return kind(**given)
+    return document_type(**given)

@@ -15,7 +15,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_line(record: Record, queue: str) -> bytes:
-    """A job's document as a line, without what is usual or empty; including the newline."""
+    """A job's document as a line, without default or empty fields; including the newline."""
     return _encode(job_document(record, queue, _Line, exact=True)) + b"\n"
 
 
@@ -34,9 +34,9 @@ _DEFAULTS: Mapping[str, Any] = {
 
 _Line: type[Any] = msgspec.defstruct(
     "Line",
-    [(name, JobDocument.__annotations__[name], usual) for name, usual in _DEFAULTS.items()],
+    [(name, JobDocument.__annotations__[name], default) for name, default in _DEFAULTS.items()],
     bases=(JobDocument,),
     kw_only=True,
     omit_defaults=True,
 )
-"""The document whose usual or empty fields are left out."""
+"""The document whose default or empty fields are left out."""

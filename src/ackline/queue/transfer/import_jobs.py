@@ -1,4 +1,4 @@
-"""Jobs from JSON lines, a step at a time: for whoever reads the lines and stores the steps."""
+"""Jobs from JSON lines, in batches; the caller reads the lines and stores the batches."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def line_to_draft(queue: QueueBase[Any, Any], line: Any, options: CallOptions) -
     """The job of a line, with these options and the payload exactly as the line has it."""
     codec = None if line.codec == "json" else line.codec
     payload = bytes(line.payload or JSON_NULL) if codec is None else _decode_packed(line.payload)
-    most = queue.serdes.max_payload
-    if len(payload) > most:
-        raise PayloadTooLarge("payload", len(payload), most)
+    max_payload = queue.serdes.max_payload
+    if len(payload) > max_payload:
+        raise PayloadTooLarge("payload", len(payload), max_payload)
     if codec is None:
         _require_json(payload)
     id = options.get("id")
@@ -61,15 +61,15 @@ def line_to_draft(queue: QueueBase[Any, Any], line: Any, options: CallOptions) -
         # Any id that a job has had: also one that was made of an Idempotency-Key.
         require_name("id", id)
         draft = msgspec.structs.replace(draft, id=id, assume_new=False)
-    kept = msgspec.structs.replace(draft.options, codec=codec)
-    return msgspec.structs.replace(draft, payload=payload, options=kept)
+    stored = msgspec.structs.replace(draft.options, codec=codec)
+    return msgspec.structs.replace(draft, payload=payload, options=stored)
 
 
 def _require_json(payload: bytes) -> None:
     try:
         msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidPayload(f"the payload is not JSON that can be read again: {error}") from error
+        raise InvalidPayload(f"the payload is not valid JSON: {error}") from error
 
 
 def _decode_packed(payload: msgspec.Raw) -> bytes:
@@ -94,7 +94,7 @@ class Import:
     def __init__(self, counts: ImportCounts) -> None:
         self.counts = counts
         self.first = 0
-        """The line of the first job of this step."""
+        """The line of the first job of this batch."""
         self._drafts: list[Draft] = []
         self._size = 0
 
@@ -109,14 +109,14 @@ class Import:
         return (line.removeprefix(BYTE_ORDER_MARK) if self.counts.lines == 1 else line).strip()
 
     def add(self, draft: Draft) -> None:
-        """Add the job of this line to the step."""
+        """Add the job of this line to the batch."""
         if not self._drafts:
             self.first = self.counts.lines
         self._drafts.append(draft)
         self._size += payload_size(draft)
 
     def take(self) -> list[Draft]:
-        """The jobs of this step, to be stored; the next one begins."""
+        """Remove and return the jobs of this batch, to be stored."""
         drafts, self._drafts, self._size = self._drafts, [], 0
         return drafts
 

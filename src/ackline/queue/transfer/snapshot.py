@@ -19,12 +19,12 @@ EVENTS_PAGE_SIZE = 5000
 def snapshot_jobs(
     store: Store, queue: QueueKey, which: Filter, size: int = PAGE_SIZE
 ) -> Iterator[list[Record]]:
-    """Every job that matches, in pieces; those that change meanwhile come last, as they are then.
+    """Every job that matches, in batches; those that change meanwhile come last, as they are then.
 
-    Pages go state by state, so a job that changes its state would be missed, or met twice. The
-    journal says which jobs do. A job that was there all along comes once.
+    Pages go state by state, so a job that changes its state could be missed, or read twice. The
+    journal says which jobs do. A job that exists all the time is yielded once.
 
-    >>> [len(piece) for piece in snapshot_jobs(queue.store, queue.key, Filter())]  # doctest: +SKIP
+    >>> [len(batch) for batch in snapshot_jobs(queue.store, queue.key, Filter())]  # doctest: +SKIP
     [500, 500, 17]
     """
     changes, yielded = _ChangedJobs(store, queue), array("q")
@@ -79,7 +79,7 @@ def _pages(store: Store, queue: QueueKey, which: Filter, size: int) -> Iterator[
 def _already_yielded(yielded: array[int], ids: set[str]) -> set[str]:
     """Those of the ids that were yielded already, by their hashes."""
     by_hash = {hash(id): id for id in ids}
-    return {by_hash[mark] for mark in yielded if mark in by_hash}
+    return {by_hash[hashed] for hashed in yielded if hashed in by_hash}
 
 
 def _read_again(

@@ -113,7 +113,7 @@ class OverviewCache:
     def _next_job(
         self, queue: QueueInfo, known: Mapping[QueueKey, tuple[str, float | None]]
     ) -> tuple[str, float | None]:
-        last = self._runtime.throughput.last_of(queue.key)
+        last = self._runtime.throughput.last_cursor(queue.key)
         before = known.get(queue.key)
         if before is not None and before[0] == last:
             return before

@@ -23,12 +23,12 @@ from ackline.core.lifecycle import (
     expected_job,
     find_destination,
     find_position,
-    guard_holds,
     history_entry,
     journal_note,
     journal_priority,
     keys_to_write,
     may_move,
+    passes_guard,
     records_callback,
     was_applied,
 )
@@ -190,7 +190,7 @@ class ApplyPlan(ABC, Generic[J]):
         deadline = job.at if job.state is State.PROCESSING else None
         if transition.expected is not None and transition.expected != self._as_expected(job):
             self.verdicts[index] = Verdict(False, job.state)
-        elif not guard_holds(transition, job.state, job.token, deadline, now):
+        elif not passes_guard(transition, job.state, job.token, deadline, now):
             self.verdicts[index] = Verdict(self._repeats(job, transition), job.state)
         elif transition.target is not None:
             self._move(index, job, transition, transition.target)

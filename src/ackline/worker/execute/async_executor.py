@@ -112,7 +112,9 @@ class AsyncExecutor(Executor):
             if self._spans is None:
                 result = await function(job)
             else:
-                result = await self._spans.run_async(function, job, job.home_queue.key, job.record)
+                result = await self._spans.run_async(
+                    function, job, job.owning_queue.key, job.record
+                )
         except BaseException as error:
             self.end_handler(job, None, error)
         else:

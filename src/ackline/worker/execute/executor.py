@@ -59,11 +59,11 @@ def _lease_not_kept(job: LeasedJob, error: BaseException) -> BaseException:
 def _fail_anyway(job: LeasedJob, error: BaseException) -> Transition:
     """Fail the attempt with this error, whatever else fails: a job must not stay unsettled."""
     try:
-        return transition_for(job.home_queue, job, job.policy, None, error)
+        return transition_for(job.owning_queue, job, job.policy, None, error)
     except Exception:
         logger.exception("job %r: its backoff failed; next attempt in %g s", job.id, FALLBACK_DELAY)
         failure = Failure(act=Act.FAIL, attempt=job.attempts, type=type(error).__name__)
-        random = job.home_queue.random
+        random = job.owning_queue.random
         return lifecycle.fail(job.record, failure, job.policy, random, FALLBACK_DELAY)
 
 
@@ -178,7 +178,7 @@ class Executor(ABC):
         elif isinstance(error, STOP_ERRORS) and job.signal.reason is StopReason.LEASE_LOST:
             error = _lease_not_kept(job, error)
         try:
-            transition = transition_for(job.home_queue, job, job.policy, result, error, hooks)
+            transition = transition_for(job.owning_queue, job, job.policy, result, error, hooks)
         except BaseException as unexpected:
             # Whatever the error: a job that is never settled would stay leased forever.
             logger.exception("job %r: its outcome could not be applied; the attempt fails", job.id)

@@ -34,7 +34,7 @@ class ThreadExecutor(Executor):
 
     def __init__(self, limit: int, context: ExecutorContext) -> None:
         super().__init__(limit, context)
-        self._work = threading.Condition()
+        self._changed = threading.Condition()
         self._idle = 0
         self._threads = 0
         self._taken = 0
@@ -87,7 +87,7 @@ class ThreadExecutor(Executor):
         return self._too_many_hung
 
     def give_up_on(self, job: LeasedJob) -> None:
-        with self._work:
+        with self._changed:
             if job.given_up or job.handler_ended:
                 return
             if job is self._inline:
@@ -102,19 +102,19 @@ class ThreadExecutor(Executor):
         self._add_threads(1)
 
     def stop(self) -> None:
-        with self._work:
+        with self._changed:
             self._stopped = True
-            self._work.notify_all()
+            self._changed.notify_all()
         self._stalled.set()
 
     def _add_threads(self, threads: int) -> int:
         """Wake or start up to this many threads; returns how many of them were idle."""
-        with self._work:
+        with self._changed:
             woken = min(threads, self._idle)
             # Now, not when they wake up: until then, they would be counted as idle.
             self._idle -= woken
             self._notified += woken
-            self._work.notify(woken)
+            self._changed.notify(woken)
             for _ in range(min(threads - woken, self.limit + self._hung - self._threads)):
                 if not self._start_thread():
                     break
@@ -168,11 +168,11 @@ class ThreadExecutor(Executor):
                 return
 
     def _wait_for_job(self) -> None:
-        with self._work:
+        with self._changed:
             if self.buffer or self._stopped:
                 return
             self._idle += 1
-            self._work.wait_for(lambda: self._notified or self._stopped)
+            self._changed.wait_for(lambda: self._notified or self._stopped)
             if not self._stopped:
                 self._notified -= 1
 
@@ -180,7 +180,7 @@ class ThreadExecutor(Executor):
         """Reserve a slot to run a job inline: only a quick one, and only one at a time."""
         if not self._last_was_quick:
             return False
-        with self._work:
+        with self._changed:
             if self._inline is not None or not self._idle or self.buffer or self._stopped:
                 return False
             self._inline = job
@@ -188,7 +188,7 @@ class ThreadExecutor(Executor):
         return True
 
     def _end_inline(self, job: LeasedJob) -> None:
-        with self._work:
+        with self._changed:
             job.handler_ended = True
             self._inline = None
             if not job.given_up:
@@ -208,7 +208,7 @@ class ThreadExecutor(Executor):
             # Only interrupted handlers are given up on, and not immediately.
             job.handler_ended = True
             return True
-        with self._work:
+        with self._changed:
             job.handler_ended = True
             if not job.given_up:
                 return True
@@ -228,7 +228,7 @@ class ThreadExecutor(Executor):
             if self._spans is None:
                 result = function(job)
             else:
-                result = self._spans.run(function, job, job.home_queue.key, job.record)
+                result = self._spans.run(function, job, job.owning_queue.key, job.record)
         except BaseException as error:
             self.end_handler(job, None, error)
         else:

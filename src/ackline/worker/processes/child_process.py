@@ -51,18 +51,18 @@ class ChildProcess:
             )
         self._pings = False
         self._missed = 0
-        self._why_killed = ""
+        self._kill_reason = ""
 
     def send_signal(self, number: int) -> None:
         """Send a signal if the process is running."""
         if self.process.poll() is None:
             self.process.send_signal(number)
 
-    def kill(self, why: str) -> bool:
+    def kill(self, reason: str) -> bool:
         """Kill the process; False if it has exited, or was killed before."""
-        if self._why_killed or self.process.poll() is not None:
+        if self._kill_reason or self.process.poll() is not None:
             return False
-        self._why_killed = why
+        self._kill_reason = reason
         self.process.kill()
         return True
 
@@ -90,8 +90,8 @@ class ChildProcess:
     def exit_reason(self) -> str:
         """How it ended, in words."""
         code = self.process.returncode
-        if self._why_killed and code == -signal.SIGKILL:
-            return f"{self._why_killed} and was killed"
+        if self._kill_reason and code == -signal.SIGKILL:
+            return f"{self._kill_reason} and was killed"
         if code < 0:
             # Real-time signals have no names.
             return f"killed by {SIGNAL_NAMES.get(-code, f'signal {-code}')}"

@@ -86,10 +86,10 @@ class StartedJobs:
 def inherited_writer() -> StartedJobsWriter | None:
     """The writer for the memory that this process's supervisor reads, if it has one."""
     # Removed, because a child of this process must not write to it.
-    described = os.environ.pop(ENVIRONMENT_VARIABLE, None)
-    if described is None:
+    variable = os.environ.pop(ENVIRONMENT_VARIABLE, None)
+    if variable is None:
         return None
-    file, device, inode = map(int, described.split())
+    file, device, inode = map(int, variable.split())
     with contextlib.suppress(OSError):
         status = os.fstat(file)
         if (status.st_dev, status.st_ino) == (device, inode):

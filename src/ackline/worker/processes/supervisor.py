@@ -173,9 +173,9 @@ class Supervisor:
                 self._kill(child, f"did not respond for {PING_TIMEOUT:g} s")
         self._check_at = time.monotonic() + PING_INTERVAL
 
-    def _kill(self, child: ChildProcess, why: str) -> None:
-        if child.kill(why):
-            logger.error("worker process %d %s: killing it", child.process.pid, why)
+    def _kill(self, child: ChildProcess, reason: str) -> None:
+        if child.kill(reason):
+            logger.error("worker process %d %s: killing it", child.process.pid, reason)
 
     # --- shutdown ---
 

@@ -185,7 +185,7 @@ class TestResultWaiter:
         store.enqueue(QUEUE, [Draft("mine", "mail", b"1", delay=60.0)])
         recording = RecordingStore(store)
 
-        with result_waiter(recording) as waiter, waiter.expect("mine", only=True):
+        with result_waiter(recording) as waiter, waiter.expect("mine", unique_id=True):
             for n in range(5):
                 end_one(store, n)
             until(lambda: waiter.wakeups)
@@ -204,11 +204,11 @@ class TestResultWaiter:
             listener.wake()
             until(lambda: waiter.wakeups == 4)  # it has come to an end with those before
 
-            with waiter.expect("id2", only=True) as expected:
+            with waiter.expect("id2", unique_id=True) as expected:
                 assert expected.wait(0.0).result == b'"done"'
             with waiter.expect("id1") as expected:
                 assert not expected.done, "it may be the completion of an earlier job with this id"
-            with waiter.expect("id0", only=True) as expected:
+            with waiter.expect("id0", unique_id=True) as expected:
                 assert not expected.done, "only so many early completions are kept"
 
     def test_while_nobody_waits_the_server_keeps_no_messages(
@@ -221,7 +221,7 @@ class TestResultWaiter:
 
         until(lambda: len(client.client_list(_type="pubsub")) == before)
         store.enqueue(QUEUE, drafts(1))
-        with waiter.expect("id0", only=True) as expected:
+        with waiter.expect("id0", unique_id=True) as expected:
             until(lambda: len(client.client_list(_type="pubsub")) == before + 1)
             [job] = store.claim(QUEUE, wants(1)).jobs
             store.apply(QUEUE, [done(job, b"1")])
@@ -237,7 +237,7 @@ class TestResultWaiter:
         monkeypatch.setattr(Subscriber, "read", lossy)
         waiter = queues["mail"].waiter
         store.enqueue(QUEUE, [Draft("mine", "mail", b"1")])
-        with waiter.expect("mine", only=True) as expected:
+        with waiter.expect("mine", unique_id=True) as expected:
             for n in range(100):
                 [job] = store.claim(QUEUE, wants(1)).jobs
                 store.apply(QUEUE, [done(job, b"1")])
@@ -258,7 +258,7 @@ class TestResultWaiter:
 
         monkeypatch.setattr(notify.RedisCompletionListener, "wait", trouble)
         store.enqueue(QUEUE, drafts(1))
-        with waiter.expect("id0", only=True) as expected:
+        with waiter.expect("id0", unique_id=True) as expected:
             until(lambda: not troubles)
             [job] = store.claim(QUEUE, wants(1)).jobs
             store.apply(QUEUE, [done(job, b"1")])
